@@ -1,0 +1,250 @@
+"""One wiring, several implementations: an operator's schema, fake and autograd, stated once.
+
+``ports/<op>.py`` holds a function ``register(op)`` that states them, and the public function that calls them::
+
+    def register(op):
+        op.define("sigmoid(Tensor x) -> Tensor", fake=torch.empty_like)
+        op.define("sigmoid_backward(Tensor grad_y, Tensor y) -> Tensor", fake=lambda grad_y, y: torch.empty_like(y))
+        op.autograd("sigmoid", save=lambda x, y: (y,), backward=lambda ctx, grad_y: ...)
+
+    def sigmoid(x):
+        return op.sigmoid(x)
+
+    op = wire(__name__, register)
+
+The file is executed once for each implementation, under a module name that names it; :func:`wire` registers into
+the library which belongs to that name. Gradients, opcheck and torch.compile are therefore the same code everywhere.
+
+Why not ``torch.library.register_autograd``: its Python kernel runs on every call, also where no gradient is asked
+for. Here a call through :class:`Operators` looks at ``requires_grad`` first and goes below autograd at once, and
+one that needs a gradient enters the ``autograd.Function`` directly. Calls from elsewhere (``torch.ops``, a compiled
+graph) reach the same function through the dispatcher's Autograd key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_below_autograd = torch._C._AutoDispatchBelowAutograd
+_is_compiling = torch.compiler.is_compiling
+_is_grad_enabled = torch.is_grad_enabled
+_functorch_is_active = torch._C._are_functorch_transforms_active
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A parsed operator schema such as ``add(Tensor x, Tensor y) -> Tensor``."""
+
+    text: str
+    name: str
+    arguments: tuple[tuple[str, str], ...]  # (type, name)
+    returns: str
+
+    @classmethod
+    def parse(cls, text: str) -> Schema:
+        """Raises ``ValueError`` where torch would not accept ``text`` as a schema."""
+        try:
+            parsed = torch._C.parse_schema(f"trifold::{text}")
+        except RuntimeError as error:
+            raise ValueError(f"'{text}' is not a schema: {error}") from None
+        body = re.fullmatch(r"\s*(\w+)\s*\(.*\)\s*->\s*(.*?)\s*", text, re.DOTALL)
+        assert body is not None
+        arguments = tuple((_type_name(argument.type), argument.name) for argument in parsed.arguments)
+        returns = [_type_name(value.type) for value in parsed.returns]
+        joined = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
+        return cls(text, body[1], arguments, joined)
+
+    @property
+    def types(self) -> str:
+        """The types alone, as the C++ side spells them: ``(Tensor, Tensor) -> Tensor``."""
+        return f"({', '.join(kind for kind, _ in self.arguments)}) -> {self.returns}"
+
+    @property
+    def tensor_positions(self) -> tuple[int, ...]:
+        return tuple(i for i, (kind, _) in enumerate(self.arguments) if kind.rstrip("?") == "Tensor")
+
+
+def _type_name(kind: Any) -> str:
+    text = str(kind)
+    if text.startswith("Optional["):
+        return f"{_type_name(kind.getElementType())}?"
+    return {"number": "Scalar"}.get(text, text)
+
+
+@dataclass(frozen=True)
+class Library:
+    """The torch library that one implementation of one op registers into.
+
+    Attributes:
+        namespace: its name in ``torch.ops``.
+        registry: the ``torch.library.Library`` that owns the registrations; they end with it.
+    """
+
+    namespace: str
+    registry: torch.library.Library
+
+
+_libraries: dict[str, Library] = {}
+
+
+def bind(module: str, library: Library) -> None:
+    """Say that the module named ``module``, when it is executed, registers into ``library``."""
+    _libraries[module] = library
+
+
+def wire(module: str, register: Callable[[Operators], None]) -> Operators:
+    """The operators that ``register`` states, for the implementation that ``module`` is executed for.
+
+    Args:
+        module: ``__name__`` of the calling file.
+        register: takes an :class:`Operators` and calls ``define`` and ``autograd`` on it.
+
+    Raises:
+        RuntimeError: the file was imported directly; it belongs to a workspace and is loaded through it.
+    """
+    library = _libraries.get(module)
+    if library is None:
+        raise RuntimeError(f'{module} is loaded with trifold.load("<op>"), not imported')
+    operators = Operators(library)
+    register(operators)
+    operators._seal()
+    return operators
+
+
+class Operators:
+    """The operators of one op, in one library; each defined operator becomes an attribute that calls it."""
+
+    def __init__(self, library: Library) -> None:
+        self.library = library
+        self.schemas: dict[str, Schema] = {}
+        self._formulas: dict[str, type[torch.autograd.Function]] = {}
+
+    def define(
+        self,
+        schema: str,
+        *,
+        fake: Callable[..., Any],
+        tags: Sequence[torch.Tag] = (),
+    ) -> None:
+        """State an operator.
+
+        Args:
+            schema: ``name(Type argument, ...) -> Type`` in torch's schema language.
+            fake: computes an empty result (shape, dtype, strides, device) from the arguments; never reads data.
+            tags: torch tags beside ``pt2_compliant_tag``, such as ``torch.Tag.nondeterministic_seeded``.
+        """
+        parsed = Schema.parse(schema)
+        if parsed.name in self.schemas:
+            raise ValueError(f"the operator {parsed.name} is defined twice")
+        self.library.registry.define(schema, tags=(torch.Tag.pt2_compliant_tag, *tags))
+        torch.library.register_fake(f"{self.library.namespace}::{parsed.name}", fake, lib=self.library.registry)
+        self.schemas[parsed.name] = parsed
+
+    def autograd(
+        self,
+        name: str,
+        *,
+        save: Callable[..., tuple[Any, ...]],
+        backward: Callable[..., Any],
+    ) -> None:
+        """State the gradient of the operator ``name``.
+
+        Args:
+            name: a defined operator.
+            save: takes the operator's arguments and then its output; returns what backward needs. Tensors (and None)
+                come back as ``ctx.saved_tensors``, all else as ``ctx.constants``, each in order.
+            backward: takes ``ctx`` and the gradient of each output; returns one gradient for each argument, None
+                where there is none. ``ctx.needs_input_grad`` says which are asked for. It calls operators of this
+                object or torch, so that second derivatives are what those give.
+        """
+        if name not in self.schemas:
+            raise ValueError(f"autograd('{name}') comes before define('{name}(...)')")
+        self._formulas[name] = _function(name, _overload(self.library, name), save, backward)
+
+    def overload(self, name: str) -> torch._ops.OpOverload[..., Any]:
+        """``torch.ops.<namespace>.<name>.default``."""
+        return _overload(self.library, name)
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        raise AttributeError(f"the operator {name} is not defined; defined are: {', '.join(self.schemas) or 'none'}")
+
+    def _seal(self) -> None:
+        for name, schema in self.schemas.items():
+            overload = self.overload(name)
+            function = self._formulas.get(name) or _undifferentiable(name, overload)
+            self.library.registry.impl(name, _autograd_kernel(schema, overload, function), "Autograd")
+            setattr(self, name, _entry(schema, overload, function))
+
+
+def _overload(library: Library, name: str) -> torch._ops.OpOverload[..., Any]:
+    overload: torch._ops.OpOverload[..., Any] = getattr(getattr(torch.ops, library.namespace), name).default
+    return overload
+
+
+def _function(
+    name: str,
+    overload: torch._ops.OpOverload[..., Any],
+    save: Callable[..., tuple[Any, ...]],
+    backward: Callable[..., Any],
+) -> type[torch.autograd.Function]:
+    def forward(ctx: Any, *args: Any) -> Any:
+        with _below_autograd():
+            output = overload(*args)
+        saved = save(*args, output)
+        ctx.save_for_backward(*[value for value in saved if value is None or isinstance(value, Tensor)])
+        ctx.constants = tuple(value for value in saved if value is not None and not isinstance(value, Tensor))
+        return output
+
+    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type(name, (torch.autograd.Function,), members)
+
+
+def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> type[torch.autograd.Function]:
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(f"{name} has no gradient: ports/*.py states no op.autograd('{name}', ...) for it")
+
+    return _function(name, overload, lambda *_: (), backward)
+
+
+def _autograd_kernel(
+    schema: Schema, overload: torch._ops.OpOverload[..., Any], function: type[torch.autograd.Function]
+) -> Callable[..., Any]:
+    """What the dispatcher calls for the Autograd key."""
+    tensors = schema.tensor_positions
+
+    def kernel(*args: Any) -> Any:
+        if _is_grad_enabled() and any(args[i] is not None and args[i].requires_grad for i in tensors):
+            return function.apply(*args)
+        with _below_autograd():
+            return overload(*args)
+
+    return kernel
+
+
+def _entry(
+    schema: Schema, overload: torch._ops.OpOverload[..., Any], function: type[torch.autograd.Function]
+) -> Callable[..., Any]:
+    """What the public function calls: the operator by the shortest way that is right."""
+    tensors = schema.tensor_positions
+    # Function.apply of Python first unwraps dead functorch wrappers; without a transform there are none.
+    apply = super(torch.autograd.Function, function).apply
+
+    def call(*args: Any) -> Any:
+        if _is_compiling() or _functorch_is_active():
+            return overload(*args)
+        if _is_grad_enabled():
+            for i in tensors:
+                if getattr(args[i], "requires_grad", False):
+                    return apply(*args)
+        with _below_autograd():
+            return overload(*args)
+
+    call.__name__ = call.__qualname__ = schema.name
+    call.__doc__ = f"Calls {overload}: {schema.text}"
+    return call
