@@ -6,7 +6,7 @@ import torch
 from numba import cuda
 from torch import Tensor
 
-from trifold.prototype import check_alike, check_floating, elementwise_output, flat, launch
+from trifold.prototype import check_alike, check_floating, elementwise_output, flat, launch_elementwise, output
 
 
 def reference(x: Tensor) -> Tensor:
@@ -32,12 +32,13 @@ def sigmoid_backward_kernel(grad_y, y, grad_x, n):
 def sigmoid(x: Tensor) -> Tensor:
     check_floating("sigmoid", x=x)
     y = elementwise_output(x)
-    launch(sigmoid_kernel, y.numel(), flat(x, y), flat(y), y.numel())
+    launch_elementwise(sigmoid_kernel, y.numel(), flat(x, y), output(flat(y)), y.numel())
     return y
 
 
 def sigmoid_backward(grad_y: Tensor, y: Tensor) -> Tensor:
     check_alike("sigmoid_backward", grad_y=grad_y, y=y)
     grad_x = elementwise_output(grad_y, y)
-    launch(sigmoid_backward_kernel, y.numel(), flat(grad_y, grad_x), flat(y, grad_x), flat(grad_x), y.numel())
+    n = y.numel()
+    launch_elementwise(sigmoid_backward_kernel, n, flat(grad_y, grad_x), flat(y, grad_x), output(flat(grad_x)), n)
     return grad_x

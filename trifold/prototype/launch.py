@@ -1,0 +1,103 @@
+"""Launching a Numba kernel on torch tensors: in Numba's simulator for CPU tensors, on the GPU for CUDA tensors.
+
+Tensors reach the kernel as arrays of the same shape and strides. Half types travel as float32: the values that a
+kernel has after its loads; an :class:`Output` is rounded to the tensor's dtype after the launch. A kernel thus computes
+in float32 for half types and in its own dtype else, as the C++ port does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import torch
+from numba import cuda
+from torch import Tensor
+
+from trifold.errors import PrototypeError
+
+THREADS_PER_BLOCK = 256
+
+_HALF = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Output:
+    """An argument that the kernel writes."""
+
+    tensor: Tensor
+
+
+def output(tensor: Tensor) -> Output:
+    """Marks ``tensor`` as written by the kernel."""
+    return Output(tensor)
+
+
+def simulated() -> bool:
+    """Whether Numba's simulator is on in this process; it is decided when numba is imported."""
+    return bool(numba.config.ENABLE_CUDASIM)
+
+
+def launch(
+    kernel: Any, grid: int | tuple[int, ...], *arguments: Any, block: int | tuple[int, ...] = THREADS_PER_BLOCK
+) -> None:
+    """Run ``kernel[grid, block](*arguments)`` on the device of its tensors, in torch's current stream.
+
+    Args:
+        kernel: a ``@cuda.jit`` kernel.
+        grid: blocks in each dimension; a grid with a zero is no launch.
+        arguments: tensors (read), :func:`output` of tensors (written), numbers; all tensors on one device.
+        block: threads in each dimension.
+
+    Raises:
+        PrototypeError: the tensors are on the CPU and Numba's simulator is off, or the reverse.
+    """
+    if 0 in (grid if isinstance(grid, tuple) else (grid,)):
+        return
+    tensors = [a.tensor if isinstance(a, Output) else a for a in arguments if isinstance(a, Output | Tensor)]
+    on_gpu = any(tensor.is_cuda for tensor in tensors)
+    _require_mode(on_gpu)
+    staged = [_stage(argument) for argument in arguments]
+    if on_gpu:
+        _run_on_gpu(kernel, grid, block, staged, tensors[0].device)
+    else:
+        with np.errstate(all="ignore"):  # overflow to inf is what the hardware does
+            kernel[grid, block](*[a.numpy() if isinstance(a, Tensor) else a for a in staged])
+    for argument, passed in zip(arguments, staged, strict=True):
+        if isinstance(argument, Output) and passed.dtype != argument.tensor.dtype:
+            argument.tensor.copy_(passed)
+
+
+def launch_elementwise(kernel: Any, n: int, *arguments: Any) -> None:
+    """:func:`launch` with one thread an element: ceil(n / 256) blocks of 256 threads."""
+    launch(kernel, -(-n // THREADS_PER_BLOCK), *arguments)
+
+
+def _stage(argument: Any) -> Any:
+    tensor = argument.tensor if isinstance(argument, Output) else argument
+    if not isinstance(tensor, Tensor):
+        return tensor
+    tensor = tensor.detach()
+    return tensor.float() if tensor.dtype in _HALF else tensor
+
+
+def _run_on_gpu(kernel: Any, grid: Any, block: Any, arguments: list[Any], device: torch.device) -> None:
+    with torch.cuda.device(device):
+        stream = cuda.external_stream(torch.cuda.current_stream(device).cuda_stream)
+        arrays = [cuda.as_cuda_array(a, sync=False) if isinstance(a, Tensor) else a for a in arguments]
+        kernel[grid, block, stream](*arrays)
+
+
+def _require_mode(on_gpu: bool) -> None:
+    if on_gpu and simulated():
+        raise PrototypeError(
+            "the prototype's tensors are on a GPU, but Numba's simulator is switched on in this process",
+            "unset NUMBA_ENABLE_CUDASIM before Python starts, or pass CPU tensors",
+        )
+    if not on_gpu and not simulated():
+        raise PrototypeError(
+            "the prototype's tensors are on the CPU, but numba was imported before its simulator was switched on",
+            "set NUMBA_ENABLE_CUDASIM=1 before Python starts, or load the prototype before anything imports numba",
+        )
