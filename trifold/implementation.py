@@ -1,0 +1,252 @@
+"""Loads one implementation of an op, prototype or port, into a torch library of its own.
+
+The port's kernels are built when a device first needs them: until then a stub stands for each operator, which builds
+the library, makes room for it, and calls the operator again.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+
+from trifold.errors import PrototypeError, SchemaError, WorkspaceError
+from trifold.port.wiring import Library, Operators, bind
+from trifold.workspace import OpFiles, Workspace, import_file
+
+if TYPE_CHECKING:
+    from trifold.build import BuiltLibrary
+
+Kind = Literal["prototype", "port"]
+Device = Literal["cpu", "cuda"]
+
+_KEYS: dict[Device, str] = {"cpu": "CPU", "cuda": "CUDA"}
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One implementation of one op, registered in ``torch.ops.<namespace>``.
+
+    Attributes:
+        function: the public function of ``ports/<op>.py``.
+        operators: the operators that it calls.
+        kernels: loads the kernels of a device, if that was not done yet; raises what the build raises.
+    """
+
+    kind: Kind
+    files: OpFiles
+    function: Callable[..., Any]
+    operators: Operators
+    kernels: Callable[[Device], BuiltLibrary | None]
+
+    def overload(self, name: str | None = None) -> torch._ops.OpOverload[..., Any]:
+        """The operator ``name`` (default: that of the op's own name) in ``torch.ops``."""
+        return self.operators.overload(name or self.files.name)
+
+
+_lock = threading.RLock()
+_loaded: dict[str, Implementation] = {}
+
+
+def load(op: str, *, workspace: Workspace | Path | str | None = None) -> Callable[..., Any]:
+    """The public function of the port of ``op``.
+
+    CPU tensors run the port as built by g++, CUDA tensors as built by nvcc; each is built when it is first needed
+    (seconds) and taken from the cache afterwards. The function takes part in autograd and torch.compile.
+
+    Args:
+        op: a name that ``trifold list`` shows.
+        workspace: the workspace or its folder; default: the nearest one at or above the current folder.
+
+    Raises:
+        WorkspaceError: no workspace, no such op, or a file of it is missing.
+        BuildError: at the first call, if the C++ does not compile.
+        SchemaError: at the first call, if the C++ functions do not fit the schemas.
+
+    >>> import torch, trifold
+    >>> trifold.load("round_ste")(torch.tensor([0.2, 0.5, 0.7]))
+    tensor([0., 0., 1.])
+    """
+    if not isinstance(workspace, Workspace):
+        workspace = Workspace.find() if workspace is None else Workspace.at(workspace)
+    return load_port(workspace.op(op)).function
+
+
+def load_port(files: OpFiles) -> Implementation:
+    """The port of an op; see :func:`load`."""
+    with _lock:
+        namespace = _namespace("port", files)
+        if namespace not in _loaded:
+            module, library = _execute(files, namespace)
+            kernels = _PortKernels(files, namespace, module.op)
+            kernels.register_stubs()
+            _loaded[namespace] = _implementation("port", files, module, kernels.load)
+        return _loaded[namespace]
+
+
+def load_prototype(files: OpFiles, device: Device) -> Implementation:
+    """The prototype of an op, for CPU tensors (Numba's simulator) or CUDA tensors (numba-cuda).
+
+    A process runs prototypes on one of the two: Numba decides when it is imported.
+
+    Raises:
+        PrototypeError: numba is missing, was imported in the other mode, or a launch function is missing.
+    """
+    with _lock:
+        namespace = _namespace("prototype", files)
+        if namespace not in _loaded:
+            prototype = prototype_module(files, device)
+            module, library = _execute(files, namespace)
+            for name in module.op.schemas:
+                launcher = getattr(prototype, name, None)
+                if launcher is None:
+                    raise PrototypeError(
+                        f"{files.prototype} has no launch function {name}",
+                        f"{files.port} defines the operator {name}; write def {name}(...) that launches its kernel",
+                    )
+                for key in _KEYS.values():
+                    library.registry.impl(name, launcher, key)
+            _loaded[namespace] = _implementation("prototype", files, module, lambda _: None)
+        return _loaded[namespace]
+
+
+def prototype_module(files: OpFiles, device: Device) -> ModuleType:
+    """``prototypes/<op>.py``, executed with Numba's simulator on (``cpu``) or off (``cuda``)."""
+    simulate = device == "cpu"
+    if "numba" not in sys.modules and simulate:
+        os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+    try:
+        import numba
+    except ImportError as error:
+        raise PrototypeError(f"numba cannot be imported: {error}", "pip install 'numba>=0.68,<0.69'") from None
+    if bool(numba.config.ENABLE_CUDASIM) != simulate:
+        raise PrototypeError(
+            "numba was imported before its simulator was switched on"
+            if simulate
+            else "numba was imported with its simulator on, which excludes the GPU",
+            f"set NUMBA_ENABLE_CUDASIM={int(simulate)} before Python starts, or load the prototype first",
+        )
+    name = _namespace("prototype_source", files)
+    return sys.modules.get(name) or import_file(files.prototype, name)
+
+
+def reference(files: OpFiles) -> Callable[..., Any]:
+    """``reference`` of ``prototypes/<op>.py``. Imports Numba in its simulator unless it is imported already."""
+    simulated = "numba" not in sys.modules or bool(sys.modules["numba"].config.ENABLE_CUDASIM)
+    module = prototype_module(files, "cpu" if simulated else "cuda")
+    function: Callable[..., Any] | None = getattr(module, "reference", None)
+    if function is None:
+        raise WorkspaceError(
+            f"{files.prototype} has no function reference", "write def reference(...) in PyTorch: it says what is right"
+        )
+    return function
+
+
+def _namespace(kind: str, files: OpFiles) -> str:
+    return f"trifold_{kind}_{files.name}_{files.digest[:12]}"
+
+
+def _execute(files: OpFiles, namespace: str) -> tuple[ModuleType, Library]:
+    library = Library(namespace, torch.library.Library(namespace, "DEF"))
+    bind(namespace, library)
+    try:
+        module = import_file(files.port, namespace)
+        if not isinstance(getattr(module, "op", None), Operators):
+            raise WorkspaceError(
+                f"{files.port} does not register its operators", "end it with: op = wire(__name__, register)"
+            )
+    except BaseException:
+        library.registry._destroy()
+        raise
+    return module, library
+
+
+def _implementation(
+    kind: Kind, files: OpFiles, module: ModuleType, kernels: Callable[[Device], BuiltLibrary | None]
+) -> Implementation:
+    function = getattr(module, files.name, None)
+    if function is None or files.name not in module.op.schemas:
+        what = "function" if function is None else "operator"
+        raise WorkspaceError(
+            f"{files.port} has no {what} named {files.name}",
+            f"its public function and its main operator are both named as the file: {files.name}",
+        )
+    return Implementation(kind, files, function, module.op, kernels)
+
+
+@dataclass
+class _PortKernels:
+    files: OpFiles
+    namespace: str
+    operators: Operators
+    stubs: dict[Device, torch.library.Library] = field(default_factory=dict)
+    libraries: dict[Device, BuiltLibrary] = field(default_factory=dict)
+
+    def register_stubs(self) -> None:
+        for device, key in _KEYS.items():
+            registry = torch.library.Library(self.namespace, "IMPL")
+            for name in self.operators.schemas:
+                registry.impl(name, functools.partial(self._build_and_call, device, name), key)
+            self.stubs[device] = registry
+
+    def load(self, device: Device) -> BuiltLibrary:
+        from trifold.build import build
+
+        with _lock:
+            if device not in self.libraries:
+                library = build(self.files, device, self.namespace)
+                self.stubs.pop(device)._destroy()
+                try:
+                    library.load()
+                    self._compare(library)
+                except BaseException:
+                    self._refuse(device)
+                    raise
+                self.libraries[device] = library
+            return self.libraries[device]
+
+    def _build_and_call(self, device: Device, name: str, *args: Any) -> Any:
+        self.load(device)
+        return self.operators.overload(name)(*args)
+
+    def _compare(self, library: BuiltLibrary) -> None:
+        implemented = library.manifest().implementations
+        declared = {name: schema.types for name, schema in self.operators.schemas.items()}
+        for name in sorted(declared.keys() | implemented.keys()):
+            ours, theirs = declared.get(name), implemented.get(name)
+            if ours == theirs:
+                continue
+            if theirs is None:
+                problem = f"{self.files.binding} implements no operator {name}, which {self.files.port} defines"
+            elif ours is None:
+                problem = f"{self.files.port} defines no operator {name}, which {self.files.binding} implements"
+            else:
+                problem = (
+                    f"the schema of {name} in {self.files.port} is {ours}, but the C++ function in "
+                    f"{self.files.binding} is {theirs}"
+                )
+            raise SchemaError(problem, "make the schema and the C++ function agree: same arguments, same order")
+
+    def _refuse(self, device: Device) -> None:
+        """After a failed load: a call says so, and never reaches C++ with arguments that it would misread."""
+        message = f"the {device} library of {self.files.name} does not fit its schemas and is not used"
+
+        def refuse(*args: Any) -> Any:
+            raise SchemaError(message, "see the error raised when it was loaded")
+
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            registry = torch.library.Library(self.namespace, "IMPL")
+            for name in self.operators.schemas:
+                registry.impl(name, refuse, _KEYS[device], allow_override=True)
+        self.stubs[device] = registry

@@ -1,0 +1,30 @@
+"""What ``verify/<op>.py`` imports: the specification of an op as data."""
+
+from trifold.spec.benchmark import Benchmark
+from trifold.spec.case import DTYPES, FILLS, LAYOUTS, Call, TensorCase
+from trifold.spec.elementwise import elementwise_bad_calls, elementwise_large, elementwise_smooth
+from trifold.spec.spec import BadCall, Property, Sample, Spec
+from trifold.spec.strategies import Limits, alike, elementwise, elementwise_edges, shapes, sizes, tensors
+
+__all__ = [
+    "DTYPES",
+    "FILLS",
+    "LAYOUTS",
+    "BadCall",
+    "Benchmark",
+    "Call",
+    "Limits",
+    "Property",
+    "Sample",
+    "Spec",
+    "TensorCase",
+    "alike",
+    "elementwise",
+    "elementwise_bad_calls",
+    "elementwise_edges",
+    "elementwise_large",
+    "elementwise_smooth",
+    "shapes",
+    "sizes",
+    "tensors",
+]

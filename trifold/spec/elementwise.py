@@ -1,0 +1,69 @@
+"""What every elementwise op must satisfy: argument errors, sizes beyond 2³¹, calls for gradcheck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trifold.spec.case import Call, TensorCase
+from trifold.spec.spec import BadCall, Property
+
+
+def elementwise_smooth(count: int) -> tuple[Call, ...]:
+    """Small float64 calls: 0-d, a row, and a matrix."""
+    return tuple(
+        Call(tuple(TensorCase(shape, torch.float64, seed=10 + seed) for seed in range(count))) for shape in ((), (5,), (2, 3))
+    )
+
+
+def elementwise_bad_calls(*names: str) -> tuple[BadCall, ...]:
+    """The mistakes that callers of an elementwise op on the tensors ``names`` make."""
+
+    def call(**changed: Tensor) -> Callable[[str], tuple[Sequence[Any], dict[str, Any]]]:
+        def make(device: str) -> tuple[Sequence[Any], dict[str, Any]]:
+            good = {name: torch.ones(3, device=device) for name in names}
+            return [changed[name].to(device) if name in changed else good[name] for name in names], {}
+
+        return make
+
+    def mixed_devices(device: str) -> tuple[Sequence[Any], dict[str, Any]]:
+        return [torch.ones(3, device=device if name == names[0] else "cpu") for name in names], {}
+
+    integers = torch.ones(3, dtype=torch.int64)
+    calls = [
+        BadCall("integer dtype", call(**dict.fromkeys(names, integers)), (names[0], "int64")),
+        BadCall("complex dtype", call(**dict.fromkeys(names, torch.ones(3, dtype=torch.complex64))), (names[0], "complex64")),
+        BadCall("not a tensor", lambda device: (["three"] * len(names), {}), (names[0],)),
+    ]
+    for other in names[1:]:
+        both = (names[0], other)
+        calls += [
+            BadCall("another shape", call(**{other: torch.ones(4)}), (*both, "(3,)", "(4,)")),
+            BadCall("a shape that would broadcast", call(**{other: torch.ones(1)}), (*both, "(3,)", "(1,)")),
+            BadCall("another dtype", call(**{other: torch.ones(3, dtype=torch.float64)}), (*both, "float32", "float64")),
+            BadCall("another device", mixed_devices, (*both, "cuda", "cpu"), devices=("cuda",)),
+        ]
+    return tuple(calls)
+
+
+def elementwise_large(count: int, eager: Callable[..., Tensor]) -> Property:
+    """More than 2³¹ elements (float16): both ends of the result against ``eager`` on the ends of the inputs."""
+
+    def check(function: Callable[..., Any], device: str) -> None:
+        n = 2**31 + 1027
+        ends = (slice(0, 4096), slice(n - 4096, n))
+        inputs = [torch.zeros(n, dtype=torch.float16, device=device) for _ in range(count)]
+        for x in inputs:
+            for end in ends:
+                x[end] = torch.randn(4096, device=device)
+        result = function(*inputs)
+        for end in ends:
+            expected = eager(*(x[end].double() for x in inputs))
+            torch.testing.assert_close(result[end].double(), expected, rtol=2e-3, atol=1e-6)
+
+    return Property(
+        "large", check, "an index in 32 bits wraps at 2³¹ elements", devices=("cuda",), implementations=("port",)
+    )

@@ -1,0 +1,115 @@
+"""What an op must satisfy: ``verify/<op>.py`` holds one :class:`Spec` named ``spec``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from trifold.spec.benchmark import Benchmark
+from trifold.spec.case import Call, TensorCase
+from trifold.spec.strategies import Strategy
+
+# The op's own scale: from the call's arguments, tensors in float64, to one tensor for each result.
+Scale = Callable[..., Tensor | tuple[Tensor, ...]]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A call that must be among those checked.
+
+    Attributes:
+        name: short, for reports and for ``trifold debug``.
+        reason: what mistake it would show.
+    """
+
+    name: str
+    call: Call
+    reason: str
+
+
+@dataclass(frozen=True)
+class BadCall:
+    """A call that must raise.
+
+    Attributes:
+        name: of the mistake.
+        make: the arguments, for a device.
+        mentions: words that the message must contain: the names of the arguments at fault.
+        devices: on which it can be made.
+    """
+
+    name: str
+    make: Callable[[str], tuple[Sequence[Any], dict[str, Any]]]
+    mentions: tuple[str, ...]
+    devices: tuple[str, ...] = ("cpu", "cuda")
+
+
+@dataclass(frozen=True)
+class Property:
+    """Something that must hold beyond agreement with the reference.
+
+    Attributes:
+        name: becomes a row of the matrix.
+        check: takes the implementation's public function and a device (``"cpu"`` or ``"cuda"``); raises AssertionError.
+        reason: why it must hold.
+        devices: where it is checked.
+        implementations: of which it is checked.
+    """
+
+    name: str
+    check: Callable[[Callable[..., Any], str], None]
+    reason: str
+    devices: tuple[str, ...] = ("cpu", "cuda")
+    implementations: tuple[str, ...] = ("prototype", "port")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What an op must satisfy.
+
+    Attributes:
+        calls: a hypothesis strategy of calls, for given limits (:func:`trifold.spec.elementwise`).
+        samples: calls that are always checked, with their reasons.
+        edges: further calls that are always checked: those that reach each branch of the port.
+        smooth: calls at points where the op is differentiable, small, contiguous, float64: for gradcheck, and (as
+            float32) for float32 gradcheck, opcheck and torch.compile.
+        bad_calls: calls that must raise.
+        properties: what must hold beside.
+        scale: of the result's error; default: the reference on absolute values, or the result where that is larger.
+        gradient_scale: likewise for gradients, from (grad_output..., arguments...); default: the reference's gradient
+            on absolute values.
+        multiple: how many unit round-offs times the scale a result may be off.
+        multiple_reason: why, where it is not 4.
+        surrogate: where the gradient is declared rather than derived: why. Gradcheck then compares with the
+            reference's rule, and requires that a numerical gradcheck fails.
+        random: the result depends on torch's generator.
+        not_on_cpu: why the port cannot run on the CPU, where it cannot.
+        benchmarks: what ``trifold bench`` measures.
+    """
+
+    calls: Strategy
+    smooth: Sequence[Call]
+    samples: Sequence[Sample] = ()
+    edges: Sequence[Call] = ()
+    bad_calls: Sequence[BadCall] = ()
+    properties: Sequence[Property] = ()
+    scale: Scale | None = None
+    gradient_scale: Scale | None = None
+    multiple: float = 4.0
+    multiple_reason: str = ""
+    surrogate: str = ""
+    random: bool = False
+    not_on_cpu: str = ""
+    benchmarks: Sequence[Benchmark] = field(default=())
+
+    def __post_init__(self) -> None:
+        if self.multiple != 4.0 and not self.multiple_reason:
+            raise ValueError("Spec(multiple=...) needs multiple_reason: a tolerance is a bound, not a taste")
+        if not self.smooth:
+            raise ValueError("Spec(smooth=...) needs a call: without one gradcheck, opcheck and compile check nothing")
+        for call in self.smooth:
+            if not any(isinstance(value, TensorCase) for value in (*call.args, *call.kwargs.values())):
+                raise ValueError("each call in Spec(smooth=...) needs a tensor argument")

@@ -1,0 +1,35 @@
+"""sigmoid: what it must satisfy."""
+
+import torch
+
+from trifold.spec import (
+    Call,
+    Sample,
+    Spec,
+    TensorCase,
+    elementwise,
+    elementwise_bad_calls,
+    elementwise_edges,
+    elementwise_large,
+    elementwise_smooth,
+)
+
+spec = Spec(
+    calls=elementwise(1),
+    smooth=elementwise_smooth(1),
+    samples=[
+        Sample(
+            f"{fill} {dtype}".replace("torch.", ""),
+            Call((TensorCase((37,), dtype, fill=fill),)),
+            "exp overflows where the argument is not made negative first: inf / inf is nan",
+        )
+        for fill in ("special", "huge")
+        for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+    ],
+    edges=elementwise_edges(1),
+    bad_calls=elementwise_bad_calls("x"),
+    properties=[elementwise_large(1, torch.sigmoid)],
+    # exp is accurate to a few ulp of its own value, and the sum and the quotient add half an ulp each: the error
+    # is relative to y itself. The default scale, sigmoid(|x|) ≥ 1/2, would hide a wrong tail.
+    scale=torch.sigmoid,
+)
