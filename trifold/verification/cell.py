@@ -1,0 +1,174 @@
+"""One cell of the matrix: an implementation on a device, with what its checks need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import hypothesis
+import torch
+from hypothesis import HealthCheck, Phase, settings
+from torch import Tensor
+
+from trifold.implementation import Implementation
+from trifold.spec import Call, Limits, Spec, TensorCase
+from trifold.verification.report import Failure
+
+
+class CheckFailed(Exception):
+    """A check found something wrong."""
+
+    def __init__(self, message: str, call: Call | None = None, sample: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.call = call
+        self.sample = sample
+
+
+class NotRun(Exception):
+    """A check does not apply to this cell, or cannot run on this machine; the text is the reason."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How calls are drawn.
+
+    Attributes:
+        examples: how many for each check that draws.
+        seed: of the drawing; None: the same for every run.
+    """
+
+    examples: int
+    seed: int | None = None
+
+
+@dataclass
+class Cell:
+    """An implementation on a device.
+
+    Attributes:
+        announce: is told of each case before it runs, so that a crash or a hang can be blamed on it.
+        cases: how many were announced in the current check.
+        calls: those that the values check compared, for the sensitivity check.
+    """
+
+    spec: Spec
+    implementation: Implementation
+    device: str
+    reference: Callable[..., Any]
+    search: Search
+    limits: Limits
+    announce: Callable[[str, str], None]
+    cases: int = 0
+    calls: list[Call] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        return self.implementation.kind
+
+    @property
+    def op(self) -> str:
+        return self.implementation.files.name
+
+    def begin(self, call: Call, sample: str = "") -> None:
+        """Count a case, and say that it is about to run."""
+        self.cases += 1
+        self.announce(sample, call.code(self.op, self.device))
+
+    def invoke(self, call: Call, arguments: tuple[list[Any], dict[str, Any]] | None = None) -> tuple[Tensor, ...]:
+        """The implementation's results for a call, as a tuple."""
+        args, kwargs = arguments or call.arguments(self.device)
+        torch.manual_seed(call.seed)
+        return as_tuple(self.implementation.function(*args, **kwargs))
+
+    def refer(
+        self, call: Call, arguments: tuple[list[Any], dict[str, Any]] | None = None, *, exact: bool = False
+    ) -> tuple[Tensor, ...]:
+        """The reference's results; with ``exact``, on the arguments in float64."""
+        args, kwargs = arguments or call.arguments(self.device)
+        if exact:
+            args, kwargs = in_float64(args, kwargs)
+        torch.manual_seed(call.seed)
+        try:
+            return as_tuple(self.reference(*args, **kwargs))
+        except Exception as error:
+            raise CheckFailed(f"the reference itself raised {type(error).__name__}: {error}", call) from error
+
+    def fixed_calls(self) -> Iterator[tuple[str, Call]]:
+        """The spec's samples and edges, by name."""
+        for sample in self.spec.samples:
+            yield sample.name, sample.call
+        for call in self.spec.edges:
+            if all(_elements(value) <= self.limits.elements for value in call.args):
+                yield "edge", call
+
+    def for_each_call(self, test: Callable[[Call], None], *, examples: int | None = None, fixed: bool = True) -> None:
+        """Run ``test`` on the fixed calls and on drawn ones; a failing drawn call is shrunk.
+
+        Raises:
+            CheckFailed: with the call. Any other exception of ``test`` is reported as one.
+        """
+        for name, call in self.fixed_calls() if fixed else ():
+            self._guarded(test, call, name)
+        count = self.search.examples if examples is None else examples
+        if count == 0:
+            return
+
+        def draw(call: Call) -> None:
+            self._guarded(test, call, "")
+
+        configured = settings(
+            max_examples=count,
+            deadline=None,
+            database=None,
+            derandomize=self.search.seed is None,
+            print_blob=False,
+            phases=(Phase.generate, Phase.shrink),
+            suppress_health_check=list(HealthCheck),
+        )(hypothesis.given(self.spec.calls(self.limits))(draw))
+        (configured if self.search.seed is None else hypothesis.seed(self.search.seed)(configured))()
+
+    def _guarded(self, test: Callable[[Call], None], call: Call, sample: str) -> None:
+        self.begin(call, sample)
+        try:
+            test(call)
+        except CheckFailed as error:
+            raise CheckFailed(error.message, error.call or call, error.sample or sample) from error.__cause__
+        except NotRun:
+            raise
+        except Exception as error:
+            raise CheckFailed(f"{type(error).__name__}: {error}", call, sample) from error
+
+    def failure(self, error: CheckFailed) -> Failure:
+        code = error.call.code(self.op, self.device) if error.call else ""
+        name = error.sample or (describe(error.call) if error.call else "")
+        return Failure(error.message, name, code, self.search.seed)
+
+
+def as_tuple(result: Any) -> tuple[Tensor, ...]:
+    return tuple(result) if isinstance(result, tuple | list) else (result,)
+
+
+def in_float64(args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def convert(value: Any) -> Any:
+        floating = isinstance(value, Tensor) and value.is_floating_point()
+        return value.detach().double().requires_grad_(value.requires_grad) if floating else value
+
+    return [convert(value) for value in args], {name: convert(value) for name, value in kwargs.items()}
+
+
+def describe(call: Call) -> str:
+    """A call in one line: "(3, 5) float32 sliced special; …"."""
+    parts = []
+    for value in (*call.args, *call.kwargs.values()):
+        if isinstance(value, TensorCase):
+            dtype = str(value.dtype).removeprefix("torch.")
+            parts.append(f"{value.shape} {dtype} {value.layout} {value.fill}")
+        else:
+            parts.append(repr(value))
+    return "; ".join(parts)
+
+
+def _elements(value: Any) -> int:
+    return torch.Size(value.shape).numel() if isinstance(value, TensorCase) else 0

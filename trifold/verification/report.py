@@ -1,0 +1,123 @@
+"""The result of a verification as data: rows, ops, a report; its verdicts and its JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+OutcomeName = Literal["passed", "failed", "not run"]
+Verdict = Literal["verified", "failed", "incomplete"]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One way in which a check failed.
+
+    Attributes:
+        message: what was expected and what came.
+        sample: the name of the sample or the shrunk call.
+        code: a program that reproduces it, where there is one.
+        seed: of the search that found it; None where no search was made.
+    """
+
+    message: str
+    sample: str = ""
+    code: str = ""
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One check of one cell. ``cases`` counts what was compared; ``reason`` says why it did not run, or qualifies it."""
+
+    check: str
+    implementation: str
+    device: str
+    outcome: OutcomeName
+    cases: int = 0
+    reason: str = ""
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True)
+class OpReport:
+    """All rows of one op.
+
+    ``verified``: values and gradients ran in some cell, and nothing failed. ``failed``: a check failed.
+    ``incomplete``: nothing failed, but the values of no cell were checked.
+    """
+
+    op: str
+    rows: tuple[Row, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        if any(row.outcome == "failed" for row in self.rows):
+            return "failed"
+        ran = {(row.implementation, row.device) for row in self.rows if row.check == "values" and row.outcome == "passed"}
+        return "verified" if {implementation for implementation, _ in ran} == {"prototype", "port"} else "incomplete"
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """On which both implementations passed: what the verdict ``verified`` covers."""
+        passed = {(row.implementation, row.device) for row in self.rows if row.check == "values" and row.outcome == "passed"}
+        return tuple(d for d in ("cpu", "cuda") if {("prototype", d), ("port", d)} <= passed)
+
+    def row(self, check: str, implementation: str, device: str) -> Row | None:
+        for row in self.rows:
+            if (row.check, row.implementation, row.device) == (check, implementation, device):
+                return row
+        return None
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of ``trifold verify``.
+
+    Attributes:
+        trifold, torch: versions.
+        device: the GPU's name, or ``cpu``.
+        ops: one report an op.
+        seconds: of wall time.
+    """
+
+    trifold: str
+    torch: str
+    device: str
+    ops: tuple[OpReport, ...] = field(default=())
+    seconds: float = 0.0
+
+    @property
+    def verdict(self) -> Verdict:
+        verdicts = {op.verdict for op in self.ops}
+        if "failed" in verdicts:
+            return "failed"
+        return "verified" if verdicts == {"verified"} else "incomplete"
+
+    def __bool__(self) -> bool:
+        """Whether all ops are verified."""
+        return self.verdict == "verified"
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain data, in the documented form."""
+        return {
+            "trifold": self.trifold,
+            "torch": self.torch,
+            "device": self.device,
+            "verdict": self.verdict,
+            "seconds": round(self.seconds, 1),
+            "ops": [
+                {
+                    "op": op.op,
+                    "verdict": op.verdict,
+                    "devices": list(op.devices),
+                    "rows": [asdict(row) for row in op.rows],
+                }
+                for op in self.ops
+            ],
+        }
+
+
+def row_from_json(data: dict[str, Any]) -> Row:
+    failures = tuple(Failure(**failure) for failure in data.pop("failures"))
+    return Row(**data, failures=failures)

@@ -1,0 +1,109 @@
+"""When a result counts as equal to the exact one.
+
+The error of an element is taken against the reference in float64. It passes within
+
+    max(multiple · u · scale + q,  2 · the error of PyTorch's own result in that dtype)
+
+where u is the dtype's unit round-off (2⁻²⁴ for float32), scale is the size of the numbers that the op rounds (its
+condition: the reference on absolute values, or what the spec says), and q is the dtype's smallest subnormal number,
+the least error that a result near zero can have. PyTorch's error is the largest on the same input, in units of
+u · scale. NaN and inf must stand in the same places.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def mismatch(
+    actual: Tensor, exact: Tensor, native: Tensor, scale: Tensor | None, *, multiple: float = 4.0
+) -> str | None:
+    """What is wrong with the values of ``actual``; None where nothing is.
+
+    Args:
+        actual: the implementation's result, of a floating dtype.
+        exact: the reference on float64 arguments, same shape.
+        native: the reference in the op's dtype.
+        scale: float64, broadcastable to the result; where it is smaller than ``|exact|`` (or None), ``|exact|`` counts.
+        multiple: how many u · scale are accepted.
+    """
+    if actual.numel() == 0:
+        return None
+    info = torch.finfo(actual.dtype)
+    got, want, own = (t.detach().double().cpu() for t in (actual, exact, native))
+    rounded = exact.detach().cpu().to(actual.dtype).double()
+    special = _special_mismatch(got, want, rounded, own, info, multiple)
+    if special is not None:
+        return special
+
+    finite = torch.isfinite(want) & torch.isfinite(got)
+    size = want.abs()
+    if scale is not None:
+        size = torch.maximum(size, torch.nan_to_num(scale.detach().double().cpu().abs().expand_as(want), nan=0.0))
+    size = size.clamp(max=info.max)
+    unit = size * (info.eps / 2)
+    quantum = info.smallest_normal * info.eps
+    error = torch.where(finite, (got - want).abs(), 0.0)
+    own_error = torch.where(finite & torch.isfinite(own), (own - want).abs(), 0.0)
+    own_multiple = float(((own_error - quantum).clamp(min=0) / unit.clamp(min=quantum)).max())
+    allowed = max(multiple, 2 * own_multiple) * unit + quantum
+    excess = error - allowed
+    if bool((excess <= 0).all()):
+        return None
+    index = int(excess.flatten().argmax())
+    units = float(error.flatten()[index] / unit.flatten()[index].clamp(min=quantum))
+    return (
+        f"{int((excess > 0).sum())} of {got.numel()} elements differ; at {_index(index, want)} the result is "
+        f"{float(got.flatten()[index])!r}, exact is {float(want.flatten()[index])!r}: {units:.3g} unit round-offs of "
+        f"{str(actual.dtype).removeprefix('torch.')}, {max(multiple, 2 * own_multiple):.3g} are allowed"
+    )
+
+
+def _special_mismatch(
+    got: Tensor, want: Tensor, rounded: Tensor, own: Tensor, info: torch.finfo, multiple: float
+) -> str | None:
+    """NaN must stand where the exact result, or its own overflow in PyTorch, has it; so must inf, with its sign."""
+    nan_expected = torch.isnan(want)
+    # A finite exact result whose rounding overflows may be inf; one within the tolerance of overflow may be either.
+    margin = info.max * (1 - multiple * info.eps)
+    near_overflow = (want.abs() >= margin) & torch.isfinite(want)
+    same_inf = torch.where(torch.isinf(rounded), got == rounded, ~torch.isinf(got))
+    inf_allowed = near_overflow & (got.sign() == want.sign()) & ~torch.isnan(got)
+    wrong = (torch.isnan(got) != nan_expected) | ~(same_inf | inf_allowed | nan_expected)
+    # What the dtype's own arithmetic overflows to in PyTorch is accepted where we give the same.
+    same_as_own = (got == own) | (torch.isnan(got) & torch.isnan(own))
+    wrong &= ~(same_as_own & ~torch.isfinite(own) & torch.isfinite(want))
+    if not bool(wrong.any()):
+        return None
+    index = int(wrong.flatten().int().argmax())
+    return (
+        f"{int(wrong.sum())} of {got.numel()} elements differ; at {_index(index, want)} the result is "
+        f"{float(got.flatten()[index])!r}, exact is {float(want.flatten()[index])!r}"
+    )
+
+
+def form_mismatch(actual: Tensor, expected: Tensor) -> str | None:
+    """A difference in shape, dtype, device or strides (of dimensions with more than one element)."""
+    if actual.dtype != expected.dtype:
+        return f"the result's dtype is {actual.dtype}, the reference's is {expected.dtype}"
+    if actual.shape != expected.shape:
+        return f"the result's shape is {tuple(actual.shape)}, the reference's is {tuple(expected.shape)}"
+    if actual.device != expected.device:
+        return f"the result is on {actual.device}, the reference's is on {expected.device}"
+    if actual.numel() == 0:
+        return None
+    significant = [d for d, size in enumerate(actual.shape) if size > 1]
+    if any(actual.stride(d) != expected.stride(d) for d in significant):
+        return f"the result's strides are {actual.stride()}, the reference's are {expected.stride()}"
+    return None
+
+
+def same_bits(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors of one shape and dtype hold the same bits: -0 differs from 0, a nan equals itself."""
+    width = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}[a.dtype.itemsize]
+    return a.shape == b.shape and torch.equal(a.detach().contiguous().view(width), b.detach().contiguous().view(width))
+
+
+def _index(flat: int, tensor: Tensor) -> tuple[int, ...]:
+    return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), tensor.shape)) if tensor.dim() else ()
