@@ -1,0 +1,302 @@
+"""Four ways to time a call, and what each includes.
+
+``graph``
+    A CUDA graph of many calls, replayed; CUDA events around each replay. Includes the kernels and the gaps between
+    them on the GPU, nothing of the host. The calls rotate over several buffer sets (see :func:`rotation`).
+``events``
+    CUDA events around one call on an idle GPU. Includes the host's time between the first launch and the last one,
+    and so the overhead of several small kernels; this is what most articles report.
+``host``
+    Wall time until the call returns, with the GPU working behind it. Includes no kernel; the queue is kept short.
+``cpu``
+    Wall time of a call on CPU tensors.
+
+In each, the competitors take turns (A B C A B C ...) within one process, so that a drift of the clock meets all of
+them. A competitor that raises fails alone; one whose call takes longer than ``slow_after`` seconds is read once.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import torch
+
+Method = Literal["graph", "events", "host", "cpu"]
+Thunk = Callable[[], object]
+Competitor = Callable[[], Sequence[Thunk]]  # prepares one call for each buffer set; both may raise
+
+GRAPH_CALLS = 512  # at most, in one graph
+GRAPH_BYTES = 8 << 30  # a graph moves about this much: 2 ms on an H200, long against a replay's launch
+HOST_CALLS = 20  # in a batch: far below the 1,024 launches that the driver queues before it blocks
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds a call takes: the median and the quartiles of ``samples`` readings.
+
+    ``slow`` marks a competitor that was read once only because a call takes so long.
+    """
+
+    median: float
+    low: float
+    high: float
+    samples: int
+    slow: bool = False
+
+    @classmethod
+    def of(cls, readings: Sequence[float], *, slow: bool = False) -> Timing:
+        if len(readings) < 2:
+            return cls(readings[0], readings[0], readings[0], len(readings), slow)
+        low, median, high = statistics.quantiles(readings, n=4, method="inclusive")
+        return cls(median, low, high, len(readings), slow)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A competitor that could not be timed, and why, in one line."""
+
+    reason: str
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        lines = str(error).strip().splitlines()
+        return cls(f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)
+
+
+Result = Timing | Failure
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """How many buffer sets there are, and how many calls go into one graph (a multiple of the sets)."""
+
+    sets: int
+    calls: int
+
+
+def rotation(bytes_per_call: int, l2_bytes: int) -> Rotation:
+    """Enough buffer sets to exceed twice the L2, so that a call finds nothing of its data there.
+
+    At most :data:`GRAPH_CALLS`: calls so small that these fit into the L2 are bound by the launch, not by memory.
+    """
+    size = max(bytes_per_call, 1)
+    sets = min(GRAPH_CALLS, 2 * l2_bytes // size + 1)
+    calls = min(GRAPH_CALLS, max(sets, GRAPH_BYTES // size))
+    return Rotation(sets, calls // sets * sets)
+
+
+def measure(
+    method: Method,
+    competitors: Mapping[str, Competitor],
+    *,
+    calls: int = 1,
+    seconds: float = 0.25,
+    slow_after: float = 1.0,
+) -> dict[str, Result]:
+    """Time the competitors by ``method``, in turns.
+
+    Args:
+        method: see the module's text.
+        competitors: for each name a function that prepares one call for each buffer set.
+        calls: how many go into one CUDA graph; only ``graph`` reads it.
+        seconds: how long all readings together may take, about.
+        slow_after: a competitor whose warm call takes longer, in seconds, is read once.
+
+    Returns:
+        A :class:`Timing` or a :class:`Failure` for each name, in the order given.
+    """
+    results: dict[str, Result] = dict.fromkeys(competitors, Failure("not measured"))
+    readers: dict[str, _Reader] = {}
+    pool = torch.cuda.graph_pool_handle() if method == "graph" else None
+    with _place(method):
+        for name, competitor in competitors.items():
+            try:
+                thunks = competitor()
+                warm = _warm(thunks, on_gpu=method != "cpu" and torch.cuda.is_available())
+                if warm > slow_after:
+                    results[name] = Timing.of([warm], slow=True)
+                else:
+                    readers[name] = _reader(method, thunks, calls, pool)
+            except Exception as error:  # whatever a competitor raises is its result
+                results[name] = Failure.of(error)
+        for name, failure in _take_turns(readers, method, seconds).items():
+            results[name] = failure
+            del readers[name]
+        results |= {name: Timing.of(reader.readings()) for name, reader in readers.items()}
+    return results
+
+
+def _warm(thunks: Sequence[Thunk], *, on_gpu: bool) -> float:
+    """Call until all is compiled and allocated; the seconds of one more call."""
+    thunks[0]()
+    thunks[-1]()
+    _synchronize(on_gpu)
+    started = time.perf_counter()
+    thunks[0]()
+    _synchronize(on_gpu)
+    return time.perf_counter() - started
+
+
+def _synchronize(on_gpu: bool) -> None:
+    if on_gpu:
+        torch.cuda.synchronize()
+
+
+@contextmanager
+def _place(method: Method) -> Iterator[None]:
+    """A stream of its own for ``graph``: the default stream cannot be captured, and autograd runs a backward pass
+    on the stream of its forward pass."""
+    if method != "graph":
+        yield
+        return
+    torch.cuda.synchronize()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        yield
+    torch.cuda.synchronize()
+
+
+def _take_turns(readers: Mapping[str, _Reader], method: Method, seconds: float) -> dict[str, Failure]:
+    """Read all competitors in turns until ``seconds`` have passed (at least 10 rounds, at most 200)."""
+    least, most = 10, 200
+    chunk = 5 if method == "graph" else 1
+    failures: dict[str, Failure] = {}
+    started = time.perf_counter()
+    for done in range(0, most, chunk):
+        alive = {name: reader for name, reader in readers.items() if name not in failures}
+        if not alive or (done >= least and time.perf_counter() - started > seconds):
+            break
+        if method == "graph":  # work in the queue, so that the first event does not wait for the first launch
+            list(alive.values())[-1].lead()
+        for _ in range(chunk):
+            for name, reader in alive.items():
+                if name not in failures:
+                    try:
+                        reader.read()
+                    except Exception as error:
+                        failures[name] = Failure.of(error)
+        if method == "graph":
+            torch.cuda.synchronize()
+    return failures
+
+
+class _Reader(Protocol):
+    def lead(self) -> None: ...
+    def read(self) -> None: ...
+    def readings(self) -> list[float]: ...
+
+
+def _reader(method: Method, thunks: Sequence[Thunk], calls: int, pool: Any) -> _Reader:
+    if method == "graph":
+        return _Replay(thunks, calls, pool)
+    if method == "events":
+        return _Events(thunks[0])
+    if method == "host":
+        return _Wall(thunks[0], HOST_CALLS, on_gpu=torch.cuda.is_available())
+    return _Wall(thunks[0], _autorange(thunks[0]), on_gpu=False)
+
+
+class _Replay:
+    """A CUDA graph of ``calls`` calls, captured on the current stream.
+
+    The graphs of all competitors share one memory pool: they run one after the other, and nobody reads their outputs.
+    """
+
+    def __init__(self, thunks: Sequence[Thunk], calls: int, pool: Any) -> None:
+        self.calls = calls
+        self.graph = torch.cuda.CUDAGraph()
+        self.events: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+        outputs: deque[object] = deque(maxlen=len(thunks))  # as many outputs in rotation as there are inputs
+        torch.cuda.synchronize()
+        self.graph.capture_begin(pool=pool)
+        try:
+            for i in range(calls):
+                outputs.append(thunks[i % len(thunks)]())
+        except BaseException:
+            _abandon(self.graph)
+            raise
+        self.graph.capture_end()
+        self.graph.replay()
+        torch.cuda.synchronize()
+
+    def lead(self) -> None:
+        self.graph.replay()
+
+    def read(self) -> None:
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        self.graph.replay()
+        end.record()
+        self.events.append((start, end))
+
+    def readings(self) -> list[float]:
+        return [start.elapsed_time(end) * 1e-3 / self.calls for start, end in self.events]
+
+
+def _abandon(graph: torch.cuda.CUDAGraph) -> None:
+    """End a capture that is invalid already, which takes the stream out of it."""
+    with suppress(RuntimeError):
+        graph.capture_end()
+
+
+class _Events:
+    """One call between two CUDA events, the GPU idle before it."""
+
+    def __init__(self, thunk: Thunk) -> None:
+        self.thunk = thunk
+        self.seconds: list[float] = []
+        self.start, self.end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+
+    def lead(self) -> None:
+        self.thunk()
+
+    def read(self) -> None:
+        torch.cuda.synchronize()
+        self.start.record()
+        self.thunk()
+        self.end.record()
+        self.end.synchronize()
+        self.seconds.append(self.start.elapsed_time(self.end) * 1e-3)
+
+    def readings(self) -> list[float]:
+        return self.seconds
+
+
+class _Wall:
+    """A batch of ``calls`` calls by the wall clock; a GPU is idle before it and is not waited for within."""
+
+    def __init__(self, thunk: Thunk, calls: int, *, on_gpu: bool) -> None:
+        self.thunk, self.calls, self.on_gpu = thunk, calls, on_gpu
+        self.seconds: list[float] = []
+
+    def lead(self) -> None:
+        self.thunk()
+
+    def read(self) -> None:
+        thunk = self.thunk
+        _synchronize(self.on_gpu)
+        started = time.perf_counter()
+        for _ in range(self.calls):
+            thunk()
+        self.seconds.append((time.perf_counter() - started) / self.calls)
+        _synchronize(self.on_gpu)
+
+    def readings(self) -> list[float]:
+        return self.seconds
+
+
+def _autorange(thunk: Thunk, least: float = 2e-3) -> int:
+    """How many calls take ``least`` seconds, by doubling: a reading of the clock costs about 50 ns."""
+    calls = 1
+    while True:
+        started = time.perf_counter()
+        for _ in range(calls):
+            thunk()
+        if time.perf_counter() - started >= least or calls >= 1 << 16:
+            return calls
+        calls *= 2
