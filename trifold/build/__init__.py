@@ -1,0 +1,16 @@
+"""Compiling a port: ``cuda_src/<op>.cu`` with g++ for the CPU or with nvcc for CUDA, once for each state of its sources."""
+
+from trifold.build.compile import build, compile_only
+from trifold.build.library import BuiltLibrary, CompiledObject, Device, Manifest
+from trifold.build.parallel import BuildRequest, build_all
+
+__all__ = [
+    "BuildRequest",
+    "BuiltLibrary",
+    "CompiledObject",
+    "Device",
+    "Manifest",
+    "build",
+    "build_all",
+    "compile_only",
+]

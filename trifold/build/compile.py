@@ -1,0 +1,126 @@
+"""Builds one port for one device, or takes it from the cache."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from trifold.build import cache, diagnostics, recipe, sources
+from trifold.build.library import BuiltLibrary, CompiledObject, Device
+from trifold.build.recipe import Recipe
+from trifold.errors import BuildError
+from trifold.workspace import OpFiles
+
+Notify = Callable[[str], None]
+
+
+def build(files: OpFiles, device: Device, namespace: str, *, notify: Notify = cache.tell_on_stderr) -> BuiltLibrary:
+    """The library of ``cuda_src/<op>.cu`` for ``device``, which registers into the torch namespace ``namespace``.
+
+    Built by load_inline where the cache has none of these sources, flags, compilers and torch; it is not loaded, and
+    needs no schema. The environment of this process stays as it is.
+
+    Args:
+        files: the op.
+        device: ``"cpu"`` (g++) or ``"cuda"`` (nvcc, for the architectures in TORCH_CUDA_ARCH_LIST, else for those
+            of the visible devices).
+        namespace: a torch namespace; an identifier.
+        notify: told if another process is building the same library.
+
+    Raises:
+        WorkspaceError: the binding or the kernel header is missing.
+        ToolchainError: a compiler or ninja is missing, too old, or does not fit torch.
+        BuildError: it does not compile; or the cache folder cannot be used.
+    """
+    started = time.monotonic()
+    _require_identifier(namespace)
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"device must be 'cpu' or 'cuda', not {device!r}")
+    plan = recipe.for_cpu if device == "cpu" else recipe.for_cuda
+    product, cached = _produce(files, device, lambda: plan(files.binding.resolve(), namespace), notify)
+    return BuiltLibrary(files.name, device, namespace, product.path, product.log, time.monotonic() - started, cached)
+
+
+def compile_only(
+    files: OpFiles, arch: str, *, namespace: str = "trifold", notify: Notify = cache.tell_on_stderr
+) -> CompiledObject:
+    """Compile ``cuda_src/<op>.cu`` with nvcc for ``arch``, without linking: needs no GPU, and no torch with CUDA.
+
+    Args:
+        files: the op.
+        arch: an architecture, as TORCH_CUDA_ARCH_LIST writes it: ``"9.0"`` or ``"9.0a"``.
+        namespace: stands for the torch namespace; an identifier.
+        notify: told if another process is compiling the same.
+
+    Raises:
+        WorkspaceError, ToolchainError, BuildError: as :func:`build`.
+    """
+    started = time.monotonic()
+    _require_identifier(namespace)
+    if re.fullmatch(r"\d+\.\d[a-z]?", arch) is None:
+        raise ValueError(f"arch must have the form '9.0' or '9.0a', not {arch!r}")
+    plan = lambda: recipe.for_nvcc_alone(files.binding.resolve(), namespace, arch)  # noqa: E731
+    product, cached = _produce(files, f"nvcc{arch}", plan, notify)
+    return CompiledObject(files.name, arch, product.path, product.log, time.monotonic() - started, cached)
+
+
+def _require_identifier(namespace: str) -> None:
+    if not (namespace.isascii() and namespace.isidentifier()):
+        raise ValueError(f"namespace must be an identifier, not {namespace!r}")
+
+
+def _produce(files: OpFiles, target: str, plan: Callable[[], Recipe], notify: Notify) -> tuple[cache.Product, bool]:
+    """The product in the cache, and whether it was there before."""
+    files.require(files.binding, files.header)
+    while True:
+        steps = plan()
+        entry = _entry(files, target, steps)
+        product = entry.product()
+        if product is not None:
+            return product, True
+        with entry.locked(notify):
+            product = entry.product()
+            if product is not None:
+                return product, True
+            steps.check()
+            with entry.attempt() as attempt:
+                made = _run(files, steps, entry, attempt)
+                # A source that was saved meanwhile would be kept under the hash of the older one.
+                if _entry(files, target, steps) == entry:
+                    return entry.keep(attempt, made), False
+
+
+def _entry(files: OpFiles, target: str, steps: Recipe) -> cache.Entry:
+    digest = sources.digest(sources.local_sources(files.binding), steps.facts)
+    return cache.Entry(cache.builds_folder() / f"{files.name}-{target}-{digest[:20]}")
+
+
+def _run(files: OpFiles, steps: Recipe, entry: cache.Entry, attempt: Path) -> Path:
+    """Run the compilers in the folder ``attempt``; the file that they made.
+
+    Raises:
+        BuildError: they failed. Their whole output is kept beside the entry.
+    """
+    name = re.sub(r"\W", "_", entry.folder.name)
+    command, made = steps.prepare(name, attempt)
+    log = attempt / cache.LOG
+    with log.open("wb") as output:
+        done = subprocess.run(
+            command,
+            cwd=attempt,
+            env={**os.environ, **steps.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    if done.returncode == 0 and made.is_file():
+        return made
+    text = log.read_text(encoding="utf-8", errors="replace")
+    problem = diagnostics.summarise(text, files.binding.resolve().parent)
+    if done.returncode < 0 and made.is_file():
+        problem = f"{diagnostics.shown(files.binding.resolve())}: the library crashes when it is loaded (signal {-done.returncode})"
+    raise BuildError(problem, f"the compilers' whole output: {entry.keep_failure_log(attempt)}")

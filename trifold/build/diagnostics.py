@@ -1,0 +1,175 @@
+"""The errors in what a compiler printed, each as one line at the user's own file and line.
+
+g++ puts the column after the line, and how a template came to be instantiated before the error; nvcc's front end puts
+neither a column nor the source line in the same line, and the instantiations after the error::
+
+    cuda_src/add.cu:10:3: error: expected ';' before 'return'             g++, and nvcc's host compiler
+
+    cuda_src/add.cu(10): error: expected a ";"                            nvcc
+        return z;
+        ^
+              detected during:
+                instantiation of "void launch<Kernel>(...)" at line 16 of cuda_src/add.cu
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+MOST_SHOWN = 5
+LONGEST_MESSAGE = 240
+
+_GXX_ERROR = re.compile(
+    r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):(?P<column>\d+): (?:fatal |internal compiler )?error: (?P<text>.+)"
+)
+_GXX_CONTEXT = re.compile(
+    r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):(?P<column>\d+):\s+(?:recursively )?required (?:from|by)\b"
+)
+_GXX_NEW_CONTEXT = re.compile(r"^(?:In file included from |[^\s:][^:]*: (?:In |At ))")
+_NVCC_ERROR = re.compile(r"^(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.+)")
+_NVCC_CONTEXT = re.compile(
+    r"^\s+(?:\[ \d+ instantiation contexts not shown \]|.*\bat line (?P<line>\d+)(?: of (?P<file>.+))?$)"
+)
+_NVCC_DURING = re.compile(r"^\s+detected during")
+_ELSEWHERE = re.compile(
+    r"^(?:(?:ptxas|nvlink) (?:error|fatal)|nvcc (?:error|fatal)|(?:\S*/)?(?:g\+\+|c\+\+|cc1plus|collect2|nvcc)[\w.-]*: "
+    r"(?:fatal )?error|ninja: (?:error|fatal)|/bin/sh: |OSError: |RuntimeError: |ValueError: |OSError |\S*Error: )"
+)
+_UNDEFINED = re.compile(r"undefined reference to (?P<symbol>[`'].+')")
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One error. ``file`` is None where the compiler names none; ``line`` and ``column`` are 0 where unknown."""
+
+    text: str
+    file: Path | None = None
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if self.file is None:
+            return f"error: {self.text}"
+        place = "".join(f":{number}" for number in (self.line, self.column) if number)
+        return f"{shown(self.file)}{place}: error: {self.text}"
+
+
+def summarise(log: str, folder: Path) -> str:
+    """At most :data:`MOST_SHOWN` errors of ``log``, a line each; placed in ``folder`` (the user's) where they can be.
+
+    Where no line of the log looks like an error, its last lines stand in.
+    """
+    found = diagnostics(log, folder)
+    if not found:
+        return "\n".join(line for line in log.splitlines()[-MOST_SHOWN:] if line.strip()) or "error: no compiler output"
+    lines = [str(diagnostic) for diagnostic in found[:MOST_SHOWN]]
+    more = len(found) - MOST_SHOWN
+    return "\n".join([*lines, f"... and {more} more error{'s' if more > 1 else ''}"] if more > 0 else lines)
+
+
+def diagnostics(log: str, folder: Path) -> list[Diagnostic]:
+    """All errors of ``log`` in order, each once; see :func:`summarise`."""
+    lines = _COLOUR.sub("", log).splitlines()
+    compiler = _gxx_errors(lines, folder) + _nvcc_errors(lines, folder)
+    found = [diagnostic for _, diagnostic in sorted(compiler, key=lambda pair: pair[0])] or _other_errors(lines)
+    return list(dict.fromkeys(found))
+
+
+def shown(path: Path) -> str:
+    """``path`` relative to the current folder where it lies in it, else absolute."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return os.fspath(path)
+
+
+def _gxx_errors(lines: list[str], folder: Path) -> list[tuple[int, Diagnostic]]:
+    found = []
+    caller: Diagnostic | None = None  # the innermost line of the user's that instantiates what is being compiled
+    for number, line in enumerate(lines):
+        if context := _GXX_CONTEXT.match(line):
+            place = _placed(context, "")
+            caller = caller or (place if _inside(place, folder) else None)
+        elif error := _GXX_ERROR.match(line):
+            found.append((number, _at_user(_placed(error, error["text"]), caller, folder)))
+        elif _GXX_NEW_CONTEXT.match(line):
+            caller = None
+    return found
+
+
+def _nvcc_errors(lines: list[str], folder: Path) -> list[tuple[int, Diagnostic]]:
+    found = []
+    for number, line in enumerate(lines):
+        error = _NVCC_ERROR.match(line)
+        if error is None:
+            continue
+        here = Diagnostic(_cut(error["text"]), Path(error["file"]), int(error["line"]))
+        rest = lines[number + 1 :]
+        here = replace(here, column=_nvcc_column(rest))
+        found.append((number, _at_user(here, _nvcc_caller(rest, here, folder), folder)))
+    return found
+
+
+def _nvcc_column(rest: list[str]) -> int:
+    # two blanks, then the source line; beneath it a caret
+    is_caret = len(rest) > 1 and rest[1].strip() == "^"
+    return rest[1].index("^") - 1 if is_caret else 0
+
+
+def _nvcc_caller(rest: list[str], error: Diagnostic, folder: Path) -> Diagnostic | None:
+    start = next((i for i, line in enumerate(rest[:4]) if _NVCC_DURING.match(line)), None)
+    if start is None:
+        return None
+    for line in rest[start:]:
+        context = _NVCC_CONTEXT.match(line)
+        if context is None and not _NVCC_DURING.match(line):
+            return None
+        if context is not None and context["line"]:
+            place = Diagnostic("", Path(context["file"]) if context["file"] else error.file, int(context["line"]))
+            if _inside(place, folder):
+                return place
+    return None
+
+
+def _other_errors(lines: list[str]) -> list[Diagnostic]:
+    found = []
+    for line in lines:
+        if undefined := _UNDEFINED.search(line):
+            found.append(Diagnostic(f"undefined reference to {undefined['symbol']}"))
+        elif _ELSEWHERE.match(line):
+            found.append(Diagnostic(_cut(line.strip())))
+    symbols = [diagnostic for diagnostic in found if diagnostic.text.startswith("undefined reference")]
+    return symbols or found
+
+
+def _placed(match: re.Match[str], text: str) -> Diagnostic:
+    return Diagnostic(_cut(text), Path(match["file"]), int(match["line"]), int(match["column"]))
+
+
+def _at_user(error: Diagnostic, caller: Diagnostic | None, folder: Path) -> Diagnostic:
+    """``error`` at the line of the user's that led to it, where it stands in a header that is not the user's."""
+    if caller is None or _inside(error, folder):
+        return error
+    return replace(caller, text=error.text)
+
+
+def _inside(place: Diagnostic, folder: Path) -> bool:
+    return place.file is not None and place.file.is_relative_to(folder)
+
+
+def _cut(text: str) -> str:
+    """Without the template arguments that g++ and nvcc append, and not longer than a few lines."""
+    start = text.find(" [with ")
+    while start >= 0:
+        depth, end = 0, start
+        for end in range(start, len(text)):
+            depth += {"[": 1, "]": -1}.get(text[end], 0)
+            if depth == 0 and end > start:
+                break
+        text = text[:start] + text[end + 1 :]
+        start = text.find(" [with ")
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 3]}..."

@@ -1,0 +1,21 @@
+"""Runs ``torch.utils.cpp_extension.load_inline`` once, in a process of its own: ``python -P inline.py request.json``.
+
+Not imported. load_inline loads what it has built, keeps state between calls, skips a build that failed before in the
+same process, and writes what the compilers say to file descriptor 1; here none of that reaches the user's process.
+A library that cannot be loaded, or that crashes on loading, fails here as well.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from torch.utils.cpp_extension import load_inline
+
+request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+load_inline(
+    **request,
+    functions=None,
+    is_python_module=False,
+    no_implicit_headers=True,
+    verbose=True,
+)

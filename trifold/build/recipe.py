@@ -1,0 +1,185 @@
+"""What is run to compile a port, and all that decides what comes out: flags, compilers, torch, architectures."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trifold.build import sources, toolchain
+from trifold.errors import ToolchainError
+
+# Only what torch 2.11's stable ABI has; any other torch header becomes an error.
+TORCH_TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
+
+# -ffp-contract=off: a multiply and an add stay two roundings, on every CPU and at every level of vectorisation.
+# -fno-gnu-unique and hidden: two libraries in one process keep their inline variables apart.
+GXX_FLAGS = ("-O2", "-ffp-contract=off", "-fvisibility=hidden", "-fno-gnu-unique", "-Wno-unknown-pragmas")
+NVCC_FLAGS = (
+    "-O3",
+    "-lineinfo",
+    "--expt-relaxed-constexpr",
+    "-DUSE_CUDA",
+    # torch's own flags switch the half types' conversions and operators off; these switch them on again.
+    "-U__CUDA_NO_HALF_OPERATORS__",
+    "-U__CUDA_NO_HALF_CONVERSIONS__",
+    "-U__CUDA_NO_HALF2_OPERATORS__",
+    "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
+    "-Xcompiler=-fvisibility=hidden,-fno-gnu-unique,-Wno-unknown-pragmas",
+)
+# A function that is declared but nowhere defined is the linker's error, with its C++ name.
+LINK_FLAGS = ("-Wl,--no-undefined",)
+
+_CHILD = Path(__file__).with_name("inline.py")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one binding is compiled.
+
+    Attributes:
+        facts: all beside the sources that decides what comes out.
+        environment: what the compilers' environment has beside this process's own.
+        check: raises ToolchainError where a tool is missing or does not fit; runs compilers to learn their version.
+        prepare: ``(name, folder)`` writes into ``folder`` what the command needs; returns the command and the file
+            that it makes there.
+    """
+
+    facts: tuple[str, ...]
+    environment: Mapping[str, str]
+    check: Callable[[], None]
+    prepare: Callable[[str, Path], tuple[list[str], Path]]
+
+
+def for_cpu(binding: Path, namespace: str) -> Recipe:
+    """g++, through load_inline."""
+    gxx = toolchain.find_gxx()
+    flags = (*GXX_FLAGS, *_definitions(namespace, "CPU"))
+
+    def check() -> None:
+        toolchain.find_ninja()
+        toolchain.require_gxx(gxx)
+
+    def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
+        arguments = {"cpp_sources": [sources.with_line_directive(binding)], "extra_cflags": list(flags)}
+        return _load_inline(name, folder, binding, arguments)
+
+    facts = (*_torch_facts(), *flags, *LINK_FLAGS, str(binding), toolchain.fingerprint(gxx), _CHILD.read_text())
+    return Recipe(facts, _environment(gxx), check, prepare)
+
+
+def for_cuda(binding: Path, namespace: str) -> Recipe:
+    """nvcc, through load_inline."""
+    if torch.version.cuda is None:
+        raise ToolchainError(
+            f"torch {torch.__version__} is a CPU build: it cannot load a library for CUDA",
+            "install torch with CUDA: https://pytorch.org/get-started/locally",
+        )
+    gxx, nvcc, architectures = toolchain.find_gxx(), toolchain.find_nvcc(), _architectures()
+    flags = (*NVCC_FLAGS, *_definitions(namespace, "CUDA"))
+
+    def check() -> None:
+        toolchain.find_ninja()
+        toolchain.require_gxx(gxx)
+        toolchain.require_nvcc(nvcc.path, torch.version.cuda)
+
+    def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
+        arguments = {
+            "cpp_sources": "",
+            "cuda_sources": [sources.with_line_directive(binding)],
+            "extra_cuda_cflags": list(flags),
+        }
+        return _load_inline(name, folder, binding, arguments)
+
+    programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path), str(nvcc.home), architectures)
+    facts = (*_torch_facts(), *flags, *LINK_FLAGS, str(binding), *programs, _CHILD.read_text())
+    cuda = {"CUDA_HOME": str(nvcc.home), "PYTORCH_NVCC": str(nvcc.path), "TORCH_CUDA_ARCH_LIST": architectures}
+    return Recipe(facts, _environment(gxx) | cuda, check, prepare)
+
+
+def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
+    """nvcc called directly, without linking: needs neither a GPU nor a torch with CUDA, nor ninja."""
+    gxx, nvcc = toolchain.find_gxx(), toolchain.find_nvcc()
+    number = arch.replace(".", "")
+    torch_include = Path(torch.__path__[0]) / "include"
+    folders = (binding.parent, sources.INCLUDE_ROOT)
+    flags = (
+        "-std=c++20",
+        f"-gencode=arch=compute_{number},code=sm_{number}",
+        f"-ccbin={gxx}",
+        *NVCC_FLAGS,
+        *_definitions(namespace, "CUDA"),
+        *(f"-I{folder}" for folder in folders),
+        *(f"-isystem={folder}" for folder in (torch_include, torch_include / "torch" / "csrc" / "api" / "include")),
+    )
+
+    def check() -> None:
+        toolchain.require_gxx(gxx)
+        toolchain.require_nvcc(nvcc.path, torch.version.cuda)
+
+    def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
+        source, made = folder / f"{name}.cu", folder / f"{name}.o"
+        source.write_text(sources.with_line_directive(binding), encoding="utf-8")
+        return [str(nvcc.path), *flags, "-c", str(source), "-o", str(made)], made
+
+    programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path))
+    return Recipe((*_torch_facts(), *flags, str(binding), *programs), _environment(gxx), check, prepare)
+
+
+def _definitions(namespace: str, dispatch_key: str) -> tuple[str, ...]:
+    return (TORCH_TARGET, f"-DTRIFOLD_NAMESPACE={namespace}", f"-DTRIFOLD_DISPATCH_KEY={dispatch_key}")
+
+
+def _torch_facts() -> tuple[str, str]:
+    return torch.__version__, str(torch.version.cuda)
+
+
+def _load_inline(name: str, folder: Path, binding: Path, arguments: dict[str, Any]) -> tuple[list[str], Path]:
+    request = arguments | {
+        "name": name,
+        "build_directory": str(folder),
+        "extra_ldflags": list(LINK_FLAGS),
+        # they pass through a ninja file, where a dollar begins a variable
+        "extra_include_paths": [str(path).replace("$", "$$") for path in (binding.parent, sources.INCLUDE_ROOT)],
+    }
+    (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+    # -P: the folder of inline.py does not become the first on sys.path
+    return [sys.executable, "-P", str(_CHILD), str(folder / "request.json")], folder / f"{name}.so"
+
+
+def _environment(gxx: Path) -> dict[str, str]:
+    # The messages in English, for diagnostics.py; CC is nvcc's host compiler.
+    changes = {"LC_ALL": "C", "PYTHONUTF8": "1", "CXX": str(gxx), "CC": str(gxx)}
+    if shutil.which("ninja") is None:
+        try:
+            changes["PATH"] = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{toolchain.find_ninja().parent}"
+        except ToolchainError:
+            return changes  # a cached library needs no ninja; Recipe.check reports it where one must be built
+    return changes
+
+
+def _architectures() -> str:
+    """What TORCH_CUDA_ARCH_LIST says, else the visible devices' capabilities in its form: ``"9.0"``.
+
+    A device newer than torch knows gets the newest that torch knows, with the PTX to translate.
+    """
+    chosen = os.environ.get("TORCH_CUDA_ARCH_LIST", "").strip()
+    if chosen and chosen != "native":
+        return chosen
+    if not torch.cuda.is_available():
+        raise ToolchainError(
+            "no CUDA device is visible, so there is no architecture to compile for",
+            "set TORCH_CUDA_ARCH_LIST (9.0 for an H100 or H200), or see to nvidia-smi and CUDA_VISIBLE_DEVICES",
+        )
+    known = [int("".join(filter(str.isdigit, name))) for name in torch.cuda.get_arch_list() if name.startswith("sm_")]
+    newest = max(divmod(number, 10) for number in known)
+    devices = {torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())}
+    names = {f"{c[0]}.{c[1]}" if c <= newest else f"{newest[0]}.{newest[1]}+PTX" for c in devices}
+    return ";".join(sorted(names))

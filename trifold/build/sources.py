@@ -1,0 +1,57 @@
+"""Which files a port's library is made of."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+INCLUDE_ROOT = Path(__file__).resolve().parents[1] / "include"
+
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
+
+
+def local_sources(binding: Path) -> tuple[Path, ...]:
+    """``binding``, every header of trifold, and every file that they include from their own folders, sorted.
+
+    Headers of the system, CUDA and torch are not among them: the version of what they belong to stands for them.
+    An ``#include`` inside a comment or an inactive branch counts as well, which at worst rebuilds too often.
+    """
+    seen: set[Path] = set()
+    waiting = [binding.resolve(), *(path.resolve() for path in INCLUDE_ROOT.rglob("*") if path.is_file())]
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        for match in _INCLUDE.finditer(path.read_bytes()):
+            name = (match[1] or match[2]).decode(errors="surrogateescape")
+            for folder in (path.parent, binding.parent, INCLUDE_ROOT):
+                candidate = folder / name
+                if candidate.is_file():
+                    waiting.append(candidate.resolve())
+                    break
+    return tuple(sorted(seen))
+
+
+def digest(sources: Iterable[Path], facts: Iterable[str]) -> str:
+    """SHA-256 of the sources (names and contents) and of all else that decides what comes out of the compiler."""
+    state = hashlib.sha256()
+    for path in sources:
+        content = path.read_bytes()
+        state.update(f"{path.name}\0{len(content)}\0".encode(errors="surrogateescape"))
+        state.update(content)
+    for fact in facts:
+        state.update(f"{fact}\0".encode(errors="surrogateescape"))
+    return state.hexdigest()
+
+
+def quoted(path: Path) -> str:
+    """``path`` as a C++ string literal."""
+    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def with_line_directive(binding: Path) -> str:
+    """The text of ``binding``, such that a compiler reports the user's own file and line."""
+    return f"#line 1 {quoted(binding)}\n{binding.read_text(encoding='utf-8')}"
