@@ -156,7 +156,7 @@ def _place(method: Method) -> Iterator[None]:
         yield
         return
     torch.cuda.synchronize()
-    with torch.cuda.stream(torch.cuda.Stream()):
+    with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
         yield
     torch.cuda.synchronize()
 
@@ -228,7 +228,7 @@ class _Replay:
         self.graph.replay()
 
     def read(self) -> None:
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start, end = _events()
         start.record()
         self.graph.replay()
         end.record()
@@ -236,6 +236,11 @@ class _Replay:
 
     def readings(self) -> list[float]:
         return [start.elapsed_time(end) * 1e-3 / self.calls for start, end in self.events]
+
+
+def _events() -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    make: Callable[..., torch.cuda.Event] = torch.cuda.Event
+    return make(enable_timing=True), make(enable_timing=True)
 
 
 def _abandon(graph: torch.cuda.CUDAGraph) -> None:
@@ -250,7 +255,7 @@ class _Events:
     def __init__(self, thunk: Thunk) -> None:
         self.thunk = thunk
         self.seconds: list[float] = []
-        self.start, self.end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        self.start, self.end = _events()
 
     def lead(self) -> None:
         self.thunk()

@@ -1,0 +1,150 @@
+"""What ``trifold bench`` measures of an op: inputs, what a PyTorch user would write instead, bytes, and targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+Arguments = tuple[Any, ...]
+Roofline = Literal["copy", "write"]
+GpuMethod = Literal["graph", "events"]
+Measure = Literal["roofline", "over eager", "over torch.compile"]
+
+HALF_AND_SINGLE = (torch.float32, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of a benchmark's grid: a label for tables, and the sizes that it stands for."""
+
+    label: str
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A figure that the port must reach on a GPU.
+
+    Attributes:
+        measure: ``roofline``: the fraction of the roofline's rate; ``over ...``: that competitor's time over the
+            port's.
+        at_least: for ``measure``; 1 / 1.3 says "at most 1.3 times the time".
+        method: ``graph``, ``events``, or one of the rows ``host: no grad``, ``host: forward`` and
+            ``host: forward + backward``.
+        cases: labels that it holds for; none: all.
+        geometric_mean: it holds for the geometric mean over those cases, not for each.
+    """
+
+    measure: Measure
+    at_least: float
+    method: str = "graph"
+    cases: tuple[str, ...] = ()
+    geometric_mean: bool = False
+
+
+def _plain_call(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """One table of figures of an op.
+
+    Attributes:
+        name: such as "forward", "backward", "independent noise".
+        cases: the grid.
+        arguments: makes the inputs, ``arguments(device, dtype, case)``.
+        eager: what a PyTorch user would write, of the same arguments; torch.compile compiles it.
+        bytes: that must move, ``bytes(case, dtype)``: each input read once, each output written once.
+        dtypes: each case is measured in each of them.
+        call: how an implementation's public function takes the arguments, ``call(function, *arguments)``.
+        backward: measure the backward pass alone; gradients are taken of all floating inputs.
+        roofline: the rate to compare with: ``copy`` reads as much as it writes, ``write`` only writes.
+        methods: of timing on a GPU; see :mod:`trifold.bench.timing`.
+        host: a small case for which the host's time is measured too: without grad, and with ``differentiable`` the
+            forward pass that records a gradient, and forward + backward.
+        differentiable: whether the op has a gradient.
+        targets: what must be reached.
+    """
+
+    name: str
+    cases: tuple[Case, ...]
+    arguments: Callable[[torch.device, torch.dtype, Case], Arguments]
+    eager: Callable[..., Any]
+    bytes: Callable[[Case, torch.dtype], int]
+    dtypes: tuple[torch.dtype, ...] = HALF_AND_SINGLE
+    call: Callable[..., Any] = _plain_call
+    backward: bool = False
+    roofline: Roofline = "copy"
+    methods: tuple[GpuMethod, ...] = ("graph",)
+    host: Case | None = None
+    differentiable: bool = True
+    targets: tuple[Target, ...] = ()
+
+
+ELEMENTWISE_CASES = tuple(Case(f"2^{k}", (1 << k,)) for k in range(10, 29, 2))
+
+# Two runs of one kernel agree to about 1% in graph replay; a slowdown that shows above that counts.
+NO_SLOWER = 0.98
+
+
+def elementwise_benchmarks(
+    eager: Callable[..., Any],
+    *,
+    inputs: int = 1,
+    backward_moves: int = 0,
+    differentiable: bool = True,
+    cases: tuple[Case, ...] = ELEMENTWISE_CASES,
+) -> tuple[Benchmark, ...]:
+    """The forward pass of an elementwise op and, where it moves something, the backward pass.
+
+    Args:
+        eager: PyTorch's own op, of ``inputs`` tensors.
+        inputs: how many tensors of one size it takes; they are standard normal.
+        backward_moves: how many tensors of that size a backward pass must read and write, the incoming gradient
+            included; 0: it launches nothing, and there is no benchmark of it.
+        differentiable: whether the op has a gradient.
+        cases: sizes; default 2^10 to 2^28 in steps of 2^2.
+    """
+    largest = max(cases, key=lambda case: case.sizes).label
+    targets = (
+        Target(measure="roofline", at_least=0.97, cases=(largest,)),
+        Target(measure="over eager", at_least=NO_SLOWER),
+        Target(measure="over torch.compile", at_least=NO_SLOWER),
+    )
+    host_targets = [Target(measure="over eager", at_least=1 / 1.3, method="host: no grad")]
+    if differentiable:
+        host_targets.append(Target(measure="over eager", at_least=1 / 1.3, method="host: forward + backward"))
+
+    def arguments(device: torch.device, dtype: torch.dtype, case: Case) -> Arguments:
+        return tuple(torch.randn(case.sizes, device=device, dtype=dtype) for _ in range(inputs))
+
+    def moved(tensors: int) -> Callable[[Case, torch.dtype], int]:
+        return lambda case, dtype: tensors * math.prod(case.sizes) * dtype.itemsize
+
+    forward = Benchmark(
+        name="forward",
+        cases=cases,
+        arguments=arguments,
+        eager=eager,
+        bytes=moved(inputs + 1),
+        host=cases[0],
+        differentiable=differentiable,
+        targets=(*targets, *host_targets),
+    )
+    if backward_moves == 0:
+        return (forward,)
+    backward = Benchmark(
+        name="backward",
+        cases=cases,
+        arguments=arguments,
+        eager=eager,
+        bytes=moved(backward_moves),
+        backward=True,
+        targets=targets,
+    )
+    return forward, backward
