@@ -1,0 +1,394 @@
+"""The guard allocator: each wrong access of a tensor that it must catch, and right programs that it must not disturb.
+
+Each case is a program in a process of its own, since that is what a fault ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from trifold import guard
+from trifold.errors import ToolchainError
+from trifold.guard import Fault
+
+
+def _is_built() -> bool:
+    try:
+        guard.library_path()
+    except ToolchainError:
+        return False
+    return True
+
+
+needs_guard = pytest.mark.skipif(not _is_built(), reason="libtrifold_guard.so is not built: trifold is not installed")
+
+PROGRAM = """
+import ctypes, os, sys
+import torch
+from trifold.guard import armed, damage, holds, is_active, report_to
+
+torch.set_num_threads(2)
+
+
+def write(tensor, index):
+    ctypes.memset(tensor.data_ptr() + index * tensor.element_size(), 0, tensor.element_size())
+
+
+def read(tensor, index):
+    ctypes.string_at(tensor.data_ptr() + index * tensor.element_size(), tensor.element_size())
+
+
+"""
+
+
+def run(body: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM + textwrap.dedent(body)],
+        env=os.environ | guard.preload_environment() | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def succeeds(body: str) -> str:
+    done = run(body)
+    assert done.returncode == 0, done.stderr
+    assert "trifold guard" not in done.stderr
+    return done.stdout
+
+
+def fault(body: str) -> Fault:
+    """The one fault that ends the program."""
+    done = run(body)
+    assert done.returncode == -signal.SIGSEGV, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("trifold guard")]
+    found = Fault.parse(line)
+    assert found is not None, line
+    return found
+
+
+@needs_guard
+@pytest.mark.parametrize(
+    ("mode", "access", "dtype", "expected"),
+    [
+        ("end", "write(x, 5)", "float32", "write 1 element past the end of a tensor of 5 elements"),
+        ("end", "read(x, 5)", "float32", "read 1 element past the end of a tensor of 5 elements"),
+        ("end", "write(x, 5)", "bfloat16", "write 1 element past the end of a tensor of 5 elements"),
+        ("end", "write(x, 4 + 1000)", "float64", "write 1000 elements past the end of a tensor of 5 elements"),
+        ("start", "write(x, -1)", "float32", "write 1 element before the start of a tensor of 5 elements"),
+        ("start", "read(x, -2)", "float16", "read 2 elements before the start of a tensor of 5 elements"),
+    ],
+)
+def test_an_access_outside_a_tensor_ends_the_process(mode: str, access: str, dtype: str, expected: str) -> None:
+    found = fault(f"""
+        with armed({mode!r}):
+            x = torch.empty(5, dtype=torch.{dtype})
+        {access}
+    """)
+    size = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2}[dtype]
+    assert found.in_elements(size) == expected
+
+
+@needs_guard
+def test_a_freed_tensor_is_not_accessible() -> None:
+    found = fault("""
+        with armed("end"):
+            x = torch.zeros(1000)
+        last = x.data_ptr() + 999 * x.element_size()
+        del x
+        ctypes.memset(last, 0, 4)
+    """)
+    assert found.in_elements(4) == "write of element 999 of a freed tensor of 1000 elements"
+
+
+@needs_guard
+def test_a_fault_on_another_thread_is_reported_once() -> None:
+    found = fault("""
+        import threading
+        with armed("end"):
+            x = torch.empty(8)
+        threads = [threading.Thread(target=write, args=(x, 8)) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+    """)
+    assert found.side == "past the end"
+
+
+@needs_guard
+def test_a_report_goes_where_it_is_asked_to_and_faulthandler_still_works(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    done = run(f"""
+        import faulthandler
+        faulthandler.enable()
+        report_to(os.open({str(report)!r}, os.O_WRONLY | os.O_CREAT))
+        with armed("end"):
+            write(torch.empty(3), 3)
+    """)
+    assert done.returncode == -signal.SIGSEGV
+    assert "past the end of block" in report.read_text()
+    assert "trifold guard" not in done.stderr
+    assert "Segmentation fault" in done.stderr, "faulthandler's own report is lost"
+
+
+@needs_guard
+def test_a_fault_elsewhere_is_left_to_its_own_handler() -> None:
+    done = run("""
+        with armed("end"):
+            pass
+        ctypes.memset(8, 0, 4)
+    """)
+    assert done.returncode == -signal.SIGSEGV
+    assert "trifold guard" not in done.stderr
+
+
+@needs_guard
+@pytest.mark.parametrize(
+    ("mode", "index", "expected"),
+    [
+        ("end", -1, "write 1 element before the start of a tensor of 5 elements"),
+        ("end", -3, "write 3 elements before the start of a tensor of 5 elements"),
+        ("start", 5, "write 1 element past the end of a tensor of 5 elements"),
+    ],
+)
+@pytest.mark.parametrize("freed", [False, True])
+def test_a_write_on_the_other_side_damages_a_canary(mode: str, index: int, expected: str, freed: bool) -> None:
+    output = succeeds(f"""
+        with armed({mode!r}):
+            x = torch.empty(5)
+            neighbour = torch.empty(5)
+        write(x, {index})
+        if {freed}: del x
+        print(*damage(), sep="\\n")
+        assert damage() == [], "damage is reported once"
+    """)
+    (line,) = output.splitlines()
+    found = Fault.parse(line)
+    assert found is not None
+    assert found.in_elements(4) == expected
+    assert found.freed is False, "the block was alive when it was written to"
+
+
+@needs_guard
+def test_damage_beyond_the_log_is_counted() -> None:
+    output = succeeds("""
+        with armed("end"):
+            blocks = [torch.empty(1) for _ in range(1500)]
+        for block in blocks: write(block, -1)
+        print(*damage(), sep="\\n")
+    """)
+    lines = output.splitlines()
+    assert lines[-1] == f"trifold guard: {1500 - (len(lines) - 1)} more damaged canaries"
+
+
+@needs_guard
+def test_new_memory_is_nan_in_every_floating_type() -> None:
+    succeeds("""
+        for mode in ("end", "start"):
+            with armed(mode):
+                for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+                    for n in (1, 3, 100_003):
+                        x = torch.empty(n, dtype=dtype)
+                        assert holds(x.data_ptr()) and x.isnan().all(), (mode, dtype, n)
+    """)
+
+
+@needs_guard
+def test_a_tensor_ends_or_starts_at_a_page_and_is_aligned_to_its_elements_only() -> None:
+    succeeds("""
+        page = os.sysconf("SC_PAGESIZE")
+        with armed("end"):
+            for n in (1, 7, 1024, 5000):
+                x = torch.empty(n)
+                assert (x.data_ptr() + 4 * n) % page == 0
+                assert x.untyped_storage().nbytes() == 4 * n
+        with armed("start"):
+            assert torch.empty(7).data_ptr() % page == 0
+    """)
+
+
+@needs_guard
+def test_it_is_inert_until_armed_and_after() -> None:
+    succeeds("""
+        assert is_active()
+        before = torch.empty(5)
+        with armed("end"):
+            inside = torch.empty(5)
+            huge = torch.empty(17 << 20)  # 68 MiB
+        after = torch.empty(5)
+        assert [holds(x.data_ptr()) for x in (before, inside, huge, after)] == [False, True, False, False]
+    """)
+
+
+@needs_guard
+def test_guarded_pointers_live_on_after_disarming() -> None:
+    succeeds("""
+        c = ctypes.CDLL(None)
+        for name in ("aligned_alloc", "memalign", "realloc"):
+            getattr(c, name).restype = ctypes.c_void_p
+        c.realloc.argtypes, c.free.argtypes = [ctypes.c_void_p, ctypes.c_size_t], [ctypes.c_void_p]
+        c.malloc_usable_size.argtypes, c.malloc_usable_size.restype = [ctypes.c_void_p], ctypes.c_size_t
+
+        with armed("end"):
+            grown, shrunk, cleared, kept = (c.aligned_alloc(16, 40) for _ in range(4))
+            moved = c.realloc(c.memalign(32, 10), 50)
+        assert all(map(holds, (grown, shrunk, cleared, kept, moved)))
+        assert grown % 16 == 0 and c.malloc_usable_size(grown) == 40
+        ctypes.memmove(grown, bytes(range(40)), 40)
+        ctypes.memmove(shrunk, bytes(range(40)), 40)
+
+        grown, shrunk = c.realloc(grown, 5000), c.realloc(shrunk, 3)
+        assert not holds(grown) and not holds(shrunk)
+        assert ctypes.string_at(grown, 40) == bytes(range(40)) and ctypes.string_at(shrunk, 3) == bytes(range(3))
+        assert c.realloc(cleared, 0) is None
+        for pointer in (grown, shrunk, kept, moved): c.free(pointer)
+        assert damage() == []
+    """)
+
+
+@needs_guard
+@pytest.mark.parametrize(("offset", "times"), [(0, 2), (8, 1)])
+def test_an_invalid_free_ends_the_process(offset: int, times: int) -> None:
+    done = run(f"""
+        c = ctypes.CDLL(None)
+        c.aligned_alloc.restype, c.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+        with armed("end"):
+            pointer = c.aligned_alloc(64, 64)
+        for _ in range({times}): c.free(pointer + {offset})
+    """)
+    assert done.returncode == -signal.SIGABRT
+    assert "trifold guard: free of " in done.stderr
+
+
+@needs_guard
+def test_addresses_are_used_again_when_the_range_is_used_up() -> None:
+    succeeds("""
+        with armed("start"):
+            kept = [torch.full((1000,), float(i)) for i in range(3)]
+            first = torch.empty(16 << 20, dtype=torch.uint8).data_ptr()
+            seen = [torch.empty(16 << 20, dtype=torch.uint8, device="cpu").data_ptr() for _ in range(3)]
+            assert len({first, *seen}) == 4, "a freed block's addresses are used again at once"
+        c = ctypes.CDLL(None)
+        c.aligned_alloc.restype, c.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+        c.trifold_guard_arm(1)
+        # Blocks of one byte, 128 KiB of addresses each: twice the range of 64 GiB.
+        for _ in range(2 * (64 << 30) // (128 << 10)):
+            c.free(c.aligned_alloc(1, 1))
+        c.trifold_guard_disarm()
+        assert all((x == i).all() for i, x in enumerate(kept))
+    """)
+
+
+@needs_guard
+def test_torch_works_while_armed() -> None:
+    succeeds("""
+        torch.manual_seed(0)
+
+        def results():
+            torch.manual_seed(1)
+            x = torch.randn(67, 45, requires_grad=True)
+            w = torch.randn(45, 33, dtype=torch.float32, requires_grad=True)
+            y = torch.softmax(x @ w, dim=1)
+            loss = (y * y).sum() + torch.nn.functional.layer_norm(x, (45,)).abs().sum()
+            loss.backward()
+            half = x.detach().to(torch.bfloat16) @ w.detach().to(torch.bfloat16)
+            convolved = torch.nn.functional.conv2d(torch.randn(2, 3, 17, 19), torch.randn(5, 3, 3, 3))
+            solved = torch.linalg.solve(torch.eye(31) + 0.01 * torch.randn(31, 31), torch.randn(31))
+            return [y, x.grad, w.grad, half, convolved, solved, x.sort().values, torch.randn(1001).sort().values.cumsum(0)]
+
+        plain = results()
+        for mode in ("end", "start"):
+            with armed(mode):
+                guarded = results()
+                assert all(holds(x.data_ptr()) for x in guarded)
+            for one, other in zip(plain, guarded):
+                torch.testing.assert_close(one, other)
+        assert damage() == []
+    """)
+
+
+@needs_guard
+def test_threads_allocate_and_free_at_once() -> None:
+    succeeds("""
+        from concurrent.futures import ThreadPoolExecutor
+
+        def work(seed):
+            for i in range(60):
+                x = torch.full((1 + (seed * 31 + i * 17) % 3000,), float(seed))
+                assert holds(x.data_ptr()) and (x == seed).all()
+            return x
+
+        with armed("end"), ThreadPoolExecutor(4) as pool:
+            kept = list(pool.map(work, range(12)))
+        assert all((x == seed).all() for seed, x in enumerate(kept))
+        assert damage() == []
+    """)
+
+
+@needs_guard
+def test_a_forked_child_and_a_subprocess_work_while_armed() -> None:
+    succeeds("""
+        import subprocess
+        with armed("end"):
+            x = torch.arange(5)
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if int((x + x).sum()) == 20 else 1)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            subprocess.run([sys.executable, "-c", "pass"], check=True)
+    """)
+
+
+def test_without_preloading_it_is_inactive_and_says_so() -> None:
+    done = run(
+        """
+        assert not is_active() and not holds(torch.empty(1).data_ptr())
+        try:
+            with armed("end"): pass
+        except Exception as error:
+            print(type(error).__name__, error)
+        """,
+        LD_PRELOAD="",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ToolchainError" in done.stdout
+    assert "preload_environment()" in done.stdout
+
+
+@needs_guard
+def test_a_library_that_is_loaded_but_not_preloaded_is_inactive() -> None:
+    done = run(
+        f"""
+        ctypes.CDLL({str(guard.library_path())!r}, mode=ctypes.RTLD_GLOBAL)
+        assert not is_active()
+        """,
+        LD_PRELOAD="",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_missing_library_gives_no_preload_and_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard, "_LIBRARY", "libmissing.so")
+    assert guard.preload_environment() == {}
+    with pytest.raises(ToolchainError, match="pip install"):
+        guard.library_path()
+
+
+def test_preloading_keeps_what_is_preloaded_already(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "libtrifold_guard.so").touch()
+    monkeypatch.setattr("trifold.__path__", [str(tmp_path)])
+    monkeypatch.setenv("LD_PRELOAD", "libother.so")
+    assert guard.preload_environment() == {"LD_PRELOAD": f"{tmp_path}/libtrifold_guard.so:libother.so"}
+
+
+@pytest.mark.parametrize("line", ["", "trifold guard: read far from any block", "trifold guard: 3 more damaged canaries"])
+def test_a_line_without_a_block_is_no_fault(line: str) -> None:
+    assert Fault.parse(line) is None

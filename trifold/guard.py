@@ -1,0 +1,202 @@
+"""A guard allocator for the CPU: an access past the end of a tensor, or before its start, ends the process with a report.
+
+The library is preloaded into a process of its own and does nothing there until it is armed::
+
+    environment = os.environ | preload_environment()
+    subprocess.run([sys.executable, "worker.py"], env=environment)
+
+    # worker.py
+    with armed("end"):
+        y = kernel(x)  # SIGSEGV, and one line: trifold guard: write 4 bytes past the end of block 17 (128 bytes)
+    for line in damage():
+        ...  # what was written on a block's other side
+
+Each tensor that is allocated while armed has pages of its own, starts as NaN in every floating type, and has only
+its elements' alignment. A tensor's memory means its storage: the gaps of a strided view belong to it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import trifold
+from trifold.errors import ToolchainError
+
+Mode = Literal["end", "start"]
+
+_LIBRARY = "libtrifold_guard.so"
+_PLACEMENTS: dict[Mode, int] = {"end": 1, "start": 2}
+_DAMAGE_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One access outside a block, as the guard reports it.
+
+    Attributes:
+        access: ``read``, ``write``, or ``access`` where the machine does not tell.
+        side: ``past the end``, ``before the start`` or, in a freed block, ``inside``.
+        distance: in bytes from that side; the first byte outside is 1. Inside: from the start, the first byte is 0.
+        block: the block's serial number in its process.
+        size: of the block, in bytes.
+        freed: whether the block had been freed.
+    """
+
+    access: str
+    side: Literal["past the end", "before the start", "inside"]
+    distance: int
+    block: int
+    size: int
+    freed: bool
+
+    @classmethod
+    def parse(cls, line: str) -> Fault | None:
+        """The fault that ``line`` reports, or None where it reports none."""
+        match = re.match(
+            r"trifold guard: (?P<access>\w+) (?:(?P<outside>\d+) bytes? (?P<side>past the end|before the start)"
+            r"|byte (?P<inside>\d+)) of (?P<freed>the freed )?block (?P<block>\d+) \((?P<size>\d+) bytes?\)",
+            line,
+        )
+        if match is None:
+            return None
+        return cls(
+            access=match["access"],
+            side=match["side"] or "inside",  # type: ignore[arg-type]
+            distance=int(match["outside"] or match["inside"]),
+            block=int(match["block"]),
+            size=int(match["size"]),
+            freed=match["freed"] is not None,
+        )
+
+    def in_elements(self, element_bytes: int) -> str:
+        """The fault in words, counted in elements of ``element_bytes`` bytes.
+
+        >>> line = "trifold guard: write 4 bytes before the start of block 17 (128 bytes)"
+        >>> Fault.parse(line).in_elements(4)
+        'write 1 element before the start of a tensor of 32 elements'
+        """
+        owner = f"a {'freed ' if self.freed else ''}tensor of {_elements(self.size // element_bytes)}"
+        if self.side == "inside":
+            return f"{self.access} of element {self.distance // element_bytes} of {owner}"
+        return f"{self.access} {_elements(-(-self.distance // element_bytes))} {self.side} of {owner}"
+
+
+def _elements(count: int) -> str:
+    return f"{count} element{'' if count == 1 else 's'}"
+
+
+def library_path() -> Path:
+    """The library that is to be preloaded.
+
+    Raises:
+        ToolchainError: it was not built: trifold is not installed, or this platform has no GNU C library.
+    """
+    for folder in trifold.__path__:  # an editable install has two: the sources, and what was built
+        path = Path(folder) / _LIBRARY
+        if path.is_file():
+            return path
+    raise ToolchainError(
+        f"trifold's guard allocator ({_LIBRARY}) is not built here",
+        "install trifold with `pip install -e .` on Linux with the GNU C library",
+    )
+
+
+def preload_environment() -> dict[str, str]:
+    """What to add to a process's environment so that it starts with the guard; empty where there is none."""
+    try:
+        library = str(library_path())
+    except ToolchainError:
+        return {}
+    present = os.environ.get("LD_PRELOAD", "")
+    return {"LD_PRELOAD": f"{library}:{present}" if present else library}
+
+
+@functools.cache
+def _preloaded() -> ctypes.CDLL | None:
+    """The guard, where it was preloaded into this process."""
+    process = ctypes.CDLL(None)
+    if not hasattr(process, "trifold_guard_is_active"):
+        return None
+    process.trifold_guard_check.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    process.trifold_guard_check.restype = ctypes.c_size_t
+    process.trifold_guard_holds.argtypes = [ctypes.c_void_p]
+    return process
+
+
+def _active() -> ctypes.CDLL:
+    guard = _preloaded()
+    if guard is None or not guard.trifold_guard_is_active():
+        raise ToolchainError(
+            "the guard allocator is not active in this process",
+            "start the process with the environment that trifold.guard.preload_environment() names",
+        )
+    return guard
+
+
+def is_active() -> bool:
+    """Whether this process allocates through the guard, armed or not."""
+    guard = _preloaded()
+    return guard is not None and bool(guard.trifold_guard_is_active())
+
+
+def holds(pointer: int) -> bool:
+    """Whether ``pointer`` (``tensor.data_ptr()``, say) lies in guarded memory; shows that arming had an effect."""
+    guard = _preloaded()
+    return guard is not None and bool(guard.trifold_guard_holds(pointer))
+
+
+def report_to(descriptor: int) -> None:
+    """Write a fault's line to this file descriptor instead of standard error.
+
+    Raises:
+        ToolchainError: the guard is not active.
+    """
+    _active().trifold_guard_report_to(descriptor)
+
+
+@contextmanager
+def armed(mode: Mode) -> Iterator[None]:
+    """Guard each block of 1 byte to 64 MiB that any thread allocates inside; not to be nested.
+
+    Args:
+        mode: ``end`` places a block's last byte in front of inaccessible memory, ``start`` its first byte behind it.
+            On the other side, up to a page away, writes show in :func:`damage` and reads do not show.
+
+    Raises:
+        ToolchainError: the guard is not active, or the process may not reserve 64 GiB of addresses.
+    """
+    guard = _active()
+    error = guard.trifold_guard_arm(_PLACEMENTS[mode])
+    if error:
+        raise ToolchainError(
+            f"the guard allocator cannot reserve its address range: {os.strerror(error)}",
+            "raise the limit of virtual memory: ulimit -v unlimited",
+        )
+    try:
+        yield
+    finally:
+        guard.trifold_guard_disarm()
+
+
+def damage() -> list[str]:
+    """One line for each canary overwritten since the last call, in blocks that live and in those freed since.
+
+    :meth:`Fault.parse` reads them. Beyond 64 KiB of text the last line counts the rest.
+
+    Raises:
+        ToolchainError: the guard is not active.
+    """
+    buffer = ctypes.create_string_buffer(_DAMAGE_BYTES + 1)
+    count = _active().trifold_guard_check(buffer, len(buffer))
+    lines = buffer.value.decode().splitlines()
+    if count > len(lines):
+        lines.append(f"trifold guard: {count - len(lines)} more damaged canaries")
+    return lines
