@@ -1,0 +1,175 @@
+// normal_sample: samples[row, column] = mean[row] + std[row] · z, with z standard normal, for rows × columns samples.
+//
+// z is made where it is used (philox.cuh) and never stored. The noise is independent (one z for each sample: sample
+// i = row · columns + column takes normal i) or shared by all rows (column takes normal `column`).
+// `state` points to the seed, or is null and `seed` holds.
+//
+// Forward writes sizeof(T) bytes a sample; a group of four normals costs one Philox call and two Box–Muller pairs.
+// Backward reads as many: d mean = Σ g and d std = Σ g·z along each row, one thread a row.
+#pragma once
+
+#include <trifold/cuda.cuh>
+#include <trifold/philox.cuh>
+#include <trifold/vector.cuh>
+
+__device__ __forceinline__ uint64_t seed_of(int64_t seed, const int64_t* state) {
+  return static_cast<uint64_t>(state == nullptr ? seed : *state);
+}
+
+// ---------------------------------------------------------------------------------------------------- forward
+
+// One thread a sample.
+template <class T>
+__global__ void normal_sample_kernel(const T* mean, const T* std, T* samples, int64_t rows, int64_t columns,
+                                     bool shared_noise, int64_t seed, int64_t offset, const int64_t* state) {
+  using C = trifold::compute_t<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < rows * columns) {
+    const int64_t row = i / columns;
+    const int64_t normal = shared_noise ? i - row * columns : i;
+    const C z = trifold::philox_normal<C>(seed_of(seed, state), offset, normal / 4, normal % 4);
+    samples[i] = T(C(mean[row]) + C(std[row]) * z);
+  }
+}
+
+// What one thread makes at a time: whole groups of four normals that fill at least one 16-byte vector.
+template <class T>
+struct SampleVector {
+  static constexpr int size = trifold::Vector<T>::size < 4 ? 4 : trifold::Vector<T>::size;
+  static constexpr int groups = size / 4;
+  using C = trifold::compute_t<T>;
+
+  C z[groups][4];
+
+  // The noise of vector `index`: the normals from index · size on.
+  __device__ __forceinline__ SampleVector(uint64_t seed, uint64_t offset, uint32_t index) {
+#pragma unroll
+    for (int g = 0; g < groups; ++g)
+      trifold::philox_normals<C>(seed, offset, static_cast<uint32_t>(index * groups + g), z[g]);
+  }
+
+  __device__ __forceinline__ T sample(C mean, C std, int k) const { return T(mean + std * z[k / 4][k % 4]); }
+
+  // Writes samples of one row to `out`, which is aligned to 16 bytes.
+  __device__ __forceinline__ void store(T* out, C mean, C std) const {
+    using Out = trifold::Vector<T>;
+#pragma unroll
+    for (int first = 0; first < size; first += Out::size) {
+      Out vector;
+#pragma unroll
+      for (int k = 0; k < Out::size; ++k) vector.value[k] = sample(mean, std, first + k);
+      *reinterpret_cast<Out*>(out + first) = vector;
+    }
+  }
+};
+
+// Independent noise, one vector a thread at a time, over a grid of any size. The samples are one flat array, so a vector
+// may hold the end of one row and the start of the next. `row_step` and `column_step` say how far a step of the whole
+// grid goes. `samples` is aligned; rows, columns and the number of groups fit in 31 bits.
+template <class T>
+__global__ void normal_sample_vector_kernel(const T* mean, const T* std, T* samples, int64_t rows, uint32_t columns,
+                                            uint32_t row_step, uint32_t column_step, int64_t seed, int64_t offset,
+                                            const int64_t* state) {
+  using C = trifold::compute_t<T>;
+  constexpr int size = SampleVector<T>::size;
+  const int64_t total = rows * columns;
+  const uint64_t key = seed_of(seed, state);
+  const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
+  const uint32_t vectors = static_cast<uint32_t>((total + size - 1) / size);
+  const int64_t start = static_cast<int64_t>(thread) * size;
+  uint32_t row = static_cast<uint32_t>(start / columns);
+  uint32_t column = static_cast<uint32_t>(start % columns);
+  for (uint32_t vector = thread; vector < vectors; vector += gridDim.x * blockDim.x) {
+    const SampleVector<T> noise(key, offset, vector);
+    const int64_t first = static_cast<int64_t>(vector) * size;
+    if (column + size <= columns) {
+      noise.store(samples + first, C(mean[row]), C(std[row]));
+    } else {
+      uint32_t r = row, c = column;
+#pragma unroll
+      for (int k = 0; k < size; ++k) {
+        if (first + k < total) samples[first + k] = noise.sample(C(mean[r]), C(std[r]), k);
+        if (++c == columns) {
+          c = 0;
+          ++r;
+        }
+      }
+    }
+    row += row_step;
+    column += column_step;
+    if (column >= columns) {
+      column -= columns;
+      ++row;
+    }
+  }
+}
+
+// Shared noise: a thread makes one vector of noise and uses it for every `row_step`-th row. threadIdx.x and blockIdx.x
+// choose the columns, threadIdx.y and blockIdx.y the first row. `samples` is aligned; `columns` fits in 31 bits.
+template <class T>
+__global__ void normal_sample_shared_kernel(const T* mean, const T* std, T* samples, int64_t rows, uint32_t columns,
+                                            uint32_t row_step, int64_t seed, int64_t offset, const int64_t* state) {
+  using C = trifold::compute_t<T>;
+  constexpr int size = SampleVector<T>::size;
+  const uint32_t vector = blockIdx.x * blockDim.x + threadIdx.x;
+  const uint32_t column = vector * size;
+  if (column >= columns) return;
+  const SampleVector<T> noise(seed_of(seed, state), offset, vector);
+  const bool whole = column + size <= columns && columns % trifold::Vector<T>::size == 0;
+  for (int64_t row = blockIdx.y * blockDim.y + threadIdx.y; row < rows; row += row_step) {
+    T* out = samples + row * columns + column;
+    const C m(mean[row]), s(std[row]);
+    if (whole) {
+      noise.store(out, m, s);
+    } else {
+#pragma unroll
+      for (int k = 0; k < size; ++k)
+        if (column + k < columns) out[k] = noise.sample(m, s, k);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- backward
+
+// A sum whose error does not grow with the number of terms (Kahan 1965); infinities and nan are those of a plain sum.
+template <class C>
+struct CompensatedSum {
+  C sum{0}, lost{0};
+
+  __device__ __forceinline__ void add(C term) {
+    const C corrected = term - lost;
+    const C next = sum + corrected;
+    const C error = (next - sum) - corrected;
+    lost = error - error == C(0) ? error : C(0);
+    sum = next;
+  }
+};
+
+// One thread a row. The row is walked group by group of normals, which need not start where the row does.
+template <class T>
+__global__ void normal_sample_backward_kernel(const T* grad, int64_t row_stride, int64_t column_stride, T* grad_mean,
+                                              T* grad_std, int64_t rows, int64_t columns, bool shared_noise,
+                                              int64_t seed, int64_t offset, const int64_t* state) {
+  using C = trifold::compute_t<T>;
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= rows) return;
+  const uint64_t key = seed_of(seed, state);
+  const T* g = grad + row * row_stride;
+  const int64_t first = shared_noise ? 0 : row * columns;  // the row's first normal
+  CompensatedSum<C> sum, weighted;
+  for (int64_t group = first / 4; group * 4 < first + columns; ++group) {
+    C z[4];
+    trifold::philox_normals<C>(key, offset, group, z);
+#pragma unroll
+    for (int lane = 0; lane < 4; ++lane) {
+      const int64_t column = group * 4 + lane - first;
+      if (column >= 0 && column < columns) {
+        const C value(g[column * column_stride]);
+        sum.add(value);
+        weighted.add(value * z[lane]);
+      }
+    }
+  }
+  grad_mean[row] = T(sum.sum);
+  grad_std[row] = T(weighted.sum);
+}

@@ -1,0 +1,138 @@
+"""normal_sample: the reference, and the prototype of cuda_src/normal_sample.cuh."""
+
+import math
+
+import torch
+from numba import cuda
+from torch import Tensor
+
+from trifold.port.random import philox_state
+from trifold.prototype import THREADS_PER_BLOCK, check_alike, check_floating, launch, output
+from trifold.prototype.philox import philox_normal, philox_normals
+
+# ------------------------------------------------------------------------------------------------- reference
+
+
+def reference(
+    mean: Tensor,
+    std: Tensor,
+    num_samples: int,
+    *,
+    shared_noise: bool = False,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    seed, offset, state = philox_state(mean.device, generator)
+    key = torch.full((1,), seed, dtype=torch.int64, device=mean.device) if state is None else state
+    rows = 1 if shared_noise else mean.shape[0]
+    dtype = torch.float64 if mean.dtype == torch.float64 else torch.float32
+    z = normals(key, offset, rows * num_samples, dtype).reshape(rows, num_samples)
+    return (mean.to(dtype)[:, None] + std.to(dtype)[:, None] * z).to(mean.dtype)
+
+
+def philox(counter: tuple[Tensor, ...], key: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Philox 4x32-10 on int64 tensors that hold 32-bit words. A product wraps round at 64 bits; its bits are right."""
+    low = 0xFFFFFFFF
+    (c0, c1, c2, c3), (k0, k1) = counter, key
+    for _ in range(10):
+        p0, p1 = 0xD2511F53 * c0, 0xCD9E8D57 * c2
+        c0, c1 = (p1 >> 32 & low) ^ c1 ^ k0, p1 & low
+        c2, c3 = (p0 >> 32 & low) ^ c3 ^ k1, p0 & low
+        k0, k1 = k0 + 0x9E3779B9 & low, k1 + 0xBB67AE85 & low
+    return c0, c1, c2, c3
+
+
+def normals(seed: Tensor, offset: int, count: int, dtype: torch.dtype) -> Tensor:
+    """The first ``count`` normals of the draw that ``(seed, offset)`` name, computed in ``dtype``."""
+    low = 0xFFFFFFFF
+    group = torch.arange(-(-count // 4), dtype=torch.int64, device=seed.device)
+    draw = torch.full_like(group, offset // 4)
+    words = philox((draw & low, draw >> 32 & low, group & low, group >> 32 & low), (seed & low, seed >> 32 & low))
+    u1, v1, u2, v2 = ((word.to(torch.float32) * 2.0**-32 + 2.0**-33).to(dtype) for word in words)
+    return torch.stack([*box_muller(u1, v1), *box_muller(u2, v2)], dim=1).reshape(-1)[:count]
+
+
+def box_muller(u1: Tensor, u2: Tensor) -> tuple[Tensor, Tensor]:
+    """Two normals; the angle 2π·u2 is reduced to a quarter turn before it meets π, which is exact."""
+    radius = torch.sqrt(-2 * torch.log(u1))
+    quarter_turns = torch.floor(4 * u2 + 0.5)
+    angle = 0.5 * math.pi * (4 * u2 - quarter_turns)
+    cosine, sine = radius * torch.cos(angle), radius * torch.sin(angle)
+    odd, back = quarter_turns % 2 == 1, quarter_turns % 4 >= 2
+    first, second = torch.where(odd, -sine, cosine), torch.where(odd, cosine, sine)
+    return torch.where(back, -first, first), torch.where(back, -second, second)
+
+
+# ------------------------------------------------------------------------------------------------- prototype
+
+
+@cuda.jit
+def normal_sample_kernel(mean, std, samples, rows, columns, shared_noise, seed, offset, state):
+    i = cuda.grid(1)
+    if i < rows * columns:
+        row = i // columns
+        normal = i - row * columns if shared_noise else i
+        key = state[0] if state.size > 0 else seed
+        z = philox_normal(key, offset, normal // 4, normal % 4)
+        samples[row, i - row * columns] = mean[row] + std[row] * z
+
+
+@cuda.jit
+def normal_sample_backward_kernel(grad, grad_mean, grad_std, rows, columns, shared_noise, seed, offset, state):
+    row = cuda.grid(1)
+    if row < rows:
+        key = state[0] if state.size > 0 else seed
+        first = 0 if shared_noise else row * columns  # the row's first normal
+        total = 0.0
+        weighted = 0.0
+        for group in range(first // 4, (first + columns + 3) // 4):
+            z = philox_normals(key, offset, group)
+            for lane in range(4):
+                column = group * 4 + lane - first
+                if column >= 0 and column < columns:
+                    total += grad[row, column]
+                    weighted += grad[row, column] * z[lane]
+        grad_mean[row] = total
+        grad_std[row] = weighted
+
+
+def normal_sample(
+    mean: Tensor, std: Tensor, num_samples: int, shared_noise: bool, seed: int, offset: int, state: Tensor | None
+) -> Tensor:
+    check_alike("normal_sample", mean=mean, std=std)
+    _check(mean.dim() == 1, "normal_sample: mean and std must have one dimension", "flatten them with mean.reshape(-1)")
+    _check(num_samples >= 0, f"normal_sample: num_samples must not be negative, but is {num_samples}", "pass 0 or more")
+    state = _state("normal_sample", state, mean)
+    rows = mean.shape[0]
+    samples = mean.new_empty((rows, num_samples))
+    grid = -(-rows * num_samples // THREADS_PER_BLOCK)
+    noise = (shared_noise, seed, offset, state)
+    launch(normal_sample_kernel, grid, mean, std, output(samples), rows, num_samples, *noise)
+    return samples
+
+
+def normal_sample_backward(
+    grad: Tensor, shared_noise: bool, seed: int, offset: int, state: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    check_floating("normal_sample_backward", grad=grad)
+    _check(grad.dim() == 2, "normal_sample_backward: grad must have two dimensions", "pass the gradient of the samples")
+    state = _state("normal_sample_backward", state, grad)
+    rows, columns = grad.shape
+    grad_mean, grad_std = grad.new_empty(rows), grad.new_empty(rows)
+    grid = -(-rows // THREADS_PER_BLOCK)
+    noise = (shared_noise, seed, offset, state)
+    launch(normal_sample_backward_kernel, grid, grad, output(grad_mean), output(grad_std), rows, columns, *noise)
+    return grad_mean, grad_std
+
+
+def _check(condition: bool, problem: str, remedy: str) -> None:
+    if not condition:
+        raise RuntimeError(f"{problem}; {remedy}")
+
+
+def _state(op: str, state: Tensor | None, like: Tensor) -> Tensor:
+    """The seed's tensor, or an empty one where the seed is a number."""
+    if state is None:
+        return torch.empty(0, dtype=torch.int64, device=like.device)
+    right = state.dtype == torch.int64 and state.numel() == 1 and state.device == like.device
+    _check(right, f"{op}: state must be an int64 tensor of one element on {like.device}", "draw it with torch.randint")
+    return state.reshape(1)

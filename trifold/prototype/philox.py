@@ -1,0 +1,92 @@
+"""Normal random numbers for Numba kernels: the device functions of ``<trifold/philox.cuh>``.
+
+Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) and Box–Muller. Words of 32 bits travel as uint64, masked, so that
+the arithmetic is the same in Numba's simulator and on a GPU. Normals are computed in float64 for every dtype.
+"""
+
+import math
+
+import numpy as np
+from numba import cuda
+
+_LOW = np.uint64(0xFFFFFFFF)
+_HALF_WORD = np.uint64(32)
+_MULTIPLIER_0 = np.uint64(0xD2511F53)
+_MULTIPLIER_1 = np.uint64(0xCD9E8D57)
+_WEYL_0 = np.uint64(0x9E3779B9)  # golden ratio
+_WEYL_1 = np.uint64(0xBB67AE85)  # sqrt(3) - 1
+_UNIT = np.float32(2.0**-32)
+_HALF_UNIT = np.float32(2.0**-33)
+
+
+@cuda.jit(device=True)
+def philox4x32_10(c0, c1, c2, c3, k0, k1):  # type: ignore[no-untyped-def]
+    """The four words that counter (c0, c1, c2, c3) and key (k0, k1) give; all uint64 below 2^32."""
+    for _ in range(10):
+        p0 = _MULTIPLIER_0 * c0
+        p1 = _MULTIPLIER_1 * c2
+        c0 = (p1 >> _HALF_WORD) ^ c1 ^ k0
+        c1 = p1 & _LOW
+        c2 = (p0 >> _HALF_WORD) ^ c3 ^ k1
+        c3 = p0 & _LOW
+        k0 = (k0 + _WEYL_0) & _LOW
+        k1 = (k1 + _WEYL_1) & _LOW
+    return c0, c1, c2, c3
+
+
+@cuda.jit(device=True)
+def philox_group(seed, offset, group):  # type: ignore[no-untyped-def]
+    """The four words of group ``group`` in the draw that ``(seed, offset)`` name; all int64."""
+    draw = offset // 4
+    return philox4x32_10(
+        np.uint64(draw & 0xFFFFFFFF),
+        np.uint64((draw >> 32) & 0xFFFFFFFF),
+        np.uint64(group & 0xFFFFFFFF),
+        np.uint64((group >> 32) & 0xFFFFFFFF),
+        np.uint64(seed & 0xFFFFFFFF),
+        np.uint64((seed >> 32) & 0xFFFFFFFF),
+    )
+
+
+@cuda.jit(device=True)
+def philox_uniform(bits):  # type: ignore[no-untyped-def]
+    """A uniform number in (0, 1] from 32 bits: rounded to float32 at each step, so that it is the same everywhere."""
+    return np.float64(np.float32(np.float32(bits) * _UNIT) + _HALF_UNIT)
+
+
+@cuda.jit(device=True)
+def box_muller(u1, u2):  # type: ignore[no-untyped-def]
+    """Two normals, ``sqrt(-2 ln u1)`` times cosine and sine of ``2π u2``; the angle is reduced before it meets π."""
+    radius = math.sqrt(-2.0 * math.log(u1))
+    quarter_turns = math.floor(4.0 * u2 + 0.5)
+    angle = 0.5 * math.pi * (4.0 * u2 - quarter_turns)
+    cosine = radius * math.cos(angle)
+    sine = radius * math.sin(angle)
+    quadrant = int(quarter_turns) % 4
+    if quadrant == 0:
+        return cosine, sine
+    if quadrant == 1:
+        return -sine, cosine
+    if quadrant == 2:
+        return -cosine, -sine
+    return sine, -cosine
+
+
+@cuda.jit(device=True)
+def philox_normals(seed, offset, group):  # type: ignore[no-untyped-def]
+    """The four normals of a group."""
+    w0, w1, w2, w3 = philox_group(seed, offset, group)
+    z0, z1 = box_muller(philox_uniform(w0), philox_uniform(w1))
+    z2, z3 = box_muller(philox_uniform(w2), philox_uniform(w3))
+    return z0, z1, z2, z3
+
+
+@cuda.jit(device=True)
+def philox_normal(seed, offset, group, lane):  # type: ignore[no-untyped-def]
+    """The normal ``4 * group + lane`` alone."""
+    w0, w1, w2, w3 = philox_group(seed, offset, group)
+    if lane >= 2:
+        w0 = w2
+        w1 = w3
+    first, second = box_muller(philox_uniform(w0), philox_uniform(w1))
+    return first if lane % 2 == 0 else second
