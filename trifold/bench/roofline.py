@@ -1,0 +1,79 @@
+"""What the memory of this machine can do, measured beside the competitors and at their number of bytes.
+
+``copy`` reads as many bytes as it writes, ``write`` writes only. Each is the best of several ways, in one run.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from trifold.bench.timing import Competitor
+from trifold.errors import TrifoldError
+from trifold.spec.benchmark import Roofline
+
+_NAMESPACE = "trifold_bench"
+_VECTOR = 16  # bytes
+
+
+def roofline(kind: Roofline, moved: int, device: torch.device, sets: int) -> dict[str, Competitor]:
+    """The ways to move ``moved`` bytes, as competitors over ``sets`` pairs of buffers; none where nothing moves."""
+    if moved < 2 * _VECTOR:
+        return {}
+    size = moved if kind == "write" else moved // 2
+    size -= size % _VECTOR
+
+    @functools.cache  # made by the first way that is prepared, shared by all
+    def buffers() -> list[Tensor]:
+        return [torch.randint(256, (size,), device=device, dtype=torch.uint8) for _ in range(sets)]
+
+    @functools.cache
+    def destinations() -> list[Tensor]:
+        return [torch.empty_like(buffer) for buffer in buffers()]
+
+    def writing(write: Callable[[Tensor], object]) -> Competitor:
+        return lambda: [functools.partial(write, buffer) for buffer in buffers()]
+
+    def copying(find: Callable[[], Callable[[Tensor, Tensor], object]]) -> Competitor:
+        def prepare() -> list[functools.partial[object]]:
+            copy = find()
+            return [functools.partial(copy, *pair) for pair in zip(destinations(), buffers(), strict=True)]
+
+        return prepare
+
+    if kind == "write":
+        return {
+            "memset": writing(lambda buffer: buffer.zero_()),
+            "fill_": writing(lambda buffer: buffer.view(torch.float32).fill_(1.0)),
+        }
+    ways = {"copy_": copying(lambda: Tensor.copy_)}
+    if device.type == "cuda":
+        ways["copy kernel"] = copying(_copy_kernel)
+    return ways
+
+
+@functools.cache
+def _copy_kernel() -> Callable[[Tensor, Tensor], object]:
+    """``copy.cu`` beside this file, built for this GPU."""
+    from trifold.build import build
+    from trifold.workspace import OpFiles
+
+    source = Path(__file__).with_name("copy.cu")
+    library = torch.library.Library(_NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
+    library.define("copy(Tensor(a!) destination, Tensor source) -> ()")  # type: ignore[no-untyped-call]
+    _libraries.append(library)
+    try:
+        build(OpFiles("copy", source, source, source, source, source), "cuda", _NAMESPACE).load()
+    except TrifoldError:
+        _libraries.remove(library)
+        library._destroy()  # type: ignore[no-untyped-call]
+        raise
+    kernel: Callable[[Tensor, Tensor], object] = torch.ops.trifold_bench.copy.default
+    return kernel
+
+
+_libraries: list[torch.library.Library] = []  # registrations end with the object that made them
