@@ -46,6 +46,11 @@ def builds_folder() -> Path:
         BuildError: it cannot be created or written, another user owns it, or others can write in it.
     """
     folder = cache_folder() / "builds"
+    if forbidden := sorted(set(str(folder)) & set("$:\n")):
+        raise BuildError(
+            f"the path of the cache folder {folder} holds {' and '.join(map(repr, forbidden))}, which ninja cannot read",
+            "set TRIFOLD_CACHE_DIR to another folder",
+        )
     try:
         folder.parent.parent.mkdir(parents=True, exist_ok=True)
         for path in (folder.parent, folder):

@@ -122,5 +122,6 @@ def _run(files: OpFiles, steps: Recipe, entry: cache.Entry, attempt: Path) -> Pa
     text = log.read_text(encoding="utf-8", errors="replace")
     problem = diagnostics.summarise(text, files.binding.resolve().parent)
     if done.returncode < 0 and made.is_file():
-        problem = f"{diagnostics.shown(files.binding.resolve())}: the library crashes when it is loaded (signal {-done.returncode})"
+        place = diagnostics.shown(files.binding.resolve())
+        problem = f"{place}: error: the library crashes while it is loaded (signal {-done.returncode})"
     raise BuildError(problem, f"the compilers' whole output: {entry.keep_failure_log(attempt)}")

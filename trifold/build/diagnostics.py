@@ -28,17 +28,28 @@ _GXX_ERROR = re.compile(
 _GXX_CONTEXT = re.compile(
     r"^(?P<file>[^\s:][^:]*):(?P<line>\d+):(?P<column>\d+):\s+(?:recursively )?required (?:from|by)\b"
 )
-_GXX_NEW_CONTEXT = re.compile(r"^(?:In file included from |[^\s:][^:]*: (?:In |At ))")
+_GXX_INCLUDED = re.compile(
+    r"^(?:In file included from|\s+from) (?P<file>[^:]+):(?P<line>\d+)(?::(?P<column>\d+))?[,:]$"
+)
+_GXX_NEW_CONTEXT = re.compile(r"^[^\s:][^:]*: (?:In |At )")
 _NVCC_ERROR = re.compile(r"^(?P<file>[^\s(][^(]*)\((?P<line>\d+)\): (?:catastrophic )?error(?: #[\w-]+)?: (?P<text>.+)")
 _NVCC_CONTEXT = re.compile(
     r"^\s+(?:\[ \d+ instantiation contexts not shown \]|.*\bat line (?P<line>\d+)(?: of (?P<file>.+))?$)"
 )
 _NVCC_DURING = re.compile(r"^\s+detected during")
-_ELSEWHERE = re.compile(
-    r"^(?:(?:ptxas|nvlink) (?:error|fatal)|nvcc (?:error|fatal)|(?:\S*/)?(?:g\+\+|c\+\+|cc1plus|collect2|nvcc)[\w.-]*: "
-    r"(?:fatal )?error|ninja: (?:error|fatal)|/bin/sh: |OSError: |RuntimeError: |ValueError: |OSError |\S*Error: )"
+# What goes wrong beside a line of source: the first of these kinds that a log has is shown.
+_ELSEWHERE = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?P<text>undefined reference to [`'].+')",
+        r"^ptxas .*; error\s*: (?P<text>.+)",
+        r"^(?P<text>(?:ptxas|nvlink|nvcc) (?:error|fatal)\s*: .+)",
+        r"^(?:\S*/)?(?P<text>(?:g\+\+|c\+\+|cc1plus|nvcc)[\w.-]*: (?:fatal )?error: .+)",
+        r"^(?:\S*/)?(?P<text>ld: .+)",
+        r"^(?P<text>(?:/bin/sh|ninja): .+)",
+        r"^(?P<text>\w*Error: .+)",
+    )
 )
-_UNDEFINED = re.compile(r"undefined reference to (?P<symbol>[`'].+')")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
 
 
@@ -90,12 +101,18 @@ def shown(path: Path) -> str:
 def _gxx_errors(lines: list[str], folder: Path) -> list[tuple[int, Diagnostic]]:
     found = []
     caller: Diagnostic | None = None  # the innermost line of the user's that instantiates what is being compiled
+    includer: Diagnostic | None = None  # the innermost line of the user's that includes it
     for number, line in enumerate(lines):
         if context := _GXX_CONTEXT.match(line):
             place = _placed(context, "")
             caller = caller or (place if _inside(place, folder) else None)
         elif error := _GXX_ERROR.match(line):
-            found.append((number, _at_user(_placed(error, error["text"]), caller, folder)))
+            found.append((number, _at_user(_placed(error, error["text"]), caller or includer, folder)))
+        elif included := _GXX_INCLUDED.match(line):
+            place = _placed(included, "")
+            caller = None
+            includer = None if line.startswith("In file") else includer
+            includer = includer or (place if _inside(place, folder) else None)
         elif _GXX_NEW_CONTEXT.match(line):
             caller = None
     return found
@@ -136,18 +153,15 @@ def _nvcc_caller(rest: list[str], error: Diagnostic, folder: Path) -> Diagnostic
 
 
 def _other_errors(lines: list[str]) -> list[Diagnostic]:
-    found = []
-    for line in lines:
-        if undefined := _UNDEFINED.search(line):
-            found.append(Diagnostic(f"undefined reference to {undefined['symbol']}"))
-        elif _ELSEWHERE.match(line):
-            found.append(Diagnostic(_cut(line.strip())))
-    symbols = [diagnostic for diagnostic in found if diagnostic.text.startswith("undefined reference")]
-    return symbols or found
+    for pattern in _ELSEWHERE:
+        found = [Diagnostic(_cut(match["text"])) for line in lines if (match := pattern.search(line))]
+        if found:
+            return found
+    return []
 
 
 def _placed(match: re.Match[str], text: str) -> Diagnostic:
-    return Diagnostic(_cut(text), Path(match["file"]), int(match["line"]), int(match["column"]))
+    return Diagnostic(_cut(text), Path(match["file"]), int(match["line"]), int(match["column"] or 0))
 
 
 def _at_user(error: Diagnostic, caller: Diagnostic | None, folder: Path) -> Diagnostic:

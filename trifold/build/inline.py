@@ -7,10 +7,12 @@ A library that cannot be loaded, or that crashes on loading, fails here as well.
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from torch.utils.cpp_extension import load_inline
+from torch.utils import cpp_extension
 
+load_inline: Callable[..., object] = cpp_extension.load_inline
 request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
 load_inline(
     **request,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -72,7 +73,8 @@ class BuiltLibrary:
         import torch
 
         try:
-            torch.ops.load_library(str(self.path))
+            load_library: Callable[[str], None] = torch.ops.load_library
+            load_library(str(self.path))
         except OSError as error:
             raise BuildError(f"{self.path} cannot be loaded: {error}", f"see {self.log}") from None
         return self
