@@ -1,4 +1,4 @@
-"""A guard allocator for the CPU: an access past the end of a tensor, or before its start, ends the process with a report.
+"""A guard allocator for the CPU: an access past a tensor's end or before its start ends the process with a report.
 
 The library is preloaded into a process of its own and does nothing there until it is armed::
 
