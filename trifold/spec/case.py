@@ -51,7 +51,7 @@ class TensorCase:
         shape, _ = self._storage()
         base = _values(self.fill, shape, self.dtype, self.seed)
         if base.numel() > _LITERAL_SIZE:
-            return f"trifold.spec.{self!r}.make()"
+            return f"{self!r}.make()"
         values = ", ".join(_literal(value) for value in base.flatten().tolist())
         reshape = "" if len(shape) == 1 else f".reshape({shape})"
         return f"torch.tensor([{values}], dtype={self.dtype}){reshape}{self._view_code()}"
@@ -62,7 +62,7 @@ class TensorCase:
             case "offset":
                 count = torch.Size(shape).numel()
                 return (count + 1,), lambda base: base[1:].view(shape)
-            case "transposed":
+            case "transposed" if shape:
                 return tuple(reversed(shape)), lambda base: base.permute(*reversed(range(len(shape))))
             case "sliced" if shape:
                 wide = (*shape[:-1], 2 * shape[-1] + 1)
@@ -140,7 +140,7 @@ class Call:
 
     def code(self, op: str, device: str = "cpu") -> str:
         """A program that makes the call, and compares it with the reference."""
-        lines = ["import torch, trifold", f'port = trifold.load("{op}")']
+        lines = ["import torch", "import trifold", f'port = trifold.load("{op}")']
         names = []
         for position, value in enumerate(self.args):
             if isinstance(value, TensorCase):
@@ -150,6 +150,8 @@ class Call:
             else:
                 names.append(repr(value))
         names += [f"{name}={value!r}" for name, value in self.kwargs.items()]
+        if any("TensorCase(" in line for line in lines):
+            lines.insert(2, "from trifold.spec import TensorCase")
         lines += [f"torch.manual_seed({self.seed})", f"print(port({', '.join(names)}))"]
         return "\n".join(lines)
 

@@ -124,6 +124,7 @@ class Cell:
             database=None,
             derandomize=self.search.seed is None,
             print_blob=False,
+            report_multiple_bugs=False,
             phases=(Phase.generate, Phase.shrink),
             suppress_health_check=list(HealthCheck),
         )(hypothesis.given(self.spec.calls(self.limits))(draw))

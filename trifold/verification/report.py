@@ -28,7 +28,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Row:
-    """One check of one cell. ``cases`` counts what was compared; ``reason`` says why it did not run, or qualifies it."""
+    """One check of one cell. ``cases`` counts what was compared; ``reason`` says why it did not run, or remarks on it."""
 
     check: str
     implementation: str
@@ -37,6 +37,7 @@ class Row:
     cases: int = 0
     reason: str = ""
     failures: tuple[Failure, ...] = ()
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def mismatch(
         return special
 
     finite = torch.isfinite(want) & torch.isfinite(got)
-    size = want.abs()
+    size = torch.where(finite, want.abs(), 0.0)
     if scale is not None:
         size = torch.maximum(size, torch.nan_to_num(scale.detach().double().cpu().abs().expand_as(want), nan=0.0))
     size = size.clamp(max=info.max)

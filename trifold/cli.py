@@ -1,0 +1,124 @@
+"""The command line. A user's mistake prints its sentence and its remedy, and no stack trace.
+
+Exit status: 0 done or verified, 1 failed, 2 could not run.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from trifold.errors import TrifoldError
+from trifold.workspace import Workspace
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="GPU kernels from a PyTorch reference to a Numba prototype to a C++ CUDA port, proven to agree.",
+)
+
+WorkspaceOption = Annotated[
+    Optional[Path],
+    typer.Option("--workspace", help="A folder with prototypes/, cuda_src/, ports/ and verify/.", show_default="nearest parent"),
+]
+
+
+def _workspace(path: Path | None) -> Workspace:
+    return Workspace.find() if path is None else Workspace.at(path)
+
+
+@app.command("list")
+def list_ops(workspace: WorkspaceOption = None) -> None:
+    """The ops of the workspace, and how far each has come."""
+    from trifold.stages import stages
+
+    found = _workspace(workspace)
+    table = Table("op", "files", "verified", "certificate", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for stage in stages(found):
+        table.add_row(stage.op, stage.files, stage.verified, stage.certificate)
+    Console().print(table if table.row_count else f"{found.root} has no op yet")
+
+
+@app.command()
+def verify(
+    ops: Annotated[Optional[list[str]], typer.Argument(help="Ops; none means all.", show_default=False)] = None,
+    workspace: WorkspaceOption = None,
+    json_file: Annotated[Optional[Path], typer.Option("--json", help="Write the report here; - for standard output.")] = None,
+    implementation: Annotated[Optional[list[str]], typer.Option(help="prototype or port; default both.")] = None,
+    device: Annotated[Optional[list[str]], typer.Option(help="cpu or cuda; default both.")] = None,
+    check: Annotated[Optional[list[str]], typer.Option(help="A check by name; default all.")] = None,
+    examples: Annotated[Optional[int], typer.Option(min=1, help="Calls drawn for each check that draws.")] = None,
+    seed: Annotated[Optional[int], typer.Option(min=0, help="Draw other calls: a seed for hypothesis.")] = None,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one case may take.")] = 120.0,
+) -> None:
+    """Check prototype and port against the reference in every cell: the matrix."""
+    from trifold.verification.matrix import render
+    from trifold.verification.verify import verify as run
+
+    found = _workspace(workspace)
+    console = Console(stderr=str(json_file) == "-")
+    with _status(console) as tell:
+        report = run(
+            *(ops or ()),
+            workspace=found,
+            implementations=implementation or ("prototype", "port"),
+            devices=device or ("cpu", "cuda"),
+            checks=check or (),
+            examples=examples,
+            seed=seed,
+            timeout=timeout,
+            tell=tell,
+        )
+    console.print(render(report))
+    text = json.dumps(report.to_json(), indent=2)
+    if str(json_file) == "-":
+        print(text)
+    elif json_file is not None:
+        json_file.write_text(text + "\n", encoding="utf-8")
+    raise typer.Exit({"verified": 0, "failed": 1, "incomplete": 2}[report.verdict])
+
+
+@contextmanager
+def _status(console: Console) -> Iterator[object]:
+    """What runs now, in one line that goes away; nothing where nobody watches."""
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("starting") as status:
+        yield status.update
+
+
+@app.command()
+def doctor(json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """What this machine can run, and the command for what it lacks."""
+    from trifold.doctor import examine
+    from trifold.doctor import render as render_diagnosis
+
+    diagnosis = examine()
+    if json_output:
+        print(json.dumps(diagnosis.to_json(), indent=2))
+    else:
+        Console().print(render_diagnosis(diagnosis))
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        app()
+    except TrifoldError as error:
+        print(f"trifold: {error}", file=sys.stderr)
+        sys.exit(2)
+    except (ValueError, OSError) as error:
+        print(f"trifold: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,61 @@
+"""How far each op of a workspace has come: which files it has, and what its certificate says."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from trifold.verification.certificate import certificate_path, toolkit_digest
+from trifold.workspace import OpFiles, Workspace
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One line of ``trifold list``, in words.
+
+    Attributes:
+        files: ``complete``, or which are missing.
+        verified: the certificate's verdict with its devices; ``no`` without one.
+        certificate: ``current``, or why it no longer holds.
+    """
+
+    op: str
+    files: str
+    verified: str
+    certificate: str
+
+
+def stages(workspace: Workspace) -> list[Stage]:
+    return [_stage(workspace, workspace.files(name)) for name in workspace.ops()]
+
+
+def _stage(workspace: Workspace, files: OpFiles) -> Stage:
+    missing = ", ".join(str(path.relative_to(workspace.root)) for path in files.missing)
+    shape = f"no {missing}" if missing else "complete"
+    path = certificate_path(workspace, files.name)
+    try:
+        certificate = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Stage(files.name, shape, "no", "none: run trifold verify")
+    except ValueError:
+        return Stage(files.name, shape, "no", f"unreadable: {path}")
+    devices = " and ".join(certificate.get("devices", []))
+    verdict = f"{certificate.get('verdict')}{f' on {devices}' if devices else ''}"
+    return Stage(files.name, shape, verdict, _currency(workspace, files, certificate))
+
+
+def _currency(workspace: Workspace, files: OpFiles, certificate: dict[str, object]) -> str:
+    sources = certificate.get("sources")
+    changed = [
+        str(path.relative_to(workspace.root))
+        for path in files
+        if not path.is_file()
+        or not isinstance(sources, dict)
+        or sources.get(str(path.relative_to(workspace.root))) != hashlib.sha256(path.read_bytes()).hexdigest()
+    ]
+    if changed:
+        return f"stale: {', '.join(changed)} changed since"
+    if certificate.get("toolkit") != toolkit_digest():
+        return "stale: trifold's headers changed since"
+    return "current"

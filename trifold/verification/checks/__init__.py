@@ -1,0 +1,48 @@
+"""The checks of the matrix, in the order in which they run and are shown.
+
+Bounds come first: a kernel that writes where it must not can break anything that runs after it in the process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trifold.verification.cell import Cell
+from trifold.verification.checks import contract, gpu, gradients, memory, registration, values
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row of the matrix.
+
+    Attributes:
+        run: raises ``CheckFailed`` or ``NotRun``; may return a remark, shown beside the outcome.
+        finds: the mistakes that it shows, for the documentation.
+        devices: where it applies.
+    """
+
+    name: str
+    run: Callable[[Cell], str | None]
+    finds: str
+    devices: tuple[str, ...] = ("cpu", "cuda")
+
+
+CHECKS: tuple[Check, ...] = (
+    Check("bounds", memory.bounds, "accesses outside the arguments, outputs that are not written"),
+    Check("values", values.values, "wrong results, shapes, dtypes or strides; arguments that are changed"),
+    Check("sensitivity", values.sensitivity, "cases on which zeros, a copy or a constant would pass"),
+    Check("gradients", gradients.gradients, "wrong gradients in any dtype and layout"),
+    Check("gradcheck", gradients.gradcheck_float64, "a gradient that is not the derivative (float64)"),
+    Check("gradcheck32", gradients.gradcheck_float32, "a gradient that is not the derivative (float32)"),
+    Check("gradgradcheck", gradients.gradgradcheck, "second derivatives that are silently wrong"),
+    Check("opcheck", registration.opcheck, "a schema, fake or autograd registration that does not hold"),
+    Check("compile", registration.compiles, "graph breaks, results that change under torch.compile"),
+    Check("errors", contract.errors, "bad arguments that pass, crash, or raise without naming the argument"),
+    Check("repeatable", contract.repeatable, "results that change from call to call"),
+    Check("branches", contract.branches, "kernels of the port that no case reaches"),
+    Check("stream", gpu.stream, "work in another stream than torch's current one", ("cuda",)),
+    Check("no sync", gpu.no_synchronisation, "a call that waits for the device", ("cuda",)),
+    Check("graph", gpu.graph, "calls that a CUDA graph cannot capture, or that replay stale inputs", ("cuda",)),
+    Check("second device", gpu.second_device, "work on the current device instead of the tensors'", ("cuda",)),
+)

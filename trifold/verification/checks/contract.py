@@ -1,0 +1,83 @@
+"""What callers rely on: errors that name the argument, repeatability, and that every kernel of the port was run."""
+
+from __future__ import annotations
+
+import torch
+
+from trifold.spec import Call
+from trifold.verification.cell import Cell, CheckFailed, NotRun, as_tuple
+from trifold.verification.checks.differentiation import forward
+from trifold.verification.tolerance import same_bits
+
+
+def errors(cell: Cell) -> None:
+    """Each bad call raises an ordinary exception whose message names what is at fault."""
+    calls = [bad for bad in cell.spec.bad_calls if cell.device in bad.devices]
+    if not calls:
+        raise NotRun("the spec lists no bad call for this device")
+    for bad in calls:
+        cell.cases += 1
+        cell.announce(bad.name, "")
+        args, kwargs = bad.make(cell.device)
+        try:
+            cell.implementation.function(*args, **kwargs)
+        except (RuntimeError, TypeError, ValueError) as error:
+            absent = [word for word in bad.mentions if word not in str(error)]
+            if absent:
+                raise CheckFailed(
+                    f"{bad.name}: the message does not mention {', '.join(absent)}: {error}", sample=bad.name
+                ) from error
+        except Exception as error:
+            raise CheckFailed(
+                f"{bad.name}: raises {type(error).__name__}, not RuntimeError, TypeError or ValueError: {error}",
+                sample=bad.name,
+            ) from error
+        else:
+            raise CheckFailed(f"{bad.name}: nothing is raised", sample=bad.name)
+
+
+def repeatable(cell: Cell) -> None:
+    """The same call, made three times, gives the same bits; so do its gradients. A random op moves on in between."""
+
+    def test(call: Call) -> None:
+        results = [cell.invoke(call) for _ in range(3)]
+        for other in results[1:]:
+            if not all(same_bits(a, b) for a, b in zip(results[0], other, strict=True)):
+                raise CheckFailed("the same call gives other bits the second time", call)
+
+    for _, call in cell.fixed_calls():
+        cell.begin(call)
+        test(call)
+    for call in cell.spec.smooth:
+        cell.begin(call)
+        grads = [forward(cell, call, cell.implementation.function).values_and_gradients() for _ in range(2)]
+        if not all(same_bits(a, b) for a, b in zip(*grads, strict=True)):
+            raise CheckFailed("the same backward gives other bits the second time", call)
+        if cell.spec.random:
+            _moves_on(cell, call)
+    if not cell.cases:
+        raise NotRun("the spec has no sample")
+
+
+def _moves_on(cell: Cell, call: Call) -> None:
+    args, kwargs = call.arguments(cell.device)
+    torch.manual_seed(call.seed)
+    first, second = (as_tuple(cell.implementation.function(*args, **kwargs))[0] for _ in range(2))
+    if same_bits(first, second):
+        raise CheckFailed("two calls in a row draw the same numbers: the generator is not advanced", call)
+
+
+def branches(cell: Cell) -> str:
+    """Each kernel instance that a launch site of the port can reach was launched by the checks before."""
+    if cell.kind != "port":
+        raise NotRun("a prototype has one kernel for each operator; the port has branches")
+    library = cell.implementation.kernels("cuda" if cell.device == "cuda" else "cpu")
+    assert library is not None
+    launches = library.manifest().branches
+    if not launches:
+        raise CheckFailed("the port registers no kernel: launch kernels with trifold::launch")
+    cell.cases = len(launches)
+    missed = sorted(name for name, count in launches.items() if count == 0)
+    if missed:
+        raise CheckFailed(f"no case reaches {', '.join(missed)}; add a sample that does, or remove the kernel")
+    return f"{len(launches)} kernels, each launched"

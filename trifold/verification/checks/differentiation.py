@@ -1,0 +1,47 @@
+"""Running a call forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trifold.spec import Call, TensorCase
+from trifold.verification.cell import Cell, as_tuple
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A call made with gradients: its differentiable arguments and its results."""
+
+    inputs: list[Tensor]
+    outputs: tuple[Tensor, ...]
+
+    def values_and_gradients(self) -> list[Tensor]:
+        """The detached results, and the gradient of their sum for each input."""
+        grads = torch.autograd.grad([output.sum() for output in self.outputs], self.inputs)
+        return [*(output.detach() for output in self.outputs), *grads]
+
+
+def tensor_positions(call: Call) -> list[int]:
+    """The positions of the tensors among the call's positional arguments."""
+    return [position for position, value in enumerate(call.args) if isinstance(value, TensorCase)]
+
+
+def forward(cell: Cell, call: Call, function: Callable[..., Any]) -> Forward:
+    """``function`` on the call's arguments, all tensors of which require a gradient."""
+    args, kwargs = call.arguments(cell.device)
+    positions = tensor_positions(call)
+    for position in positions:
+        args[position] = args[position].detach().requires_grad_()
+    torch.manual_seed(call.seed)
+    return Forward([args[position] for position in positions], as_tuple(function(*args, **kwargs)))
+
+
+def in_dtype(call: Call, dtype: torch.dtype) -> Call:
+    """The call with all its tensors in ``dtype``."""
+    args = tuple(replace(v, dtype=dtype) if isinstance(v, TensorCase) else v for v in call.args)
+    return replace(call, args=args)

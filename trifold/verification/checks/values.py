@@ -1,0 +1,96 @@
+"""Values against the reference, and whether those cases could show a wrong result at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from trifold.spec import Call
+from trifold.verification.cell import Cell, CheckFailed, as_tuple, in_float64
+from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
+
+
+def values(cell: Cell) -> None:
+    """Every result against the exact one; the arguments must come back unchanged."""
+    cell.calls.clear()
+
+    def test(call: Call) -> None:
+        compare(cell, call)
+        cell.calls.append(call)
+
+    cell.for_each_call(test)
+
+
+def compare(cell: Cell, call: Call) -> None:
+    """Raises ``CheckFailed`` where a call's result, or what it leaves of its arguments, is wrong."""
+    args, kwargs = call.arguments(cell.device)
+    before = [value.clone() if isinstance(value, Tensor) else None for value in args]
+    results = cell.invoke(call, (args, kwargs))
+    for position, (value, copy) in enumerate(zip(args, before, strict=True)):
+        if copy is not None and not same_bits(value, copy):
+            raise CheckFailed(f"argument {position} was changed by the call", call)
+    native = cell.refer(call)
+    exact = cell.refer(call, exact=True)
+    if len(results) != len(native):
+        raise CheckFailed(f"{len(results)} results, the reference gives {len(native)}", call)
+    for result, own, want, scale in zip(results, native, exact, scales(cell, call, len(native)), strict=True):
+        wrong = form_mismatch(result, own) or mismatch(
+            result, want, own, scale, multiple=cell.spec.multiple
+        )
+        if wrong:
+            raise CheckFailed(wrong, call)
+
+
+def scales(cell: Cell, call: Call, count: int) -> tuple[Tensor | None, ...]:
+    """The scale of each result: the spec's, or the reference on absolute values."""
+    args, kwargs = in_float64(*call.arguments(cell.device))
+    torch.manual_seed(call.seed)
+    if cell.spec.scale is not None:
+        return as_tuple(cell.spec.scale(*args, **kwargs))
+    args = [value.abs() if isinstance(value, Tensor) else value for value in args]
+    return cell.refer(call, (args, kwargs))
+
+
+def sensitivity(cell: Cell) -> str:
+    """Each impostor must be rejected by some case of the values check.
+
+    An impostor is a wrong result that costs nothing to make: zeros, a copy of an argument, one constant, the result
+    of the call before.
+    """
+    if not cell.calls:
+        raise CheckFailed("the values check compared no case, so it shows nothing")
+    accepted = {name: True for name in ("zeros", "a copy of an argument", "a constant", "the last call's output")}
+    previous: Tensor | None = None
+    for call in cell.calls:
+        cell.cases += 1
+        args, _ = call.arguments(cell.device)
+        exact = cell.refer(call, exact=True)
+        native = cell.refer(call)
+        rejects = _rejects(cell, call, exact, native)
+        own = native[0]
+        copies = [x for x in args if isinstance(x, Tensor) and x.shape == own.shape and x.dtype == own.dtype]
+        accepted["zeros"] &= not rejects(torch.zeros_like(own))
+        accepted["a constant"] &= not rejects(torch.full_like(own, float(own.flatten()[0])) if own.numel() else own)
+        accepted["a copy of an argument"] &= any(not rejects(x) for x in copies)
+        if previous is not None:
+            accepted["the last call's output"] &= previous.shape == own.shape and not rejects(previous.to(own.dtype))
+        previous = own
+        if not any(accepted.values()):
+            break
+    passed = [name for name, everywhere in accepted.items() if everywhere]
+    if passed:
+        raise CheckFailed(f"every case of the values check would accept {' and '.join(passed)}; add samples that do not")
+    return f"zeros, copies, constants and stale outputs are rejected within {cell.cases} cases"
+
+
+def _rejects(
+    cell: Cell, call: Call, exact: tuple[Tensor, ...], native: tuple[Tensor, ...]
+) -> Callable[[Tensor], bool]:
+    scale = scales(cell, call, len(native))[0]
+
+    def rejects(impostor: Tensor) -> bool:
+        return mismatch(impostor, exact[0], native[0], scale, multiple=cell.spec.multiple) is not None
+
+    return rejects

@@ -1,0 +1,52 @@
+"""What a worker process is asked to do, and the events that it sends back: JSON lines."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Kind = Literal["prototype", "port"]
+Device = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class CellName:
+    """Which cell of the matrix: one op's implementation on a device."""
+
+    op: str
+    implementation: Kind
+    device: Device
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.implementation}·{self.device}"
+
+
+@dataclass(frozen=True)
+class Job:
+    """Checks of one cell.
+
+    Attributes:
+        workspace: its folder.
+        checks: names, in order; empty for all.
+        skip: names that are not run (because a worker died in them).
+        examples: calls drawn for each check that draws; None: what suits the cell.
+        seed: of the drawing; None: the same for every run.
+    """
+
+    workspace: str
+    cell: CellName
+    checks: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    examples: int | None = None
+    seed: int | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        data: dict[str, Any] = json.loads(text)
+        data["cell"] = CellName(**data["cell"])
+        data["checks"], data["skip"] = tuple(data["checks"]), tuple(data["skip"])
+        return cls(**data)

@@ -1,0 +1,153 @@
+"""Runs each cell in a worker process of its own; a crash or a hang there is a failed row, not the end of the run."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import IO, Any
+
+from trifold import guard
+from trifold.verification.job import Job
+from trifold.verification.report import Failure, Row, row_from_json
+from trifold.verification.worker import BUILD
+
+_RESTARTS = 3  # so many workers of a cell may die before its other checks are given up
+
+Progress = Callable[[Job, str], None]
+
+
+@dataclass
+class _Progress:
+    """What a worker has told so far."""
+
+    check: str = ""
+    sample: str = ""
+    code: str = ""
+    rows: list[Row] = field(default_factory=list)
+    heard: float = field(default_factory=time.monotonic)
+
+    def take(self, event: dict[str, Any]) -> None:
+        self.heard = time.monotonic()
+        match event["event"]:
+            case "check":
+                self.check, self.sample, self.code = event["name"], "", ""
+            case "case":
+                self.sample, self.code = event["sample"], event["code"]
+            case "row":
+                self.rows.append(row_from_json(event["row"]))
+
+
+def run_cell(job: Job, *, timeout: float, tell: Progress = lambda job, text: None) -> list[Row]:
+    """All rows of a cell.
+
+    Args:
+        job: what to run.
+        timeout: seconds that one case may take.
+        tell: is told the name of each check that begins.
+    """
+    rows: list[Row] = []
+    while True:
+        told, death = _run_worker(job, timeout, tell)
+        rows += told.rows
+        if death is None:
+            return rows
+        check = told.check or BUILD
+        failure = Failure(death, told.sample, told.code, job.seed)
+        cell = job.cell
+        rows.append(Row(check, cell.implementation, cell.device, "failed", failures=(failure,)))
+        done = {row.check for row in rows}
+        job = replace(job, skip=tuple(sorted(done)))
+        if check == BUILD or sum(1 for row in rows if row.failures and row.failures[0].message == death) >= _RESTARTS:
+            reason = f"given up after the process died in: {', '.join(r.check for r in rows if r.failures)}"
+            rows.append(Row("other checks", cell.implementation, cell.device, "not run", reason=reason))
+            return rows
+
+
+def _run_worker(job: Job, timeout: float, tell: Progress) -> tuple[_Progress, str | None]:
+    """What the worker told, and how it died where it did not end by itself."""
+    told = _Progress()
+    with tempfile.TemporaryFile() as output:
+        read, write = os.pipe()
+        with open(read, "rb", buffering=0) as events:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "trifold.verification.worker", str(write)],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(write,),
+                env=_environment(job),
+                start_new_session=True,  # so that a hung worker goes with its compilers
+            )
+            os.close(write)
+            try:
+                assert process.stdin is not None
+                process.stdin.write(job.to_json().encode())
+                process.stdin.close()
+                hung = _listen(events, told, timeout, lambda: tell(job, told.check))
+            except BaseException:  # Ctrl-C: leave no worker behind
+                _kill(process)
+                raise
+            if hung:
+                _kill(process)
+                return told, f"no answer for {timeout:g} s: the kernel hangs, or is too slow for --timeout {timeout:g}"
+            status = process.wait()
+        return told, None if status == 0 else _cause_of_death(status, output)
+
+
+def _listen(events: IO[bytes], told: _Progress, timeout: float, tell: Callable[[], None]) -> bool:
+    """Take events until the worker closes its end; whether it fell silent for longer than ``timeout``."""
+    buffer = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(events, selectors.EVENT_READ)
+        while True:
+            if not selector.select(timeout=max(0.0, told.heard + timeout - time.monotonic())):
+                return True
+            chunk = events.read(1 << 16)
+            if not chunk:
+                return False
+            buffer += chunk
+            *lines, buffer = buffer.split(b"\n")
+            before = told.check
+            for line in lines:
+                told.take(json.loads(line))
+            if told.check != before:
+                tell()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def _environment(job: Job) -> dict[str, str]:
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    if job.cell.device == "cpu":
+        environment |= guard.preload_environment()
+    simulate = job.cell != replace(job.cell, implementation="prototype", device="cuda")
+    environment["NUMBA_ENABLE_CUDASIM"] = str(int(simulate))
+    return environment
+
+
+def _cause_of_death(status: int, output: IO[bytes]) -> str:
+    output.seek(0)
+    printed = output.read().decode(errors="replace")
+    accesses = [line for line in printed.splitlines() if line.startswith("trifold guard: ")]
+    if accesses:
+        return f"{accesses[0].removeprefix('trifold guard: ')}; the process died of it"
+    if status < 0:
+        cause = f"the process died of {signal.Signals(-status).name}"
+    else:
+        cause = f"the process ended with status {status}"
+    tail = [line for line in printed.splitlines() if line.strip() and not line.startswith("  File")][-3:]
+    return f"{cause}{': ' + ' / '.join(tail) if tail and status > 0 else ''}"

@@ -1,0 +1,136 @@
+"""``trifold.verify``: the matrix of a workspace."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from trifold.errors import TrifoldError
+from trifold.verification.certificate import write_certificate
+from trifold.verification.job import CellName, Device, Job, Kind
+from trifold.verification.machine import Machine
+from trifold.verification.report import Failure, OpReport, Report, Row
+from trifold.verification.runner import run_cell
+from trifold.verification.worker import BUILD
+from trifold.workspace import OpFiles, Workspace
+
+CELLS: tuple[tuple[Kind, Device], ...] = (
+    ("prototype", "cpu"),
+    ("prototype", "cuda"),
+    ("port", "cpu"),
+    ("port", "cuda"),
+)
+
+
+def verify(
+    *ops: str,
+    workspace: Workspace | Path | str | None = None,
+    implementations: Sequence[str] = ("prototype", "port"),
+    devices: Sequence[str] = ("cpu", "cuda"),
+    checks: Sequence[str] = (),
+    examples: int | None = None,
+    seed: int | None = None,
+    timeout: float = 120.0,
+    tell: Callable[[str], None] = lambda text: None,
+) -> Report:
+    """Check prototype and port of each op against its reference, on every device that this machine has.
+
+    Args:
+        ops: names; none means all ops of the workspace.
+        workspace: the workspace or its folder; default: the nearest one at or above the current folder.
+        implementations: which to check.
+        devices: which to check on.
+        checks: names of checks, such as ``"gradcheck"``; none means all.
+        examples: how many calls hypothesis draws for each check that draws; default: what suits the cell.
+        seed: of the drawing; default: the same calls in every run.
+        timeout: seconds that a case may take before it counts as hanging.
+        tell: is told what runs, in a few words.
+
+    Returns:
+        A report that is true where all ops are verified. A certificate for each op that was checked whole is written
+        to ``.trifold/certificates`` in the workspace.
+
+    Raises:
+        WorkspaceError: no workspace, no such op, or a file of it is missing.
+        ValueError: an unknown implementation, device or check.
+
+    >>> import trifold
+    >>> trifold.verify("sigmoid", checks=["errors"], implementations=["port"], devices=["cpu"]).verdict
+    'incomplete'
+    """
+    _require(implementations, "implementations", ("prototype", "port"))
+    _require(devices, "devices", ("cpu", "cuda"))
+    if examples is not None and examples < 1:
+        raise ValueError(f"examples must be at least 1, not {examples}")
+    if timeout <= 0:
+        raise ValueError(f"timeout must be positive, not {timeout}")
+    started = time.monotonic()
+    if not isinstance(workspace, Workspace):
+        workspace = Workspace.find() if workspace is None else Workspace.at(workspace)
+    files = workspace.select(ops)
+    machine = Machine.here()
+    cells = [
+        CellName(op.name, kind, device)
+        for kind, device in CELLS
+        for op in files
+        if kind in implementations and device in devices
+    ]
+    jobs = [Job(str(workspace.root), cell, tuple(checks), (), examples, seed) for cell in cells]
+    rows = _run(workspace, jobs, machine, timeout, tell)
+    reports = tuple(
+        OpReport(op.name, tuple(row for job, some in zip(jobs, rows, strict=True) if job.cell.op == op.name for row in some))
+        for op in files
+    )
+    report = Report(version("trifold"), version("torch"), machine.device_name, reports, time.monotonic() - started)
+    if not checks:
+        for op, result in zip(files, reports, strict=True):
+            write_certificate(workspace, op, result, report, examples=examples, seed=seed)
+    return report
+
+
+def _require(given: Iterable[str], name: str, known: Sequence[str]) -> None:
+    unknown = [value for value in given if value not in known]
+    if unknown:
+        raise ValueError(f"{name}: {', '.join(unknown)} is none of {', '.join(known)}")
+
+
+def _run(
+    workspace: Workspace, jobs: list[Job], machine: Machine, timeout: float, tell: Callable[[str], None]
+) -> list[list[Row]]:
+    def run(job: Job) -> list[Row]:
+        files = workspace.files(job.cell.op)
+        tell(f"{job.cell}")
+        reason = machine.lacks(job.cell)
+        if reason and job.cell.implementation == "port" and job.cell.device == "cuda" and machine.nvcc_archs:
+            return [_compile_only(job, files, machine, reason)]
+        if reason:
+            return [Row("all checks", job.cell.implementation, job.cell.device, "not run", reason=reason)]
+        return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"))
+
+    with ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2))) as pool:
+        futures = [pool.submit(run, job) for job in jobs]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+
+
+def _compile_only(job: Job, files: OpFiles, machine: Machine, reason: str) -> Row:
+    """nvcc accepts the port, for each architecture: what can be known of the CUDA build without a GPU."""
+    from trifold.build import compile_only
+
+    row = Row(BUILD, job.cell.implementation, job.cell.device, "passed")
+    try:
+        for arch in machine.nvcc_archs:
+            compile_only(files, arch)
+    except TrifoldError as error:
+        return replace(row, outcome="failed", failures=(Failure(str(error)),))
+    archs = ", ".join(machine.nvcc_archs)
+    return replace(row, cases=len(machine.nvcc_archs), reason=f"compiled by nvcc for {archs}, not run: {reason}")
