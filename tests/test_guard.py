@@ -6,6 +6,7 @@ has imported torch, which takes ten times as long as a case.
 
 from __future__ import annotations
 
+import doctest
 import json
 import os
 import signal
@@ -466,3 +467,9 @@ def test_preloading_keeps_what_is_preloaded_already(monkeypatch: pytest.MonkeyPa
 )
 def test_a_line_without_a_block_is_no_fault(line: str) -> None:
     assert Fault.parse(line) is None
+
+
+def test_the_documented_example_is_true() -> None:
+    result = doctest.testmod(guard)
+    assert result.attempted > 0
+    assert result.failed == 0
