@@ -76,12 +76,11 @@ inline void check_floating(const char* op, const Tensor& x, const char* name) {
   const auto type = x.scalar_type();
   check(type == ScalarType::Double || type == ScalarType::Float || type == ScalarType::Half ||
             type == ScalarType::BFloat16,
-        op, ": ", name, " must be float64, float32, float16 or bfloat16, not ", dtype_name(type),
-        "; convert it with ", name, ".to(torch.float32)");
+        op, ": ", name, " must be float64, float32, float16 or bfloat16, not ", dtype_name(type), "; convert it with ",
+        name, ".to(torch.float32)");
 }
 
-inline void check_same_dtype(const char* op, const Tensor& x, const char* x_name, const Tensor& y,
-                             const char* y_name) {
+inline void check_same_dtype(const char* op, const Tensor& x, const char* x_name, const Tensor& y, const char* y_name) {
   check(x.scalar_type() == y.scalar_type(), op, ": ", x_name, " and ", y_name, " must have the same dtype, but ",
         x_name, " is ", dtype_name(x.scalar_type()), " and ", y_name, " is ", dtype_name(y.scalar_type()),
         "; convert one with ", y_name, ".to(", x_name, ".dtype)");
@@ -94,8 +93,7 @@ inline void check_same_device(const char* op, const Tensor& x, const char* x_nam
         x_name, ".device)");
 }
 
-inline void check_same_shape(const char* op, const Tensor& x, const char* x_name, const Tensor& y,
-                             const char* y_name) {
+inline void check_same_shape(const char* op, const Tensor& x, const char* x_name, const Tensor& y, const char* y_name) {
   bool same = x.dim() == y.dim();
   for (int64_t d = 0; same && d < x.dim(); ++d) same = x.size(d) == y.size(d);
   check(same, op, ": ", x_name, " and ", y_name, " must have the same shape, but ", x_name, " is ", shape_name(x),
