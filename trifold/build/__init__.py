@@ -1,4 +1,4 @@
-"""Compiles a port: ``cuda_src/<op>.cu`` with g++ for the CPU, with nvcc for CUDA; once for each state of its sources."""
+"""Compiles a port: ``cuda_src/<op>.cu`` by g++ for the CPU, by nvcc for CUDA; once for each state of its sources."""
 
 from trifold.build.compile import build, compile_only
 from trifold.build.library import BuiltLibrary, CompiledObject, Device, Manifest

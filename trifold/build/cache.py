@@ -48,7 +48,7 @@ def builds_folder() -> Path:
     folder = cache_folder() / "builds"
     if forbidden := sorted(set(str(folder)) & set("$:\n")):
         raise BuildError(
-            f"the path of the cache folder {folder} holds {' and '.join(map(repr, forbidden))}, which ninja cannot read",
+            f"the path of the cache folder {folder} holds {', '.join(map(repr, forbidden))}, which ninja cannot read",
             "set TRIFOLD_CACHE_DIR to another folder",
         )
     try:
