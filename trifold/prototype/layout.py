@@ -11,7 +11,8 @@ def elementwise_output(*operands: Tensor) -> Tensor:
 
     The strides are those that torch gives to the sum of the operands.
     """
-    shapes = [torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device="meta") for x in operands]
+    # In float32 whatever the dtype: for float16, torch 2.13 gives sums of meta tensors other strides than of real ones.
+    shapes = [torch.empty_strided(x.shape, x.stride(), dtype=torch.float32, device="meta") for x in operands]
     total = shapes[0].clone() if len(shapes) == 1 else sum(shapes[1:], shapes[0])
     return torch.empty_strided(total.shape, total.stride(), dtype=operands[0].dtype, device=operands[0].device)
 

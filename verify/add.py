@@ -1,0 +1,20 @@
+"""add: what it must satisfy."""
+
+import torch
+
+from trifold.spec import (
+    Spec,
+    elementwise,
+    elementwise_bad_calls,
+    elementwise_edges,
+    elementwise_large,
+    elementwise_smooth,
+)
+
+spec = Spec(
+    calls=elementwise(2),
+    smooth=elementwise_smooth(2),
+    edges=elementwise_edges(2),
+    bad_calls=elementwise_bad_calls("x", "y"),
+    properties=[elementwise_large(2, torch.add)],
+)
