@@ -109,8 +109,8 @@ registries: list[torch.library.Library] = []  # a definition ends with the regis
 
 
 def define_halve(namespace: str) -> Callable[[torch.Tensor], torch.Tensor]:
-    registries.append(torch.library.Library(namespace, "DEF"))  # type: ignore[no-untyped-call]
-    registries[-1].define("halve(Tensor x) -> Tensor")  # type: ignore[no-untyped-call]
+    registries.append(torch.library.Library(namespace, "DEF"))
+    registries[-1].define("halve(Tensor x) -> Tensor")
     operator: Callable[[torch.Tensor], torch.Tensor] = getattr(torch.ops, namespace).halve
     return operator
 

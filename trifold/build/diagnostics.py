@@ -76,7 +76,10 @@ def summarise(log: str, folder: Path) -> str:
     """
     found = diagnostics(log, folder)
     if not found:
-        return "\n".join(line for line in log.splitlines()[-MOST_SHOWN:] if line.strip()) or "error: no compiler output"
+        return (
+            "\n".join(line for line in log.splitlines()[-MOST_SHOWN:] if line.strip())
+            or "error: the compilers said nothing"
+        )
     lines = [str(diagnostic) for diagnostic in found[:MOST_SHOWN]]
     more = len(found) - MOST_SHOWN
     return "\n".join([*lines, f"... and {more} more error{'s' if more > 1 else ''}"] if more > 0 else lines)

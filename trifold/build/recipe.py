@@ -1,4 +1,7 @@
-"""What is run to compile a port, and all that decides what comes out: flags, compilers, torch, architectures."""
+"""What is run to compile a port, and all that decides what comes out: flags, compilers, torch, architectures.
+
+torch is imported where it is asked, so that trifold.doctor can look at a machine without it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from trifold.build import sources, toolchain
 from trifold.errors import ToolchainError
@@ -78,18 +79,21 @@ def for_cpu(binding: Path, namespace: str) -> Recipe:
 
 def for_cuda(binding: Path, namespace: str) -> Recipe:
     """nvcc, through load_inline."""
-    if torch.version.cuda is None:
+    import torch
+
+    torch_cuda = torch.version.cuda
+    if torch_cuda is None:
         raise ToolchainError(
             f"torch {torch.__version__} is a CPU build: it cannot load a library for CUDA",
             "install torch with CUDA: https://pytorch.org/get-started/locally",
         )
-    gxx, nvcc, architectures = toolchain.find_gxx(), toolchain.find_nvcc(), _architectures()
+    gxx, nvcc, targets = toolchain.find_gxx(), toolchain.find_nvcc(), architectures()
     flags = (*NVCC_FLAGS, *_definitions(namespace, "CUDA"))
 
     def check() -> None:
         toolchain.find_ninja()
         toolchain.require_gxx(gxx)
-        toolchain.require_nvcc(nvcc.path, torch.version.cuda)
+        toolchain.require_nvcc(nvcc.path, torch_cuda)
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
         arguments = {
@@ -99,14 +103,17 @@ def for_cuda(binding: Path, namespace: str) -> Recipe:
         }
         return _load_inline(name, folder, binding, arguments)
 
-    programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path), str(nvcc.home), architectures)
+    programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path), str(nvcc.home), targets)
     facts = (*_torch_facts(), *flags, *LINK_FLAGS, str(binding), *programs, _CHILD.read_text())
-    cuda = {"CUDA_HOME": str(nvcc.home), "PYTORCH_NVCC": str(nvcc.path), "TORCH_CUDA_ARCH_LIST": architectures}
+    cuda = {"CUDA_HOME": str(nvcc.home), "TORCH_CUDA_ARCH_LIST": targets}
     return Recipe(facts, _environment(gxx) | cuda, check, prepare)
 
 
 def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
     """nvcc called directly, without linking: needs neither a GPU nor a torch with CUDA, nor ninja."""
+    import torch
+
+    torch_cuda = torch.version.cuda
     gxx, nvcc = toolchain.find_gxx(), toolchain.find_nvcc()
     number = arch.replace(".", "")
     torch_include = Path(torch.__path__[0]) / "include"
@@ -123,7 +130,7 @@ def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
 
     def check() -> None:
         toolchain.require_gxx(gxx)
-        toolchain.require_nvcc(nvcc.path, torch.version.cuda)
+        toolchain.require_nvcc(nvcc.path, torch_cuda)
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
         source, made = folder / f"{name}.cu", folder / f"{name}.o"
@@ -139,6 +146,8 @@ def _definitions(namespace: str, dispatch_key: str) -> tuple[str, ...]:
 
 
 def _torch_facts() -> tuple[str, str]:
+    import torch
+
     return torch.__version__, str(torch.version.cuda)
 
 
@@ -166,11 +175,13 @@ def _environment(gxx: Path) -> dict[str, str]:
     return changes
 
 
-def _architectures() -> str:
+def architectures() -> str:
     """What TORCH_CUDA_ARCH_LIST says, else the visible devices' capabilities in its form: ``"9.0"``.
 
     A device newer than torch knows gets the newest that torch knows, with the PTX to translate.
     """
+    import torch
+
     chosen = os.environ.get("TORCH_CUDA_ARCH_LIST", "").strip()
     if chosen and chosen != "native":
         return chosen
