@@ -250,9 +250,12 @@ inline const bool uses_torch_threads = [] {
 }();
 #endif
 
+// A kernel that moves one element a thread needs 256 or more to a block: with fewer, an H200 starts blocks too slowly
+// to keep its memory busy. One that moves 16 bytes is fastest with 128: up to 2% against 256, and 10% against 1,024.
 inline constexpr int threads_per_block = 256;
+inline constexpr int vector_threads_per_block = 128;
 
-// out[i] = f(in[i]...): launches the vector kernel if there is a whole vector and all pointers lie equally far from
+// out[i] = f(in[i]...): launches the vector kernel if there are two whole vectors and all pointers lie equally far from
 // a 16-byte boundary, else the plain kernel. Both take (in..., out, n). `out` must be dense.
 template <auto Plain, auto Vectorised, class T, std::same_as<Tensor>... In>
 void launch_elementwise(const Tensor& out, const In&... in) {
@@ -260,16 +263,17 @@ void launch_elementwise(const Tensor& out, const In&... in) {
   if (n == 0) return;
   const OnDevice device(out);
   [&](const std::same_as<Tensor> auto&... dense) {
-    const int64_t to_boundary = elements_to_boundary(data<T>(out));
+    const int to_boundary = elements_to_boundary(data<T>(out));
     const bool aligned = ((elements_to_boundary(data<T>(dense)) == to_boundary) && ...);
-    constexpr int64_t size = Vector<T>::size;
-    if (aligned && n >= 2 * size) {
-      const dim3 grid(static_cast<unsigned>(ceil_div(std::max(n / size, 2 * size), threads_per_block)));
-      launch<Vectorised>(device.stream(), grid, threads_per_block, 0, data<T>(dense)..., mutable_data<T>(out), n);
-    } else {
-      const dim3 grid(static_cast<unsigned>(ceil_div(n, threads_per_block)));
-      launch<Plain>(device.stream(), grid, threads_per_block, 0, data<T>(dense)..., mutable_data<T>(out), n);
-    }
+    auto start = [&]<auto Kernel>(int64_t threads, int block) {
+      const dim3 grid(static_cast<unsigned>(ceil_div(threads, block)));
+      launch<Kernel>(device.stream(), grid, block, 0, data<T>(dense)..., mutable_data<T>(out), n);
+    };
+    constexpr int size = Vector<T>::size;
+    if (aligned && n >= 2 * size)
+      start.template operator()<Vectorised>(ceil_div(n, size), vector_threads_per_block);
+    else
+      start.template operator()<Plain>(n, threads_per_block);
   }(in_layout_of(out, in)...);
   check_launch();
 }
