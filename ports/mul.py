@@ -1,13 +1,12 @@
 """mul: the operator."""
 
-import torch
 from torch import Tensor
 
-from trifold.port import Operators, wire
+from trifold.port import Operators, elementwise_output, wire
 
 
 def register(op: Operators) -> None:
-    op.define("mul(Tensor x, Tensor y) -> Tensor", fake=torch.mul)
+    op.define("mul(Tensor x, Tensor y) -> Tensor", fake=elementwise_output)
     op.autograd(
         "mul",
         # Each gradient needs the other factor only.

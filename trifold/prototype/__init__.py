@@ -1,8 +1,9 @@
 """What a prototype (``prototypes/<op>.py``) imports beside torch and Numba: checks, layouts and launches."""
 
+from trifold.port.layout import elementwise_output
 from trifold.prototype.arguments import check_alike, check_floating
 from trifold.prototype.launch import THREADS_PER_BLOCK, Output, launch, launch_elementwise, output
-from trifold.prototype.layout import elementwise_output, flat
+from trifold.prototype.layout import flat
 
 __all__ = [
     "THREADS_PER_BLOCK",

@@ -37,6 +37,7 @@ CHECKS: tuple[Check, ...] = (
     Check("gradcheck32", gradients.gradcheck_float32, "a gradient that is not the derivative (float32)"),
     Check("gradgradcheck", gradients.gradgradcheck, "second derivatives that are silently wrong"),
     Check("opcheck", registration.opcheck, "a schema, fake or autograd registration that does not hold"),
+    Check("fake", registration.fake, "a fake whose shape, dtype or strides are not the real ones"),
     Check("compile", registration.compiles, "graph breaks, results that change under torch.compile"),
     Check("errors", contract.errors, "bad arguments that pass, crash, or raise without naming the argument"),
     Check("repeatable", contract.repeatable, "results that change from call to call"),

@@ -8,14 +8,17 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trifold.spec import Call, TensorCase
-from trifold.verification.cell import Cell, CheckFailed
+from trifold.verification.cell import Cell, CheckFailed, NotRun, as_tuple
 from trifold.verification.checks.differentiation import Forward, forward, in_dtype
-from trifold.verification.tolerance import mismatch, same_bits
+from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
 
 OpCall = tuple[Any, tuple[Any, ...], dict[str, Any]]
+
+_FAKE_CALLS = 80
 
 
 class _Recorder(TorchDispatchMode):
@@ -51,6 +54,25 @@ def opcheck(cell: Cell) -> None:
         except Exception as error:
             first = str(error).strip().splitlines()
             raise CheckFailed(f"{name}: {' '.join(first[:6])}"[:800], call) from error
+
+
+def fake(cell: Cell) -> None:
+    """The fake's shape, dtype and strides are the real ones, on the calls of the values check."""
+    if cell.spec.random:
+        raise NotRun("a random op reads its generator, which fake tensors have none of; opcheck runs its operators")
+    mode = FakeTensorMode()
+    for call in cell.calls[:_FAKE_CALLS]:
+        cell.begin(call)
+        args, kwargs = call.arguments(cell.device)
+        with mode:
+            faked = [mode.from_tensor(value) if isinstance(value, Tensor) else value for value in args]
+            results = as_tuple(cell.implementation.function(*faked, **kwargs))
+        for result, real in zip(results, cell.refer(call), strict=True):
+            wrong = form_mismatch(result, real)
+            if wrong:
+                raise CheckFailed(f"under FakeTensorMode, {wrong}", call)
+    if not cell.cases:
+        raise CheckFailed("the values check compared no case, so there is none to fake")
 
 
 def _backward_twice(made: Forward) -> None:
