@@ -157,7 +157,7 @@ def test_a_second_build_is_a_cached_one_and_runs_no_compiler(make_op: MakeOp, co
     assert second.seconds < 0.2
     assert second.manifest().branches == {"k<float>": 3}
     script = f"""
-import sys
+import sys, torch
 from trifold.build import build
 from trifold.workspace import Workspace
 library = build(Workspace.at({str(files.binding.parent.parent)!r}).files("thing"), "cpu", "a").load()
