@@ -102,24 +102,33 @@ def _require(given: Iterable[str], name: str, known: Sequence[str]) -> None:
 def _run(
     workspace: Workspace, jobs: list[Job], machine: Machine, timeout: float, tell: Callable[[str], None]
 ) -> list[list[Row]]:
-    def run(job: Job) -> list[Row]:
-        files = workspace.files(job.cell.op)
-        tell(f"{job.cell}")
-        reason = machine.lacks(job.cell)
-        if reason and job.cell.implementation == "port" and job.cell.device == "cuda" and machine.nvcc_archs:
-            return [_compile_only(job, files, machine, reason)]
-        if reason:
-            return [Row("all checks", job.cell.implementation, job.cell.device, "not run", reason=reason)]
-        return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"))
-
     with ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2))) as pool:
-        futures = [pool.submit(run, job) for job in jobs]
+        futures = [pool.submit(rows_of_cell, workspace, job, machine, timeout, tell) for job in jobs]
         try:
             return [future.result() for future in futures]
         except BaseException:
             for future in futures:
                 future.cancel()
             raise
+
+
+def rows_of_cell(
+    workspace: Workspace,
+    job: Job,
+    machine: Machine,
+    timeout: float,
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[Row]:
+    """All rows of one cell: what its worker tells, or the reason why the machine cannot run it."""
+    cell = job.cell
+    tell(str(cell))
+    reason = machine.lacks(cell)
+    if not reason:
+        return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"))
+    nothing = Row("all checks", cell.implementation, cell.device, "not run", reason=reason)
+    if cell.implementation == "port" and cell.device == "cuda" and machine.nvcc_archs:
+        return [_compile_only(job, workspace.files(cell.op), machine, reason), nothing]
+    return [nothing]
 
 
 def _compile_only(job: Job, files: OpFiles, machine: Machine, reason: str) -> Row:
@@ -133,4 +142,4 @@ def _compile_only(job: Job, files: OpFiles, machine: Machine, reason: str) -> Ro
     except TrifoldError as error:
         return replace(row, outcome="failed", failures=(Failure(str(error)),))
     archs = ", ".join(machine.nvcc_archs)
-    return replace(row, cases=len(machine.nvcc_archs), reason=f"compiled by nvcc for {archs}, not run: {reason}")
+    return replace(row, cases=len(machine.nvcc_archs), reason=f"compiled by nvcc for {archs}, not run")

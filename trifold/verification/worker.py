@@ -13,19 +13,18 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
 
 from trifold.errors import TrifoldError
 from trifold.implementation import Implementation, load_port, load_prototype, reference
-from trifold.spec import Limits, Spec
+from trifold.spec import Limits, Property, Spec
 from trifold.verification.cell import Cell, CheckFailed, NotRun, Search
 from trifold.verification.checks import CHECKS, Check
-from trifold.verification.job import Job
+from trifold.verification.job import CellName, Job
 from trifold.verification.load_spec import load_spec
-from trifold.verification.report import Failure, Row
+from trifold.verification.report import Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace
 
 # Numba's simulator starts a thread of the operating system for each CUDA thread: about 30 µs a thread.
@@ -57,54 +56,65 @@ class Events:
 
 
 def run(job: Job, events: Events) -> None:
-    """Run the job's checks; each sends a row, whatever happens in it."""
+    """Run the job's checks; each that was asked for sends a row, whatever happens in it."""
     files = Workspace.at(Path(job.workspace)).op(job.cell.op)
-
-    started = time.monotonic()
-
-    def row(check: str, outcome: str, **more: object) -> None:
-        nonlocal started
-        now = time.monotonic()
-        more["seconds"] = round(now - started, 3)
-        started = now
-        events.row(Row(check, job.cell.implementation, job.cell.device, outcome, **more))  # type: ignore[arg-type]
-
+    rows = _Rows(job, events)
     events.check(BUILD)
-    events.case("", "")
     try:
         cell = _cell(job, files, events)
-    except TrifoldError as error:
-        if BUILD not in job.skip:
-            row(BUILD, "failed", failures=(Failure(str(error)),))
-        return
     except Exception as error:
-        row(BUILD, "failed", failures=(Failure(f"{type(error).__name__}: {error}"),))
+        text = str(error) if isinstance(error, TrifoldError) else f"{type(error).__name__}: {error}"
+        rows.send(BUILD, "failed", failures=(Failure(text),), always=True)
         return
-    if _wanted(job, BUILD):
-        row(BUILD, "passed", cases=1)
-    if cell.spec.not_on_cpu and cell.kind == "port" and cell.device == "cpu":
-        for check in _checks(job, cell.spec):
-            row(check.name, "not run", reason=f"the port cannot run on the CPU: {cell.spec.not_on_cpu}")
-        return
+    rows.send(BUILD, "passed", cases=1)
     for check in _checks(job, cell.spec):
-        events.check(check.name)
-        cell.cases = 0
-        try:
-            remark = check.run(cell) or ""
-        except NotRun as reason:
-            row(check.name, "not run", reason=str(reason))
-        except CheckFailed as error:
-            row(check.name, "failed", cases=cell.cases, failures=(cell.failure(error),))
-        except Exception as error:
-            failure = Failure(f"{type(error).__name__}: {error}", seed=job.seed)
-            row(check.name, "failed", cases=cell.cases, failures=(failure,))
+        if cell.spec.not_on_cpu and cell.kind == "port" and cell.device == "cpu":
+            rows.send(check.name, "not run", reason=f"the port cannot run on the CPU: {cell.spec.not_on_cpu}")
         else:
-            if cell.cases == 0:
-                row(check.name, "failed", failures=(Failure("the check ran no case, so it shows nothing"),))
-            else:
-                row(check.name, "passed", cases=cell.cases, reason=remark)
-    if _wanted(job, FINDINGS):
-        row(FINDINGS, "not run", reason="race and memory findings need the execution engine, which is not there yet")
+            events.check(check.name)
+            _run_check(check, cell, rows)
+    rows.send(FINDINGS, "not run", reason="race and memory findings need the execution engine, which is not there yet")
+
+
+class _Rows:
+    """Sends the rows that were asked for, each with the seconds since the one before."""
+
+    def __init__(self, job: Job, events: Events) -> None:
+        self._job, self._events, self._started = job, events, time.monotonic()
+
+    def send(
+        self,
+        check: str,
+        outcome: OutcomeName,
+        *,
+        cases: int = 0,
+        reason: str = "",
+        failures: tuple[Failure, ...] = (),
+        always: bool = False,
+    ) -> None:
+        now = time.monotonic()
+        seconds, self._started = round(now - self._started, 3), now
+        if always or _wanted(self._job, check):
+            cell = self._job.cell
+            self._events.row(Row(check, cell.implementation, cell.device, outcome, cases, reason, failures, seconds))
+
+
+def _run_check(check: Check, cell: Cell, rows: _Rows) -> None:
+    cell.cases = 0
+    try:
+        remark = check.run(cell) or ""
+    except NotRun as reason:
+        rows.send(check.name, "not run", reason=str(reason))
+    except CheckFailed as error:
+        rows.send(check.name, "failed", cases=cell.cases, failures=(cell.failure(error),))
+    except Exception as error:
+        failure = Failure(f"{type(error).__name__}: {error}", seed=cell.search.seed)
+        rows.send(check.name, "failed", cases=cell.cases, failures=(failure,))
+    else:
+        if cell.cases == 0:
+            rows.send(check.name, "failed", failures=(Failure("the check ran no case, so it shows nothing"),))
+        else:
+            rows.send(check.name, "passed", cases=cell.cases, reason=remark)
 
 
 def _wanted(job: Job, name: str) -> bool:
@@ -112,28 +122,33 @@ def _wanted(job: Job, name: str) -> bool:
 
 
 def _checks(job: Job, spec: Spec) -> list[Check]:
-    implementation, device = job.cell.implementation, job.cell.device
-    checks = [check for check in CHECKS if device in check.devices]
-    checks += [
-        Check(f"property: {p.name}", _property(p.check), p.reason)
-        for p in spec.properties
-        if device in p.devices and implementation in p.implementations
-    ]
+    """The checks to run: those that were asked for, and before each what it looks at."""
+    device = job.cell.device
+    possible = [check for check in CHECKS if device in check.devices]
+    possible += [property_check(p) for p in spec.properties if applies(p, job.cell)]
     # Branches are counted over all other checks: they come last.
-    checks.sort(key=lambda check: check.name == "branches")
-    return [check for check in checks if _wanted(job, check.name)]
+    possible.sort(key=lambda check: check.name == "branches")
+    asked = {check.name for check in possible if _wanted(job, check.name)}
+    needed = {name for check in possible if check.name in asked for name in check.after} - set(job.skip)
+    return [check for check in possible if check.name in asked | needed]
 
 
-def _property(holds: Callable[[Callable[..., object], str], None]) -> Callable[[Cell], None]:
-    def check(cell: Cell) -> None:
+def property_check(stated: Property) -> Check:
+    """A property of a spec as a check."""
+
+    def run_property(cell: Cell) -> None:
         cell.cases += 1
         cell.announce("property", "")
         try:
-            holds(cell.implementation.function, cell.device)
+            stated.check(cell.implementation.function, cell.device)
         except AssertionError as error:
             raise CheckFailed(str(error) or "the property does not hold") from error
 
-    return check
+    return Check(f"property: {stated.name}", run_property, stated.reason)
+
+
+def applies(stated: Property, cell: CellName) -> bool:
+    return cell.device in stated.devices and cell.implementation in stated.implementations
 
 
 def _cell(job: Job, files: OpFiles, events: Events) -> Cell:
@@ -152,8 +167,7 @@ def _cell(job: Job, files: OpFiles, events: Events) -> Cell:
 
 
 def main() -> None:
-    for variable in ("LD_PRELOAD",):  # the guard is for this process, not for the compilers that it starts
-        os.environ.pop(variable, None)
+    os.environ.pop("LD_PRELOAD", None)  # the guard is for this process, not for the compilers that it starts
     faulthandler.enable()
     warnings.simplefilter("ignore")
     with open(int(sys.argv[1]), "w", encoding="utf-8") as stream:

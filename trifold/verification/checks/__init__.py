@@ -20,28 +20,33 @@ class Check:
         run: raises ``CheckFailed`` or ``NotRun``; may return a remark, shown beside the outcome.
         finds: the mistakes that it shows, for the documentation.
         devices: where it applies.
+        after: checks whose work it looks at; they run before it, also where they were not asked for.
     """
 
     name: str
     run: Callable[[Cell], str | None]
     finds: str
     devices: tuple[str, ...] = ("cpu", "cuda")
+    after: tuple[str, ...] = ()
 
+
+_VALUES = ("values",)
+_CASES = ("values", "gradients")
 
 CHECKS: tuple[Check, ...] = (
     Check("bounds", memory.bounds, "accesses outside the arguments, outputs that are not written"),
     Check("values", values.values, "wrong results, shapes, dtypes or strides; arguments that are changed"),
-    Check("sensitivity", values.sensitivity, "cases on which zeros, a copy or a constant would pass"),
+    Check("sensitivity", values.sensitivity, "cases on which zeros, a copy or a constant would pass", after=_VALUES),
     Check("gradients", gradients.gradients, "wrong gradients in any dtype and layout"),
     Check("gradcheck", gradients.gradcheck_float64, "a gradient that is not the derivative (float64)"),
     Check("gradcheck32", gradients.gradcheck_float32, "a gradient that is not the derivative (float32)"),
     Check("gradgradcheck", gradients.gradgradcheck, "second derivatives that are silently wrong"),
     Check("opcheck", registration.opcheck, "a schema, fake or autograd registration that does not hold"),
-    Check("fake", registration.fake, "a fake whose shape, dtype or strides are not the real ones"),
+    Check("fake", registration.fake, "a fake whose shape, dtype or strides are not the real ones", after=_VALUES),
     Check("compile", registration.compiles, "graph breaks, results that change under torch.compile"),
     Check("errors", contract.errors, "bad arguments that pass, crash, or raise without naming the argument"),
     Check("repeatable", contract.repeatable, "results that change from call to call"),
-    Check("branches", contract.branches, "kernels of the port that no case reaches"),
+    Check("branches", contract.branches, "kernels of the port that no case reaches", after=_CASES),
     Check("stream", gpu.stream, "work in another stream than torch's current one", ("cuda",)),
     Check("no sync", gpu.no_synchronisation, "a call that waits for the device", ("cuda",)),
     Check("graph", gpu.graph, "calls that a CUDA graph cannot capture, or that replay stale inputs", ("cuda",)),

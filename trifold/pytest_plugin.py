@@ -1,0 +1,143 @@
+"""pytest collects ``verify/*.py`` of a workspace: each check of each cell is a test.
+
+    pytest verify
+    pytest verify -k "sigmoid and gradcheck"
+
+A test's name is ``check[implementation-device]``. The checks of one cell run together in a worker process, as under
+``trifold verify``; cells run side by side. What cannot run on this machine is skipped with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from trifold.verification.job import CellName
+    from trifold.verification.report import Row
+
+_runs = pytest.StashKey["_Runs"]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("trifold")
+    group.addoption("--trifold-timeout", type=float, default=120.0, help="seconds that one case of an op may take")
+    group.addoption("--trifold-seed", type=int, default=None, help="draw other calls: a seed for hypothesis")
+    group.addoption("--trifold-examples", type=int, default=None, help="calls drawn for each check that draws")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix != ".py" or file_path.name.startswith("_"):
+        return None
+    from trifold.errors import WorkspaceError
+    from trifold.workspace import Workspace
+
+    try:
+        workspace = Workspace.find(file_path.parent)
+    except WorkspaceError:
+        return None
+    if file_path.parent != workspace.folder("verify"):
+        return None
+    return SpecFile.from_parent(parent, path=file_path)
+
+
+class SpecFile(pytest.File):
+    """``verify/<op>.py``."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        from trifold.verification.checks import CHECKS
+        from trifold.verification.job import CellName
+        from trifold.verification.load_spec import load_spec
+        from trifold.verification.verify import CELLS
+        from trifold.verification.worker import BUILD, FINDINGS, applies, property_check
+        from trifold.workspace import Workspace
+
+        workspace = Workspace.find(self.path.parent)
+        spec = load_spec(workspace.op(self.path.stem))
+        for kind, device in CELLS:
+            cell = CellName(self.path.stem, kind, device)
+            names = [check.name for check in CHECKS if device in check.devices]
+            names += [property_check(stated).name for stated in spec.properties if applies(stated, cell)]
+            for name in (BUILD, *names, FINDINGS):
+                yield CheckItem.from_parent(self, name=f"{name}[{kind}-{device}]", check=name, cell=cell)
+
+
+class CheckFailure(Exception):
+    """A row that failed, with all that it says."""
+
+
+class CheckItem(pytest.Item):
+    """One check of one cell."""
+
+    def __init__(self, *, check: str, cell: CellName, **more: object) -> None:
+        super().__init__(**more)  # type: ignore[arg-type]
+        self.check = check
+        self.cell = cell
+
+    def runtest(self) -> None:
+        if _runs not in self.session.stash:
+            self.session.stash[_runs] = _Runs(self.session)
+        row = self.session.stash[_runs].row(self)
+        if row.outcome == "not run":
+            pytest.skip(row.reason)
+        if row.outcome == "failed":
+            parts = [
+                "\n".join(filter(None, [f.message, f.sample and f"case: {f.sample}", f.code])) for f in row.failures
+            ]
+            raise CheckFailure("\n\n".join(parts))
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
+        if isinstance(excinfo.value, CheckFailure):
+            return str(excinfo.value)
+        return str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, f"{self.cell} {self.check}"
+
+
+class _Runs:
+    """The selected cells, each started at the first test that needs any."""
+
+    def __init__(self, session: pytest.Session) -> None:
+        from trifold.verification.machine import Machine
+
+        self._machine = Machine.here()
+        self._selected: dict[tuple[Path, CellName], list[str]] = {}
+        for item in session.items:
+            if isinstance(item, CheckItem):
+                self._selected.setdefault((item.path, item.cell), []).append(item.check)
+        pool = ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2)))
+        options = session.config.option
+        self._rows: dict[tuple[Path, CellName], Future[list[Row]]] = {
+            key: pool.submit(self._run, *key, tuple(checks), options.trifold_timeout, options.trifold_seed, options.trifold_examples)
+            for key, checks in self._selected.items()
+        }
+        pool.shutdown(wait=False)
+
+    def row(self, item: CheckItem) -> Row:
+        from trifold.verification.report import Row
+
+        cell = item.cell
+        rows = self._rows[item.path, cell].result()
+        for row in rows:
+            if row.check in (item.check, "all checks"):
+                return row
+        ended = rows[-1] if rows else None
+        reason = "it was not reached" if ended is None else f"not reached: {ended.check} {ended.outcome}"
+        return Row(item.check, cell.implementation, cell.device, "not run", reason=reason)
+
+    def _run(
+        self, path: Path, cell: CellName, checks: tuple[str, ...], timeout: float, seed: int | None, examples: int | None
+    ) -> list[Row]:
+        from trifold.verification.job import Job
+        from trifold.verification.verify import rows_of_cell
+        from trifold.workspace import Workspace
+
+        workspace = Workspace.find(path.parent)
+        job = Job(str(workspace.root), cell, checks, (), examples, seed)
+        return rows_of_cell(workspace, job, self._machine, timeout)
