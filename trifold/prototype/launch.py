@@ -1,8 +1,8 @@
 """Launching a Numba kernel on torch tensors: in Numba's simulator for CPU tensors, on the GPU for CUDA tensors.
 
-Tensors reach the kernel as arrays of the same shape and strides. Half types travel as float32: the values that a
-kernel has after its loads; an :class:`Output` is rounded to the tensor's dtype after the launch. A kernel thus computes
-in float32 for half types and in its own dtype else, as the C++ port does.
+Tensors reach the kernel as arrays of the same shape; on the GPU, with the same strides. Half types travel as float32:
+the values that a kernel has after its loads; an :class:`Output` is rounded to the tensor's dtype after the launch. A
+kernel thus computes in float32 for half types and in its own dtype else, as the C++ port does.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def launch(
         with np.errstate(all="ignore"):  # overflow to inf is what the hardware does
             kernel[grid, block](*[a.numpy() if isinstance(a, Tensor) else a for a in staged])
     for argument, passed in zip(arguments, staged, strict=True):
-        if isinstance(argument, Output) and passed.dtype != argument.tensor.dtype:
+        if isinstance(argument, Output) and passed.data_ptr() != argument.tensor.data_ptr():
             argument.tensor.copy_(passed)
 
 
@@ -80,7 +80,9 @@ def _stage(argument: Any) -> Any:
     if not isinstance(tensor, Tensor):
         return tensor
     tensor = tensor.detach()
-    return tensor.float() if tensor.dtype in _HALF else tensor
+    if tensor.dtype in _HALF:
+        tensor = tensor.float()
+    return tensor if tensor.is_cuda else tensor.contiguous()  # Numba's simulator takes no strided array
 
 
 def _run_on_gpu(kernel: Any, grid: Any, block: Any, arguments: list[Any], device: torch.device) -> None:

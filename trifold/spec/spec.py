@@ -12,7 +12,7 @@ from trifold.spec.benchmark import Benchmark
 from trifold.spec.case import Call, TensorCase
 from trifold.spec.strategies import Strategy
 
-# The op's own scale: from the call's arguments, tensors in float64, to one tensor for each result.
+# The op's own scale: from the reference and the call's arguments, tensors in float64, to one tensor for each result.
 Scale = Callable[..., Tensor | tuple[Tensor, ...]]
 
 
@@ -78,9 +78,10 @@ class Spec:
             float32) for float32 gradcheck, opcheck and torch.compile.
         bad_calls: calls that must raise.
         properties: what must hold beside.
-        scale: of the result's error; default: the reference on absolute values, or the result where that is larger.
-        gradient_scale: likewise for gradients, from (grad_output..., arguments...); default: the reference's gradient
-            on absolute values.
+        scale: of the result's error, from (reference, arguments...); default: the reference on absolute values. Where
+            the exact result is larger, that counts.
+        gradient_scale: likewise for the gradient of each tensor argument, from (reference, grad_output...,
+            arguments...); default: the reference's gradient on absolute values.
         multiple: how many unit round-offs times the scale a result may be off.
         multiple_reason: why, where it is not 4.
         surrogate: where the gradient is declared rather than derived: why. Gradcheck then compares with the

@@ -111,7 +111,8 @@ def _scales(cell: Cell, call: Call, subset: tuple[int, ...]) -> tuple[Tensor | N
         args = [value.double() if isinstance(value, Tensor) else value for value in args]
         results = cell.refer(call, (args, kwargs))
         outer = [_upstream(r, call.dtype, call.seed + k).double() for k, r in enumerate(results)]
-        every = as_tuple(cell.spec.gradient_scale(*outer, *args, **kwargs))
+        torch.manual_seed(call.seed)
+        every = as_tuple(cell.spec.gradient_scale(cell.reference, *outer, *args, **kwargs))
         order = tensor_positions(call)
         return tuple(every[order.index(position)] for position in subset)
     return _gradients(

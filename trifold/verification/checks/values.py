@@ -48,7 +48,7 @@ def scales(cell: Cell, call: Call, count: int) -> tuple[Tensor | None, ...]:
     args, kwargs = in_float64(*call.arguments(cell.device))
     torch.manual_seed(call.seed)
     if cell.spec.scale is not None:
-        return as_tuple(cell.spec.scale(*args, **kwargs))
+        return as_tuple(cell.spec.scale(cell.reference, *args, **kwargs))
     args = [value.abs() if isinstance(value, Tensor) else value for value in args]
     return cell.refer(call, (args, kwargs))
 
