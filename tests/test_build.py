@@ -182,6 +182,20 @@ def test_what_decides_the_result_decides_the_cache(make_op: MakeOp, compiler_cal
     assert recipe.for_cpu(files.binding, "a").facts != recipe.for_cpu(files.binding, "b").facts
 
 
+def test_a_build_that_nobody_asks_for_is_removed_in_time(make_op: MakeOp, cache_folder: Path) -> None:
+    names = ("thing-cpu-old", "thing-cpu-used", "thing-nvcc9.0-old", "thing_b-cpu-old")
+    for name in names:
+        stamp = cache_folder / "builds" / name / "stamp.json"
+        stamp.parent.mkdir(parents=True, mode=0o700)
+        stamp.touch()
+        if name != "thing-cpu-used":
+            os.utime(stamp, (0, 0))
+    for folder in (cache_folder, cache_folder / "builds"):
+        folder.chmod(0o700)
+    build(make_op(), "cpu", "a")
+    assert {name for name in names if (cache_folder / "builds" / name).exists()} == set(names[1:])
+
+
 def test_a_source_saved_during_the_build_is_not_taken_for_the_older_one(
     make_op: MakeOp, compiler_calls: Path, tmp_path: Path
 ) -> None:

@@ -17,8 +17,9 @@ import shutil
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,8 @@ STAMP = "stamp.json"
 LOG = "build.log"
 # How long another process may build in silence before the one that waits says so.
 SILENT_WAIT_S = 3.0
+# Each state of the sources has a build of its own; one that nobody has asked for this long is removed.
+UNUSED_LIMIT_S = 30 * 24 * 3600.0
 
 
 def cache_folder() -> Path:
@@ -113,6 +116,7 @@ class Entry:
             path = self.folder / stamp["file"]
             if path.stat().st_size != stamp["bytes"]:
                 return None
+            os.utime(self.folder / STAMP)  # asked for now
         except (OSError, ValueError, KeyError, TypeError):
             return None
         require_private(self.folder)
@@ -159,7 +163,16 @@ class Entry:
         shutil.rmtree(self.folder, ignore_errors=True)
         attempt.rename(self.folder)
         self.failure_log.unlink(missing_ok=True)
+        self._remove_unused()
         return Product(self.folder / file.name, self.folder / LOG)
+
+    def _remove_unused(self) -> None:
+        """Remove the older builds of the same op for the same target."""
+        limit = time.time() - UNUSED_LIMIT_S
+        for stamp in self.folder.parent.glob(f"{self.folder.name.rpartition('-')[0]}-*/{STAMP}"):
+            with suppress(OSError):  # another process may remove it as well
+                if stamp.stat().st_mtime < limit:
+                    shutil.rmtree(stamp.parent, ignore_errors=True)
 
     def keep_failure_log(self, attempt: Path) -> Path:
         """Move the log of a failed ``attempt`` to where it outlives it."""

@@ -43,12 +43,12 @@ def find_gxx() -> Path:
         found = shutil.which(chosen)
         if found is None:
             raise ToolchainError(f"CXX is '{chosen}', which is no program on PATH", "unset CXX, or correct it")
-        return Path(found)
+        return Path(found).absolute()
     names = ["g++", *(f"g++-{number}" for number in range(NEWEST_GXX_NAME, OLDEST_GXX[0] - 1, -1))]
     for name in names:
         found = shutil.which(name)
         if found is not None:
-            return Path(found)
+            return Path(found).absolute()
     raise ToolchainError("there is no C++ compiler: g++ is not on PATH", INSTALL_GXX)
 
 
@@ -61,10 +61,10 @@ def find_nvcc() -> Nvcc:
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         home = os.environ.get(variable)
         if home:
-            nvcc = Path(home) / "bin" / "nvcc"
+            nvcc = Path(home).absolute() / "bin" / "nvcc"
             if not nvcc.is_file():
                 raise ToolchainError(f"{variable} is {home}, which has no bin/nvcc", f"unset {variable}, or correct it")
-            return Nvcc(nvcc, Path(home))
+            return Nvcc(nvcc, nvcc.parent.parent)
     on_path = shutil.which("nvcc")
     # An nvcc on PATH may be a script or a link outside its toolkit: the headers tell which folder is the toolkit.
     candidates = [Path(on_path), Path(on_path).resolve()] if on_path else []
@@ -85,7 +85,7 @@ def find_ninja() -> Path:
     found = shutil.which("ninja") or shutil.which("ninja", path=os.pathsep.join(folders))
     if found is None:
         raise ToolchainError("there is no build tool: ninja is neither on PATH nor beside this Python", INSTALL_NINJA)
-    return Path(found)
+    return Path(found).absolute()
 
 
 def _user_scripts() -> str:
