@@ -11,7 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trifold.errors import BuildError, PrototypeError, SchemaError, SpecError, ToolchainError, TrifoldError, WorkspaceError
+from trifold.errors import (
+    BuildError,
+    PrototypeError,
+    SchemaError,
+    SpecError,
+    ToolchainError,
+    TrifoldError,
+    WorkspaceError,
+)
 
 if TYPE_CHECKING:
     from trifold.implementation import load

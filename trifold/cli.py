@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -27,8 +27,10 @@ app = typer.Typer(
 )
 
 WorkspaceOption = Annotated[
-    Optional[Path],
-    typer.Option("--workspace", help="A folder with prototypes/, cuda_src/, ports/ and verify/.", show_default="nearest parent"),
+    Path | None,
+    typer.Option(
+        "--workspace", help="A folder with prototypes/, cuda_src/, ports/ and verify/.", show_default="nearest parent"
+    ),
 ]
 
 
@@ -50,14 +52,16 @@ def list_ops(workspace: WorkspaceOption = None) -> None:
 
 @app.command()
 def verify(
-    ops: Annotated[Optional[list[str]], typer.Argument(help="Ops; none means all.", show_default=False)] = None,
+    ops: Annotated[list[str] | None, typer.Argument(help="Ops; none means all.", show_default=False)] = None,
     workspace: WorkspaceOption = None,
-    json_file: Annotated[Optional[Path], typer.Option("--json", help="Write the report here; - for standard output.")] = None,
-    implementation: Annotated[Optional[list[str]], typer.Option(help="prototype or port; default both.")] = None,
-    device: Annotated[Optional[list[str]], typer.Option(help="cpu or cuda; default both.")] = None,
-    check: Annotated[Optional[list[str]], typer.Option(help="A check by name; default all.")] = None,
-    examples: Annotated[Optional[int], typer.Option(min=1, help="Calls drawn for each check that draws.")] = None,
-    seed: Annotated[Optional[int], typer.Option(min=0, help="Draw other calls: a seed for hypothesis.")] = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="Write the report here; - for standard output.")
+    ] = None,
+    implementation: Annotated[list[str] | None, typer.Option(help="prototype or port; default both.")] = None,
+    device: Annotated[list[str] | None, typer.Option(help="cpu or cuda; default both.")] = None,
+    check: Annotated[list[str] | None, typer.Option(help="A check by name; default all.")] = None,
+    examples: Annotated[int | None, typer.Option(min=1, help="Calls drawn for each check that draws.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Draw other calls: a seed for hypothesis.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one case may take.")] = 120.0,
 ) -> None:
     """Check prototype and port against the reference in every cell: the matrix."""
@@ -88,7 +92,7 @@ def verify(
 
 
 @contextmanager
-def _status(console: Console) -> Iterator[object]:
+def _status(console: Console) -> Iterator[Callable[[str], None]]:
     """What runs now, in one line that goes away; nothing where nobody watches."""
     if not console.is_terminal:
         yield lambda text: None

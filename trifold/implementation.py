@@ -85,7 +85,7 @@ def load_port(files: OpFiles) -> Implementation:
     with _lock:
         namespace = _namespace("port", files)
         if namespace not in _loaded:
-            module, library = _execute(files, namespace)
+            module, _ = _execute(files, namespace)
             kernels = _PortKernels(files, namespace, module.op)
             kernels.register_stubs()
             _loaded[namespace] = _implementation("port", files, module, kernels.load)

@@ -114,7 +114,9 @@ class _Runs:
         pool = ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2)))
         options = session.config.option
         self._rows: dict[tuple[Path, CellName], Future[list[Row]]] = {
-            key: pool.submit(self._run, *key, tuple(checks), options.trifold_timeout, options.trifold_seed, options.trifold_examples)
+            key: pool.submit(
+                self._run, *key, tuple(checks), options.trifold_timeout, options.trifold_seed, options.trifold_examples
+            )
             for key, checks in self._selected.items()
         }
         pool.shutdown(wait=False)
@@ -132,7 +134,13 @@ class _Runs:
         return Row(item.check, cell.implementation, cell.device, "not run", reason=reason)
 
     def _run(
-        self, path: Path, cell: CellName, checks: tuple[str, ...], timeout: float, seed: int | None, examples: int | None
+        self,
+        path: Path,
+        cell: CellName,
+        checks: tuple[str, ...],
+        timeout: float,
+        seed: int | None,
+        examples: int | None,
     ) -> list[Row]:
         from trifold.verification.job import Job
         from trifold.verification.verify import rows_of_cell

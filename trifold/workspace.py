@@ -168,7 +168,7 @@ def _folder_names(root: Path) -> dict[str, str]:
     wrong = sorted(key for key, value in table.items() if not isinstance(value, str) or not value)
     if wrong:
         raise WorkspaceError(f"{path}: {', '.join(wrong)} in [tool.trifold] must be a folder's name", "write a string")
-    return FOLDERS | table
+    return FOLDERS | {str(key): str(value) for key, value in table.items()}
 
 
 def import_file(path: Path, name: str) -> ModuleType:

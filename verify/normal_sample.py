@@ -9,14 +9,18 @@ from scipy import stats
 from torch import Tensor
 
 from trifold.spec import DTYPES, BadCall, Call, Limits, Property, Sample, Spec, TensorCase, tensors
+from trifold.spec.case import Fill, Layout
 
-FILLS = ("exact", "normal", "zero", "huge", "tiny")  # nan and inf make a whole row nan: a sample of its own shows that
-LAYOUTS = ("contiguous", "offset", "sliced", "expanded")
+# nan and inf make a whole row nan: a sample of its own shows that.
+FILLS: tuple[Fill, ...] = ("exact", "normal", "zero", "huge", "tiny")
+LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "sliced", "expanded")
 
 
 @st.composite
 def _calls(draw: st.DrawFn, limits: Limits) -> Call:
-    samples = draw(st.sampled_from([n for n in (1, 4, 0, 2, 3, 5, 7, 64, 255, 257, 1024, 4099) if n <= limits.elements]))
+    samples = draw(
+        st.sampled_from([n for n in (1, 4, 0, 2, 3, 5, 7, 64, 255, 257, 1024, 4099) if n <= limits.elements])
+    )
     most = max(1, limits.elements // max(samples, 1))
     rows = draw(st.sampled_from([d for d in (1, 2, 0, 3, 5, 17, 130) if d <= most]))
     mean = draw(tensors((rows,), layouts=LAYOUTS, fills=FILLS))
@@ -25,8 +29,8 @@ def _calls(draw: st.DrawFn, limits: Limits) -> Call:
     return Call((mean, std, samples), kwargs, seed=draw(st.integers(0, 2**31)))
 
 
-def _call(rows: int, samples: int, dtype: torch.dtype = torch.float64, fill: str = "normal", **kwargs: Any) -> Call:
-    return Call((TensorCase((rows,), dtype, fill=fill, seed=1), TensorCase((rows,), dtype, seed=2), samples), kwargs)  # type: ignore[arg-type]
+def _call(rows: int, samples: int, dtype: torch.dtype = torch.float64, fill: Fill = "normal", **kwargs: Any) -> Call:
+    return Call((TensorCase((rows,), dtype, fill=fill, seed=1), TensorCase((rows,), dtype, seed=2), samples), kwargs)
 
 
 def _noise(reference: Callable[..., Tensor], mean: Tensor, samples: int, kwargs: dict[str, Any]) -> Tensor:
@@ -52,9 +56,16 @@ def _is_normal(function: Callable[..., Tensor], device: str) -> None:
     n = rows * samples
     torch.manual_seed(7)
     z = function(torch.zeros(rows, device=device), torch.ones(rows, device=device), samples).double().cpu().flatten()
-    moments = {"mean": (z.mean(), 0, 1), "variance": (z.var(), 1, 2), "skewness": ((z**3).mean(), 0, 15), "kurtosis": ((z**4).mean(), 3, 96)}
+    moments = {
+        "mean": (z.mean(), 0, 1),
+        "variance": (z.var(), 1, 2),
+        "skewness": ((z**3).mean(), 0, 15),
+        "kurtosis": ((z**4).mean(), 3, 96),
+    }
     for name, (got, expected, variance) in moments.items():
-        assert abs(float(got) - expected) < 5 * (variance / n) ** 0.5, f"{name} is {float(got):.4f}, expected {expected}"
+        assert abs(float(got) - expected) < 5 * (variance / n) ** 0.5, (
+            f"{name} is {float(got):.4f}, expected {expected}"
+        )
     p = stats.kstest(z.numpy(), "norm").pvalue
     assert p > 1e-3, f"Kolmogorov–Smirnov: p = {p:.2g}"
 
@@ -135,7 +146,12 @@ spec = Spec(
     bad_calls=[
         _bad_call("another shape", ("mean", "std", "(3,)", "(4,)"), std=torch.ones(4)),
         _bad_call("another dtype", ("mean", "std", "float32", "float64"), std=torch.ones(3, dtype=torch.float64)),
-        _bad_call("integer dtype", ("mean", "int64"), mean=torch.ones(3, dtype=torch.int64), std=torch.ones(3, dtype=torch.int64)),
+        _bad_call(
+            "integer dtype",
+            ("mean", "int64"),
+            mean=torch.ones(3, dtype=torch.int64),
+            std=torch.ones(3, dtype=torch.int64),
+        ),
         _bad_call("two dimensions", ("mean",), mean=torch.ones(3, 3), std=torch.ones(3, 3)),
         _bad_call("negative count", ("num_samples", "-1"), num_samples=-1),
         _bad_call("count that is no integer", ("num_samples",), num_samples=2.5),

@@ -35,7 +35,9 @@ spec = Spec(
     calls=elementwise(1),
     smooth=elementwise_smooth(1),
     samples=[
-        Sample(f"special {dtype}".replace("torch.", ""), Call((TensorCase((37,), dtype, fill="special"),)), "nan gives 0")
+        Sample(
+            f"special {dtype}".replace("torch.", ""), Call((TensorCase((37,), dtype, fill="special"),)), "nan gives 0"
+        )
         for dtype in DTYPES
     ],
     edges=elementwise_edges(1),

@@ -233,7 +233,7 @@ def _entry(
     """What the public function calls: the operator by the shortest way that is right."""
     tensors = schema.tensor_positions
     # Function.apply of Python first unwraps dead functorch wrappers; without a transform there are none.
-    apply = super(torch.autograd.Function, function).apply
+    apply = super(torch.autograd.Function, function).apply  # type: ignore[misc]
 
     def call(*args: Any) -> Any:
         if _is_compiling() or _functorch_is_active():

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from trifold.errors import PrototypeError
 
-THREADS_PER_BLOCK = 256
+THREADS_PER_BLOCK = 256  # as the plain kernels of the port: trifold::threads_per_block
 
 _HALF = (torch.float16, torch.bfloat16)
 

@@ -104,7 +104,9 @@ def _values(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -
         case "zero":
             values = sign * 0.0
         case "special":
-            specials = torch.tensor([0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e5, -1e5], dtype=torch.float64)
+            specials = torch.tensor(
+                [0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e5, -1e5], dtype=torch.float64
+            )
             chosen = specials[torch.randint(0, len(specials), shape, generator=generator)]
             values = torch.where(unit < 0.5, normal, chosen)
         case "huge":

@@ -15,7 +15,8 @@ from trifold.spec.spec import BadCall, Property
 def elementwise_smooth(count: int) -> tuple[Call, ...]:
     """Small float64 calls: 0-d, a row, and a matrix."""
     return tuple(
-        Call(tuple(TensorCase(shape, torch.float64, seed=10 + seed) for seed in range(count))) for shape in ((), (5,), (2, 3))
+        Call(tuple(TensorCase(shape, torch.float64, seed=10 + seed) for seed in range(count)))
+        for shape in ((), (5,), (2, 3))
     )
 
 
@@ -35,7 +36,9 @@ def elementwise_bad_calls(*names: str) -> tuple[BadCall, ...]:
     integers = torch.ones(3, dtype=torch.int64)
     calls = [
         BadCall("integer dtype", call(**dict.fromkeys(names, integers)), (names[0], "int64")),
-        BadCall("complex dtype", call(**dict.fromkeys(names, torch.ones(3, dtype=torch.complex64))), (names[0], "complex64")),
+        BadCall(
+            "complex dtype", call(**dict.fromkeys(names, torch.ones(3, dtype=torch.complex64))), (names[0], "complex64")
+        ),
         BadCall("not a tensor", lambda device: (["three"] * len(names), {}), (names[0],)),
     ]
     for other in names[1:]:
@@ -43,7 +46,9 @@ def elementwise_bad_calls(*names: str) -> tuple[BadCall, ...]:
         calls += [
             BadCall("another shape", call(**{other: torch.ones(4)}), (*both, "(3,)", "(4,)")),
             BadCall("a shape that would broadcast", call(**{other: torch.ones(1)}), (*both, "(3,)", "(1,)")),
-            BadCall("another dtype", call(**{other: torch.ones(3, dtype=torch.float64)}), (*both, "float32", "float64")),
+            BadCall(
+                "another dtype", call(**{other: torch.ones(3, dtype=torch.float64)}), (*both, "float32", "float64")
+            ),
             BadCall("another device", mixed_devices, (*both, "cuda", "cpu"), devices=("cuda",)),
         ]
     return tuple(calls)

@@ -28,7 +28,7 @@ Strategy = Callable[[Limits], st.SearchStrategy[Call]]
 
 
 def sizes(limits: Limits) -> tuple[int, ...]:
-    """Numbers of elements that find mistakes: none, one, around a 16-byte vector of each dtype, around blocks, large."""
+    """Numbers of elements that find mistakes: none, one, around 16-byte vectors and blocks, large."""
     vector = [n + d for n in (2, 4, 8, 16, 32) for d in (-1, 0, 1)]
     block = [n + d for n in (BLOCK, 2 * BLOCK, 4 * BLOCK, 8 * BLOCK) for d in (-1, 0, 1)]
     large = [10_007, 65_536, 99_991]
@@ -83,11 +83,15 @@ def elementwise_edges(count: int) -> tuple[Call, ...]:
     cases = []
     for dtype in DTYPES:
         vector = 16 // dtype.itemsize
-        for n in (1, 2 * vector, 2 * vector + 1, 3 * vector - 1, BLOCK + 1):
-            cases.append(tuple(TensorCase((n,), dtype, "contiguous", "normal", seed) for seed in range(count)))
+        cases += [
+            tuple(TensorCase((n,), dtype, "contiguous", "normal", seed) for seed in range(count))
+            for n in (1, 2 * vector, 2 * vector + 1, 3 * vector - 1, BLOCK + 1)
+        ]
         cases.append(tuple(TensorCase((3, 5), dtype, "offset", "normal", seed) for seed in range(count)))
         if count > 1:
-            mixed = [TensorCase((4, 6), dtype, "contiguous", "normal", 0), TensorCase((4, 6), dtype, "transposed", "normal", 1)]
+            mixed = [
+                TensorCase((4, 6), dtype, "contiguous", "normal", 0),
+                TensorCase((4, 6), dtype, "transposed", "normal", 1),
+            ]
             cases.append((*mixed, *(replace(mixed[0], seed=s) for s in range(2, count))))
     return tuple(Call(case) for case in cases)
-

@@ -28,7 +28,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Row:
-    """One check of one cell. ``cases`` counts what was compared; ``reason`` says why it did not run, or remarks on it."""
+    """One check of one cell. ``cases`` counts what was compared; ``reason`` says why it did not run, or remarks."""
 
     check: str
     implementation: str
@@ -55,13 +55,17 @@ class OpReport:
     def verdict(self) -> Verdict:
         if any(row.outcome == "failed" for row in self.rows):
             return "failed"
-        ran = {(row.implementation, row.device) for row in self.rows if row.check == "values" and row.outcome == "passed"}
+        ran = {
+            (row.implementation, row.device) for row in self.rows if row.check == "values" and row.outcome == "passed"
+        }
         return "verified" if {implementation for implementation, _ in ran} == {"prototype", "port"} else "incomplete"
 
     @property
     def devices(self) -> tuple[str, ...]:
         """On which both implementations passed: what the verdict ``verified`` covers."""
-        passed = {(row.implementation, row.device) for row in self.rows if row.check == "values" and row.outcome == "passed"}
+        passed = {
+            (row.implementation, row.device) for row in self.rows if row.check == "values" and row.outcome == "passed"
+        }
         return tuple(d for d in ("cpu", "cuda") if {("prototype", d), ("port", d)} <= passed)
 
     def row(self, check: str, implementation: str, device: str) -> Row | None:

@@ -83,7 +83,9 @@ def verify(
     jobs = [Job(str(workspace.root), cell, tuple(checks), (), examples, seed) for cell in cells]
     rows = _run(workspace, jobs, machine, timeout, tell)
     reports = tuple(
-        OpReport(op.name, tuple(row for job, some in zip(jobs, rows, strict=True) if job.cell.op == op.name for row in some))
+        OpReport(
+            op.name, tuple(row for job, some in zip(jobs, rows, strict=True) if job.cell.op == op.name for row in some)
+        )
         for op in files
     )
     report = Report(version("trifold"), version("torch"), machine.device_name, reports, time.monotonic() - started)

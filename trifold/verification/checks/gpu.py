@@ -42,7 +42,7 @@ def stream(cell: Cell) -> None:
         with torch.cuda.stream(side):
             torch.cuda._sleep(_SLEEP)
             for position in tensors:
-                if not 0 in late[position].stride():
+                if 0 not in late[position].stride():
                     late[position].copy_(args[position])
                 else:
                     late[position] = args[position].clone()
@@ -92,7 +92,9 @@ def graph(cell: Cell) -> None:
                 static[position].copy_(fresh[position])
             captured.replay()
             torch.cuda.synchronize()
-            expected = cell.invoke(call, ([s.clone() if isinstance(s, Tensor) else s for s in static], dict(call.kwargs)))
+            expected = cell.invoke(
+                call, ([s.clone() if isinstance(s, Tensor) else s for s in static], dict(call.kwargs))
+            )
             if not all(same_bits(a, b) for a, b in zip(results, expected, strict=True)):
                 raise CheckFailed("a replayed graph gives another result than the call", call)
 

@@ -101,7 +101,9 @@ def _upstream(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
     if result.numel() % 3 == 1:
         return torch.randn((), generator=generator).to(dtype).to(result.device).expand(shape)
     if result.numel() % 3 == 2 and len(shape) > 1:
-        return torch.randn(shape[::-1], generator=generator).to(dtype).to(result.device).permute(*range(len(shape))[::-1])
+        return (
+            torch.randn(shape[::-1], generator=generator).to(dtype).to(result.device).permute(*range(len(shape))[::-1])
+        )
     return torch.randn(shape, generator=generator).to(dtype).to(result.device)
 
 
@@ -115,14 +117,10 @@ def _scales(cell: Cell, call: Call, subset: tuple[int, ...]) -> tuple[Tensor | N
         every = as_tuple(cell.spec.gradient_scale(cell.reference, *outer, *args, **kwargs))
         order = tensor_positions(call)
         return tuple(every[order.index(position)] for position in subset)
-    return _gradients(
-        cell, call, subset, cell.reference, convert=lambda x: x.double().abs(), upstream=torch.abs
-    )
+    return _gradients(cell, call, subset, cell.reference, convert=lambda x: x.double().abs(), upstream=torch.abs)
 
 
-def _differentiated(
-    cell: Cell, call: Call, function: Callable[..., Any]
-) -> tuple[Callable[..., Any], list[Tensor]]:
+def _differentiated(cell: Cell, call: Call, function: Callable[..., Any]) -> tuple[Callable[..., Any], list[Tensor]]:
     """``function`` as one of its tensor arguments alone, with the random state fixed; and those arguments."""
     args, kwargs = call.arguments(cell.device)
     positions = tensor_positions(call)
@@ -167,9 +165,7 @@ def _gradcheck(cell: Cell, dtype: torch.dtype, **tolerances: float) -> str | Non
     return f"surrogate gradient, compared with the reference's rule; a numerical gradcheck fails: {cell.spec.surrogate}"
 
 
-def _numerical_gradcheck(
-    function: Callable[..., Any], inputs: list[Tensor], tolerances: dict[str, float]
-) -> str | None:
+def _numerical_gradcheck(function: Callable[..., Any], inputs: list[Tensor], tolerances: dict[str, Any]) -> str | None:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*not a double precision.*")
         try:

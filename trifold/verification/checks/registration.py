@@ -25,7 +25,7 @@ class _Recorder(TorchDispatchMode):
     """Keeps the first call of each operator of one namespace, with detached arguments."""
 
     def __init__(self, namespace: str) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.namespace = namespace
         self.seen: dict[str, OpCall] = {}
 
@@ -42,9 +42,13 @@ def opcheck(cell: Cell) -> None:
     recorder = _Recorder(cell.implementation.operators.library.namespace)
     with recorder:
         _backward_twice(forward(cell, call, cell.implementation.function))
-    unreached = set(cell.implementation.operators.schemas) - {name.split("::")[1].split(".")[0] for name in recorder.seen}
+    unreached = set(cell.implementation.operators.schemas) - {
+        name.split("::")[1].split(".")[0] for name in recorder.seen
+    }
     if unreached:
-        raise CheckFailed(f"forward and backward call no operator {', '.join(sorted(unreached))}; remove what is unused")
+        raise CheckFailed(
+            f"forward and backward call no operator {', '.join(sorted(unreached))}; remove what is unused"
+        )
     for name, (overload, args, kwargs) in recorder.seen.items():
         cell.cases += 1
         cell.announce(name, call.code(cell.op, cell.device))
@@ -122,7 +126,5 @@ def _check_random(cell: Cell, call: Call, compiled: Callable[..., Any], first: l
 
 def _grown(call: Call) -> Call:
     """The call with each dimension one longer."""
-    args = tuple(
-        replace(v, shape=tuple(n + 1 for n in v.shape)) if isinstance(v, TensorCase) else v for v in call.args
-    )
+    args = tuple(replace(v, shape=tuple(n + 1 for n in v.shape)) if isinstance(v, TensorCase) else v for v in call.args)
     return replace(call, args=args)

@@ -36,9 +36,7 @@ def compare(cell: Cell, call: Call) -> None:
     if len(results) != len(native):
         raise CheckFailed(f"{len(results)} results, the reference gives {len(native)}", call)
     for result, own, want, scale in zip(results, native, exact, scales(cell, call, len(native)), strict=True):
-        wrong = form_mismatch(result, own) or mismatch(
-            result, want, own, scale, multiple=cell.spec.multiple
-        )
+        wrong = form_mismatch(result, own) or mismatch(result, want, own, scale, multiple=cell.spec.multiple)
         if wrong:
             raise CheckFailed(wrong, call)
 
@@ -61,7 +59,7 @@ def sensitivity(cell: Cell) -> str:
     """
     if not cell.calls:
         raise CheckFailed("the values check compared no case, so it shows nothing")
-    accepted = {name: True for name in ("zeros", "a copy of an argument", "a constant", "the last call's output")}
+    accepted = dict.fromkeys(("zeros", "a copy of an argument", "a constant", "the last call's output"), True)
     previous: Tensor | None = None
     for call in cell.calls:
         cell.cases += 1
@@ -81,13 +79,13 @@ def sensitivity(cell: Cell) -> str:
             break
     passed = [name for name, everywhere in accepted.items() if everywhere]
     if passed:
-        raise CheckFailed(f"every case of the values check would accept {' and '.join(passed)}; add samples that do not")
+        raise CheckFailed(
+            f"every case of the values check would accept {' and '.join(passed)}; add samples that do not"
+        )
     return f"zeros, copies, constants and stale outputs are rejected within {cell.cases} cases"
 
 
-def _rejects(
-    cell: Cell, call: Call, exact: tuple[Tensor, ...], native: tuple[Tensor, ...]
-) -> Callable[[Tensor], bool]:
+def _rejects(cell: Cell, call: Call, exact: tuple[Tensor, ...], native: tuple[Tensor, ...]) -> Callable[[Tensor], bool]:
     scale = scales(cell, call, len(native))[0]
 
     def rejects(impostor: Tensor) -> bool:
