@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +16,7 @@ import typer
 from trifold.bench.entrants import Device, Entrant, implementations
 from trifold.bench.environment import describe, environment
 from trifold.bench.plot import plot as write_plot
-from trifold.bench.rows import PORT, Figure, Results, Row, groups
+from trifold.bench.rows import PORT, Figure, Results, Row
 from trifold.bench.run import Machine, Task, run, tasks
 from trifold.bench.table import figure_lines, table
 from trifold.bench.targets import figures
@@ -114,32 +116,30 @@ def measure_ops(
     machine = Machine(place, seconds=0.05 if quick else 0.25, compiled=compiled)
     rows: list[Row] = []
     judged: list[Figure] = []
-    loaded: dict[str, dict[str, Entrant]] = {}
+    loaded = functools.cache(lambda op: implementations(workspace.op(op), device))
     for files, benchmark, planned in work:
-        measured = _measure(planned, loaded, files, device, machine)
-        for part in groups(measured).values():
-            show("\n" + table(part))
+        measured: list[Row] = []
+        for _, part in itertools.groupby(planned, key=lambda task: (task.dtype, task.method)):
+            table_rows = [row for task in part for row in _measure(task, loaded(files.name), machine)]
+            show("\n" + table(table_rows))
+            measured += table_rows
         rows += measured
-        if device == "cuda":
+        if device == "cuda" and planned:
             judged += figures(files.name, benchmark, measured)
     if judged:
         show("\n" + figure_lines(judged))
     return Results(environment=facts | {"quick": quick, "only": only}, rows=tuple(rows), figures=tuple(judged))
 
 
-def _measure(
-    planned: Sequence[Task], loaded: dict[str, dict[str, Entrant]], files: OpFiles, device: Device, machine: Machine
-) -> list[Row]:
-    rows: list[Row] = []
-    for i, task in enumerate(planned):
-        if sys.stderr.isatty():
-            print(f"\r\033[K{task.label} ({i + 1} of {len(planned)})", end="", file=sys.stderr, flush=True)
-        if files.name not in loaded:
-            loaded[files.name] = implementations(files, device)
-        rows += run(task, loaded[files.name], machine)
-    if planned and sys.stderr.isatty():
+def _measure(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -> list[Row]:
+    """Time one task, and say on a terminal which."""
+    if not sys.stderr.isatty():
+        return run(task, implementations, machine)
+    print(f"\r\033[K{task.label}", end="", file=sys.stderr, flush=True)
+    try:
+        return run(task, implementations, machine)
+    finally:
         print("\r\033[K", end="", file=sys.stderr, flush=True)
-    return rows
 
 
 def benchmarks_of(files: OpFiles) -> tuple[Benchmark, ...]:

@@ -38,40 +38,46 @@ def roofline(kind: Roofline, moved: int, device: torch.device, sets: int) -> dic
     def writing(write: Callable[[Tensor], object]) -> Competitor:
         return lambda: [functools.partial(write, buffer) for buffer in buffers()]
 
-    def copying(find: Callable[[], Callable[[Tensor, Tensor], object]]) -> Competitor:
-        def prepare() -> list[functools.partial[object]]:
-            copy = find()
-            return [functools.partial(copy, *pair) for pair in zip(destinations(), buffers(), strict=True)]
-
-        return prepare
+    def copying(copy: Callable[[Tensor, Tensor], object]) -> Competitor:
+        return lambda: [functools.partial(copy, *pair) for pair in zip(destinations(), buffers(), strict=True)]
 
     if kind == "write":
         return {
             "memset": writing(lambda buffer: buffer.zero_()),
             "fill_": writing(lambda buffer: buffer.view(torch.float32).fill_(1.0)),
         }
-    ways = {"copy_": copying(lambda: Tensor.copy_)}
+    ways = {"copy_": copying(Tensor.copy_), "bitwise_not": copying(_bitwise_not)}
     if device.type == "cuda":
-        ways["copy kernel"] = copying(_copy_kernel)
+        ways["copy kernel"] = copying(_copy_kernel())
     return ways
+
+
+def _bitwise_not(destination: Tensor, source: Tensor) -> object:
+    """Torch's elementwise kernel, as fast as a copy and there without a compiler."""
+    return torch.bitwise_not(source.view(torch.int32), out=destination.view(torch.int32))
 
 
 @functools.cache
 def _copy_kernel() -> Callable[[Tensor, Tensor], object]:
-    """``copy.cu`` beside this file, built for this GPU."""
+    """``copy.cu`` beside this file, built for this GPU; where that fails, a function that raises the reason."""
     from trifold.build import build
     from trifold.workspace import OpFiles
 
     source = Path(__file__).with_name("copy.cu")
-    library = torch.library.Library(_NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
-    library.define("copy(Tensor(a!) destination, Tensor source) -> ()")  # type: ignore[no-untyped-call]
+    library = torch.library.Library(_NAMESPACE, "DEF")
+    library.define("copy(Tensor(a!) destination, Tensor source) -> ()")
     _libraries.append(library)
     try:
         build(OpFiles("copy", source, source, source, source, source), "cuda", _NAMESPACE).load()
-    except TrifoldError:
+    except TrifoldError as error:
+        reason = error
         _libraries.remove(library)
-        library._destroy()  # type: ignore[no-untyped-call]
-        raise
+        library._destroy()
+
+        def refuse(*_: Tensor) -> object:
+            raise reason
+
+        return refuse
     kernel: Callable[[Tensor, Tensor], object] = torch.ops.trifold_bench.copy.default
     return kernel
 

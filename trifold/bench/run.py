@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+import torch._functorch.config as functorch_config
 
 from trifold.bench.entrants import Entrant, Pass, competitor, entrants
 from trifold.bench.roofline import roofline
@@ -98,7 +99,7 @@ def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) ->
     competitors: dict[str, Competitor] = {f"{ROOFLINE}: {name}": way for name, way in ways.items()}
     competitors |= {name: competitor(entrant, inputs, which) for name, entrant in able.items()}
     # A compiled backward pass may otherwise reuse its saved tensors' memory, and refuses to run twice.
-    with torch._functorch.config.patch(donated_buffer=False):
+    with functorch_config.patch(donated_buffer=False):
         results = measure(method, competitors, calls=turns.calls, seconds=machine.seconds)
 
     rows = [_best_way(task, moved, {name: results[f"{ROOFLINE}: {name}"] for name in ways})] if ways else []

@@ -156,7 +156,7 @@ def _place(method: Method) -> Iterator[None]:
         yield
         return
     torch.cuda.synchronize()
-    with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(torch.cuda.Stream()):
         yield
     torch.cuda.synchronize()
 
