@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -168,7 +169,9 @@ assert "torch.utils.cpp_extension" not in sys.modules and "setuptools" not in sy
     assert calls(compiler_calls) == 1
 
 
-def test_what_decides_the_result_decides_the_cache(make_op: MakeOp, compiler_calls: Path) -> None:
+def test_what_decides_the_result_decides_the_cache(
+    make_op: MakeOp, compiler_calls: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     files = make_op(header='#pragma once\n#include "deeper.h"\n')
     deeper = files.header.with_name("deeper.h")
     deeper.write_text("inline int value() { return 1; }\n")
@@ -179,7 +182,10 @@ def test_what_decides_the_result_decides_the_cache(make_op: MakeOp, compiler_cal
     files.header.with_name("unrelated.h").write_text("")
     deeper.write_text("inline int value() { return 1; }\n")
     assert build(files, "cpu", "a").cached
-    assert recipe.for_cpu(files.binding, "a").facts != recipe.for_cpu(files.binding, "b").facts
+    of_a = recipe.for_cpu(files.binding, "a").facts
+    assert of_a != recipe.for_cpu(files.binding, "b").facts
+    monkeypatch.setenv("CPATH", "/elsewhere")
+    assert of_a != recipe.for_cpu(files.binding, "a").facts
 
 
 def test_a_build_that_nobody_asks_for_is_removed_in_time(make_op: MakeOp, cache_folder: Path) -> None:
@@ -298,18 +304,41 @@ def test_the_ops_of_build_all_fail_one_by_one(make_op: MakeOp) -> None:
     assert isinstance(outcomes[absent], WorkspaceError)
 
 
-def test_what_a_killed_build_left_is_removed_and_never_loaded(make_op: MakeOp, cache_folder: Path) -> None:
+def test_an_interrupt_of_build_all_begins_nothing_more(make_op: MakeOp, compiler_calls: Path) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    requests = [BuildRequest(make_op(name), "cpu", "a") for name in ("first", "second", "third")]
+    with pytest.raises(KeyboardInterrupt):
+        build_all(requests, progress=interrupt, workers=1)
+    assert calls(compiler_calls) <= 2
+
+
+def test_what_a_killed_build_left_is_removed_and_never_loaded(
+    make_op: MakeOp, compiler_calls: Path, cache_folder: Path, tmp_path: Path
+) -> None:
     files = make_op()
+    stub = tmp_path / "bin" / "g++"
+    kill_once = f'case "$*" in *" -c "*) [ -s {compiler_calls} ] || kill -9 "$BUILDER";; esac\n'
+    stub.write_text(stub.read_text().replace("case ", kill_once + "case ", 1))
+    killed = run_python(f"""
+import os
+from trifold.build import build
+from trifold.workspace import Workspace
+os.environ["BUILDER"] = str(os.getpid())
+build(Workspace.at({str(files.binding.parent.parent)!r}).files("thing"), "cpu", "a")
+""")
+    assert killed.wait(timeout=60) == -signal.SIGKILL
+    (leftover,) = (cache_folder / "builds").glob("thing-cpu-*.partial-*")
+    (leftover / "lock").touch()  # torch would wait for ever for whoever made it
     library = build(files, "cpu", "a")
-    leftover = library.path.parent.with_name(f"{library.path.parent.name}.partial-x")
-    leftover.mkdir()
-    (leftover / "lock").touch()  # torch waits for ever for whoever made it
-    os.truncate(library.path, 100)
-    again = build(files, "cpu", "a")
-    assert not again.cached
-    assert again.manifest().implementations == {"thing": "(Tensor) -> Tensor"}
     assert not leftover.exists()
-    assert {path.suffix for path in again.path.parent.iterdir()} == {".so", ".log", ".json"}
+    assert library.manifest().implementations == {"thing": "(Tensor) -> Tensor"}
+    assert {path.suffix for path in library.path.parent.iterdir()} == {".so", ".log", ".json"}
+
+    os.truncate(library.path, 100)
+    assert not build(files, "cpu", "a").cached
+    assert build(files, "cpu", "a").cached
 
 
 def test_a_folder_that_others_can_write_is_refused(make_op: MakeOp, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,9 +49,13 @@ def build_all(
     # A thread only waits for its compilers, which are processes.
     with ThreadPoolExecutor(workers or len(os.sched_getaffinity(0)), "trifold-build") as pool:
         running = {pool.submit(_build, request, notify): request for request in wanted}
-        for future in as_completed(running):
-            outcomes[running[future]] = future.result()
-            progress(running[future], future.result())
+        try:
+            for future in as_completed(running):
+                outcomes[running[future]] = future.result()
+                progress(running[future], future.result())
+        except BaseException:  # an interrupt: what has not begun does not begin
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return {request: outcomes[request] for request in wanted}
 
 

@@ -39,6 +39,16 @@ NVCC_FLAGS = (
 # A function that is declared but nowhere defined is the linker's error, with its C++ name.
 LINK_FLAGS = ("-Wl,--no-undefined",)
 
+# Variables that compilers and torch read, and that change what they make.
+READ_BY_COMPILERS = (
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "LIBRARY_PATH",
+    "NVCC_PREPEND_FLAGS",
+    "NVCC_APPEND_FLAGS",
+    "PYTORCH_NVCC",
+)
+
 _CHILD = Path(__file__).with_name("inline.py")
 
 
@@ -73,7 +83,14 @@ def for_cpu(binding: Path, namespace: str) -> Recipe:
         arguments = {"cpp_sources": [sources.with_line_directive(binding)], "extra_cflags": list(flags)}
         return _load_inline(name, folder, binding, arguments)
 
-    facts = (*_torch_facts(), *flags, *LINK_FLAGS, str(binding), toolchain.fingerprint(gxx), _CHILD.read_text())
+    facts = (
+        *_facts_of_the_process(),
+        *flags,
+        *LINK_FLAGS,
+        str(binding),
+        toolchain.fingerprint(gxx),
+        _CHILD.read_text(),
+    )
     return Recipe(facts, _environment(gxx), check, prepare)
 
 
@@ -104,7 +121,7 @@ def for_cuda(binding: Path, namespace: str) -> Recipe:
         return _load_inline(name, folder, binding, arguments)
 
     programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path), str(nvcc.home), targets)
-    facts = (*_torch_facts(), *flags, *LINK_FLAGS, str(binding), *programs, _CHILD.read_text())
+    facts = (*_facts_of_the_process(), *flags, *LINK_FLAGS, str(binding), *programs, _CHILD.read_text())
     cuda = {"CUDA_HOME": str(nvcc.home), "TORCH_CUDA_ARCH_LIST": targets}
     return Recipe(facts, _environment(gxx) | cuda, check, prepare)
 
@@ -138,17 +155,18 @@ def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
         return [str(nvcc.path), *flags, "-c", str(source), "-o", str(made)], made
 
     programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path))
-    return Recipe((*_torch_facts(), *flags, str(binding), *programs), _environment(gxx), check, prepare)
+    return Recipe((*_facts_of_the_process(), *flags, str(binding), *programs), _environment(gxx), check, prepare)
 
 
 def _definitions(namespace: str, dispatch_key: str) -> tuple[str, ...]:
     return (TORCH_TARGET, f"-DTRIFOLD_NAMESPACE={namespace}", f"-DTRIFOLD_DISPATCH_KEY={dispatch_key}")
 
 
-def _torch_facts() -> tuple[str, str]:
+def _facts_of_the_process() -> tuple[str, ...]:
     import torch
 
-    return torch.__version__, str(torch.version.cuda)
+    variables = (f"{name}={os.environ.get(name, '')}" for name in READ_BY_COMPILERS)
+    return (torch.__version__, str(torch.version.cuda), *variables)
 
 
 def _load_inline(name: str, folder: Path, binding: Path, arguments: dict[str, Any]) -> tuple[list[str], Path]:
