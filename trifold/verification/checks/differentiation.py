@@ -13,6 +13,9 @@ from trifold.spec import Call, TensorCase
 from trifold.verification.cell import Cell, as_tuple
 
 
+Arguments = tuple[list[Any], dict[str, Any]]
+
+
 @dataclass(frozen=True)
 class Forward:
     """A call made with gradients: its differentiable arguments and its results."""
@@ -31,9 +34,9 @@ def tensor_positions(call: Call) -> list[int]:
     return [position for position, value in enumerate(call.args) if isinstance(value, TensorCase)]
 
 
-def forward(cell: Cell, call: Call, function: Callable[..., Any]) -> Forward:
-    """``function`` on the call's arguments, all tensors of which require a gradient."""
-    args, kwargs = call.arguments(cell.device)
+def forward(cell: Cell, call: Call, function: Callable[..., Any], arguments: Arguments | None = None) -> Forward:
+    """``function`` on the call's arguments (made here, unless given), all tensors of which require a gradient."""
+    args, kwargs = arguments or call.arguments(cell.device)
     positions = tensor_positions(call)
     for position in positions:
         args[position] = args[position].detach().requires_grad_()

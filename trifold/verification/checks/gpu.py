@@ -56,11 +56,12 @@ def no_synchronisation(cell: Cell) -> None:
     """A call returns while the device still sleeps; so does its backward."""
     for call in _calls(cell):
         forward(cell, call, cell.implementation.function).values_and_gradients()
+        arguments = call.arguments(cell.device)  # copied from the host, which waits: before the sleep
         torch.cuda.synchronize()
         awake = torch.cuda.Event()
         torch.cuda._sleep(_SLEEP)
         awake.record()
-        made = forward(cell, call, cell.implementation.function)
+        made = forward(cell, call, cell.implementation.function, arguments)
         if awake.query():
             raise CheckFailed("the call waits for the device: it synchronises", call)
         if made.outputs[0].requires_grad and made.outputs[0].numel():
