@@ -29,10 +29,10 @@ def results_in(folder: Path) -> list[tuple[Path, Results]]:
 
 
 def block(results: Sequence[tuple[Path, Results]]) -> str:
-    """The text between the two comments."""
+    """The text between the two comments, with its heading; empty where there are no results."""
     if not results:
-        return "No results are committed yet: `trifold bench --json benchmarks/results/NAME.json` writes some.\n"
-    parts = []
+        return ""
+    parts = ["\n## Figures"]
     for path, one in results:
         parts.append(f"{describe(one.environment)} (`benchmarks/results/{path.name}`)")
         parts.append(_table(_HEAD, _speeds(one.rows)))

@@ -1,0 +1,197 @@
+"""Rows, tables, targets, JSON and plots say what was measured, and no more."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from trifold.bench.plot import plot
+from trifold.bench.rows import COMPETITORS, COMPILED, EAGER, PORT, PROTOTYPE, ROOFLINE, Results, Row, with_ratios
+from trifold.bench.table import figure_lines, table
+from trifold.bench.targets import figures
+from trifold.errors import TrifoldError
+from trifold.spec.benchmark import Benchmark, Case, Target, elementwise_benchmarks
+
+CASES = (Case("small", (4,)), Case("large", (1024,)))
+ENVIRONMENT = {"device": "a GPU", "torch": "2.13", "date": "2026-01-01", "commit": None, "dirty": None}
+
+
+def row(competitor: str, seconds: float | None, **other: object) -> Row:
+    base = Row(
+        op="scale",
+        benchmark="forward",
+        case="large",
+        dtype="float32",
+        method="graph",
+        competitor=competitor,
+        bytes=8000,
+        outcome="measured" if seconds else "failed",
+        reason="" if seconds else "ValueError: no",
+        seconds=seconds,
+        low=seconds and 0.9 * seconds,
+        high=seconds and 1.1 * seconds,
+        samples=10 if seconds else 0,
+    )
+    return dataclasses.replace(base, **other)  # type: ignore[arg-type]
+
+
+def case_rows(port: float | None = 2e-6, **other: object) -> list[Row]:
+    seconds = {ROOFLINE: 1e-6, EAGER: 4e-6, COMPILED: 3e-6, PROTOTYPE: 8e-6, PORT: port}
+    return with_ratios([row(name, value, **other) for name, value in seconds.items()])
+
+
+def benchmark(*targets: Target) -> Benchmark:
+    return Benchmark(
+        name="forward",
+        cases=CASES,
+        arguments=lambda device, dtype, case: (torch.ones(case.sizes, device=device, dtype=dtype),),
+        eager=lambda x: 2 * x,
+        bytes=lambda case, dtype: 2 * case.sizes[0] * dtype.itemsize,
+        dtypes=(torch.float32,),
+        targets=targets,
+    )
+
+
+def test_ratios_are_the_other_time_over_this_one() -> None:
+    port = case_rows()[-1]
+    assert port.roofline == pytest.approx(0.5)
+    assert port.over_eager == pytest.approx(2.0)
+    assert port.over_compiled == pytest.approx(1.5)
+    assert port.gb_per_s == pytest.approx(4.0)
+    assert port.spread == pytest.approx(0.1)
+
+
+def test_nothing_is_compared_with_what_failed() -> None:
+    rows = with_ratios([row(EAGER, None), row(PORT, 2e-6)])
+    assert rows[1].over_eager is None
+    assert rows[0].over_eager is None
+
+
+def test_a_host_time_has_no_rate() -> None:
+    assert row(PORT, 1e-6, method="host: no grad").gb_per_s is None
+
+
+def test_the_table_shows_each_competitor_and_why_one_failed() -> None:
+    text = table(case_rows(port=None))
+    assert "scale · forward · float32 · CUDA graph replay" in text
+    for name in COMPETITORS:
+        assert name in text
+    assert "failed: ValueError: no" in text
+    assert "slow: one call" in table([row(PROTOTYPE, 1.0, outcome="slow")])
+
+
+@pytest.mark.parametrize(
+    ("target", "rows", "measured", "passed"),
+    [
+        pytest.param(
+            Target(measure="over eager", at_least=2.0),
+            [*case_rows(case="small"), *case_rows()],
+            2.0,
+            True,
+            id="reached in each case",
+        ),
+        pytest.param(
+            Target(measure="over eager", at_least=1.5),
+            [*case_rows(), *case_rows(port=4e-6, case="small")],
+            1.0,
+            False,
+            id="missed in one case",
+        ),
+        pytest.param(Target(measure="over eager", at_least=1.5), case_rows(), 2.0, None, id="one case is absent"),
+        pytest.param(
+            Target(measure="over eager", at_least=1.5),
+            [*case_rows(), *case_rows(port=None, case="small")],
+            2.0,
+            False,
+            id="the port failed in one case",
+        ),
+        pytest.param(
+            Target(measure="roofline", at_least=0.4, cases=("large",)), case_rows(), 0.5, True, id="only the large case"
+        ),
+        pytest.param(
+            Target(measure="roofline", at_least=0.97, cases=("large",)), case_rows(), 0.5, False, id="below the rate"
+        ),
+        pytest.param(
+            Target(measure="over torch.compile", at_least=1.5, geometric_mean=True),
+            [*case_rows(port=1e-6), *case_rows(port=4e-6, case="small")],
+            1.5,
+            True,
+            id="the mean of 3 and 0.75",
+        ),
+        pytest.param(
+            Target(measure="over torch.compile", at_least=1.0, geometric_mean=True),
+            case_rows(),
+            1.5,
+            None,
+            id="a mean needs all cases",
+        ),
+        pytest.param(Target(measure="over eager", at_least=1.0, method="events"), case_rows(), None, None, id="no row"),
+        pytest.param(
+            Target(measure="over eager", at_least=1 / 1.3, method="host: no grad"),
+            case_rows(method="host: no grad", case="small"),
+            2.0,
+            True,
+            id="the host's one case",
+        ),
+    ],
+)
+def test_targets(target: Target, rows: list[Row], measured: float | None, passed: bool | None) -> None:
+    (figure,) = figures("scale", benchmark(target), rows)
+    assert figure.passed is passed
+    assert figure.measured == (None if measured is None else pytest.approx(measured))
+    mark = {True: "PASS", False: "FAIL", None: "-"}[passed]
+    assert figure_lines([figure]).splitlines()[2].strip().startswith(mark)
+
+
+def results() -> Results:
+    rows = [*case_rows(case="small", bytes=80), *case_rows()]
+    judged = figures("scale", benchmark(Target(measure="roofline", at_least=0.4)), rows)
+    return Results(environment=ENVIRONMENT, rows=tuple(rows), figures=tuple(judged))
+
+
+def test_json_holds_every_field_and_comes_back(tmp_path: Path) -> None:
+    document = json.loads(results().to_json())
+    assert set(document) == {"environment", "rows", "figures"}
+    assert {field.name for field in dataclasses.fields(Row)} | {"gb_per_s"} == set(document["rows"][0])
+    path = tmp_path / "results.json"
+    path.write_text(results().to_json(), encoding="utf-8")
+    assert Results.read(path) == results()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"rows": []}', '{"environment": {}, "rows": [{}], "figures": []}'])
+def test_a_file_without_results_is_refused_by_name(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(TrifoldError, match=r"other\.json holds no results"):
+        Results.read(path)
+
+
+def test_plot_writes_a_png(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    plot(results(), tmp_path / "new" / "results.png")
+    assert (tmp_path / "new" / "results.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_plot_of_one_case_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    with pytest.raises(TrifoldError, match="nothing to plot"):
+        plot(Results(environment=ENVIRONMENT, rows=tuple(case_rows()), figures=()), tmp_path / "results.png")
+
+
+def test_elementwise_benchmarks_count_bytes_once() -> None:
+    forward, backward = elementwise_benchmarks(torch.mul, inputs=2, backward_moves=5)
+    case = forward.cases[0]
+    assert forward.bytes(case, torch.float32) == 3 * 1024 * 4
+    assert backward.bytes(case, torch.bfloat16) == 5 * 1024 * 2
+    assert forward.cases[-1].sizes == (1 << 28,)
+    assert {"roofline", "over eager", "over torch.compile"} == {target.measure for target in forward.targets}
+    assert [argument.shape for argument in forward.arguments(torch.device("cpu"), torch.float32, case)] == [(1024,)] * 2
+
+
+def test_an_op_whose_backward_moves_nothing_has_no_backward_benchmark() -> None:
+    (forward,) = elementwise_benchmarks(torch.add, inputs=2)
+    assert not forward.backward

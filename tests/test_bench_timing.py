@@ -1,0 +1,124 @@
+"""The timing methods give readings, and one competitor's failure is its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+import torch
+
+from trifold.bench.timing import GRAPH_CALLS, Competitor, Failure, Method, Timing, measure, rotation
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
+L2 = 60 << 20
+
+
+def competitor(*thunks: Callable[[], object]) -> Competitor:
+    return lambda: list(thunks)
+
+
+def adding(device: str) -> Competitor:
+    x = torch.randn(64, device=device)
+    return competitor(lambda: x + x, lambda: x + 1)
+
+
+def raising() -> Sequence[Callable[[], object]]:
+    raise ValueError("no such kernel\nwith details")
+
+
+METHODS = [
+    pytest.param("cpu", "cpu"),
+    pytest.param("host", "cpu"),
+    *[pytest.param(method, "cuda", marks=(pytest.mark.gpu, needs_gpu)) for method in ("graph", "events", "host")],
+]
+
+
+@pytest.mark.parametrize(("method", "device"), METHODS)
+def test_every_method_gives_positive_ordered_quartiles(method: Method, device: str) -> None:
+    results = measure(method, {"a": adding(device), "b": adding(device)}, calls=4, seconds=0.01, slow_after=60)
+    assert list(results) == ["a", "b"]
+    for timing in results.values():
+        assert isinstance(timing, Timing)
+        assert 0 < timing.low <= timing.median <= timing.high
+        assert timing.samples >= 10
+        assert not timing.slow
+
+
+def failing_later() -> Callable[[], object]:
+    calls = iter(range(8))
+
+    def thunk() -> object:
+        return next(calls)  # the warm calls succeed, a later reading raises StopIteration
+
+    return thunk
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        pytest.param(raising, "ValueError: no such kernel", id="in preparing"),
+        pytest.param(competitor(lambda: 1 / 0), "ZeroDivisionError: division by zero", id="in warming"),
+        pytest.param(competitor(failing_later()), "StopIteration", id="in a reading"),
+    ],
+)
+def test_a_competitor_that_raises_fails_alone(wrong: Competitor, reason: str) -> None:
+    results = measure("host", {"before": adding("cpu"), "wrong": wrong, "after": adding("cpu")}, seconds=0.01)
+    assert results["wrong"] == Failure(reason)
+    assert isinstance(results["before"], Timing)
+    assert isinstance(results["after"], Timing)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_call_that_cannot_be_captured_fails_alone() -> None:
+    wrong = competitor(lambda: torch.cuda.synchronize())
+    results = measure("graph", {"wrong": wrong, "after": adding("cuda")}, calls=2, seconds=0.01)
+    assert isinstance(results["wrong"], Failure)
+    assert isinstance(results["after"], Timing)
+
+
+def test_a_slow_competitor_is_called_three_times_only() -> None:
+    calls: list[int] = []
+
+    def slow() -> None:
+        calls.append(1)
+        time.sleep(0.01)
+
+    results = measure("cpu", {"slow": competitor(slow), "quick": adding("cpu")}, seconds=0.01, slow_after=0.005)
+    slow_result = results["slow"]
+    assert isinstance(slow_result, Timing)
+    assert slow_result.slow
+    assert slow_result.samples == 1
+    assert slow_result.median >= 0.01
+    assert len(calls) == 3
+
+
+def test_competitors_take_turns() -> None:
+    order: list[str] = []
+    names = ("a", "b", "c")
+    competitors = {name: competitor(lambda name=name: order.append(name)) for name in names}  # type: ignore[misc]
+    measure("host", competitors, seconds=0.0)
+    readings = [name for name, previous in zip(order[1:], order, strict=False) if name != previous]
+    assert "".join(readings[-9:]) == "abcabcabc"
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        pytest.param(1, id="smaller than any cache line: as many calls as a graph may hold"),
+        pytest.param(1 << 16, id="small"),
+        pytest.param(1 << 21, id="dozens of sets"),
+        pytest.param(3 << 30, id="one set exceeds the L2 by itself"),
+    ],
+)
+def test_rotation_exceeds_twice_the_l2_or_fills_the_graph(size: int) -> None:
+    turns = rotation(size, L2)
+    assert turns.sets * size > 2 * L2 or turns.sets == GRAPH_CALLS
+    assert 1 <= turns.sets <= turns.calls <= GRAPH_CALLS
+    assert turns.calls % turns.sets == 0
+
+
+def test_median_and_quartiles() -> None:
+    assert Timing.of([5.0, 1.0, 2.0, 3.0, 4.0]) == Timing(3.0, 2.0, 4.0, 5)
+    assert Timing.of([7.0]) == Timing(7.0, 7.0, 7.0, 1)
