@@ -100,6 +100,16 @@ def test_the_compilers_find_that_ninja_last_on_their_path(only_path: Path, monke
     assert "PATH" not in recipe.for_cpu(only_path / "x.cu", "a").environment
 
 
+@pytest.mark.parametrize(("version", "flags"), [("2.11.0+cu130", ["-std=c++20"]), ("2.12.1", []), ("2.13.0+cpu", [])])
+def test_the_standard_is_named_only_where_torch_would_choose_an_older_one(
+    only_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, flags: list[str]
+) -> None:
+    program(only_path / "g++", "g++ (GCC) 12.1.0")
+    monkeypatch.setattr(torch, "__version__", version)
+    facts = recipe.for_cpu(only_path / "x.cu", "a").facts
+    assert [fact for fact in facts if fact.startswith("-std")] == flags
+
+
 def test_the_toolkit_of_an_nvcc_on_path_is_where_its_headers_are(only_path: Path, tmp_path: Path) -> None:
     real = program(tmp_path / "cuda" / "bin" / "nvcc", "release 13.0, V13.0.88")
     (tmp_path / "cuda" / "include").mkdir()

@@ -73,7 +73,7 @@ class Recipe:
 def for_cpu(binding: Path, namespace: str) -> Recipe:
     """g++, through load_inline."""
     gxx = toolchain.find_gxx()
-    flags = (*GXX_FLAGS, *_definitions(namespace, "CPU"))
+    flags = (*GXX_FLAGS, *_standard(), *_definitions(namespace, "CPU"))
 
     def check() -> None:
         toolchain.find_ninja()
@@ -105,7 +105,7 @@ def for_cuda(binding: Path, namespace: str) -> Recipe:
             "install torch with CUDA: https://pytorch.org/get-started/locally",
         )
     gxx, nvcc, targets = toolchain.find_gxx(), toolchain.find_nvcc(), architectures()
-    flags = (*NVCC_FLAGS, *_definitions(namespace, "CUDA"))
+    flags = (*NVCC_FLAGS, *_standard(), *_definitions(namespace, "CUDA"))
 
     def check() -> None:
         toolchain.find_ninja()
@@ -160,6 +160,14 @@ def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
 
 def _definitions(namespace: str, dispatch_key: str) -> tuple[str, ...]:
     return (TORCH_TARGET, f"-DTRIFOLD_NAMESPACE={namespace}", f"-DTRIFOLD_DISPATCH_KEY={dispatch_key}")
+
+
+def _standard() -> tuple[str, ...]:
+    """C++20 where load_inline would choose C++17, in torch 2.11; from 2.12 on it chooses C++20 or newer itself."""
+    import torch
+
+    release = tuple(int(part) for part in torch.__version__.split(".")[:2])
+    return ("-std=c++20",) if release < (2, 12) else ()
 
 
 def _facts_of_the_process() -> tuple[str, ...]:
