@@ -13,9 +13,10 @@ import typer
 from torch import Tensor
 from typer.testing import CliRunner
 
-from trifold.bench import command
-from trifold.bench.command import acceptable, bench, measure_ops
+from trifold.bench import ops
+from trifold.bench.command import bench
 from trifold.bench.entrants import Entrant
+from trifold.bench.ops import acceptable, measure_ops
 from trifold.bench.rows import EAGER, PORT, PROTOTYPE, ROOFLINE, Results
 from trifold.errors import SpecError, TrifoldError
 from trifold.workspace import FOLDERS, Workspace
@@ -47,7 +48,7 @@ def broken(x: Tensor) -> Tensor:
 def compete(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def use(prototype: Callable[..., Any] = torch.sigmoid, port: Callable[..., Any] = torch.sigmoid) -> None:
         found = {PROTOTYPE: Entrant(PROTOTYPE, prototype, at_most=512), PORT: Entrant(PORT, port)}
-        monkeypatch.setattr(command, "implementations", lambda files, device: found)
+        monkeypatch.setattr(ops, "implementations", lambda files, device: found)
 
     return use
 
