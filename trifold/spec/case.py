@@ -141,17 +141,17 @@ class Call:
         return [made(value) for value in self.args], {name: made(value) for name, value in self.kwargs.items()}
 
     def code(self, op: str, device: str = "cpu") -> str:
-        """A program that makes the call, and compares it with the reference."""
+        """A program that makes the call and prints its result."""
         lines = ["import torch", "import trifold", f'port = trifold.load("{op}")']
-        names = []
-        for position, value in enumerate(self.args):
-            if isinstance(value, TensorCase):
-                name = f"x{position}"
-                lines.append(f"{name} = {value.code}" + ("" if device == "cpu" else f".to('{device}')"))
-                names.append(name)
-            else:
-                names.append(repr(value))
-        names += [f"{name}={value!r}" for name, value in self.kwargs.items()]
+
+        def named(name: str, value: Any) -> str:
+            if not isinstance(value, TensorCase):
+                return repr(value)
+            lines.append(f"{name} = {value.code}" + ("" if device == "cpu" else f".to('{device}')"))
+            return name
+
+        names = [named(f"x{position}", value) for position, value in enumerate(self.args)]
+        names += [f"{name}={named(name, value)}" for name, value in self.kwargs.items()]
         if any("TensorCase(" in line for line in lines):
             lines.insert(2, "from trifold.spec import TensorCase")
         lines += [f"torch.manual_seed({self.seed})", f"print(port({', '.join(names)}))"]
