@@ -130,7 +130,7 @@ def test_a_large_tensor_is_printed_as_its_case() -> None:
 
 
 def _run(code: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[list[Any], str]:
-    """Run a printed program with a port that keeps its arguments and returns the first; the arguments and the output."""
+    """Run a printed program: the arguments that its port gets, and what it prints."""
     seen: list[Any] = []
 
     def port(*args: Any, **kwargs: Any) -> Any:

@@ -27,7 +27,7 @@ def exact_values(low: float = -100.0, high: float = 100.0) -> st.SearchStrategy[
 
 
 def one_ulp_off(x: Tensor, up: Tensor) -> Tensor:
-    """The neighbours of ``x`` in its dtype, larger in magnitude where ``up``: the next bit pattern, or the one before."""
+    """The next number of the dtype in magnitude where ``up``, else the one before."""
     integer = {8: torch.int64, 4: torch.int32, 2: torch.int16}[x.dtype.itemsize]
     bits = x.contiguous().view(integer)
     return (bits + torch.where(up, 1, -1).to(integer)).view(x.dtype)
@@ -117,7 +117,7 @@ def test_at_the_end_of_the_range_the_largest_number_and_inf_are_both_right(dtype
     assert mismatch(inf, inside, inside.to(dtype), None) is not None
 
 
-@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_far_beyond_the_range_only_inf_of_the_right_sign_is_right(dtype: torch.dtype) -> None:
     beyond = torch.tensor([3.0 * torch.finfo(dtype).max], dtype=torch.float64)
     inf = torch.tensor([INF], dtype=dtype)

@@ -123,7 +123,7 @@ class Operators:
     def __init__(self, library: Library) -> None:
         self.library = library
         self.schemas: dict[str, Schema] = {}
-        self._formulas: dict[str, type[torch.autograd.Function]] = {}
+        self._formulas: dict[str, _Formula] = {}
 
     def define(
         self,
@@ -165,7 +165,7 @@ class Operators:
         """
         if name not in self.schemas:
             raise ValueError(f"autograd('{name}') comes before define('{name}(...)')")
-        self._formulas[name] = _function(name, _overload(self.library, name), save, backward)
+        self._formulas[name] = _formula(name, _overload(self.library, name), save, backward)
 
     def overload(self, name: str) -> torch._ops.OpOverload[..., Any]:
         """``torch.ops.<namespace>.<name>.default``."""
@@ -177,9 +177,9 @@ class Operators:
     def _seal(self) -> None:
         for name, schema in self.schemas.items():
             overload = self.overload(name)
-            function = self._formulas.get(name) or _undifferentiable(name, overload)
-            self.library.registry.impl(name, _autograd_kernel(schema, overload, function), "Autograd")
-            setattr(self, name, _entry(schema, overload, function))
+            formula = self._formulas.get(name) or _undifferentiable(name, overload)
+            self.library.registry.impl(name, _autograd_kernel(schema, overload, formula.function), "Autograd")
+            setattr(self, name, _entry(schema, overload, formula))
 
 
 def _overload(library: Library, name: str) -> torch._ops.OpOverload[..., Any]:
@@ -187,29 +187,53 @@ def _overload(library: Library, name: str) -> torch._ops.OpOverload[..., Any]:
     return overload
 
 
-def _function(
+@dataclass(frozen=True)
+class _Formula:
+    """The gradient of one operator.
+
+    Attributes:
+        function: computes and saves in one step, which is the fastest.
+        transformable: the same for torch.func, which takes the two apart.
+    """
+
+    function: type[torch.autograd.Function]
+    transformable: type[torch.autograd.Function]
+
+
+def _formula(
     name: str,
     overload: torch._ops.OpOverload[..., Any],
     save: Callable[..., tuple[Any, ...]],
     backward: Callable[..., Any],
-) -> type[torch.autograd.Function]:
-    def forward(ctx: Any, *args: Any) -> Any:
+) -> _Formula:
+    def compute(*args: Any) -> Any:
         with _below_autograd():
-            output = overload(*args)
+            return overload(*args)
+
+    def keep(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
         saved = save(*args, output)
         ctx.save_for_backward(*[value for value in saved if value is None or isinstance(value, Tensor)])
         ctx.constants = tuple(value for value in saved if value is not None and not isinstance(value, Tensor))
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        output = compute(*args)
+        keep(ctx, args, output)
         return output
 
-    members = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    return type(name, (torch.autograd.Function,), members)
+    def function(**members: Any) -> type[torch.autograd.Function]:
+        return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
+
+    return _Formula(
+        function(forward=staticmethod(forward)),
+        function(forward=staticmethod(compute), setup_context=staticmethod(keep), generate_vmap_rule=True),
+    )
 
 
-def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> type[torch.autograd.Function]:
+def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> _Formula:
     def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(f"{name} has no gradient: ports/*.py states no op.autograd('{name}', ...) for it")
 
-    return _function(name, overload, lambda *_: (), backward)
+    return _formula(name, overload, lambda *_: (), backward)
 
 
 def _autograd_kernel(
@@ -228,16 +252,18 @@ def _autograd_kernel(
 
 
 def _entry(
-    schema: Schema, overload: torch._ops.OpOverload[..., Any], function: type[torch.autograd.Function]
+    schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: _Formula
 ) -> Callable[..., Any]:
     """What the public function calls: the operator by the shortest way that is right."""
     tensors = schema.tensor_positions
     # Function.apply of Python first unwraps dead functorch wrappers; without a transform there are none.
-    apply = super(torch.autograd.Function, function).apply  # type: ignore[misc]
+    apply = super(torch.autograd.Function, formula.function).apply  # type: ignore[misc]
 
     def call(*args: Any) -> Any:
-        if _is_compiling() or _functorch_is_active():
+        if _is_compiling():
             return overload(*args)
+        if _functorch_is_active():
+            return formula.transformable.apply(*args)
         if _is_grad_enabled():
             for i in tensors:
                 if getattr(args[i], "requires_grad", False):

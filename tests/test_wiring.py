@@ -1,0 +1,275 @@
+"""One wiring: schema, fake and autograd of a tiny op, with Python kernels, called by every way that leads to it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import trifold
+from trifold.port import Library, Operators, Schema, wire
+from trifold.port.wiring import bind
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def library() -> Iterator[Library]:
+    """A torch library of the test's own."""
+    namespace = f"trifold_test_wiring_{next(_numbers)}"
+    registry = torch.library.Library(namespace, "DEF")
+    yield Library(namespace, registry)
+    registry._destroy()
+
+
+def wired(library: Library, register: Callable[[Operators], None], **kernels: Callable[..., Any]) -> Operators:
+    bind(library.namespace, library)
+    op = wire(library.namespace, register)
+    for name, kernel in kernels.items():
+        library.registry.impl(name, kernel, "CPU")
+    return op
+
+
+@pytest.fixture
+def cube(library: Library) -> Operators:
+    """``cube(x) = x³``, whose backward is an operator without a gradient of its own."""
+    return _cube(library, smooth=False)
+
+
+@pytest.fixture
+def smooth_cube(library: Library) -> Operators:
+    """:func:`cube` with second derivatives."""
+    return _cube(library, smooth=True)
+
+
+def _cube(library: Library, *, smooth: bool) -> Operators:
+    def register(op: Operators) -> None:
+        op.define("cube(Tensor x) -> Tensor", fake=torch.empty_like)
+        op.define("cube_backward(Tensor grad, Tensor x) -> Tensor", fake=lambda grad, x: torch.empty_like(x))
+        op.autograd(
+            "cube", save=lambda x, y: (x,), backward=lambda ctx, grad: op.cube_backward(grad, *ctx.saved_tensors)
+        )
+        if smooth:
+            op.autograd("cube_backward", save=lambda grad, x, y: (grad, x), backward=backward_of_backward)
+
+    def backward_of_backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor]:
+        grad, x = ctx.saved_tensors
+        return outer * 3 * x**2, outer * grad * 6 * x
+
+    return wired(library, register, cube=lambda x: x**3, cube_backward=lambda grad, x: grad * 3 * x**2)
+
+
+# ------------------------------------------------------------------------------------------------------ statements
+
+
+def test_an_operator_is_defined_once(library: Library) -> None:
+    def register(op: Operators) -> None:
+        op.define("f(Tensor x) -> Tensor", fake=torch.empty_like)
+        op.define("f(Tensor x, Tensor y) -> Tensor", fake=torch.empty_like)
+
+    with pytest.raises(ValueError, match="the operator f is defined twice"):
+        wired(library, register)
+
+
+def test_autograd_comes_after_define(library: Library) -> None:
+    def register(op: Operators) -> None:
+        op.autograd("f", save=lambda x, y: (), backward=lambda ctx, grad: grad)
+
+    with pytest.raises(ValueError, match=re.escape("autograd('f') comes before define('f(...)')")):
+        wired(library, register)
+
+
+@pytest.mark.parametrize("schema", ["f(Tensor x)", "f(Tensr x) -> Tensor", "f -> Tensor", "", "f(Tensor x) -> "])
+def test_a_text_that_is_no_schema_is_quoted(library: Library, schema: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"'{schema}' is not a schema")):
+        wired(library, lambda op: op.define(schema, fake=torch.empty_like))
+
+
+def test_an_operator_that_is_not_defined_is_named(cube: Operators) -> None:
+    with pytest.raises(AttributeError, match="the operator sphere is not defined; defined are: cube, cube_backward"):
+        cube.sphere(torch.ones(1))
+
+
+def test_a_port_that_is_imported_says_how_it_is_loaded() -> None:
+    with pytest.raises(RuntimeError, match=re.escape('trifold.load("<op>")')):
+        wire("ports.not_loaded_through_a_workspace", lambda op: None)
+
+
+# ----------------------------------------------------------------------------------------------------------- calls
+
+
+def _public(cube: Operators) -> Callable[[Tensor], Tensor]:
+    def function(x: Tensor) -> Tensor:
+        y: Tensor = cube.cube(x)
+        return y
+
+    return function
+
+
+WAYS: dict[str, Callable[[Operators], Callable[[Tensor], Tensor]]] = {
+    "public function": _public,
+    "torch.ops": lambda cube: cube.overload("cube"),
+    "packet in torch.ops": lambda cube: getattr(torch.ops, cube.library.namespace).cube,
+    "compiled": lambda cube: torch.compile(_public(cube), fullgraph=True, backend="aot_eager"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_value_and_gradient_by_every_way(cube: Operators, way: str) -> None:
+    torch._dynamo.reset()
+    x = torch.tensor([1.0, -2.0], requires_grad=True)
+    y = WAYS[way](cube)(x)
+    assert y.requires_grad
+    (grad,) = torch.autograd.grad(y.sum(), x)
+    assert y.tolist() == [1, -8]
+    assert grad.tolist() == [3, 12]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_grad_no_graph_is_recorded(cube: Operators, way: str, mode: Callable[[], Any]) -> None:
+    torch._dynamo.reset()
+    x = torch.tensor([2.0], requires_grad=True)
+    with mode():
+        y = WAYS[way](cube)(x)
+    assert y.tolist() == [8]
+    assert not y.requires_grad
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_argument_that_needs_no_gradient_records_none(cube: Operators, way: str) -> None:
+    torch._dynamo.reset()
+    y = WAYS[way](cube)(torch.tensor([2.0]))
+    assert not y.requires_grad
+    assert y.grad_fn is None
+
+
+X = torch.tensor([1.0, -2.0])
+TRANSFORMS: dict[str, tuple[Callable[[Callable[[Tensor], Tensor]], Tensor], list[Any]]] = {
+    "grad": (lambda f: torch.func.grad(lambda x: f(x).sum())(X), [3, 12]),
+    "grad of grad": (lambda f: torch.func.grad(lambda x: torch.func.grad(lambda x: f(x).sum())(x).sum())(X), [6, -12]),
+    "vjp": (lambda f: torch.func.vjp(f, X)[1](torch.ones(2))[0], [3, 12]),
+    "jacrev": (lambda f: torch.func.jacrev(f)(X), [[3, 0], [0, 12]]),
+    "vmap": (lambda f: torch.func.vmap(f)(X), [1, -8]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_functional_transforms(smooth_cube: Operators, transform: str) -> None:
+    result, expected = TRANSFORMS[transform]
+    assert result(_public(smooth_cube)).tolist() == expected
+
+
+def test_a_functional_transform_of_the_bare_operator_is_refused_as_by_torch(cube: Operators) -> None:
+    with pytest.raises(RuntimeError, match="functorch"):
+        torch.func.grad(lambda x: cube.overload("cube")(x).sum())(X)
+
+
+def test_a_compiled_function_is_one_graph_that_holds_the_operator(cube: Operators) -> None:
+    torch._dynamo.reset()
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[Any]) -> Any:
+        graphs.append(graph)
+        return graph
+
+    torch.compile(_public(cube), fullgraph=True, backend=backend)(torch.ones(3))
+    assert len(graphs) == 1
+    assert cube.overload("cube") in {node.target for node in graphs[0].graph.nodes}
+
+
+def test_gradcheck_and_opcheck_pass(cube: Operators) -> None:
+    x = torch.tensor([0.5, -1.5], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(_public(cube), x)
+    torch.library.opcheck(cube.overload("cube"), (x,))
+    torch.library.opcheck(cube.overload("cube_backward"), (x.detach(), x.detach()))
+
+
+@pytest.mark.parametrize("way", ["public function", "torch.ops"])
+def test_an_operator_without_a_formula_refuses_to_be_differentiated(cube: Operators, way: str) -> None:
+    x = torch.tensor([2.0], requires_grad=True)
+    (grad,) = torch.autograd.grad(WAYS[way](cube)(x), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="cube_backward has no gradient: ports/.* states no op.autograd"):
+        torch.autograd.grad(grad, x)
+
+
+def test_saved_constants_and_missing_tensors_come_back_in_order(library: Library) -> None:
+    kept: list[Any] = []
+
+    def register(op: Operators) -> None:
+        schema = "scaled(Tensor x, Tensor? y, float factor, int power=1) -> Tensor"
+        op.define(schema, fake=lambda x, *_: torch.empty_like(x))
+        op.autograd(
+            "scaled",
+            save=lambda x, y, factor, power, out: (power, y, factor, out),
+            backward=backward,
+        )
+
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        kept.extend([ctx.constants, ctx.saved_tensors])
+        return grad, None, None, None
+
+    op = wired(library, register, scaled=lambda x, y, factor, power=1: x * factor**power)
+    x = torch.tensor([2.0], requires_grad=True)
+    out = op.scaled(x, None, 3.0, 2)
+    out.backward()
+    assert kept[0] == (2, 3.0)
+    assert kept[1][0] is None
+    assert kept[1][1].tolist() == [18]
+
+
+def test_a_tuple_of_results(library: Library) -> None:
+    def register(op: Operators) -> None:
+        op.define("both(Tensor x) -> (Tensor, Tensor)", fake=lambda x: (torch.empty_like(x), torch.empty_like(x)))
+        op.autograd("both", save=lambda x, outputs: (), backward=lambda ctx, up, down: 2 * up - 3 * down)
+
+    op = wired(library, register, both=lambda x: (2 * x, -3 * x))
+    x = torch.tensor([1.0], requires_grad=True)
+    up, down = op.both(x)
+    assert torch.autograd.grad(up, x, retain_graph=True)[0].tolist() == [2]
+    assert torch.autograd.grad(up + down, x)[0].tolist() == [-1]
+
+
+def test_a_tag_is_on_the_operator(library: Library) -> None:
+    tag = torch.Tag.nondeterministic_seeded
+    op = wired(library, lambda op: op.define("f(Tensor x) -> Tensor", fake=torch.empty_like, tags=[tag]))
+    assert {tag, torch.Tag.pt2_compliant_tag} <= set(op.overload("f").tags)
+
+
+# --------------------------------------------------------------------------------------------------------- schemas
+
+
+@pytest.mark.parametrize(
+    ("text", "types", "tensors"),
+    [
+        ("f(Tensor x) -> Tensor", "(Tensor) -> Tensor", (0,)),
+        ("f(Tensor x, Tensor? y=None) -> Tensor", "(Tensor, Tensor?) -> Tensor", (0, 1)),
+        ("f(int n, Tensor x, float a=1.5, bool b=True) -> Tensor", "(int, Tensor, float, bool) -> Tensor", (1,)),
+        ("f(Tensor x, *, int seed=0) -> (Tensor, Tensor)", "(Tensor, int) -> (Tensor, Tensor)", (0,)),
+        ("f(Tensor x, int? n) -> Tensor", "(Tensor, int?) -> Tensor", (0,)),
+        ("  f ( Tensor x )  ->  Tensor ", "(Tensor) -> Tensor", (0,)),
+        ("f(\n  Tensor x,\n  Tensor y\n) -> Tensor", "(Tensor, Tensor) -> Tensor", (0, 1)),
+        ("f(Tensor x) -> (Tensor y, Tensor z)", "(Tensor) -> (Tensor, Tensor)", (0,)),
+    ],
+)
+def test_a_schema_in_types(text: str, types: str, tensors: tuple[int, ...]) -> None:
+    schema = Schema.parse(text)
+    assert (schema.name, schema.types, schema.tensor_positions) == ("f", types, tensors)
+
+
+def test_cpp_spells_its_types_as_schemas_do() -> None:
+    """binding.h names each C++ type; the same name must come out of a schema that has that type."""
+    header = (Path(trifold.__file__).parent / "include" / "trifold" / "binding.h").read_text(encoding="utf-8")
+    named = re.findall(r"schema_type<([\w:]+(?:<\w+>)?)> = \"(.+)\"", header)
+    assert {cpp for cpp, _ in named} == {"Tensor", "int64_t", "double", "bool", "std::optional<Tensor>"}
+    for _, name in named:
+        assert Schema.parse(f"f({name} a) -> Tensor").types == f"({name}) -> Tensor"
+    # a tuple of C++ is joined as several returns are
+    assert 'inner.empty() ? "" : ", "' in header
