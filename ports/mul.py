@@ -7,20 +7,32 @@ from trifold.port import Operators, elementwise_output, wire
 
 def register(op: Operators) -> None:
     op.define("mul(Tensor x, Tensor y) -> Tensor", fake=elementwise_output)
+    op.define(
+        "mul_backward(Tensor grad, Tensor x, Tensor y) -> (Tensor, Tensor)",
+        fake=lambda grad, x, y: (elementwise_output(x, y), elementwise_output(x, y)),
+    )
     op.autograd(
         "mul",
         # Each gradient needs the other factor only.
         save=lambda x, y, out: (x if y.requires_grad else None, y if x.requires_grad else None),
         backward=_backward,
     )
+    op.autograd("mul_backward", save=lambda grad, x, y, outs: (grad, x, y), backward=_backward_of_backward)
 
 
 def _backward(ctx, grad):  # type: ignore[no-untyped-def]
     x, y = ctx.saved_tensors
-    return (
-        op.mul(grad, y) if ctx.needs_input_grad[0] else None,
-        op.mul(grad, x) if ctx.needs_input_grad[1] else None,
-    )
+    if x is None or y is None:
+        factor = y if x is None else x
+        product = op.mul(grad, factor)
+        return (product, None) if x is None else (None, product)
+    return op.mul_backward(grad, x, y)
+
+
+def _backward_of_backward(ctx, grad_of_grad_x, grad_of_grad_y):  # type: ignore[no-untyped-def]
+    grad, x, y = ctx.saved_tensors
+    both = op.mul(grad_of_grad_x, y) + op.mul(grad_of_grad_y, x)
+    return both, op.mul(grad_of_grad_y, grad), op.mul(grad_of_grad_x, grad)
 
 
 def mul(x: Tensor, y: Tensor) -> Tensor:

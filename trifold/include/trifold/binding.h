@@ -22,6 +22,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -256,27 +257,36 @@ inline const bool uses_torch_threads = [] {
 inline constexpr int threads_per_block = 256;
 inline constexpr int vector_threads_per_block = 128;
 
-// out[i] = f(in[i]...): launches the vector kernel if there are two whole vectors and all pointers lie equally far from
-// a 16-byte boundary, else the plain kernel. Both take (in..., out, n). `out` must be dense.
-template <auto Plain, auto Vectorised, class T, std::same_as<Tensor>... In>
-void launch_elementwise(const Tensor& out, const In&... in) {
-  const int64_t n = out.numel();
+// An elementwise map: launches the vector kernel if there are two whole vectors and all pointers lie equally far from a
+// 16-byte boundary, else the plain kernel. Both take (in..., out..., n). The outputs must be dense and laid out alike.
+template <auto Plain, auto Vectorised, class T, std::size_t Outputs, std::same_as<Tensor>... In>
+void launch_elementwise(const std::array<Tensor, Outputs>& outputs, const In&... in) {
+  const Tensor& first = outputs[0];
+  const int64_t n = first.numel();
   if (n == 0) return;
-  const OnDevice device(out);
-  [&](const std::same_as<Tensor> auto&... dense) {
-    const int to_boundary = elements_to_boundary(data<T>(out));
-    const bool aligned = ((elements_to_boundary(data<T>(dense)) == to_boundary) && ...);
+  const OnDevice device(first);
+  auto with_pointers = [&](auto*... pointers) {
+    const int to_boundary = elements_to_boundary(data<T>(first));
+    const bool aligned = ((elements_to_boundary(pointers) == to_boundary) && ...);
     auto start = [&]<auto Kernel>(int64_t threads, int block) {
       const dim3 grid(static_cast<unsigned>(ceil_div(threads, block)));
-      launch<Kernel>(device.stream(), grid, block, 0, data<T>(dense)..., mutable_data<T>(out), n);
+      launch<Kernel>(device.stream(), grid, block, 0, pointers..., n);
     };
     constexpr int size = Vector<T>::size;
     if (aligned && n >= 2 * size)
       start.template operator()<Vectorised>(ceil_div(n, size), vector_threads_per_block);
     else
       start.template operator()<Plain>(n, threads_per_block);
-  }(in_layout_of(out, in)...);
+  };
+  [&](const std::same_as<Tensor> auto&... dense) {
+    std::apply([&](const auto&... out) { with_pointers(data<T>(dense)..., mutable_data<T>(out)...); }, outputs);
+  }(in_layout_of(first, in)...);
   check_launch();
+}
+
+template <auto Plain, auto Vectorised, class T, std::same_as<Tensor>... In>
+void launch_elementwise(const Tensor& out, const In&... in) {
+  launch_elementwise<Plain, Vectorised, T>(std::array{out}, in...);
 }
 
 // ---------------------------------------------------------------------------------------------------- registration
