@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from trifold.bench.command import bench
 from trifold.errors import TrifoldError
 from trifold.workspace import Workspace
 
@@ -99,6 +100,9 @@ def _status(console: Console) -> Iterator[Callable[[str], None]]:
         return
     with console.status("starting") as status:
         yield status.update
+
+
+app.command()(bench)
 
 
 @app.command()

@@ -123,11 +123,12 @@ class _Runs:
 
     def row(self, item: CheckItem) -> Row:
         from trifold.verification.report import Row
+        from trifold.verification.verify import ALL_CHECKS
 
         cell = item.cell
         rows = self._rows[item.path, cell].result()
         for row in rows:
-            if row.check in (item.check, "all checks"):
+            if row.check in (item.check, ALL_CHECKS):
                 return row
         ended = rows[-1] if rows else None
         reason = "it was not reached" if ended is None else f"not reached: {ended.check} {ended.outcome}"

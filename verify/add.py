@@ -6,6 +6,7 @@ from trifold.spec import (
     Spec,
     elementwise,
     elementwise_bad_calls,
+    elementwise_benchmarks,
     elementwise_edges,
     elementwise_large,
     elementwise_smooth,
@@ -17,4 +18,5 @@ spec = Spec(
     edges=elementwise_edges(2),
     bad_calls=elementwise_bad_calls("x", "y"),
     properties=[elementwise_large(2, torch.add)],
+    benchmarks=elementwise_benchmarks(torch.add, inputs=2),
 )

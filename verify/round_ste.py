@@ -12,6 +12,7 @@ from trifold.spec import (
     TensorCase,
     elementwise,
     elementwise_bad_calls,
+    elementwise_benchmarks,
     elementwise_edges,
     elementwise_large,
     elementwise_smooth,
@@ -47,4 +48,5 @@ spec = Spec(
         elementwise_large(1, _step),
     ],
     surrogate="a step has derivative 0; the upstream gradient is passed on as if it were the identity",
+    benchmarks=elementwise_benchmarks(_step, differentiable=False),
 )

@@ -9,6 +9,7 @@ from trifold.spec import (
     TensorCase,
     elementwise,
     elementwise_bad_calls,
+    elementwise_benchmarks,
     elementwise_edges,
     elementwise_large,
     elementwise_smooth,
@@ -32,4 +33,5 @@ spec = Spec(
     # exp is accurate to a few ulp of its own value, and the sum and the quotient add half an ulp each: the error
     # is relative to y itself. The default scale, sigmoid(|x|) ≥ 1/2, would hide a wrong tail.
     scale=lambda reference, x: reference(x),
+    benchmarks=elementwise_benchmarks(torch.sigmoid, backward_moves=3),
 )

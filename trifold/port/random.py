@@ -21,7 +21,10 @@ PHILOX_OFFSET = 4
 _SEEDS_A_POOL = 64
 _TOP = 2**63 - 1
 _is_compiling = torch.compiler.is_compiling
-_is_capturing = torch.cuda.is_current_stream_capturing
+# The functions behind torch.cuda.is_current_stream_capturing and current_device, which first look whether CUDA is
+# initialised; a CUDA tensor says so.
+_is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", bool)
+_current_device = getattr(torch._C, "_cuda_getDevice", int)
 _draw_lock = threading.Lock()
 _captured = threading.local()
 
@@ -57,7 +60,7 @@ def philox_state(device: torch.device, generator: torch.Generator | None = None)
         _check_generator(device, generator)
     if device.type != "cuda":
         return int(torch.randint(_TOP, (), dtype=torch.int64, device="cpu", generator=generator)), 0, None
-    if device.index != torch.cuda.current_device():
+    if device.index != _current_device():
         with torch.cuda.device(device):
             return philox_state(device, generator)
     if _is_capturing():

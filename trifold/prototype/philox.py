@@ -15,8 +15,6 @@ _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)
 _WEYL_0 = np.uint64(0x9E3779B9)  # golden ratio
 _WEYL_1 = np.uint64(0xBB67AE85)  # sqrt(3) - 1
-_UNIT = np.float32(2.0**-32)
-_HALF_UNIT = np.float32(2.0**-33)
 
 
 @cuda.jit(device=True)
@@ -51,33 +49,35 @@ def philox_group(seed, offset, group):  # type: ignore[no-untyped-def]
 @cuda.jit(device=True)
 def philox_uniform(bits):  # type: ignore[no-untyped-def]
     """A uniform number in (0, 1] from 32 bits: rounded to float32 at each step, so that it is the same everywhere."""
-    return np.float64(np.float32(np.float32(bits) * _UNIT) + _HALF_UNIT)
+    return np.float64(np.float32(np.float32(bits) * np.float32(2.0**-32)) + np.float32(2.0**-33))
 
 
 @cuda.jit(device=True)
-def box_muller(u1, u2):  # type: ignore[no-untyped-def]
-    """Two normals, ``sqrt(-2 ln u1)`` times cosine and sine of ``2π u2``; the angle is reduced before it meets π."""
-    radius = math.sqrt(-2.0 * math.log(u1))
-    quarter_turns = math.floor(4.0 * u2 + 0.5)
-    angle = 0.5 * math.pi * (4.0 * u2 - quarter_turns)
-    cosine = radius * math.cos(angle)
-    sine = radius * math.sin(angle)
-    quadrant = int(quarter_turns) % 4
-    if quadrant == 0:
-        return cosine, sine
-    if quadrant == 1:
-        return -sine, cosine
-    if quadrant == 2:
-        return -cosine, -sine
-    return sine, -cosine
+def philox_signed_uniform(bits):  # type: ignore[no-untyped-def]
+    """A uniform number in [-1, 1] from 32 bits, rounded in the same way."""
+    signed = np.int64(bits)
+    if signed >= 0x80000000:
+        signed -= 0x100000000
+    return np.float64(np.float32(np.float32(signed) * np.float32(2.0**-31)) + np.float32(2.0**-32))
+
+
+@cuda.jit(device=True)
+def box_muller(radius_bits, angle_bits):  # type: ignore[no-untyped-def]
+    """Two normals: ``sqrt(-2 ln u)`` times cosine and sine of ``(π/2) w``, plus a half turn if the word is odd."""
+    radius = math.sqrt(-2.0 * math.log(philox_uniform(radius_bits)))
+    w = philox_signed_uniform(angle_bits)
+    if np.int64(angle_bits) % 2 == 1:
+        radius = -radius
+    # cos(πw/2) = sin(π(1 - |w|)/2), accurate where it vanishes
+    return radius * math.sin(0.5 * math.pi * (1.0 - abs(w))), radius * math.sin(0.5 * math.pi * w)
 
 
 @cuda.jit(device=True)
 def philox_normals(seed, offset, group):  # type: ignore[no-untyped-def]
     """The four normals of a group."""
     w0, w1, w2, w3 = philox_group(seed, offset, group)
-    z0, z1 = box_muller(philox_uniform(w0), philox_uniform(w1))
-    z2, z3 = box_muller(philox_uniform(w2), philox_uniform(w3))
+    z0, z1 = box_muller(w0, w1)
+    z2, z3 = box_muller(w2, w3)
     return z0, z1, z2, z3
 
 
@@ -88,5 +88,5 @@ def philox_normal(seed, offset, group, lane):  # type: ignore[no-untyped-def]
     if lane >= 2:
         w0 = w2
         w1 = w3
-    first, second = box_muller(philox_uniform(w0), philox_uniform(w1))
+    first, second = box_muller(w0, w1)
     return first if lane % 2 == 0 else second

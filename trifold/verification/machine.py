@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 from dataclasses import dataclass
 
+from trifold.build.toolchain import find_nvcc
+from trifold.errors import ToolchainError
 from trifold.verification.job import CellName
 
 _DEFAULT_ARCH = "9.0"
@@ -37,22 +38,25 @@ class Machine:
         else:
             reason, name = "torch finds no CUDA device", "cpu"
         listed = os.environ.get("TORCH_CUDA_ARCH_LIST", _DEFAULT_ARCH).replace(";", " ").replace("+PTX", "").split()
-        return cls(name, reason, tuple(listed) if _find_nvcc() else ())
+        return cls(name, reason, tuple(listed) if _has_nvcc() else ())
 
     def lacks(self, cell: CellName) -> str:
         """Why ``cell`` cannot run here; empty where it can."""
         if cell.device == "cuda" and self.cuda:
             return self.cuda
         if cell.device == "cuda" and cell.implementation == "prototype" and not _has_numba_cuda():
-            return "numba-cuda is not installed: pip install 'trifold[cuda]'"
+            return "numba-cuda is not installed: pip install 'numba-cuda>=0.30,<0.31' 'numpy<2.5'"
         if cell.device == "cuda" and cell.implementation == "port" and not self.nvcc_archs:
             return "nvcc is not found: install the CUDA Toolkit, or set CUDA_HOME"
         return ""
 
 
-def _find_nvcc() -> bool:
-    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
-    return shutil.which("nvcc") is not None or os.access(os.path.join(home, "bin", "nvcc"), os.X_OK)
+def _has_nvcc() -> bool:
+    try:
+        find_nvcc()
+    except ToolchainError:
+        return False
+    return True
 
 
 def _has_numba_cuda() -> bool:

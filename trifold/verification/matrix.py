@@ -1,4 +1,4 @@
-"""The matrix on the screen: checks down, ops across, a mark for each cell; failures and reasons below."""
+"""The matrix on the screen: checks down, ops across, four marks for the four cells; failures and reasons below."""
 
 from __future__ import annotations
 
@@ -11,50 +11,46 @@ from rich.table import Table
 from rich.text import Text
 
 from trifold.verification.checks import CHECKS
-from trifold.verification.report import Failure, OpReport, Report, Row
-from trifold.verification.verify import CELLS
+from trifold.verification.report import Failure, OpReport, Report
+from trifold.verification.verify import ALL_CHECKS, CELLS
 from trifold.verification.worker import BUILD, FINDINGS
 
-_MARKS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not run": ("-", "dim")}
-_SHORT = {"prototype": "proto", "port": "port"}
+_MARKS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not run": ("·", "dim")}
+_LEGEND = f"each four: {', '.join(f'{kind} {device}' for kind, device in CELLS)}; ✓ passed  ✗ failed  · not run"
 
 
 def render(report: Report) -> RenderableType:
     """The whole report."""
-    return Group(_table(report), *_failures(report), *_reasons(report), _summary(report))
+    legend = Text(_LEGEND, style="dim")
+    return Group(_table(report), legend, *_failures(report), *_reasons(report), _summary(report))
 
 
 def _table(report: Report) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("check", no_wrap=True)
-    cells = [cell for cell in CELLS if any(_has_run(op, *cell) for op in report.ops)]
     for op in report.ops:
-        for kind, device in cells:
-            table.add_column(f"{op.op}\n{_SHORT[kind]}\n{device}", justify="center", no_wrap=True)
+        table.add_column(op.op, no_wrap=True)
     for check in _checks(report):
-        marks = [_mark(op.row(check, kind, device)) for op in report.ops for kind, device in cells]
-        table.add_row(check, *marks)
+        table.add_row(check, *(_marks(op, check) for op in report.ops))
     return table
 
 
 def _checks(report: Report) -> list[str]:
     """The names of all checks that have a mark, in the order in which they ran; properties before the last ones."""
     known = [BUILD, *(check.name for check in CHECKS)]
-    seen = {row.check for op in report.ops for row in op.rows if row.check != "all checks"}
+    seen = {row.check for op in report.ops for row in op.rows if row.check != ALL_CHECKS}
     properties = sorted(seen - set(known) - {FINDINGS})
     return [name for name in [*known, *properties, FINDINGS] if name in seen]
 
 
-def _has_run(op: OpReport, kind: str, device: str) -> bool:
-    rows = [row for row in op.rows if (row.implementation, row.device) == (kind, device)]
-    return any(row.outcome != "not run" for row in rows)
-
-
-def _mark(row: Row | None) -> Text:
-    if row is None:
-        return Text("")
-    mark, style = _MARKS[row.outcome]
-    return Text(mark, style=style)
+def _marks(op: OpReport, check: str) -> Text:
+    """A mark for each cell, in the order of the legend."""
+    marks = Text()
+    for cell in CELLS:
+        row = op.row(check, *cell)
+        mark, style = _MARKS["not run" if row is None else row.outcome]
+        marks.append(mark, style=style)
+    return marks
 
 
 def _failures(report: Report) -> Iterator[RenderableType]:

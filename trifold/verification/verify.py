@@ -27,6 +27,9 @@ CELLS: tuple[tuple[Kind, Device], ...] = (
 )
 
 
+ALL_CHECKS = "all checks"  # the row of a cell that cannot run at all
+
+
 def verify(
     *ops: str,
     workspace: Workspace | Path | str | None = None,
@@ -127,7 +130,7 @@ def rows_of_cell(
     reason = machine.lacks(cell)
     if not reason:
         return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"))
-    nothing = Row("all checks", cell.implementation, cell.device, "not run", reason=reason)
+    nothing = Row(ALL_CHECKS, cell.implementation, cell.device, "not run", reason=reason)
     if cell.implementation == "port" and cell.device == "cuda" and machine.nvcc_archs:
         return [_compile_only(job, workspace.files(cell.op), machine, reason), nothing]
     return [nothing]

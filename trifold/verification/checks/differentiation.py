@@ -12,7 +12,6 @@ from torch import Tensor
 from trifold.spec import Call, TensorCase
 from trifold.verification.cell import Cell, as_tuple
 
-
 Arguments = tuple[list[Any], dict[str, Any]]
 
 
