@@ -1,0 +1,61 @@
+"""The pytest plugin: verify/*.py of a workspace becomes tests, one for each check of each cell."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trifold.workspace import FOLDERS, Workspace
+
+GALLERY = Path(__file__).parent.parent
+
+
+@pytest.fixture()
+def workspace(tmp_path: Path) -> Path:
+    """A workspace with the gallery's op add alone."""
+    for folder in FOLDERS:
+        (tmp_path / folder).mkdir()
+    for path in Workspace.at(GALLERY).op("add"):
+        shutil.copy(path, tmp_path / path.relative_to(GALLERY))
+    return tmp_path
+
+
+def run_pytest(workspace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *arguments]
+    return subprocess.run(command, cwd=workspace, capture_output=True, text=True, timeout=300)
+
+
+def test_each_check_of_each_cell_is_a_test(workspace: Path) -> None:
+    listed = run_pytest(workspace, "verify", "--collect-only", "-q").stdout.splitlines()
+    assert "verify/add.py::gradcheck[port-cpu]" in listed
+    assert "verify/add.py::stream[prototype-cuda]" in listed
+    assert "verify/add.py::property: large[port-cuda]" in listed
+    assert "verify/add.py::stream[port-cpu]" not in listed
+
+
+def test_a_selection_runs_alone_and_what_cannot_run_is_skipped_with_its_reason(workspace: Path) -> None:
+    result = run_pytest(workspace, "verify", "-k", "add and errors and port")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "1 passed" in result.stdout
+    if "1 skipped" in result.stdout:
+        assert "torch is a CPU build" in result.stdout or "no CUDA device" in result.stdout
+
+
+def test_a_wrong_kernel_fails_with_the_case_and_a_program_that_reproduces_it(workspace: Path) -> None:
+    kernel = workspace / "prototypes" / "add.py"
+    kernel.write_text(kernel.read_text().replace("x[i] + y[i]", "x[i] - y[i]"))
+    result = run_pytest(workspace, "verify", "-k", "values and prototype and cpu", "--trifold-examples", "10")
+    assert result.returncode == 1
+    assert "elements differ" in result.stdout
+    assert 'trifold.load("add")' in result.stdout
+
+
+def test_other_python_files_are_left_alone(workspace: Path) -> None:
+    (workspace / "verify" / "_notes.py").write_text("raise RuntimeError\n")
+    (workspace / "elsewhere").mkdir()
+    (workspace / "elsewhere" / "verify.py").write_text("raise RuntimeError\n")
+    assert run_pytest(workspace, "--collect-only", "-q").returncode == 0
