@@ -83,19 +83,19 @@ def _special_mismatch(
     )
 
 
-def form_mismatch(actual: Tensor, expected: Tensor) -> str | None:
+def form_mismatch(actual: Tensor, expected: Tensor, other: str = "the reference") -> str | None:
     """A difference in shape, dtype, device or strides (of dimensions with more than one element)."""
     if actual.dtype != expected.dtype:
-        return f"the result's dtype is {actual.dtype}, the reference's is {expected.dtype}"
+        return f"the result's dtype is {actual.dtype}, {other}'s is {expected.dtype}"
     if actual.shape != expected.shape:
-        return f"the result's shape is {tuple(actual.shape)}, the reference's is {tuple(expected.shape)}"
+        return f"the result's shape is {tuple(actual.shape)}, {other}'s is {tuple(expected.shape)}"
     if actual.device != expected.device:
-        return f"the result is on {actual.device}, the reference's is on {expected.device}"
+        return f"the result is on {actual.device}, {other}'s is on {expected.device}"
     if actual.numel() == 0:
         return None
     significant = [d for d, size in enumerate(actual.shape) if size > 1]
     if any(actual.stride(d) != expected.stride(d) for d in significant):
-        return f"the result's strides are {actual.stride()}, the reference's are {expected.stride()}"
+        return f"the result's strides are {actual.stride()}, {other}'s are {expected.stride()}"
     return None
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,9 @@ from torch import Tensor
 from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from trifold.spec import Call, TensorCase
-from trifold.verification.cell import Cell, CheckFailed, NotRun, as_tuple
+from trifold.spec import DTYPES, LAYOUTS, Call, TensorCase
+from trifold.spec.case import Layout
+from trifold.verification.cell import Cell, CheckFailed, as_tuple
 from trifold.verification.checks.differentiation import Forward, forward, in_dtype
 from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
 
@@ -61,22 +63,62 @@ def opcheck(cell: Cell) -> None:
 
 
 def fake(cell: Cell) -> None:
-    """The fake's shape, dtype and strides are the real ones, on the calls of the values check."""
-    if cell.spec.random:
-        raise NotRun("a random op reads its generator, which fake tensors have none of; opcheck runs its operators")
+    """Fakes have the shape, dtype and strides of the real results: forward and backward, in every layout."""
+    if not cell.spec.random:  # a random op reads its generator, which fake tensors have none of
+        _fake_function(cell)
+    for layout, dtype in zip(LAYOUTS, itertools.cycle(DTYPES)):
+        call = _in_layout(in_dtype(cell.spec.smooth[-1], dtype), layout)
+        cell.begin(call, "smooth")
+        beside = _FakeBeside(cell.implementation.operators.library.namespace)
+        with beside:
+            _backward_twice(forward(cell, call, cell.implementation.function))
+        if beside.wrong:
+            raise CheckFailed(beside.wrong, call)
+
+
+def _fake_function(cell: Cell) -> None:
+    """The public function on fake tensors, against the reference on the calls of the values check."""
+    if not cell.calls:
+        raise CheckFailed("the values check compared no case, so there is none to fake")
     mode = FakeTensorMode()
     for call in cell.calls[:_FAKE_CALLS]:
         cell.begin(call)
         args, kwargs = call.arguments(cell.device)
-        with mode:
-            faked = [mode.from_tensor(value) if isinstance(value, Tensor) else value for value in args]
-            results = as_tuple(cell.implementation.function(*faked, **kwargs))
+        results = _on_fakes(cell.implementation.function, args, kwargs, mode)
         for result, real in zip(results, cell.refer(call), strict=True):
             wrong = form_mismatch(result, real)
             if wrong:
                 raise CheckFailed(f"under FakeTensorMode, {wrong}", call)
-    if not cell.cases:
-        raise CheckFailed("the values check compared no case, so there is none to fake")
+
+
+def _on_fakes(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], mode: FakeTensorMode
+) -> tuple[Tensor, ...]:
+    with mode:
+        return as_tuple(function(*[mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args], **kwargs))
+
+
+class _FakeBeside(TorchDispatchMode):
+    """Runs each operator of one namespace on fake tensors too, and keeps the first difference in form."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.namespace = namespace
+        self.wrong = ""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.namespace == self.namespace and not self.wrong:
+            fakes = _on_fakes(func, args, kwargs or {}, FakeTensorMode())
+            for made, real in zip(fakes, as_tuple(result), strict=True):
+                wrong = form_mismatch(made, real, "the real one")
+                if wrong:
+                    self.wrong = f"{func.name()} under FakeTensorMode: {wrong}"
+        return result
+
+
+def _in_layout(call: Call, layout: Layout) -> Call:
+    return replace(call, args=tuple(replace(v, layout=layout) if isinstance(v, TensorCase) else v for v in call.args))
 
 
 def _backward_twice(made: Forward) -> None:
