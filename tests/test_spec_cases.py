@@ -80,6 +80,8 @@ def test_fill_is_what_its_name_says(dtype: torch.dtype) -> None:
     made = {fill: TensorCase((400,), dtype, fill=fill).make() for fill in FILLS}
     assert set(made["exact"].tolist()) == set(map(float, range(-4, 5)))
     assert abs(float(made["normal"].double().std()) - 1) < 0.1
+    assert _every(lambda x: (x.abs() >= 2**-8.01) & (x.abs() <= 2**8.01), made["wide"])
+    assert float(made["wide"].double().abs().max() / made["wide"].double().abs().min()) > 2**12
     assert {math.copysign(1, value) for value in made["zero"].tolist()} == {-1, 1}
     assert _every(lambda x: x == 0, made["zero"])
     assert _every(lambda x: (x.abs() > info.max / 5) & torch.isfinite(x), made["huge"])

@@ -14,6 +14,14 @@ from trifold.spec import (
     elementwise_large,
     elementwise_smooth,
 )
+from trifold.spec.case import Fill
+
+_OVERFLOW = "exp overflows where the argument is not made negative first: inf / inf is nan"
+_FILLS: tuple[tuple[Fill, str], ...] = (
+    ("special", _OVERFLOW),
+    ("huge", _OVERFLOW),
+    ("wide", "the relative error of exp grows with its argument where that is rounded"),
+)
 
 spec = Spec(
     calls=elementwise(1),
@@ -22,9 +30,9 @@ spec = Spec(
         Sample(
             f"{fill} {dtype}".replace("torch.", ""),
             Call((TensorCase((37,), dtype, fill=fill),)),
-            "exp overflows where the argument is not made negative first: inf / inf is nan",
+            reason,
         )
-        for fill in ("special", "huge")
+        for fill, reason in _FILLS
         for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16)
     ],
     edges=elementwise_edges(1),

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 Layout = Literal["contiguous", "offset", "transposed", "sliced", "expanded"]
-Fill = Literal["exact", "normal", "zero", "special", "huge", "tiny", "subnormal"]
+Fill = Literal["exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal"]
 
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "transposed", "sliced", "expanded")
-FILLS: tuple[Fill, ...] = ("exact", "normal", "zero", "special", "huge", "tiny", "subnormal")
+FILLS: tuple[Fill, ...] = ("exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal")
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 _LITERAL_SIZE = 24  # a tensor of up to as many elements is printed with its values
@@ -29,8 +29,10 @@ class TensorCase:
         layout: ``contiguous``; ``offset`` (contiguous, one element into its storage); ``transposed`` (dimensions
             reversed in memory); ``sliced`` (every second element of the last dimension, from the second);
             ``expanded`` (stride 0 in the first dimension).
-        fill: ``exact`` small integers; ``normal``; ``zero`` (+0 and -0); ``special`` (normal numbers, ±0, ±inf, nan);
-            ``huge``, ``tiny`` and ``subnormal`` (within the top, the bottom and below the range of the dtype).
+        fill: ``exact`` small integers; ``normal``; ``wide`` (magnitudes from 2^-8 to 2^8, evenly by exponent: the
+            tails of a function that normal numbers do not reach); ``zero`` (+0 and -0); ``special`` (normal numbers,
+            ±0, ±inf, nan); ``huge``, ``tiny`` and ``subnormal`` (within the top, the bottom and below the range of the
+            dtype).
         seed: of the values.
     """
 
@@ -101,6 +103,8 @@ def _values(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -
     match fill:
         case "exact":
             values = torch.randint(-4, 5, shape, generator=generator).double()
+        case "wide":
+            values = sign * torch.exp2(16 * unit - 8)
         case "zero":
             values = sign * 0.0
         case "special":
