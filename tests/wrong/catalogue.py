@@ -1,0 +1,21 @@
+"""All wrong implementations."""
+
+from __future__ import annotations
+
+from tests.wrong.contracts import CONTRACT, REGISTRATION, SPECS
+from tests.wrong.entry import Wrong
+from tests.wrong.gpu import GPU
+from tests.wrong.gradients import GRADIENTS, SECOND_DERIVATIVES
+from tests.wrong.kernels import BOUNDS, LAYOUT, VALUES
+
+CATALOGUE: tuple[Wrong, ...] = (
+    *BOUNDS,
+    *VALUES,
+    *LAYOUT,
+    *GRADIENTS,
+    *SECOND_DERIVATIVES,
+    *REGISTRATION,
+    *CONTRACT,
+    *SPECS,
+    *GPU,
+)

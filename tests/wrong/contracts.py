@@ -1,0 +1,269 @@
+"""Wrong registrations, argument checks, repeatability and branches; specs that cannot show a mistake."""
+
+from __future__ import annotations
+
+from tests.wrong.entry import Edit, Wrong, edits
+
+_ADD_CHECK = 'trifold::check_alike("add", x, "x", y, "y");'
+
+REGISTRATION = (
+    Wrong(
+        name="the schema does not match the C++ function",
+        why="an argument was added on one side",
+        op="sigmoid",
+        edits=edits(
+            "binding",
+            ("(const Tensor& grad_y, const Tensor& y)", "(const Tensor& grad_y, const Tensor& y, double)"),
+        ),
+        row="build",
+        implementation="port",
+        message="the schema of sigmoid_backward",
+    ),
+    Wrong(
+        name="an operator is not implemented",
+        why="the C++ function is there, its registration is not",
+        op="mul",
+        edits=edits(
+            "port",
+            (
+                "    op.autograd(\n",
+                '    op.define("square(Tensor x) -> Tensor", fake=elementwise_output)\n    op.autograd(\n',
+            ),
+        ),
+        row="build",
+        implementation="port",
+        message="implements no operator square",
+    ),
+    Wrong(
+        name="an operator has no launch function",
+        why="the prototype's function is named otherwise",
+        op="sigmoid",
+        edits=edits("prototype", ("def sigmoid_backward(", "def sigmoid_grad(")),
+        row="build",
+        implementation="prototype",
+        message="no launch function sigmoid_backward",
+    ),
+    Wrong(
+        name="the fake has another shape",
+        why="a fake is run by the compiler only",
+        op="round_ste",
+        edits=edits("port", ("fake=elementwise_output", "fake=lambda x: x.new_empty(x.numel())")),
+        row="opcheck",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the fake has another dtype",
+        why="torch.empty(shape) is float32 whatever comes in",
+        op="round_ste",
+        edits=edits("port", ("fake=elementwise_output", "fake=lambda x: x.new_empty(x.shape).float()")),
+        row="fake",
+        implementation="prototype",
+        message="dtype",
+        also=("values",),
+    ),
+    Wrong(
+        name="the fake is always row-major",
+        why="torch.empty(shape) does not keep the operands' order",
+        op="add",
+        edits=edits("port", ("fake=elementwise_output", "fake=lambda x, y: x.new_empty(x.shape)")),
+        row="fake",
+        implementation="prototype",
+        message="strides",
+        also=("values",),
+    ),
+    Wrong(
+        name="the fake of the backward is always row-major",
+        why="torch.empty(shape) does not keep the operands' order",
+        op="sigmoid",
+        edits=edits(
+            "port",
+            (
+                'Tensor y) -> Tensor", fake=elementwise_output',
+                'Tensor y) -> Tensor", fake=lambda grad_y, y: y.new_empty(y.shape)',
+            ),
+        ),
+        row="fake",
+        implementation="prototype",
+        message="strides",
+        also=("values",),
+    ),
+    Wrong(
+        name="the fake reads the data",
+        why="it was copied from the reference",
+        op="round_ste",
+        edits=edits(
+            "port", ("fake=elementwise_output", "fake=lambda x: elementwise_output(x) if x.max() < 1 else x + 1")
+        ),
+        row="opcheck",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a graph break",
+        why="a check of the values asks for them on the host",
+        op="add",
+        edits=edits("port", ("    out: Tensor =", "    assert not bool(x.isnan().any())\n    out: Tensor =")),
+        row="compile",
+        implementation="prototype",
+    ),
+)
+
+CONTRACT = (
+    Wrong(
+        name="int64 is accepted",
+        why="nothing in Python stops it",
+        op="sigmoid",
+        edits=edits("prototype", ('check_floating("sigmoid", x=x)\n', "pass\n")),
+        row="errors",
+        implementation="prototype",
+        message="integer dtype",
+    ),
+    Wrong(
+        name="an assertion for an argument check",
+        why="it is short; python -O removes it, and callers do not catch it",
+        op="sigmoid",
+        edits=edits("prototype", ('check_floating("sigmoid", x=x)', 'assert x.is_floating_point(), "x is int64"')),
+        row="errors",
+        implementation="prototype",
+        message="AssertionError",
+    ),
+    Wrong(
+        name="no argument check",
+        why="the dispatch over dtypes refuses some of it, in words that do not name the argument",
+        op="add",
+        edits=edits("binding", (_ADD_CHECK, "")),
+        row="errors",
+        implementation="port",
+        message="does not mention x",
+    ),
+    Wrong(
+        name="another shape is accepted",
+        why="the number of elements is taken from the first argument",
+        op="add",
+        edits=edits("binding", (_ADD_CHECK, 'trifold::check_floating("add", x, "x");')),
+        row="errors",
+        implementation="port",
+        message="another shape: nothing is raised",
+    ),
+    Wrong(
+        name="other bits at every second call",
+        why="a sum in the order in which threads arrive; here its last bit comes and goes",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            ("import math\n", "import itertools\nimport math\n"),
+            ("def reference(", "_calls = itertools.count()\n\n\ndef reference("),
+            ("    return y\n", "    return y if next(_calls) % 2 else y * (1 - torch.finfo(y.dtype).eps / 2)\n"),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="other bits",
+    ),
+    Wrong(
+        name="one buffer for all results",
+        why="a static output saves the allocation, and the next call overwrites what the last one returned",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            ("def reference(", "_buffers = {}\n\n\ndef reference("),
+            (
+                "y = elementwise_output(x)",
+                "y = _buffers.setdefault((x.shape, x.stride(), x.dtype), elementwise_output(x))",
+            ),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="memory",
+    ),
+    Wrong(
+        name="a kernel that no input reaches",
+        why="the condition for the fast path can never hold",
+        op="add",
+        edits=(
+            *edits(
+                "header",
+                (
+                    "template <class T>\n__global__ void add_vector_kernel",
+                    "template <class T>\n__global__ void add_huge_kernel(const T*, const T*, T*, int64_t) {}\n\n"
+                    "template <class T>\n__global__ void add_vector_kernel",
+                ),
+            ),
+            *edits(
+                "binding",
+                (
+                    "    trifold::launch_elementwise<",
+                    "    if (out.numel() < 0)\n"
+                    "      return trifold::launch_elementwise<add_huge_kernel<T>, add_huge_kernel<T>, T>(out, x, y);\n"
+                    "    trifold::launch_elementwise<",
+                ),
+            ),
+        ),
+        row="branches",
+        implementation="port",
+        message="no case reaches add_huge_kernel",
+        also=("values",),
+    ),
+)
+
+_ZEROS = 'lambda limits: st.just(Call((TensorCase((5,), fill="zero"), TensorCase((5,), fill="zero"))))'
+_ONLY_ZEROS = edits(
+    "spec",
+    ("import torch\n", "import torch\nfrom hypothesis import strategies as st\n"),
+    ("    Spec,\n", "    Call,\n    Spec,\n    TensorCase,\n"),
+    ("calls=elementwise(2)", f"calls={_ZEROS}"),
+    ("    edges=elementwise_edges(2),\n", ""),
+)
+
+SPECS = (
+    Wrong(
+        name="a spec on which zeros pass",
+        why="inputs from torch.zeros are quickly written",
+        op="mul",
+        edits=_ONLY_ZEROS,
+        row="sensitivity",
+        implementation="prototype",
+        message="zeros",
+        also=("values",),
+    ),
+    Wrong(
+        name="a spec on which zero gradients pass",
+        why="inputs from torch.zeros are quickly written",
+        op="mul",
+        edits=_ONLY_ZEROS,
+        row="gradients",
+        implementation="prototype",
+        message="zeros would not pass for",
+    ),
+    Wrong(
+        name="a spec on which a copy passes",
+        why="the identity element as the second argument",
+        op="add",
+        edits=tuple(
+            Edit(e.file, e.old, e.new.replace('TensorCase((5,), fill="zero"), ', 'TensorCase((5,), fill="normal"), '))
+            for e in _ONLY_ZEROS
+        ),
+        row="sensitivity",
+        implementation="prototype",
+        message="a copy of an argument",
+        also=("values",),
+    ),
+    Wrong(
+        name="a derivative declared a surrogate",
+        why="it makes a numerical gradcheck go away",
+        op="sigmoid",
+        edits=edits(
+            "spec", ("    calls=elementwise(1),\n", '    calls=elementwise(1),\n    surrogate="it is hard",\n')
+        ),
+        row="gradcheck",
+        implementation="prototype",
+        message="it is the derivative after all",
+    ),
+    Wrong(
+        name="a surrogate that is not declared",
+        why="the gradient is useful, and no derivative",
+        op="round_ste",
+        edits=edits("spec", ("    surrogate=", "    multiple_reason=")),
+        row="gradcheck",
+        implementation="prototype",
+        message="Jacobian mismatch",
+    ),
+)

@@ -1,0 +1,107 @@
+"""A wrong implementation as data: a few replacements in the files of a good one, and the row that must reject it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from trifold.workspace import Workspace
+
+GALLERY = Workspace.at(Path(__file__).parents[2])
+
+File = Literal["prototype", "header", "binding", "port", "spec"]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A replacement in one file of the op.
+
+    Attributes:
+        file: which of the five.
+        old: must occur exactly ``count`` times.
+        new: what stands there instead.
+    """
+
+    file: File
+    old: str
+    new: str
+    count: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wrong:
+    """A wrong implementation.
+
+    Attributes:
+        name: of the mistake.
+        why: people make it.
+        op: of the gallery.
+        edits: that turn the op into the wrong one.
+        row: the check that must fail.
+        implementation: of which it must fail.
+        device: on which it must fail.
+        message: words that the failure must contain.
+        also: checks that ``row`` needs to have run before it.
+    """
+
+    name: str
+    why: str
+    op: str
+    edits: tuple[Edit, ...]
+    row: str
+    implementation: Literal["prototype", "port"]
+    device: Literal["cpu", "cuda"] = "cpu"
+    message: str = ""
+    also: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.implementation}: {self.name}"
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        return (*self.also, self.row)
+
+    def write(self, root: Path) -> Workspace:
+        """A workspace in ``root`` that holds the wrong op alone."""
+        workspace = copy_of_gallery(self.op, root)
+        files = workspace.files(self.op)
+        for edit in self.edits:
+            path: Path = getattr(files, edit.file)
+            text = path.read_text(encoding="utf-8")
+            found = text.count(edit.old)
+            assert found == edit.count, f"{self}: {edit.old!r} occurs {found} times in {edit.file}, not {edit.count}"
+            path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+        return workspace
+
+
+def copy_of_gallery(op: str, root: Path) -> Workspace:
+    """A workspace in ``root`` with the gallery's five files of ``op``."""
+    for path in GALLERY.op(op):
+        target = root / path.relative_to(GALLERY.root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    return Workspace.at(root)
+
+
+def edits(file: File, *replacements: tuple[str, str]) -> tuple[Edit, ...]:
+    """Replacements in one file, each of a text that occurs once."""
+    return tuple(Edit(file, old, new) for old, new in replacements)
+
+
+def launch_plain(kernel: str, out: str, *inputs: str, blocks: str = "", stream: str = "trifold::Stream{}") -> str:
+    """C++ that launches ``kernel`` on pointers, without what ``trifold::launch_elementwise`` does about layouts.
+
+    Args:
+        kernel: a kernel template of one type.
+        out: the name of the output tensor.
+        inputs: expressions of pointers.
+        blocks: how many; default: enough for one thread an element.
+        stream: where to.
+    """
+    blocks = blocks or f"({out}.numel() + 255) / 256"
+    return (
+        f"trifold::launch<{kernel}<T>>({stream}, dim3(static_cast<unsigned>({blocks})), 256, 0, "
+        f"{', '.join(inputs)}, trifold::mutable_data<T>({out}), {out}.numel());"
+    )

@@ -1,0 +1,136 @@
+"""Wrong gradients, first and second."""
+
+from __future__ import annotations
+
+from tests.wrong.entry import Wrong, edits
+
+_BACKWARD_LAUNCH = (
+    "trifold::launch_elementwise<sigmoid_backward_kernel<T>, sigmoid_backward_vector_kernel<T>, T>(grad_x, grad_y, y);"
+)
+
+GRADIENTS = (
+    Wrong(
+        name="a gradient's sign is swapped",
+        why="copied from the rule of the difference",
+        op="add",
+        edits=edits("port", ("(grad, grad)", "(grad, -grad)")),
+        row="gradients",
+        implementation="prototype",
+        message="gradient of argument 1",
+    ),
+    Wrong(
+        name="a gradient's sign is swapped",
+        why="y - 1 for 1 - y",
+        op="sigmoid",
+        edits=edits("header", ("((C(1) - y) * y)", "((y - C(1)) * y)")),
+        row="gradients",
+        implementation="port",
+        message="gradient of argument 0",
+    ),
+    Wrong(
+        name="a gradient's factor is missing",
+        why="the derivative of exp is exp, that of the quotient was forgotten",
+        op="sigmoid",
+        edits=edits("header", ("grad_y * ((C(1) - y) * y)", "grad_y * y")),
+        row="gradcheck",
+        implementation="port",
+    ),
+    Wrong(
+        name="an argument gets no gradient",
+        why="the second factor is usually a constant",
+        op="mul",
+        edits=edits("port", ("return op.mul_backward(grad, x, y)", "return op.mul_backward(grad, x, y)[0], None")),
+        row="gradients",
+        implementation="prototype",
+        message="argument 1 requires a gradient and gets none",
+    ),
+    Wrong(
+        name="an argument asked for alone gets no gradient",
+        why="the case of one constant factor was written for the first one only",
+        op="mul",
+        edits=edits("port", ("(None, product)", "(None, None)")),
+        row="gradients",
+        implementation="prototype",
+        message="argument 1",
+    ),
+    Wrong(
+        name="the factors are swapped",
+        why="d(xy)/dx is y",
+        op="mul",
+        edits=edits("port", ("op.mul_backward(grad, x, y)", "op.mul_backward(grad, y, x)")),
+        row="gradcheck",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the input is saved for the output",
+        why="the rule is stated in the output, most rules are in the input",
+        op="sigmoid",
+        edits=edits("port", ("save=lambda x, y: (y,)", "save=lambda x, y: (x,)")),
+        row="gradcheck",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the gradient is wrong in float32 alone",
+        why="a fast path for one dtype has an approximation of its own",
+        op="add",
+        edits=edits("port", ("(grad, grad)", "(grad, grad if grad.itemsize == 8 else 1.01 * grad)")),
+        row="gradcheck32",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="right for contiguous upstream gradients only",
+        why="sum().backward() hands on an expanded scalar, which has one element",
+        op="sigmoid",
+        edits=edits(
+            "binding",
+            (
+                _BACKWARD_LAUNCH,
+                "trifold::launch<sigmoid_backward_kernel<T>>(trifold::Stream{}, "
+                "dim3(static_cast<unsigned>((y.numel() + 255) / 256)), 256, 0, trifold::data<T>(grad_y), "
+                "trifold::data<T>(y), trifold::mutable_data<T>(grad_x), y.numel());",
+            ),
+        ),
+        row="gradients",
+        implementation="port",
+    ),
+    Wrong(
+        name="right for contiguous upstream gradients only",
+        why="a transposed upstream gradient was taken as it lies in memory",
+        op="sigmoid",
+        edits=edits("prototype", ("flat(grad_y, grad_x)", "flat(grad_y)"), ("flat(y, grad_x)", "flat(y)")),
+        row="gradients",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a surrogate other than the reference's",
+        why="a straight-through gradient scaled by the slope of a sigmoid",
+        op="round_ste",
+        edits=edits("port", ("backward=lambda ctx, grad: grad", "backward=lambda ctx, grad: 0.25 * grad")),
+        row="gradcheck",
+        implementation="prototype",
+        message="differs from the reference's own rule",
+    ),
+)
+
+SECOND_DERIVATIVES = (
+    Wrong(
+        name="a second derivative is wrong",
+        why="the rule of the backward operator is never run in training",
+        op="sigmoid",
+        edits=edits("port", ("(1 - 2 * y)", "(1 - y)")),
+        row="gradgradcheck",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a second derivative misses a term",
+        why="a saved tensor that is detached is a constant for the second derivative",
+        op="sigmoid",
+        edits=edits(
+            "port",
+            ("op.sigmoid_backward(grad_y, *ctx", "op.sigmoid_backward(grad_y, *(y.detach() for y in ctx"),
+            ("saved_tensors),\n    )", "saved_tensors)),\n    )"),
+        ),
+        row="gradgradcheck",
+        implementation="prototype",
+    ),
+)

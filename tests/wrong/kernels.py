@@ -1,0 +1,371 @@
+"""Wrong kernels and launches: accesses outside the arguments, wrong values, wrong layouts."""
+
+from __future__ import annotations
+
+from tests.wrong.entry import Wrong, edits, launch_plain
+
+_ADD_LAUNCH = "trifold::launch_elementwise<add_kernel<T>, add_vector_kernel<T>, T>(out, x, y);"
+_MUL_LAUNCH = "trifold::launch_elementwise<mul_kernel<T>, mul_vector_kernel<T>, T>(out, x, y);"
+_SIGMOID_LAUNCH = "trifold::launch_elementwise<sigmoid_kernel<T>, sigmoid_vector_kernel<T>, T>(y, x);"
+_POINTERS = ("trifold::data<T>(x)", "trifold::data<T>(y)")
+_MUL_MAP = "trifold::map_vectors([](auto x, auto y) { return x * y; }, out, n, x, y);"
+_SIGMOID_EXP = "const C e = exp(x < C(0) ? x : -x);"
+
+BOUNDS = (
+    Wrong(
+        name="i <= n",
+        why="the guard of the last block is off by one",
+        op="add",
+        edits=edits("header", ("if (i < n)", "if (i <= n)")),
+        row="bounds",
+        implementation="port",
+        message="past the end",
+    ),
+    Wrong(
+        name="i <= n",
+        why="the guard of the last block is off by one",
+        op="add",
+        edits=edits("prototype", ("if i < n:", "if i <= n:")),
+        row="bounds",
+        implementation="prototype",
+        message="out of bounds",
+    ),
+    Wrong(
+        name="reads one element before the start",
+        why="a stencil's neighbour at the border",
+        op="sigmoid",
+        edits=edits(
+            "header",
+            ("if (i < n) y[i] =", "if (i < n) (void)reinterpret_cast<const volatile char*>(x + i)[-1], y[i] ="),
+        ),
+        row="bounds",
+        implementation="port",
+        message="before the start",
+    ),
+    Wrong(
+        name="no tail behind the vectors",
+        why="sizes in a first test are multiples of the vector",
+        op="mul",
+        edits=edits("header", (_MUL_MAP, _MUL_MAP.replace(" n,", " n - n % trifold::Vector<T>::size,"))),
+        row="bounds",
+        implementation="port",
+    ),
+    Wrong(
+        name="no head before the vectors",
+        why="allocations are aligned, slices of them are not",
+        op="mul",
+        edits=edits(
+            "header",
+            (
+                _MUL_MAP,
+                "const int64_t head = trifold::elements_to_boundary(out);\n"
+                + _MUL_MAP.replace("out, n, x, y", "out + head, n - head, x + head, y + head"),
+            ),
+        ),
+        row="bounds",
+        implementation="port",
+    ),
+    Wrong(
+        name="the grid is rounded down",
+        why="n / 256 blocks leave out the last, partial one",
+        op="add",
+        edits=edits(
+            "binding",
+            (
+                _ADD_LAUNCH,
+                launch_plain("add_kernel", "out", *_POINTERS, blocks="out.numel() / 256"),
+            ),
+        ),
+        row="bounds",
+        implementation="port",
+    ),
+    Wrong(
+        name="the grid is rounded down",
+        why="n // 256 blocks leave out the last, partial one",
+        op="round_ste",
+        edits=edits("prototype", ("-(-y.numel() // THREADS_PER_BLOCK)", "y.numel() // THREADS_PER_BLOCK")),
+        row="bounds",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a branch writes nothing",
+        why="the else of the formula was forgotten",
+        op="sigmoid",
+        edits=edits("header", ("if (i < n) y[i]", "if (i < n && !(C(x[i]) < C(0))) y[i]")),
+        row="bounds",
+        implementation="port",
+    ),
+    Wrong(
+        name="one of two results is not written",
+        why="a second output was added to the vector kernel only",
+        op="mul",
+        edits=edits("header", ("    grad_y[i] = T(C(grad[i]) * C(x[i]));\n", "")),
+        row="bounds",
+        implementation="port",
+        message="a gradient has elements that were not written",
+    ),
+    Wrong(
+        name="nothing is written for a 0-d tensor",
+        why="a loop over dimensions does nothing where there is none",
+        op="add",
+        edits=edits("prototype", ("    launch_elementwise(", "    if out.dim() > 0:\n        launch_elementwise(")),
+        row="bounds",
+        implementation="prototype",
+    ),
+)
+
+VALUES = (
+    Wrong(
+        name="zeros",
+        why="the result is computed and not stored",
+        op="mul",
+        edits=edits("header", ("T(C(x[i]) * C(y[i]))", "T(C(0))"), ("return x * y;", "return x * 0;")),
+        row="values",
+        implementation="port",
+    ),
+    Wrong(
+        name="zeros",
+        why="the output comes from torch.zeros, and the launch was forgotten",
+        op="mul",
+        edits=edits("prototype", ("out[i] = x[i] * y[i]", "out[i] = 0")),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a copy of the input",
+        why="the stub of a kernel",
+        op="sigmoid",
+        edits=edits("header", (_SIGMOID_EXP, f"return x;\n  {_SIGMOID_EXP}")),
+        row="values",
+        implementation="port",
+    ),
+    Wrong(
+        name="a copy of the input",
+        why="the stub of a kernel",
+        op="round_ste",
+        edits=edits("prototype", ("y[i] = 1 if x[i] > 0.5 else 0", "y[i] = x[i]")),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the last call's output",
+        why="results are cached by shape and dtype, which does not say what is in them",
+        op="sigmoid",
+        edits=edits(
+            "binding",
+            ("#include <trifold/binding.h>", "#include <trifold/binding.h>\n\n#include <map>"),
+            (
+                "Tensor y = trifold::elementwise_output(x);",
+                "Tensor y = trifold::elementwise_output(x);\n"
+                "  static auto& results = *new std::map<std::pair<int, std::vector<int64_t>>, Tensor>;\n"
+                "  const std::vector<int64_t> sizes(x.sizes().begin(), x.sizes().end());\n"
+                "  const auto [known, fresh] = results.try_emplace({static_cast<int>(x.scalar_type()), sizes}, y);\n"
+                "  if (!fresh) return known->second;",
+            ),
+        ),
+        row="values",
+        implementation="port",
+    ),
+    Wrong(
+        name="the last call's output",
+        why="results are cached by shape and dtype, which does not say what is in them",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            ("def reference(", "_results = {}\n\n\ndef reference("),
+            (
+                '    check_floating("sigmoid", x=x)\n',
+                '    check_floating("sigmoid", x=x)\n    if (x.shape, x.dtype) in _results:\n'
+                "        return _results[x.shape, x.dtype]\n",
+            ),
+            ("    return y\n", "    return _results.setdefault((x.shape, x.dtype), y)\n"),
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the input is changed",
+        why="an operation in place saves a register",
+        op="round_ste",
+        edits=edits("header", ("    y[i] = T(", "    y[i] = const_cast<T*>(x)[i] = T(")),
+        row="values",
+        implementation="port",
+        message="was changed",
+    ),
+    Wrong(
+        name="the input is changed",
+        why="an operation in place saves a variable",
+        op="add",
+        edits=edits("prototype", ("out[i] = x[i] + y[i]", "x[i] += y[i]\n        out[i] = x[i]")),
+        row="values",
+        implementation="prototype",
+        message="was changed",
+    ),
+    Wrong(
+        name="exp overflows",
+        why="exp(x) / (1 + exp(x)) is inf / inf for a large x",
+        op="sigmoid",
+        edits=edits("header", (_SIGMOID_EXP, "const C e = exp(x);\n  return e / (C(1) + e);")),
+        row="values",
+        implementation="port",
+        message="nan",
+    ),
+    Wrong(
+        name="exp overflows",
+        why="exp(-x) is too large for a large negative x",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            ("e = math.exp(v if v < 0 else -v)", "e = np.exp(v)"),
+            ("(e if v < 0 else 1) / (1 + e)", "e / (1 + e)"),
+            ("import torch\n", "import numpy as np\nimport torch\n"),
+        ),
+        row="values",
+        implementation="prototype",
+        message="nan",
+    ),
+    Wrong(
+        name="float32 in the double path",
+        why="expf was written for speed, and the template also serves double",
+        op="sigmoid",
+        edits=edits("header", ("exp(x < C(0)", "expf(x < C(0)")),
+        row="values",
+        implementation="port",
+        message="float64",
+    ),
+    Wrong(
+        name="float32 in the double path",
+        why="a cast that was meant for half types",
+        op="sigmoid",
+        edits=edits(
+            "prototype", ("v = x[i]", "v = np.float32(x[i])"), ("import torch\n", "import numpy as np\nimport torch\n")
+        ),
+        row="values",
+        implementation="prototype",
+        message="float64",
+    ),
+    Wrong(
+        name="half types computed in half",
+        why="exp2 is one instruction, but its argument loses its last bits when it is rounded to the storage type",
+        op="sigmoid",
+        edits=edits(
+            "header",
+            (
+                _SIGMOID_EXP,
+                "const C scaled = C(1.4426950408889634) * (x < C(0) ? x : -x);\n"
+                "  const C e = sizeof(T) == 2 ? exp2(C(T(scaled))) : exp(x < C(0) ? x : -x);",
+            ),
+        ),
+        row="values",
+        implementation="port",
+        message="16",
+    ),
+    Wrong(
+        name="nan is not less or equal",
+        why="a comparison turned round is another one for nan",
+        op="round_ste",
+        edits=edits("header", ("x > C(0.5) ? C(1) : C(0)", "x <= C(0.5) ? C(0) : C(1)")),
+        row="values",
+        implementation="port",
+        message="exact is 0.0",
+    ),
+    Wrong(
+        name="a tie goes up",
+        why="round half up is what school teaches",
+        op="round_ste",
+        edits=edits("header", ("x > C(0.5)", "x >= C(0.5)")),
+        row="property: ties",
+        implementation="port",
+        message="just below, at and just above 1/2",
+    ),
+    Wrong(
+        name="a tie goes up",
+        why="round half up is what school teaches",
+        op="round_ste",
+        edits=edits("prototype", ("x[i] > 0.5", "x[i] >= 0.5")),
+        row="property: ties",
+        implementation="prototype",
+        message="just below, at and just above 1/2",
+    ),
+)
+
+LAYOUT = (
+    Wrong(
+        name="the stride is ignored",
+        why="a kernel takes a pointer, and every tensor in the first test was contiguous",
+        op="mul",
+        edits=edits(
+            "binding",
+            (_MUL_LAUNCH, launch_plain("mul_kernel", "out", *_POINTERS)),
+        ),
+        row="values",
+        implementation="port",
+    ),
+    Wrong(
+        name="the stride is ignored",
+        why="contiguous() is row-major, but the output has the strides of its operands",
+        op="mul",
+        edits=edits("prototype", ("flat(x, out), flat(y, out)", "x.reshape(-1), y.reshape(-1)")),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the storage offset is ignored",
+        why="the storage's pointer was taken for the tensor's",
+        op="sigmoid",
+        edits=edits(
+            "binding",
+            (_SIGMOID_LAUNCH, launch_plain("sigmoid_kernel", "y", "trifold::data<T>(x) - x.storage_offset()")),
+        ),
+        row="values",
+        implementation="port",
+    ),
+    Wrong(
+        name="the storage offset is ignored",
+        why="as_strided starts at the storage's first element where it is told offset 0",
+        op="round_ste",
+        edits=edits("prototype", ("flat(x, y)", "flat(x, y).as_strided((x.numel(),), (1,), 0)")),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the output has the default dtype",
+        why="torch.empty(shape) is float32 whatever comes in",
+        op="add",
+        edits=edits(
+            "prototype",
+            ("out = elementwise_output(x, y)", "out = torch.empty(x.shape)"),
+            ("from torch import Tensor", "import torch\nfrom torch import Tensor"),
+        ),
+        row="values",
+        implementation="prototype",
+        message="dtype",
+    ),
+    Wrong(
+        name="the output is float32 for half types",
+        why="the kernel's compute type was taken for the result's",
+        op="mul",
+        edits=edits("port", ("    return out\n", "    return out.float() if out.itemsize == 2 else out\n")),
+        row="values",
+        implementation="port",
+        message="dtype",
+    ),
+    Wrong(
+        name="the output is always row-major",
+        why="an output made contiguous hides that torch would keep the operands' order",
+        op="add",
+        edits=edits("binding", ("  return out;", "  return torch::stable::contiguous(out);")),
+        row="values",
+        implementation="port",
+        message="strides",
+    ),
+    Wrong(
+        name="the output is always row-major",
+        why="torch.empty(shape) does not keep the operands' order",
+        op="sigmoid",
+        edits=edits("prototype", ("y = elementwise_output(x)", "y = torch.empty(x.shape, dtype=x.dtype)")),
+        row="values",
+        implementation="prototype",
+        message="strides",
+    ),
+)
