@@ -9,10 +9,9 @@ using trifold::Tensor;
 constexpr const char* name = "normal_sample";
 constexpr const char* backward_name = "normal_sample_backward";
 
-// Threads of a grid that walks the samples: 8 blocks on each multiprocessor of the largest GPU of today.
-constexpr int64_t resident_blocks = 8 * 160;
-// Rows that one thread of shared noise serves, once the grid fills the GPU.
-constexpr int64_t rows_a_thread = 32;
+// Blocks that run at a time on a large GPU: 8 on each of 132 multiprocessors.
+constexpr int64_t resident_blocks = 8 * 132;
+constexpr int64_t block_size = 256;
 constexpr int64_t index_limit = int64_t{1} << 31;
 constexpr int64_t grid_y_limit = 65535;
 
@@ -28,48 +27,54 @@ const int64_t* pointer(const std::optional<Tensor>& state) {
   return state ? trifold::data<int64_t>(*state) : nullptr;
 }
 
-// How a group of threads is spread over the rows and columns of shared noise.
-struct SharedLaunch {
-  dim3 grid, block;
-  unsigned row_step;
-};
+// `x`, or a copy without gaps. torch's own contiguous() costs microseconds even where there is nothing to do.
+Tensor dense(const Tensor& x) {
+  return x.is_contiguous() ? x : torch::stable::contiguous(x);
+}
 
-SharedLaunch shared_launch(int64_t rows, int64_t vectors) {
-  int64_t width = 32;
-  while (width < vectors && width < trifold::threads_per_block) width *= 2;
-  const int64_t height = trifold::threads_per_block / width;
-  const int64_t across = trifold::ceil_div(vectors, width);
-  const int64_t most = trifold::ceil_div(rows, height);
-  const int64_t enough = std::max(trifold::ceil_div(resident_blocks, across), trifold::ceil_div(most, rows_a_thread));
-  const int64_t down = std::min({most, enough, grid_y_limit});
-  return {dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)),
-          dim3(static_cast<unsigned>(width), static_cast<unsigned>(height)), static_cast<unsigned>(down * height)};
+template <class T, bool shared_noise>
+void launch_rows(trifold::Stream stream, const Tensor& mean, const Tensor& std, const Tensor& samples, int64_t seed,
+                 int64_t offset, const int64_t* state) {
+  using trifold::ceil_div, trifold::data;
+  const int64_t rows = samples.size(0), columns = samples.size(1);
+  const int64_t vectors = ceil_div(columns, Noise<T>::size);
+  // Narrow blocks: a warp without a column to do is one that ends at once.
+  constexpr int64_t width = 32, height = block_size / width;
+  const int64_t across = ceil_div(vectors, width);
+  const int64_t blocks = across * ceil_div(rows, height);  // with one row a thread
+  const int64_t needed = ceil_div(rows, height * grid_y_limit);
+  const int64_t most = shared_noise ? 4 : blocks < 64 * resident_blocks ? 8 : 64;
+  const int64_t rows_a_thread = std::max(needed, std::clamp<int64_t>(ceil_div(blocks, resident_blocks / 4), 1, most));
+  const int64_t down = ceil_div(rows, height * rows_a_thread);
+  trifold::launch<normal_sample_rows_kernel<T, shared_noise>>(
+      stream, dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)), dim3(width, height), 0, data<T>(mean),
+      data<T>(std), trifold::mutable_data<T>(samples), static_cast<uint32_t>(rows), static_cast<uint32_t>(columns),
+      static_cast<uint32_t>(rows_a_thread), seed, offset, state);
 }
 
 template <class T>
 void launch_samples(const Tensor& mean, const Tensor& std, const Tensor& samples, bool shared_noise, int64_t seed,
                     int64_t offset, const int64_t* state) {
-  using trifold::data, trifold::mutable_data, trifold::threads_per_block, trifold::ceil_div;
+  using trifold::data, trifold::mutable_data, trifold::ceil_div;
   const int64_t rows = samples.size(0), columns = samples.size(1), total = rows * columns;
   const trifold::OnDevice device(samples);
-  constexpr int64_t size = SampleVector<T>::size;
+  constexpr int64_t size = Noise<T>::size;
   const bool indexed = rows < index_limit && columns < index_limit && total / 4 < index_limit;
   const bool aligned = trifold::elements_to_boundary(data<T>(samples)) == 0;
   if (columns < 4 * size || !indexed || !aligned) {
-    const dim3 grid(static_cast<unsigned>(ceil_div(total, threads_per_block)));
-    trifold::launch<normal_sample_kernel<T>>(device.stream(), grid, threads_per_block, 0, data<T>(mean), data<T>(std),
+    const dim3 grid(static_cast<unsigned>(ceil_div(total, block_size)));
+    trifold::launch<normal_sample_kernel<T>>(device.stream(), grid, block_size, 0, data<T>(mean), data<T>(std),
                                              mutable_data<T>(samples), rows, columns, shared_noise, seed, offset,
                                              state);
   } else if (shared_noise) {
-    const auto [grid, block, row_step] = shared_launch(rows, ceil_div(columns, size));
-    trifold::launch<normal_sample_shared_kernel<T>>(device.stream(), grid, block, 0, data<T>(mean), data<T>(std),
-                                                    mutable_data<T>(samples), rows, static_cast<uint32_t>(columns),
-                                                    row_step, seed, offset, state);
+    launch_rows<T, true>(device.stream(), mean, std, samples, seed, offset, state);
+  } else if (columns % size == 0) {
+    launch_rows<T, false>(device.stream(), mean, std, samples, seed, offset, state);
   } else {
-    const int64_t blocks = std::min(ceil_div(ceil_div(total, size), threads_per_block), resident_blocks);
-    const int64_t step = blocks * threads_per_block * size;
+    const int64_t blocks = std::min(ceil_div(ceil_div(total, size), block_size), resident_blocks);
+    const int64_t step = blocks * block_size * size;
     trifold::launch<normal_sample_vector_kernel<T>>(
-        device.stream(), dim3(static_cast<unsigned>(blocks)), threads_per_block, 0, data<T>(mean), data<T>(std),
+        device.stream(), dim3(static_cast<unsigned>(blocks)), block_size, 0, data<T>(mean), data<T>(std),
         mutable_data<T>(samples), rows, static_cast<uint32_t>(columns), static_cast<uint32_t>(step / columns),
         static_cast<uint32_t>(step % columns), seed, offset, state);
   }
@@ -84,11 +89,11 @@ Tensor normal_sample(const Tensor& mean, const Tensor& std, int64_t num_samples,
   trifold::check(num_samples >= 0, name, ": num_samples must not be negative, but is ", num_samples,
                  "; pass 0 or more");
   check_state(name, state, mean, "mean");
-  const Tensor samples = trifold::empty_strided(mean, {mean.size(0), num_samples}, {std::max<int64_t>(num_samples, 1), 1});
+  const Tensor samples =
+      trifold::empty_strided(mean, {mean.size(0), num_samples}, {std::max<int64_t>(num_samples, 1), 1});
   if (samples.numel() == 0) return samples;
-  const Tensor dense_mean = torch::stable::contiguous(mean), dense_std = torch::stable::contiguous(std);
   trifold::dispatch_floating(mean.scalar_type(), [&]<class T>() {
-    launch_samples<T>(dense_mean, dense_std, samples, shared_noise, seed, offset, pointer(state));
+    launch_samples<T>(dense(mean), dense(std), samples, shared_noise, seed, offset, pointer(state));
   });
   return samples;
 }
@@ -97,10 +102,12 @@ std::tuple<Tensor, Tensor> normal_sample_backward(const Tensor& grad, bool share
                                                   std::optional<Tensor> state) {
   trifold::check_floating(backward_name, grad, "grad");
   trifold::check(grad.dim() == 2, backward_name, ": grad must have two dimensions, not the shape ",
-                 trifold::shape_name(grad), "; it is the gradient of normal_sample's result, of shape (d, num_samples)");
+                 trifold::shape_name(grad),
+                 "; it is the gradient of normal_sample's result, of shape (d, num_samples)");
   check_state(backward_name, state, grad, "grad");
   const int64_t rows = grad.size(0), columns = grad.size(1);
-  const Tensor grad_mean = trifold::empty_strided(grad, {rows}, {1}), grad_std = trifold::empty_strided(grad, {rows}, {1});
+  const Tensor grad_mean = trifold::empty_strided(grad, {rows}, {1}),
+               grad_std = trifold::empty_strided(grad, {rows}, {1});
   if (rows > 0)
     trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
       using trifold::data, trifold::mutable_data;

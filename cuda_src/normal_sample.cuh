@@ -34,44 +34,47 @@ __global__ void normal_sample_kernel(const T* mean, const T* std, T* samples, in
 
 // What one thread makes at a time: whole groups of four normals that fill at least one 16-byte vector.
 template <class T>
-struct SampleVector {
+struct Noise {
   static constexpr int size = trifold::Vector<T>::size < 4 ? 4 : trifold::Vector<T>::size;
   static constexpr int groups = size / 4;
   using C = trifold::compute_t<T>;
 
-  C z[groups][4];
+  trifold::PhiloxWords bits[groups];
 
-  // The noise of vector `index`: the normals from index · size on.
-  __device__ __forceinline__ SampleVector(uint64_t seed, uint64_t offset, uint32_t index) {
+  // The bits of vector `index`: of the normals from index · size on.
+  __device__ __forceinline__ Noise(uint64_t seed, uint64_t offset, uint32_t index) {
 #pragma unroll
-    for (int g = 0; g < groups; ++g)
-      trifold::philox_normals<C>(seed, offset, static_cast<uint32_t>(index * groups + g), z[g]);
+    for (int g = 0; g < groups; ++g) bits[g] = trifold::philox_group(seed, offset, uint32_t(index * groups + g));
   }
 
-  __device__ __forceinline__ T sample(C mean, C std, int k) const { return T(mean + std * z[k / 4][k % 4]); }
-
-  // Writes samples of one row to `out`, which is aligned to 16 bytes.
-  __device__ __forceinline__ void store(T* out, C mean, C std) const {
-    using Out = trifold::Vector<T>;
+  __device__ __forceinline__ void normals(C (&z)[groups][4]) const {
 #pragma unroll
-    for (int first = 0; first < size; first += Out::size) {
-      Out vector;
-#pragma unroll
-      for (int k = 0; k < Out::size; ++k) vector.value[k] = sample(mean, std, first + k);
-      *reinterpret_cast<Out*>(out + first) = vector;
-    }
+    for (int g = 0; g < groups; ++g) trifold::normals(bits[g], z[g]);
   }
 };
 
-// Independent noise, one vector a thread at a time, over a grid of any size. The samples are one flat array, so a vector
-// may hold the end of one row and the start of the next. `row_step` and `column_step` say how far a step of the whole
-// grid goes. `samples` is aligned; rows, columns and the number of groups fit in 31 bits.
+// Writes the samples of one vector of z, all in one row, to `out`, which is aligned to 16 bytes.
+template <class T, class C, int groups>
+__device__ __forceinline__ void store(T* out, C mean, C std, const C (&z)[groups][4]) {
+  using Out = trifold::Vector<T>;
+#pragma unroll
+  for (int first = 0; first < 4 * groups; first += Out::size) {
+    Out vector;
+#pragma unroll
+    for (int k = 0; k < Out::size; ++k) vector.value[k] = T(mean + std * z[(first + k) / 4][(first + k) % 4]);
+    *reinterpret_cast<Out*>(out + first) = vector;
+  }
+}
+
+// Independent noise, one vector a thread at a time, over a grid of any size. The samples are one flat array, so a
+// vector may hold the end of one row and the start of the next. `row_step` and `column_step` say how far a step of the
+// whole grid goes. `samples` is aligned; rows, columns and the number of groups fit in 31 bits.
 template <class T>
 __global__ void normal_sample_vector_kernel(const T* mean, const T* std, T* samples, int64_t rows, uint32_t columns,
                                             uint32_t row_step, uint32_t column_step, int64_t seed, int64_t offset,
                                             const int64_t* state) {
   using C = trifold::compute_t<T>;
-  constexpr int size = SampleVector<T>::size;
+  constexpr int size = Noise<T>::size;
   const int64_t total = rows * columns;
   const uint64_t key = seed_of(seed, state);
   const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -80,15 +83,16 @@ __global__ void normal_sample_vector_kernel(const T* mean, const T* std, T* samp
   uint32_t row = static_cast<uint32_t>(start / columns);
   uint32_t column = static_cast<uint32_t>(start % columns);
   for (uint32_t vector = thread; vector < vectors; vector += gridDim.x * blockDim.x) {
-    const SampleVector<T> noise(key, offset, vector);
+    C z[Noise<T>::groups][4];
+    Noise<T>(key, offset, vector).normals(z);
     const int64_t first = static_cast<int64_t>(vector) * size;
     if (column + size <= columns) {
-      noise.store(samples + first, C(mean[row]), C(std[row]));
+      store(samples + first, C(mean[row]), C(std[row]), z);
     } else {
       uint32_t r = row, c = column;
 #pragma unroll
       for (int k = 0; k < size; ++k) {
-        if (first + k < total) samples[first + k] = noise.sample(C(mean[r]), C(std[r]), k);
+        if (first + k < total) samples[first + k] = T(C(mean[r]) + C(std[r]) * z[k / 4][k % 4]);
         if (++c == columns) {
           c = 0;
           ++r;
@@ -104,28 +108,53 @@ __global__ void normal_sample_vector_kernel(const T* mean, const T* std, T* samp
   }
 }
 
-// Shared noise: a thread makes one vector of noise and uses it for every `row_step`-th row. threadIdx.x and blockIdx.x
-// choose the columns, threadIdx.y and blockIdx.y the first row. `samples` is aligned; `columns` fits in 31 bits.
-template <class T>
-__global__ void normal_sample_shared_kernel(const T* mean, const T* std, T* samples, int64_t rows, uint32_t columns,
-                                            uint32_t row_step, int64_t seed, int64_t offset, const int64_t* state) {
+// One vector of columns a thread, in `rows_a_thread` rows that follow one another. threadIdx.x and blockIdx.x choose
+// the columns, threadIdx.y and blockIdx.y the rows. Shared noise is made once and used for all rows of the thread.
+// Independent noise is made for each, and needs rows of whole vectors. `samples` is aligned; rows, columns and groups
+// fit in 31 bits.
+template <class T, bool shared_noise>
+__global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* samples, uint32_t rows, uint32_t columns,
+                                          uint32_t rows_a_thread, int64_t seed, int64_t offset, const int64_t* state) {
   using C = trifold::compute_t<T>;
-  constexpr int size = SampleVector<T>::size;
+  constexpr uint32_t size = Noise<T>::size;
   const uint32_t vector = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t column = vector * size;
-  if (column >= columns) return;
-  const SampleVector<T> noise(seed_of(seed, state), offset, vector);
-  const bool whole = column + size <= columns && columns % trifold::Vector<T>::size == 0;
-  for (int64_t row = blockIdx.y * blockDim.y + threadIdx.y; row < rows; row += row_step) {
-    T* out = samples + row * columns + column;
-    const C m(mean[row]), s(std[row]);
-    if (whole) {
-      noise.store(out, m, s);
-    } else {
+  uint32_t row = (blockIdx.y * blockDim.y + threadIdx.y) * rows_a_thread;
+  if (column >= columns || row >= rows) return;
+  const uint32_t end = rows - row < rows_a_thread ? rows : row + rows_a_thread;
+  const uint64_t key = seed_of(seed, state);
+  // Pointers that advance: in a loop bound by the multiplications of Philox, an address must not cost one more.
+  const T* m = mean + row;
+  const T* s = std + row;
+  T* out = samples + (static_cast<int64_t>(row) * columns + column);
+  C z[Noise<T>::groups][4];
+  if constexpr (shared_noise) {
+    Noise<T>(key, offset, vector).normals(z);
+    const bool whole = column + size <= columns && columns % trifold::Vector<T>::size == 0;
+    for (; row < end; ++row, ++m, ++s, out += columns) {
+      if (whole) {
+        store(out, C(*m), C(*s), z);
+      } else {
 #pragma unroll
-      for (int k = 0; k < size; ++k)
-        if (column + k < columns) out[k] = noise.sample(m, s, k);
+        for (int k = 0; k < size; ++k)
+          if (column + k < columns) out[k] = T(C(*m) + C(*s) * z[k / 4][k % 4]);
+      }
     }
+  } else {
+    const uint32_t vectors = columns / size;
+    uint32_t index = row * vectors + vector;
+    Noise<T> noise(key, offset, index);
+#pragma unroll 2
+    for (; row + 1 < end; ++row, ++m, ++s, out += columns) {
+      // The next row's bits are made beside this row's normals, so that no phase uses one kind of unit only.
+      index += vectors;
+      const Noise<T> next(key, offset, index);
+      noise.normals(z);
+      store(out, C(*m), C(*s), z);
+      noise = next;
+    }
+    noise.normals(z);
+    store(out, C(*m), C(*s), z);
   }
 }
 
@@ -159,7 +188,7 @@ __global__ void normal_sample_backward_kernel(const T* grad, int64_t row_stride,
   CompensatedSum<C> sum, weighted;
   for (int64_t group = first / 4; group * 4 < first + columns; ++group) {
     C z[4];
-    trifold::philox_normals<C>(key, offset, group, z);
+    trifold::normals(trifold::philox_group(key, offset, group), z);
 #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
       const int64_t column = group * 4 + lane - first;

@@ -47,19 +47,23 @@ def normals(seed: Tensor, offset: int, count: int, dtype: torch.dtype) -> Tensor
     group = torch.arange(-(-count // 4), dtype=torch.int64, device=seed.device)
     draw = torch.full_like(group, offset // 4)
     words = philox((draw & low, draw >> 32 & low, group & low, group >> 32 & low), (seed & low, seed >> 32 & low))
-    u1, v1, u2, v2 = ((word.to(torch.float32) * 2.0**-32 + 2.0**-33).to(dtype) for word in words)
-    return torch.stack([*box_muller(u1, v1), *box_muller(u2, v2)], dim=1).reshape(-1)[:count]
+    first, second = box_muller(words[0], words[1], dtype), box_muller(words[2], words[3], dtype)
+    return torch.stack([*first, *second], dim=1).reshape(-1)[:count]
 
 
-def box_muller(u1: Tensor, u2: Tensor) -> tuple[Tensor, Tensor]:
-    """Two normals; the angle 2π·u2 is reduced to a quarter turn before it meets π, which is exact."""
-    radius = torch.sqrt(-2 * torch.log(u1))
-    quarter_turns = torch.floor(4 * u2 + 0.5)
-    angle = 0.5 * math.pi * (4 * u2 - quarter_turns)
-    cosine, sine = radius * torch.cos(angle), radius * torch.sin(angle)
-    odd, back = quarter_turns % 2 == 1, quarter_turns % 4 >= 2
-    first, second = torch.where(odd, -sine, cosine), torch.where(odd, cosine, sine)
-    return torch.where(back, -first, first), torch.where(back, -second, second)
+def box_muller(radius_word: Tensor, angle_word: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Two normals: a radius times cosine and sine of (π/2)·w, plus a half turn where the word is odd.
+
+    The uniform numbers u in (0, 1] and w in [-1, 1] are rounded to float32 at each step, whatever ``dtype`` is.
+    """
+    u = (radius_word.to(torch.float32) * 2.0**-32 + 2.0**-33).to(dtype)
+    signed = angle_word - (angle_word >> 31 << 32)
+    w = (signed.to(torch.float32) * 2.0**-31 + 2.0**-32).to(dtype)
+    radius = torch.sqrt(-2 * torch.log(u))
+    turned = torch.where(angle_word % 2 == 1, -radius, radius)
+    half_pi = 0.5 * math.pi
+    # cos(πw/2) = sin(π(1 - |w|)/2), accurate where it vanishes
+    return turned * torch.sin(half_pi * (1 - w.abs())), turned * torch.sin(half_pi * w)
 
 
 # ------------------------------------------------------------------------------------------------- prototype

@@ -66,8 +66,8 @@ __host__ __device__ __forceinline__ PhiloxWords philox_group(uint64_t seed, uint
                        {{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}});
 }
 
-// A number in (0, 1], uniform, for the radius. In float for every compute type: each step rounds once, so it is the same
-// everywhere.
+// A number in (0, 1], uniform, for the radius. In float for every compute type: each step rounds once, so it is the
+// same everywhere.
 __host__ __device__ __forceinline__ float philox_uniform(uint32_t bits) {
   return static_cast<float>(bits) * 0x1p-32f + 0x1p-33f;
 }
@@ -123,7 +123,8 @@ __host__ __device__ __forceinline__ float minus_log2(float u) {
   const float to_one = 1.0f - u;
   float value = to_one * polynomial(c, to_one);
 #ifdef __CUDA_ARCH__
-  // A predicated instruction: no branch, no selection. The absolute value below is free in the instruction that uses it.
+  // A predicated instruction: no branch, no selection. The absolute value below is free in the instruction that uses
+  // it.
   asm("{.reg .pred far; setp.lt.f32 far, %1, %2; @far lg2.approx.ftz.f32 %0, %1;}"
       : "+f"(value)
       : "f"(u), "f"(near_one));
@@ -144,8 +145,8 @@ __host__ __device__ __forceinline__ float turn_half(float x, uint32_t bits) {
 }  // namespace detail
 
 // Two independent normals from two words. Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958:
-// radius sqrt(-2 ln u) times cosine and sine of an angle uniform on the circle. The angle is (π/2)·w with w in [-1, 1], and
-// a half turn more if the word is odd; its lowest bit weighs nothing in w. So no angle needs a reduction.
+// radius sqrt(-2 ln u) times cosine and sine of an angle uniform on the circle. The angle is (π/2)·w with w in [-1, 1],
+// and a half turn more if the word is odd; its lowest bit weighs nothing in w. So no angle needs a reduction.
 //
 // In float, z has a relative error of at most 4 ulp (2^-21), measured over all 2^32 words on an H200.
 __host__ __device__ __forceinline__ NormalPair<float> box_muller(uint32_t radius_bits, uint32_t angle_bits, float) {
@@ -186,7 +187,8 @@ __host__ __device__ __forceinline__ void normals(const PhiloxWords& bits, C (&z)
 template <class C>
 __host__ __device__ __forceinline__ C philox_normal(uint64_t seed, uint64_t offset, uint64_t group, int lane) {
   const PhiloxWords bits = philox_group(seed, offset, group);
-  const auto pair = lane < 2 ? box_muller(bits.word[0], bits.word[1], C{}) : box_muller(bits.word[2], bits.word[3], C{});
+  const auto pair =
+      lane < 2 ? box_muller(bits.word[0], bits.word[1], C{}) : box_muller(bits.word[2], bits.word[3], C{});
   return lane % 2 == 0 ? pair.first : pair.second;
 }
 
