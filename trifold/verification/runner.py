@@ -21,6 +21,7 @@ from trifold.verification.report import Failure, Row, row_from_json
 from trifold.verification.worker import BUILD
 
 _RESTARTS = 3  # so many workers of a cell may die before its other checks are given up
+_START_S = 600.0  # to start a worker and to build: neither is a case, and a busy machine takes its time
 
 Progress = Callable[[Job, str], None]
 
@@ -34,6 +35,11 @@ class _Progress:
     code: str = ""
     rows: list[Row] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
+
+    @property
+    def builds(self) -> bool:
+        """Whether the worker starts or builds."""
+        return self.check in ("", BUILD)
 
     def take(self, event: dict[str, Any]) -> None:
         self.heard = time.monotonic()
@@ -92,28 +98,29 @@ def _run_worker(job: Job, timeout: float, tell: Progress) -> tuple[_Progress, st
                 assert process.stdin is not None
                 process.stdin.write(job.to_json().encode())
                 process.stdin.close()
-                hung = _listen(events, told, timeout, lambda: tell(job, told.check))
+                silent = _listen(events, told, timeout, lambda: tell(job, told.check))
             except BaseException:  # Ctrl-C: leave no worker behind
                 _kill(process)
                 raise
-            if hung:
+            if silent is not None:
                 _kill(process)
-                return told, f"no answer for {timeout:g} s: the kernel hangs, or is too slow for --timeout {timeout:g}"
+                return told, f"no answer for {silent:g} s: the kernel hangs, or is too slow for --timeout {timeout:g}"
             status = process.wait()
         return told, None if status == 0 else _cause_of_death(status, output)
 
 
-def _listen(events: IO[bytes], told: _Progress, timeout: float, tell: Callable[[], None]) -> bool:
-    """Take events until the worker closes its end; whether it fell silent for longer than ``timeout``."""
+def _listen(events: IO[bytes], told: _Progress, timeout: float, tell: Callable[[], None]) -> float | None:
+    """Take events until the worker closes its end (None), or is silent for too long (that many seconds)."""
     buffer = b""
     with selectors.DefaultSelector() as selector:
         selector.register(events, selectors.EVENT_READ)
         while True:
-            if not selector.select(timeout=max(0.0, told.heard + timeout - time.monotonic())):
-                return True
+            limit = max(timeout, _START_S) if told.builds else timeout
+            if not selector.select(timeout=max(0.0, told.heard + limit - time.monotonic())):
+                return limit
             chunk = events.read(1 << 16)
             if not chunk:
-                return False
+                return None
             buffer += chunk
             *lines, buffer = buffer.split(b"\n")
             before = told.check

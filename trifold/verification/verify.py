@@ -12,11 +12,12 @@ from pathlib import Path
 
 from trifold.errors import TrifoldError
 from trifold.verification.certificate import write_certificate
+from trifold.verification.checks import CHECKS
 from trifold.verification.job import CellName, Device, Job, Kind
 from trifold.verification.machine import Machine
 from trifold.verification.report import Failure, OpReport, Report, Row
 from trifold.verification.runner import run_cell
-from trifold.verification.worker import BUILD
+from trifold.verification.worker import BUILD, FINDINGS, PROPERTY
 from trifold.workspace import OpFiles, Workspace
 
 CELLS: tuple[tuple[Kind, Device], ...] = (
@@ -68,6 +69,8 @@ def verify(
     """
     _require(implementations, "implementations", ("prototype", "port"))
     _require(devices, "devices", ("cpu", "cuda"))
+    known = (BUILD, *(check.name for check in CHECKS), FINDINGS)
+    _require([name for name in checks if not name.startswith(PROPERTY)], "checks", (*known, f"{PROPERTY}<name>"))
     if examples is not None and examples < 1:
         raise ValueError(f"examples must be at least 1, not {examples}")
     if timeout <= 0:
@@ -91,6 +94,7 @@ def verify(
         )
         for op in files
     )
+    _require_properties(checks, reports)
     report = Report(version("trifold"), version("torch"), machine.device_name, reports, time.monotonic() - started)
     if not checks:
         for op, result in zip(files, reports, strict=True):
@@ -102,6 +106,14 @@ def _require(given: Iterable[str], name: str, known: Sequence[str]) -> None:
     unknown = [value for value in given if value not in known]
     if unknown:
         raise ValueError(f"{name}: {', '.join(unknown)} is none of {', '.join(known)}")
+
+
+def _require_properties(checks: Sequence[str], reports: Sequence[OpReport]) -> None:
+    """Each property that was asked for is one of some op. Only the specs know; one that does not load has said so."""
+    rows = {row.check for op in reports for row in op.rows}
+    unknown = [name for name in checks if name.startswith(PROPERTY) and name not in rows]
+    if unknown and not any(row.outcome == "failed" or row.check == ALL_CHECKS for op in reports for row in op.rows):
+        raise ValueError(f"checks: no op has {', '.join(unknown)}")
 
 
 def _run(

@@ -33,6 +33,7 @@ _COMPILED = (Limits(elements=100_000), 150)
 
 BUILD = "build"
 FINDINGS = "findings"
+PROPERTY = "property: "  # the row of a property begins with this
 
 
 class Events:
@@ -144,7 +145,7 @@ def property_check(stated: Property) -> Check:
         except AssertionError as error:
             raise CheckFailed(str(error) or "the property does not hold") from error
 
-    return Check(f"property: {stated.name}", run_property, stated.reason)
+    return Check(f"{PROPERTY}{stated.name}", run_property, stated.reason)
 
 
 def applies(stated: Property, cell: CellName) -> bool:
