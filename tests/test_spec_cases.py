@@ -196,7 +196,8 @@ def test_alike_shares_shape_and_dtype_only(cases: tuple[TensorCase, ...]) -> Non
 REACHED: dict[str, Callable[[TensorCase], bool]] = {
     "0-d": lambda case: case.shape == (),
     "empty": lambda case: 0 in case.shape,
-    "four dimensions": lambda case: len(case.shape) == 4 and min(case.shape) > 1,
+    "three dimensions": lambda case: len(case.shape) == 3 and min(case.shape) > 1,
+    "four dimensions": lambda case: len(case.shape) == 4,
     "one beyond a block": lambda case: case.shape == (257,),
     **{layout: (lambda case, layout=layout: case.layout == layout and len(case.shape) > 1) for layout in LAYOUTS},  # type: ignore[misc]
     **{fill: (lambda case, fill=fill: case.fill == fill) for fill in FILLS},  # type: ignore[misc]
