@@ -29,7 +29,8 @@ def bounds(cell: Cell) -> str | None:
         return None
     if not guard.is_active():
         raise NotRun("the guard allocator is not loaded in this process: its library needs Linux and glibc")
-    for placement in ("end", "start"):
+    # A prototype's accesses are checked by NumPy; what the guard adds there is that fresh memory is nan.
+    for placement in ("end",) if cell.kind == "prototype" else ("end", "start"):
 
         def test(call: Call, placement: Any = placement) -> None:
             with guard.armed(placement):
