@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,8 +39,9 @@ GOOD_ONES = _parameters(GOOD, lambda cell: cell[2], " ".join)
 def verdicts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Verdicts]:
     """Reports of the selected cases. Two run at a time: each is mostly a process that starts."""
 
-    def check(case: Wrong | Cell) -> OpReport:
-        root = tmp_path_factory.mktemp("workspace")
+    base = tmp_path_factory.mktemp("workspaces")
+
+    def check(case: Wrong | Cell, root: Path) -> OpReport:
         if isinstance(case, Wrong):
             return _verify(case.write(root), (case.op, case.implementation, case.device), case.checks)
         return _verify(copy_of_gallery(case[0], root), case, GOOD[case])
@@ -51,7 +53,7 @@ def verdicts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
                 continue
             if item.get_closest_marker("gpu") is None or torch.cuda.is_available():
                 case = item.callspec.params["case"]
-                futures[case] = pool.submit(check, case)
+                futures[case] = pool.submit(check, case, base / str(len(futures)))
         yield lambda case: futures[case].result()
         for future in futures.values():
             future.cancel()

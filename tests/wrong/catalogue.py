@@ -7,6 +7,7 @@ from tests.wrong.entry import Wrong
 from tests.wrong.gpu import GPU
 from tests.wrong.gradients import GRADIENTS, SECOND_DERIVATIVES
 from tests.wrong.kernels import BOUNDS, LAYOUT, VALUES
+from tests.wrong.noise import NOISE
 
 CATALOGUE: tuple[Wrong, ...] = (
     *BOUNDS,
@@ -17,5 +18,6 @@ CATALOGUE: tuple[Wrong, ...] = (
     *REGISTRATION,
     *CONTRACT,
     *SPECS,
+    *NOISE,
     *GPU,
 )

@@ -1,0 +1,95 @@
+"""Wrong random numbers and their gradients."""
+
+from __future__ import annotations
+
+from tests.wrong.entry import Wrong, edits
+
+_STATE = "philox_state(mean.device, generator)"
+
+NOISE = (
+    Wrong(
+        name="all rows share their noise",
+        why="the column alone was taken for the number of the normal",
+        op="normal_sample",
+        edits=edits("header", ("shared_noise ? i - row * columns : i;", "i - row * columns;")),
+        row="values",
+        implementation="port",
+    ),
+    Wrong(
+        name="all rows share their noise",
+        why="z was drawn with the shape of a row",
+        op="normal_sample",
+        edits=edits("prototype", ("normal = i - row * columns if shared_noise else i", "normal = i - row * columns")),
+        row="property: independent",
+        implementation="prototype",
+        message="rows correlate",
+    ),
+    Wrong(
+        name="no row shares its noise",
+        why="the option is handed on to the forward kernel only in name",
+        op="normal_sample",
+        edits=edits("header", ("shared_noise ? i - row * columns : i;", "i;")),
+        row="values",
+        implementation="port",
+    ),
+    Wrong(
+        name="z is not advanced between calls",
+        why="a generator made anew from the seed starts from the beginning at each call",
+        op="normal_sample",
+        edits=edits(
+            "port",
+            (_STATE, "philox_state(mean.device, torch.Generator(mean.device).manual_seed(torch.initial_seed()))"),
+        ),
+        row="repeatable",
+        implementation="prototype",
+        message="the generator is not advanced",
+    ),
+    Wrong(
+        name="the generator is ignored",
+        why="the argument was added to the signature",
+        op="normal_sample",
+        edits=edits("port", (_STATE, "philox_state(mean.device)")),
+        row="property: generator",
+        implementation="prototype",
+        message="manual_seed on a generator does not repeat it",
+    ),
+    Wrong(
+        name="std gets no gradient",
+        why="the noise is not at hand in backward, and torch.normal has none either",
+        op="normal_sample",
+        edits=edits("port", ("return grad_mean, grad_std, None,", "return grad_mean, None, None,")),
+        row="gradients",
+        implementation="prototype",
+        message="argument 1 requires a gradient and gets none",
+    ),
+    Wrong(
+        name="the gradient of std misses z",
+        why="mean and std were treated alike",
+        op="normal_sample",
+        edits=edits("header", ("weighted.add(value * z[lane])", "weighted.add(value)")),
+        row="gradcheck",
+        implementation="port",
+    ),
+    Wrong(
+        name="backward draws other noise",
+        why="the offset was advanced before it was saved",
+        op="normal_sample",
+        edits=edits(
+            "port", ("return state, shared_noise, seed, offset", "return state, shared_noise, seed, offset + 4")
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="gradient of argument 1",
+    ),
+    Wrong(
+        name="a sum in half",
+        why="the accumulator has the type of what is added; each step rounds to 11 bits",
+        op="normal_sample",
+        edits=edits(
+            "header", ("sum.add(value);", "sizeof(T) == 2 ? void(sum.sum = C(T(sum.sum + value))) : sum.add(value);")
+        ),
+        row="gradients",
+        implementation="port",
+        message="16, 8 are allowed",
+    ),
+)
