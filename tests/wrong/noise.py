@@ -83,13 +83,13 @@ NOISE = (
     ),
     Wrong(
         name="a sum in half",
-        why="the accumulator has the type of what is added; each step rounds to 11 bits",
+        why="the accumulator has the type of what is added; it stops growing after 2,048 equal terms, or 256",
         op="normal_sample",
         edits=edits(
             "header", ("sum.add(value);", "sizeof(T) == 2 ? void(sum.sum = C(T(sum.sum + value))) : sum.add(value);")
         ),
         row="gradients",
         implementation="port",
-        message="16, 8 are allowed",
+        message="bfloat16",
     ),
 )
