@@ -84,8 +84,8 @@ void launch_samples(const Tensor& mean, const Tensor& std, const Tensor& samples
 Tensor normal_sample(const Tensor& mean, const Tensor& std, int64_t num_samples, bool shared_noise, int64_t seed,
                      int64_t offset, std::optional<Tensor> state) {
   trifold::check_alike(name, mean, "mean", std, "std");
-  trifold::check(mean.dim() == 1, name, ": mean and std must have one dimension, not the shape ",
-                 trifold::shape_name(mean), "; flatten them with mean.reshape(-1) and std.reshape(-1)");
+  trifold::check(mean.dim() == 1, name, ": mean and std must have one dimension, not the shape ", trifold::Shape{mean},
+                 "; flatten them with mean.reshape(-1) and std.reshape(-1)");
   trifold::check(num_samples >= 0, name, ": num_samples must not be negative, but is ", num_samples,
                  "; pass 0 or more");
   check_state(name, state, mean, "mean");
@@ -102,8 +102,7 @@ std::tuple<Tensor, Tensor> normal_sample_backward(const Tensor& grad, bool share
                                                   std::optional<Tensor> state) {
   trifold::check_floating(backward_name, grad, "grad");
   trifold::check(grad.dim() == 2, backward_name, ": grad must have two dimensions, not the shape ",
-                 trifold::shape_name(grad),
-                 "; it is the gradient of normal_sample's result, of shape (d, num_samples)");
+                 trifold::Shape{grad}, "; it is the gradient of normal_sample's result, of shape (d, num_samples)");
   check_state(backward_name, state, grad, "grad");
   const int64_t rows = grad.size(0), columns = grad.size(1);
   const Tensor grad_mean = trifold::empty_strided(grad, {rows}, {1}),

@@ -19,9 +19,9 @@
 #include <concepts>
 #include <numeric>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -32,14 +32,6 @@ using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
 // ---------------------------------------------------------------------------------------------------- checks
-
-template <class... Parts>
-void check(bool condition, const Parts&... parts) {
-  if (condition) return;
-  std::ostringstream message;
-  (message << ... << parts);
-  throw std::runtime_error(message.str());
-}
 
 inline std::string dtype_name(ScalarType type) {
   switch (type) {
@@ -59,48 +51,79 @@ inline std::string dtype_name(ScalarType type) {
   }
 }
 
-inline std::string shape_name(const Tensor& tensor) {
+// Parts of a message, put into words only if the check fails. (Not streamed: a stream's locale belongs to the C++
+// library that the process loaded first, which may be older than this compiler's.)
+struct Shape {
+  const Tensor& tensor;
+};
+struct Dtype {
+  const Tensor& tensor;
+};
+struct Place {
+  const Tensor& tensor;
+};
+
+inline std::string in_words(std::string_view text) {
+  return std::string(text);
+}
+inline std::string in_words(std::integral auto number) {
+  return std::to_string(number);
+}
+inline std::string in_words(Dtype of) {
+  return dtype_name(of.tensor.scalar_type());
+}
+inline std::string in_words(Shape of) {
   std::string text = "(";
-  for (int64_t d = 0; d < tensor.dim(); ++d) {
+  for (int64_t d = 0; d < of.tensor.dim(); ++d) {
     if (d > 0) text += ", ";
-    text += std::to_string(tensor.size(d));
+    text += std::to_string(of.tensor.size(d));
   }
-  return text + (tensor.dim() == 1 ? ",)" : ")");
+  return text + (of.tensor.dim() == 1 ? ",)" : ")");
+}
+inline std::string in_words(Place of) {
+  const auto device = of.tensor.device();
+  if (device.is_cuda()) return "cuda:" + std::to_string(device.index());
+  return device.is_cpu() ? "cpu" : "another device";
 }
 
-inline std::string device_name(const Tensor& tensor) {
-  const auto device = tensor.device();
-  const std::string type = device.is_cpu() ? "cpu" : device.is_cuda() ? "cuda" : "another device";
-  return device.is_cuda() ? type + ":" + std::to_string(device.index()) : type;
+template <class... Parts>
+[[noreturn, gnu::noinline, gnu::cold]] void fail(const Parts&... parts) {
+  throw std::runtime_error((in_words(parts) + ...));
+}
+
+// Raises RuntimeError in Python with the parts as its message.
+template <class... Parts>
+void check(bool condition, const Parts&... parts) {
+  if (!condition) [[unlikely]]
+    fail(parts...);
 }
 
 inline void check_floating(const char* op, const Tensor& x, const char* name) {
   const auto type = x.scalar_type();
   check(type == ScalarType::Double || type == ScalarType::Float || type == ScalarType::Half ||
             type == ScalarType::BFloat16,
-        op, ": ", name, " must be float64, float32, float16 or bfloat16, not ", dtype_name(type), "; convert it with ",
-        name, ".to(torch.float32)");
+        op, ": ", name, " must be float64, float32, float16 or bfloat16, not ", Dtype{x}, "; convert it with ", name,
+        ".to(torch.float32)");
 }
 
 inline void check_same_dtype(const char* op, const Tensor& x, const char* x_name, const Tensor& y, const char* y_name) {
   check(x.scalar_type() == y.scalar_type(), op, ": ", x_name, " and ", y_name, " must have the same dtype, but ",
-        x_name, " is ", dtype_name(x.scalar_type()), " and ", y_name, " is ", dtype_name(y.scalar_type()),
-        "; convert one with ", y_name, ".to(", x_name, ".dtype)");
+        x_name, " is ", Dtype{x}, " and ", y_name, " is ", Dtype{y}, "; convert one with ", y_name, ".to(", x_name,
+        ".dtype)");
 }
 
 inline void check_same_device(const char* op, const Tensor& x, const char* x_name, const Tensor& y,
                               const char* y_name) {
   check(x.device() == y.device(), op, ": ", x_name, " and ", y_name, " must be on the same device, but ", x_name,
-        " is on ", device_name(x), " and ", y_name, " is on ", device_name(y), "; move one with ", y_name, ".to(",
-        x_name, ".device)");
+        " is on ", Place{x}, " and ", y_name, " is on ", Place{y}, "; move one with ", y_name, ".to(", x_name,
+        ".device)");
 }
 
 inline void check_same_shape(const char* op, const Tensor& x, const char* x_name, const Tensor& y, const char* y_name) {
   bool same = x.dim() == y.dim();
   for (int64_t d = 0; same && d < x.dim(); ++d) same = x.size(d) == y.size(d);
-  check(same, op, ": ", x_name, " and ", y_name, " must have the same shape, but ", x_name, " is ", shape_name(x),
-        " and ", y_name, " is ", shape_name(y), "; broadcast them first with torch.broadcast_tensors(", x_name, ", ",
-        y_name, ")");
+  check(same, op, ": ", x_name, " and ", y_name, " must have the same shape, but ", x_name, " is ", Shape{x}, " and ",
+        y_name, " is ", Shape{y}, "; broadcast them first with torch.broadcast_tensors(", x_name, ", ", y_name, ")");
 }
 
 // Two tensors that an elementwise op takes together: a floating dtype, one device, one dtype, one shape.
