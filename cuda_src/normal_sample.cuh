@@ -143,18 +143,11 @@ __global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* sample
   } else {
     const uint32_t vectors = columns / size;
     uint32_t index = row * vectors + vector;
-    Noise<T> noise(key, offset, index);
 #pragma unroll 2
-    for (; row + 1 < end; ++row, ++m, ++s, out += columns) {
-      // The next row's bits are made beside this row's normals, so that no phase uses one kind of unit only.
-      index += vectors;
-      const Noise<T> next(key, offset, index);
-      noise.normals(z);
+    for (; row < end; ++row, ++m, ++s, out += columns, index += vectors) {
+      Noise<T>(key, offset, index).normals(z);
       store(out, C(*m), C(*s), z);
-      noise = next;
     }
-    noise.normals(z);
-    store(out, C(*m), C(*s), z);
   }
 }
 

@@ -52,18 +52,19 @@ def normals(seed: Tensor, offset: int, count: int, dtype: torch.dtype) -> Tensor
 
 
 def box_muller(radius_word: Tensor, angle_word: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Two normals: a radius times cosine and sine of (π/2)·w, plus a half turn where the word is odd.
+    """Two normals: a radius times cosine and sine of an angle.
 
-    The uniform numbers u in (0, 1] and w in [-1, 1] are rounded to float32 at each step, whatever ``dtype`` is.
+    The angle is (π/4)·w; bit 1 of its word mirrors it to the next quarter turn, bit 0 adds a half turn. The uniform
+    numbers u in (0, 1] and w in [-1, 1] are rounded to float32 at each step, whatever ``dtype`` is.
     """
     u = (radius_word.to(torch.float32) * 2.0**-32 + 2.0**-33).to(dtype)
     signed = angle_word - (angle_word >> 31 << 32)
-    w = (signed.to(torch.float32) * 2.0**-31 + 2.0**-32).to(dtype)
+    angle = 0.25 * math.pi * (signed.to(torch.float32) * 2.0**-31 + 2.0**-32).to(dtype)
     radius = torch.sqrt(-2 * torch.log(u))
-    turned = torch.where(angle_word % 2 == 1, -radius, radius)
-    half_pi = 0.5 * math.pi
-    # cos(πw/2) = sin(π(1 - |w|)/2), accurate where it vanishes
-    return turned * torch.sin(half_pi * (1 - w.abs())), turned * torch.sin(half_pi * w)
+    turned = torch.where(angle_word & 1 == 1, -radius, radius)
+    cosine, sine = turned * torch.cos(angle), turned * torch.sin(angle)
+    mirrored = angle_word & 2 == 2
+    return torch.where(mirrored, sine, cosine), torch.where(mirrored, cosine, sine)
 
 
 # ------------------------------------------------------------------------------------------------- prototype

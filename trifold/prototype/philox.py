@@ -63,13 +63,20 @@ def philox_signed_uniform(bits):  # type: ignore[no-untyped-def]
 
 @cuda.jit(device=True)
 def box_muller(radius_bits, angle_bits):  # type: ignore[no-untyped-def]
-    """Two normals: ``sqrt(-2 ln u)`` times cosine and sine of ``(π/2) w``, plus a half turn if the word is odd."""
+    """Two normals: ``sqrt(-2 ln u)`` times cosine and sine of an angle.
+
+    The angle is (π/4)·w; bit 1 of its word mirrors it to the next quarter turn, bit 0 adds a half turn.
+    """
     radius = math.sqrt(-2.0 * math.log(philox_uniform(radius_bits)))
-    w = philox_signed_uniform(angle_bits)
-    if np.int64(angle_bits) % 2 == 1:
+    angle = 0.25 * math.pi * philox_signed_uniform(angle_bits)
+    quarter = np.int64(angle_bits) & 3
+    if quarter & 1:
         radius = -radius
-    # cos(πw/2) = sin(π(1 - |w|)/2), accurate where it vanishes
-    return radius * math.sin(0.5 * math.pi * (1.0 - abs(w))), radius * math.sin(0.5 * math.pi * w)
+    cosine = radius * math.cos(angle)
+    sine = radius * math.sin(angle)
+    if quarter & 2:
+        return sine, cosine
+    return cosine, sine
 
 
 @cuda.jit(device=True)
