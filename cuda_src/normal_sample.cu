@@ -18,8 +18,8 @@ constexpr int64_t grid_y_limit = 65535;
 void check_state(const char* op, const std::optional<Tensor>& state, const Tensor& like, const char* like_name) {
   if (!state) return;
   trifold::check(state->scalar_type() == trifold::ScalarType::Long && state->numel() == 1, op,
-                 ": state must be an int64 tensor of one element, not ", trifold::dtype_name(state->scalar_type()),
-                 " of shape ", trifold::shape_name(*state), "; draw it with torch.randint");
+                 ": state must be an int64 tensor of one element, not ", trifold::Dtype{*state},
+                 " of shape ", trifold::Shape{*state}, "; draw it with torch.randint");
   trifold::check_same_device(op, like, like_name, *state, "state");
 }
 
