@@ -44,21 +44,22 @@ class Row:
 class OpReport:
     """All rows of one op.
 
-    ``verified``: values and gradients ran in some cell, and nothing failed. ``failed``: a check failed.
-    ``incomplete``: nothing failed, but the values of no cell were checked.
+    ``verified``: all checks were asked for, nothing failed, and on some device both implementations were checked.
+    ``failed``: a check failed. ``incomplete``: neither.
+
+    Attributes:
+        partial: only some checks were asked for.
     """
 
     op: str
     rows: tuple[Row, ...]
+    partial: bool = False
 
     @property
     def verdict(self) -> Verdict:
         if any(row.outcome == "failed" for row in self.rows):
             return "failed"
-        ran = {
-            (row.implementation, row.device) for row in self.rows if row.check == "values" and row.outcome == "passed"
-        }
-        return "verified" if {implementation for implementation, _ in ran} == {"prototype", "port"} else "incomplete"
+        return "verified" if self.devices and not self.partial else "incomplete"
 
     @property
     def devices(self) -> tuple[str, ...]:

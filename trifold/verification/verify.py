@@ -90,7 +90,9 @@ def verify(
     rows = _run(workspace, jobs, machine, timeout, tell)
     reports = tuple(
         OpReport(
-            op.name, tuple(row for job, some in zip(jobs, rows, strict=True) if job.cell.op == op.name for row in some)
+            op.name,
+            tuple(row for job, some in zip(jobs, rows, strict=True) if job.cell.op == op.name for row in some),
+            partial=bool(checks),
         )
         for op in files
     )

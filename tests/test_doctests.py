@@ -1,0 +1,37 @@
+"""The examples in the docstrings run, and give what they show."""
+
+from __future__ import annotations
+
+import doctest
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import trifold
+from trifold.workspace import Workspace
+
+GALLERY = Workspace.at(Path(__file__).parent.parent)
+
+
+def failures(function: Callable[..., Any]) -> tuple[int, int]:
+    """How many examples failed, and how many were tried."""
+    runner = doctest.DocTestRunner()
+    for test in doctest.DocTestFinder(recurse=False).find(function, function.__name__, module=False, globs={}):
+        runner.run(test)
+    return runner.summarize(verbose=False)
+
+
+@pytest.mark.parametrize("op", GALLERY.ops())
+def test_the_example_of_an_op_runs(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(GALLERY.root)
+    failed, tried = failures(trifold.load(op))
+    assert (failed, tried > 0) == (0, True)
+
+
+@pytest.mark.parametrize("function", [trifold.load, trifold.verify], ids=["load", "verify"])
+def test_the_example_of_the_toolkit_runs(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(GALLERY.root)
+    failed, tried = failures(function)
+    assert (failed, tried > 0) == (0, True)

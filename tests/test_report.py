@@ -1,0 +1,114 @@
+"""Verdicts, the report's JSON, certificates, and what `trifold list` makes of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from trifold.stages import stages
+from trifold.verification.certificate import certificate_path, write_certificate
+from trifold.verification.report import OpReport, OutcomeName, Report, Row
+from trifold.workspace import FOLDERS, Workspace
+
+GALLERY = Path(__file__).parent.parent
+
+
+def row(implementation: str, device: str = "cpu", outcome: OutcomeName = "passed", check: str = "values") -> Row:
+    return Row(check, implementation, device, outcome, cases=3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "verdict", "devices"),
+    [
+        ([row("prototype"), row("port")], "verified", ("cpu",)),
+        ([row("prototype"), row("port"), row("prototype", "cuda"), row("port", "cuda")], "verified", ("cpu", "cuda")),
+        ([row("prototype"), row("port"), row("port", "cuda", "not run")], "verified", ("cpu",)),
+        ([row("prototype"), row("port"), row("port", "cuda")], "verified", ("cpu",)),
+        ([row("prototype"), row("port", outcome="failed")], "failed", ()),
+        ([row("prototype"), row("port"), row("port", check="errors", outcome="failed")], "failed", ("cpu",)),
+        ([row("prototype")], "incomplete", ()),
+        ([row("prototype"), row("port", outcome="not run")], "incomplete", ()),
+        ([row("prototype", check="errors"), row("port", check="errors")], "incomplete", ()),
+        ([row("prototype", "cpu"), row("port", "cuda")], "incomplete", ()),
+        ([], "incomplete", ()),
+    ],
+)
+def test_a_verdict_needs_both_implementations_on_one_device(
+    rows: list[Row], verdict: str, devices: tuple[str, ...]
+) -> None:
+    report = OpReport("add", tuple(rows))
+    assert report.verdict == verdict
+    assert report.devices == devices
+
+
+def test_some_checks_alone_verify_nothing() -> None:
+    assert OpReport("add", (row("prototype"), row("port")), partial=True).verdict == "incomplete"
+    assert OpReport("add", (row("prototype", outcome="failed"),), partial=True).verdict == "failed"
+
+
+def test_a_report_is_as_good_as_its_worst_op() -> None:
+    good = OpReport("add", (row("prototype"), row("port")))
+    bad = OpReport("mul", (row("prototype"), row("port", outcome="failed")))
+    open_ended = OpReport("sigmoid", (row("prototype"),))
+    assert Report("0", "2", "cpu", (good,)).verdict == "verified"
+    assert Report("0", "2", "cpu", (good, open_ended)).verdict == "incomplete"
+    assert Report("0", "2", "cpu", (good, open_ended, bad)).verdict == "failed"
+    assert not Report("0", "2", "cpu", ())
+
+
+def test_a_report_is_plain_json() -> None:
+    report = Report("0.1", "2.13", "cpu", (OpReport("add", (row("prototype"), row("port"))),), 1.25)
+    data = json.loads(json.dumps(report.to_json()))
+    assert (data["trifold"], data["torch"], data["device"], data["verdict"]) == ("0.1", "2.13", "cpu", "verified")
+    assert data["ops"][0]["rows"][0].keys() >= {
+        *("check", "implementation", "device", "outcome", "cases", "reason", "failures"),
+    }
+
+
+@pytest.fixture()
+def workspace(tmp_path: Path) -> Workspace:
+    """A workspace with a copy of the gallery's op add."""
+    for folder in FOLDERS:
+        (tmp_path / folder).mkdir()
+    for path in Workspace.at(GALLERY).op("add"):
+        shutil.copy(path, tmp_path / path.relative_to(GALLERY))
+    return Workspace.at(tmp_path)
+
+
+def certify(workspace: Workspace, *rows: Row) -> None:
+    result = OpReport("add", rows)
+    report = Report("0.1", "2.13", "cpu", (result,))
+    write_certificate(workspace, workspace.op("add"), result, report, examples=None, seed=None)
+
+
+def test_list_says_what_is_missing_and_what_is_verified(workspace: Workspace) -> None:
+    (workspace.root / "ports" / "draft.py").write_text("")
+    (before, draft) = stages(workspace)
+    assert (before.op, before.files, before.verified) == ("add", "complete", "no")
+    assert draft.files == "no prototypes/draft.py, cuda_src/draft.cuh, cuda_src/draft.cu, verify/draft.py"
+    certify(workspace, row("prototype"), row("port"))
+    after = stages(workspace)[0]
+    assert (after.verified, after.certificate) == ("verified on cpu", "current")
+
+
+def test_a_certificate_is_stale_once_a_source_changes(workspace: Workspace) -> None:
+    certify(workspace, row("prototype"), row("port"))
+    header = workspace.op("add").header
+    header.write_text(header.read_text() + "// changed\n")
+    assert stages(workspace)[0].certificate == "stale: cuda_src/add.cuh changed since"
+
+
+def test_a_failed_verification_replaces_the_certificate(workspace: Workspace) -> None:
+    certify(workspace, row("prototype"), row("port"))
+    certify(workspace, row("prototype"), row("port", outcome="failed"))
+    assert stages(workspace)[0].verified == "failed"
+    assert len(list(certificate_path(workspace, "add").parent.iterdir())) == 1
+
+
+def test_an_unreadable_certificate_is_said_to_be_one(workspace: Workspace) -> None:
+    certify(workspace, row("prototype"), row("port"))
+    certificate_path(workspace, "add").write_text("{")
+    assert stages(workspace)[0].certificate.startswith("unreadable")
