@@ -2,6 +2,8 @@
 
 #include "normal_sample.cuh"
 
+#include <bit>
+
 namespace {
 
 using trifold::Tensor;
@@ -18,8 +20,8 @@ constexpr int64_t grid_y_limit = 65535;
 void check_state(const char* op, const std::optional<Tensor>& state, const Tensor& like, const char* like_name) {
   if (!state) return;
   trifold::check(state->scalar_type() == trifold::ScalarType::Long && state->numel() == 1, op,
-                 ": state must be an int64 tensor of one element, not ", trifold::Dtype{*state},
-                 " of shape ", trifold::Shape{*state}, "; draw it with torch.randint");
+                 ": state must be an int64 tensor of one element, not ", trifold::Dtype{*state}, " of shape ",
+                 trifold::Shape{*state}, "; draw it with torch.randint");
   trifold::check_same_device(op, like, like_name, *state, "state");
 }
 
@@ -44,7 +46,8 @@ void launch_rows(trifold::Stream stream, const Tensor& mean, const Tensor& std, 
   const int64_t blocks = across * ceil_div(rows, height);  // with one row a thread
   const int64_t needed = ceil_div(rows, height * grid_y_limit);
   const int64_t most = shared_noise ? 4 : blocks < 64 * resident_blocks ? 8 : 64;
-  const int64_t rows_a_thread = std::max(needed, std::clamp<int64_t>(ceil_div(blocks, resident_blocks / 4), 1, most));
+  const auto spread = static_cast<uint64_t>(std::clamp<int64_t>(ceil_div(blocks, resident_blocks / 4), 1, most));
+  const int64_t rows_a_thread = std::max(needed, static_cast<int64_t>(std::bit_floor(spread)));
   const int64_t down = ceil_div(rows, height * rows_a_thread);
   trifold::launch<normal_sample_rows_kernel<T, shared_noise>>(
       stream, dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)), dim3(width, height), 0, data<T>(mean),

@@ -5,7 +5,11 @@
 // `state` points to the seed, or is null and `seed` holds.
 //
 // Forward writes sizeof(T) bytes a sample; a group of four normals costs one Philox call and two Box–Muller pairs.
-// Backward reads as many: d mean = Σ g and d std = Σ g·z along each row, one thread a row.
+// Shared noise is bound by the writes. Independent float32 noise is bound by instructions (H200, 1.97 GHz): of each
+// group, 18 products of 32 × 32 bits hold the FMA units for 4 cycles each and 44 floating-point operations for one,
+// together 116 cycles for the 512 bytes of a warp, which take 117 to write. 112 instructions in all are issued in 163
+// cycles: 72% of the write rate. Backward reads as many: d mean = Σ g and d std = Σ g·z along each row, one thread a
+// row.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -143,7 +147,7 @@ __global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* sample
   } else {
     const uint32_t vectors = columns / size;
     uint32_t index = row * vectors + vector;
-#pragma unroll 2
+#pragma unroll 4
     for (; row < end; ++row, ++m, ++s, out += columns, index += vectors) {
       Noise<T>(key, offset, index).normals(z);
       store(out, C(*m), C(*s), z);
