@@ -75,6 +75,8 @@ def verify(
         raise ValueError(f"examples must be at least 1, not {examples}")
     if timeout <= 0:
         raise ValueError(f"timeout must be positive, not {timeout}")
+    import torch
+
     started = time.monotonic()
     if not isinstance(workspace, Workspace):
         workspace = Workspace.find() if workspace is None else Workspace.at(workspace)
@@ -97,7 +99,7 @@ def verify(
         for op in files
     )
     _require_properties(checks, reports)
-    report = Report(version("trifold"), version("torch"), machine.device_name, reports, time.monotonic() - started)
+    report = Report(version("trifold"), torch.__version__, machine.device_name, reports, time.monotonic() - started)
     if not checks:
         for op, result in zip(files, reports, strict=True):
             write_certificate(workspace, op, result, report, examples=examples, seed=seed)
