@@ -48,7 +48,8 @@ class Cell:
     """An implementation on a device.
 
     Attributes:
-        announce: is told of each case before it runs, so that a crash or a hang can be blamed on it.
+        announce: is told of each case before it runs (its sample, its code and, where known, the bytes of an element),
+            so that a crash or a hang can be blamed on it.
         cases: how many were announced in the current check.
         calls: those that the values check compared, for the sensitivity check.
     """
@@ -59,7 +60,7 @@ class Cell:
     reference: Callable[..., Any]
     search: Search
     limits: Limits
-    announce: Callable[[str, str], None]
+    announce: Callable[..., None]
     cases: int = 0
     calls: list[Call] = field(default_factory=list)
 
@@ -74,7 +75,7 @@ class Cell:
     def begin(self, call: Call, sample: str = "") -> None:
         """Count a case, and say that it is about to run."""
         self.cases += 1
-        self.announce(sample, call.code(self.op, self.device))
+        self.announce(sample, call.code(self.op, self.device), call.dtype.itemsize)
 
     def invoke(self, call: Call, arguments: tuple[list[Any], dict[str, Any]] | None = None) -> tuple[Tensor, ...]:
         """The implementation's results for a call, as a tuple."""

@@ -33,6 +33,7 @@ class _Progress:
     check: str = ""
     sample: str = ""
     code: str = ""
+    element_bytes: int = 0
     rows: list[Row] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
 
@@ -45,9 +46,9 @@ class _Progress:
         self.heard = time.monotonic()
         match event["event"]:
             case "check":
-                self.check, self.sample, self.code = event["name"], "", ""
+                self.check, self.sample, self.code, self.element_bytes = event["name"], "", "", 0
             case "case":
-                self.sample, self.code = event["sample"], event["code"]
+                self.sample, self.code, self.element_bytes = event["sample"], event["code"], event["element_bytes"]
             case "row":
                 self.rows.append(row_from_json(event["row"]))
 
@@ -106,7 +107,7 @@ def _run_worker(job: Job, timeout: float, tell: Progress) -> tuple[_Progress, st
                 _kill(process)
                 return told, f"no answer for {silent:g} s: the kernel hangs, or is too slow for --timeout {timeout:g}"
             status = process.wait()
-        return told, None if status == 0 else _cause_of_death(status, output)
+        return told, None if status == 0 else _cause_of_death(status, output, told.element_bytes)
 
 
 def _listen(events: IO[bytes], told: _Progress, timeout: float, tell: Callable[[], None]) -> float | None:
@@ -145,12 +146,14 @@ def _environment(job: Job) -> dict[str, str]:
     return environment
 
 
-def _cause_of_death(status: int, output: IO[bytes]) -> str:
+def _cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
     output.seek(0)
     printed = output.read().decode(errors="replace")
     accesses = [line for line in printed.splitlines() if line.startswith("trifold guard: ")]
     if accesses:
-        return f"{accesses[0].removeprefix('trifold guard: ')}; the process died of it"
+        fault = guard.Fault.parse(accesses[0]) if element_bytes else None
+        words = fault.in_elements(element_bytes) if fault else accesses[0].removeprefix("trifold guard: ")
+        return f"{words}; the process died of it"
     if status < 0:
         cause = f"the process died of {signal.Signals(-status).name}"
     else:

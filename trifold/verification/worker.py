@@ -45,8 +45,8 @@ class Events:
     def check(self, name: str) -> None:
         self._send({"event": "check", "name": name})
 
-    def case(self, sample: str, code: str) -> None:
-        self._send({"event": "case", "sample": sample, "code": code})
+    def case(self, sample: str, code: str, element_bytes: int = 0) -> None:
+        self._send({"event": "case", "sample": sample, "code": code, "element_bytes": element_bytes})
 
     def row(self, row: Row) -> None:
         self._send({"event": "row", "row": asdict(row)})
