@@ -59,7 +59,6 @@ REGISTRATION = (
         row="fake",
         implementation="prototype",
         message="dtype",
-        also=("values",),
     ),
     Wrong(
         name="the fake is always row-major",
@@ -69,7 +68,6 @@ REGISTRATION = (
         row="fake",
         implementation="prototype",
         message="strides",
-        also=("values",),
     ),
     Wrong(
         name="the fake of the backward is always row-major",
@@ -85,7 +83,6 @@ REGISTRATION = (
         row="fake",
         implementation="prototype",
         message="strides",
-        also=("values",),
     ),
     Wrong(
         name="the fake reads the data",
@@ -200,7 +197,6 @@ CONTRACT = (
         row="branches",
         implementation="port",
         message="no case reaches add_huge_kernel",
-        also=("values",),
     ),
 )
 
@@ -222,7 +218,6 @@ SPECS = (
         row="sensitivity",
         implementation="prototype",
         message="zeros",
-        also=("values",),
     ),
     Wrong(
         name="a spec on which zero gradients pass",
@@ -244,7 +239,6 @@ SPECS = (
         row="sensitivity",
         implementation="prototype",
         message="a copy of an argument",
-        also=("values",),
     ),
     Wrong(
         name="a derivative declared a surrogate",

@@ -43,7 +43,6 @@ class Wrong:
         implementation: of which it must fail.
         device: on which it must fail.
         message: words that the failure must contain.
-        also: checks that ``row`` needs to have run before it.
     """
 
     name: str
@@ -54,14 +53,9 @@ class Wrong:
     implementation: Literal["prototype", "port"]
     device: Literal["cpu", "cuda"] = "cpu"
     message: str = ""
-    also: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.op} {self.implementation}: {self.name}"
-
-    @property
-    def checks(self) -> tuple[str, ...]:
-        return (*self.also, self.row)
 
     def write(self, root: Path) -> Workspace:
         """A workspace in ``root`` that holds the wrong op alone."""

@@ -19,7 +19,7 @@ BOUNDS = (
         edits=edits("header", ("if (i < n)", "if (i <= n)")),
         row="bounds",
         implementation="port",
-        message="past the end",
+        message="1 element past the end of a tensor of 1 element",
     ),
     Wrong(
         name="i <= n",
@@ -40,7 +40,7 @@ BOUNDS = (
         ),
         row="bounds",
         implementation="port",
-        message="before the start",
+        message="1 element before the start",
     ),
     Wrong(
         name="no tail behind the vectors",
