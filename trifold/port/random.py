@@ -60,13 +60,14 @@ def philox_state(device: torch.device, generator: torch.Generator | None = None)
         _check_generator(device, generator)
     if device.type != "cuda":
         return int(torch.randint(_TOP, (), dtype=torch.int64, device="cpu", generator=generator)), 0, None
-    if device.index != _current_device():
+    index = device.index
+    if index != _current_device():
         with torch.cuda.device(device):
             return philox_state(device, generator)
     if _is_capturing():
         return 0, 0, _captured_seed(device, generator)
     if generator is None:
-        generator = torch.cuda.default_generators[device.index]
+        generator = torch.cuda.default_generators[index]
     with _draw_lock:
         offset = generator.get_offset()
         generator.set_offset(offset + PHILOX_OFFSET)
