@@ -4,8 +4,8 @@
     python examples/cross_entropy_method.py --device cuda --dim 1000 --samples 8192 --iterations 300
 
 Each iteration draws `samples` points x = mean + std · z with trifold's normal_sample, and moves mean and std toward the
-mean and the standard deviation of the best tenth. De Boer, Kroese, Mannor, Rubinstein, "A Tutorial on the Cross-Entropy
-Method", 2005, section 5; the smoothing is that of its remark 3.3.
+mean and the standard deviation of the best tenth. After De Boer, Kroese, Mannor, Rubinstein, "A Tutorial on the
+Cross-Entropy Method", 2005: continuous optimisation with smoothed updates.
 """
 
 from __future__ import annotations
