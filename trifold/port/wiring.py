@@ -251,9 +251,7 @@ def _autograd_kernel(
     return kernel
 
 
-def _entry(
-    schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: _Formula
-) -> Callable[..., Any]:
+def _entry(schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: _Formula) -> Callable[..., Any]:
     """What the public function calls: the operator by the shortest way that is right."""
     tensors = schema.tensor_positions
     # Function.apply of Python first unwraps dead functorch wrappers; without a transform there are none.

@@ -7,8 +7,6 @@ from a pool filled with nan; the bytes around the output must still be as they w
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -30,9 +28,10 @@ def bounds(cell: Cell) -> str | None:
     if not guard.is_active():
         raise NotRun("the guard allocator is not loaded in this process: its library needs Linux and glibc")
     # A prototype's accesses are checked by NumPy; what the guard adds there is that fresh memory is nan.
-    for placement in ("end",) if cell.kind == "prototype" else ("end", "start"):
+    placements: tuple[guard.Mode, ...] = ("end",) if cell.kind == "prototype" else ("end", "start")
+    for placement in placements:
 
-        def test(call: Call, placement: Any = placement) -> None:
+        def test(call: Call, placement: guard.Mode = placement) -> None:
             with guard.armed(placement):
                 _require_guarded(cell.invoke(call))
                 compare(cell, call)
