@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor
 
-from trifold.port import Operators, wire
-from trifold.port.random import philox_state
+from trifold.port import Operators, philox_state, wire
 
 
 def register(op: Operators) -> None:

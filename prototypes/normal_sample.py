@@ -6,7 +6,7 @@ import torch
 from numba import cuda
 from torch import Tensor
 
-from trifold.port.random import philox_state
+from trifold.port import philox_state
 from trifold.prototype import THREADS_PER_BLOCK, check_alike, check_floating, launch, output
 from trifold.prototype.philox import philox_normal, philox_normals
 
