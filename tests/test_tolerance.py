@@ -85,6 +85,13 @@ def test_the_error_that_pytorch_makes_widens_by_twice(dtype: torch.dtype) -> Non
 
 
 @deterministic
+@given(exact=exact_values(), error=st.floats(-1, 1), dtype=dtypes)
+def test_pytorchs_own_result_passes_whatever_its_error(exact: Tensor, error: float, dtype: torch.dtype) -> None:
+    own = (exact + error * torch.linspace(0, 1, len(exact), dtype=torch.float64)).to(dtype)
+    assert mismatch(own, exact, own, None) is None
+
+
+@deterministic
 @given(
     want=st.lists(st.sampled_from((0.0, 1.0, -2.5, INF, -INF, NAN)), min_size=1, max_size=6),
     where=st.integers(0, 5),

@@ -78,6 +78,42 @@ GRADIENTS = (
         implementation="prototype",
     ),
     Wrong(
+        name="the gradient overflows",
+        why="exp(-x) of the saved input is inf for a large negative x, and inf / inf is nan",
+        op="sigmoid",
+        edits=edits(
+            "port",
+            ("save=lambda x, y: (y,)", "save=lambda x, y: (x,)"),
+            (
+                "op.sigmoid_backward(grad_y, *ctx.saved_tensors),",
+                "(lambda e: grad_y * e / (1 + e) ** 2)((-ctx.saved_tensors[0]).exp()),",
+            ),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="nan",
+    ),
+    Wrong(
+        name="the result is another one when a gradient is asked for",
+        why="what is saved is changed in place after it was saved, and it is the result",
+        op="add",
+        edits=edits("port", ("save=lambda x, y, out: ()", "save=lambda x, y, out: (out.add_(1), ())[1]")),
+        row="gradients",
+        implementation="prototype",
+        message="when a gradient is asked for",
+    ),
+    Wrong(
+        name="backward changes the upstream gradient",
+        why="an operation in place saves memory, and the gradient is needed elsewhere too",
+        op="add",
+        edits=edits(
+            "port", ("lambda ctx, grad: (grad, grad)", "lambda ctx, grad: (grad.clone(), grad.zero_())[:1] * 2")
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="changes the upstream gradient",
+    ),
+    Wrong(
         name="right for contiguous upstream gradients only",
         why="sum().backward() hands on an expanded scalar, which has one element",
         op="sigmoid",

@@ -47,7 +47,7 @@ def mismatch(
     error = torch.where(finite, (got - want).abs(), 0.0)
     own_error = torch.where(finite & torch.isfinite(own), (own - want).abs(), 0.0)
     own_multiple = float(((own_error - quantum).clamp(min=0) / unit.clamp(min=quantum)).max())
-    allowed = max(multiple, 2 * own_multiple) * unit + quantum
+    allowed = torch.maximum(max(multiple, 2 * own_multiple) * unit + quantum, 2 * own_error)
     excess = error - allowed
     if bool((excess <= 0).all()):
         return None
