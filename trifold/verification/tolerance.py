@@ -105,5 +105,10 @@ def same_bits(a: Tensor, b: Tensor) -> bool:
     return a.shape == b.shape and torch.equal(a.detach().contiguous().view(width), b.detach().contiguous().view(width))
 
 
+def share_memory(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors lie in one storage."""
+    return a.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+
+
 def _index(flat: int, tensor: Tensor) -> tuple[int, ...]:
     return tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), tensor.shape)) if tensor.dim() else ()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from trifold.spec import Call
 from trifold.verification.cell import Cell, CheckFailed, NotRun, as_tuple
 from trifold.verification.checks.differentiation import forward
-from trifold.verification.tolerance import same_bits
+from trifold.verification.tolerance import same_bits, share_memory
 
 
 def errors(cell: Cell) -> None:
@@ -45,7 +44,7 @@ def repeatable(cell: Cell) -> None:
         for other in results[1:]:
             if not all(same_bits(a, b) for a, b in zip(results[0], other, strict=True)):
                 raise CheckFailed("the same call gives other bits the second time", call)
-            if any(_share_memory(a, b) for a, b in zip(results[0], other, strict=True)):
+            if any(share_memory(a, b) for a, b in zip(results[0], other, strict=True)):
                 raise CheckFailed("two calls return the same memory: the second overwrites what the first gave", call)
 
     for _, call in cell.fixed_calls():
@@ -60,10 +59,6 @@ def repeatable(cell: Cell) -> None:
             _moves_on(cell, call)
     if not cell.cases:
         raise NotRun("the spec has no sample")
-
-
-def _share_memory(a: Tensor, b: Tensor) -> bool:
-    return a.numel() > 0 and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
 
 
 def _moves_on(cell: Cell, call: Call) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from trifold.spec import Call
 from trifold.verification.cell import Cell, CheckFailed, as_tuple, in_float64
-from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
+from trifold.verification.tolerance import form_mismatch, mismatch, same_bits, share_memory
 
 
 def values(cell: Cell) -> None:
@@ -31,6 +31,8 @@ def compare(cell: Cell, call: Call) -> None:
     for position, (value, copy) in enumerate(zip(args, before, strict=True)):
         if copy is not None and not same_bits(value, copy):
             raise CheckFailed(f"argument {position} was changed by the call", call)
+        if isinstance(value, Tensor) and any(share_memory(result, value) for result in results):
+            raise CheckFailed(f"a result lies in the memory of argument {position}", call)
     native = cell.refer(call)
     exact = cell.refer(call, exact=True)
     if len(results) != len(native):
