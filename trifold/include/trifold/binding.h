@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <concepts>
+#include <initializer_list>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
@@ -30,6 +31,7 @@ namespace trifold {
 
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
+using Dims = torch::headeronly::IntHeaderOnlyArrayRef;  // sizes or strides, borrowed
 
 // ---------------------------------------------------------------------------------------------------- checks
 
@@ -106,22 +108,34 @@ inline void check_floating(const char* op, const Tensor& x, const char* name) {
         ".to(torch.float32)");
 }
 
+// libtorch's own numbers for dtype and device. Every accessor of Tensor is a call into libtorch, and the types of
+// scalar_type() and device() take ten more: only to compare, these are enough.
+inline int32_t dtype_code(const Tensor& tensor) {
+  int32_t dtype;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
+  return dtype;
+}
+inline int32_t device_type_code(const Tensor& tensor) {
+  int32_t type;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(tensor.get(), &type));
+  return type;
+}
+
 inline void check_same_dtype(const char* op, const Tensor& x, const char* x_name, const Tensor& y, const char* y_name) {
-  check(x.scalar_type() == y.scalar_type(), op, ": ", x_name, " and ", y_name, " must have the same dtype, but ",
-        x_name, " is ", Dtype{x}, " and ", y_name, " is ", Dtype{y}, "; convert one with ", y_name, ".to(", x_name,
-        ".dtype)");
+  check(dtype_code(x) == dtype_code(y), op, ": ", x_name, " and ", y_name, " must have the same dtype, but ", x_name,
+        " is ", Dtype{x}, " and ", y_name, " is ", Dtype{y}, "; convert one with ", y_name, ".to(", x_name, ".dtype)");
 }
 
 inline void check_same_device(const char* op, const Tensor& x, const char* x_name, const Tensor& y,
                               const char* y_name) {
-  check(x.device() == y.device(), op, ": ", x_name, " and ", y_name, " must be on the same device, but ", x_name,
-        " is on ", Place{x}, " and ", y_name, " is on ", Place{y}, "; move one with ", y_name, ".to(", x_name,
-        ".device)");
+  const bool same = device_type_code(x) == device_type_code(y) && x.get_device_index() == y.get_device_index();
+  check(same, op, ": ", x_name, " and ", y_name, " must be on the same device, but ", x_name, " is on ", Place{x},
+        " and ", y_name, " is on ", Place{y}, "; move one with ", y_name, ".to(", x_name, ".device)");
 }
 
 inline void check_same_shape(const char* op, const Tensor& x, const char* x_name, const Tensor& y, const char* y_name) {
-  bool same = x.dim() == y.dim();
-  for (int64_t d = 0; same && d < x.dim(); ++d) same = x.size(d) == y.size(d);
+  const auto x_sizes = x.sizes(), y_sizes = y.sizes();
+  const bool same = std::equal(x_sizes.begin(), x_sizes.end(), y_sizes.begin(), y_sizes.end());
   check(same, op, ": ", x_name, " and ", y_name, " must have the same shape, but ", x_name, " is ", Shape{x}, " and ",
         y_name, " is ", Shape{y}, "; broadcast them first with torch.broadcast_tensors(", x_name, ", ", y_name, ")");
 }
@@ -159,55 +173,30 @@ decltype(auto) dispatch_floating(ScalarType type, F&& f) {
 }
 
 // A new, unwritten tensor of the given sizes and strides, with the dtype and device of `like`.
-inline Tensor empty_strided(const Tensor& like, const std::vector<int64_t>& sizes,
-                            const std::vector<int64_t>& strides) {
-  int32_t dtype, device_type, device_index;
+inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides) {
   AtenTensorHandle handle = nullptr;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(like.get(), &dtype));
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &device_type));
-  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(like.get(), &device_index));
   TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(),
-                                                  dtype, device_type, device_index, &handle));
+                                                  dtype_code(like), device_type_code(like), like.get_device_index(),
+                                                  &handle));
   return Tensor(handle);
 }
 
-// Strides of a tensor of x's sizes without gaps, its dimensions laid out from the innermost, order[0].
-inline std::vector<int64_t> dense_strides(const Tensor& x, const std::vector<int64_t>& order) {
-  std::vector<int64_t> strides(order.size());
-  int64_t step = 1;
-  for (const int64_t d : order) {
-    strides[d] = step;
-    step *= std::max<int64_t>(x.size(d), 1);
-  }
-  return strides;
-}
-
-// Strides of a new elementwise output, as torch gives them to its own ops: dense, with the dimensions in the order of
-// the operands' strides; an earlier operand decides first, and a stride of 0 decides nothing.
-template <std::same_as<Tensor>... Operands>
-std::vector<int64_t> elementwise_strides(const Tensor& x, const Operands&... others) {
-  const int64_t dim = x.dim();
-  std::vector<int64_t> order(dim);  // innermost dimension first
+// The dimensions of a new elementwise output from the innermost to the outermost, as torch orders them for its own ops:
+// by the operands' strides; an earlier operand decides first, and a stride of 0 decides nothing.
+inline std::vector<int64_t> elementwise_order(Dims sizes, std::initializer_list<Dims> operand_strides) {
+  std::vector<int64_t> order(sizes.size());
   std::iota(order.rbegin(), order.rend(), 0);
-  if (x.is_contiguous() && (others.is_contiguous() && ...)) return dense_strides(x, order);
   // < 0: a belongs inside b; > 0: outside; 0: undecided.
   auto compare = [&](int64_t a, int64_t b) {
-    int verdict = 0;
-    auto look = [&](const Tensor& operand) {
-      if (verdict != 0) return;
-      const int64_t sa = operand.stride(a), sb = operand.stride(b);
-      if (sa == 0 || sb == 0) return;
-      if (sa != sb)
-        verdict = sa < sb ? -1 : 1;
-      else if (x.size(a) > x.size(b))
-        verdict = 1;
-    };
-    look(x);
-    (look(others), ...);
-    return verdict;
+    for (const Dims& strides : operand_strides) {
+      if (strides[a] == 0 || strides[b] == 0) continue;
+      if (strides[a] != strides[b]) return strides[a] < strides[b] ? -1 : 1;
+      if (sizes[a] > sizes[b]) return 1;
+    }
+    return 0;
   };
-  for (int64_t i = 1; i < dim; ++i)  // an insertion sort that an undecided pair does not stop
-    for (int64_t inner = i, j = i - 1; j >= 0; --j) {
+  for (std::size_t i = 1; i < order.size(); ++i)  // an insertion sort that an undecided pair does not stop
+    for (std::size_t inner = i, j = i; j-- > 0;) {
       const int verdict = compare(order[j], order[inner]);
       if (verdict > 0) {
         std::swap(order[j], order[inner]);
@@ -216,23 +205,37 @@ std::vector<int64_t> elementwise_strides(const Tensor& x, const Operands&... oth
         break;
       }
     }
-  return dense_strides(x, order);
+  return order;
 }
 
-// A new, unwritten output for an elementwise op on operands of one shape; strides as `elementwise_strides`.
+// A new, unwritten output for an elementwise op on operands of one shape: dense, its dimensions in
+// `elementwise_order`. The usual case, contiguous operands of few dimensions, allocates nothing beside it.
 template <std::same_as<Tensor>... Operands>
 Tensor elementwise_output(const Tensor& x, const Operands&... others) {
-  const auto sizes = x.sizes();
-  return empty_strided(x, {sizes.begin(), sizes.end()}, elementwise_strides(x, others...));
+  const Dims sizes = x.sizes();
+  int64_t step = 1;
+  auto next_step = [&](int64_t d) { return std::exchange(step, step * std::max<int64_t>(sizes[d], 1)); };
+  const bool contiguous = x.is_contiguous() && (others.is_contiguous() && ...);
+  std::array<int64_t, 8> few;
+  if (contiguous && sizes.size() <= few.size()) {
+    for (std::size_t d = sizes.size(); d-- > 0;) few[d] = next_step(d);
+    return empty_strided(x, sizes, Dims(few.data(), sizes.size()));
+  }
+  std::vector<int64_t> strides(sizes.size());
+  const auto order =
+      contiguous ? elementwise_order(sizes, {}) : elementwise_order(sizes, {x.strides(), others.strides()...});
+  for (const int64_t d : order) strides[d] = next_step(d);
+  return empty_strided(x, sizes, strides);
 }
 
 // `x`, or a copy of it whose elements lie in the same order as those of the dense tensor `layout`.
 inline Tensor in_layout_of(const Tensor& layout, const Tensor& x) {
+  if (x.is_contiguous() && layout.is_contiguous()) return x;
+  const Dims sizes = x.sizes(), strides = x.strides(), wanted = layout.strides();
   bool same = true;
-  for (int64_t d = 0; same && d < x.dim(); ++d) same = x.size(d) <= 1 || x.stride(d) == layout.stride(d);
+  for (std::size_t d = 0; same && d < sizes.size(); ++d) same = sizes[d] <= 1 || strides[d] == wanted[d];
   if (same || x.numel() <= 1) return x;
-  const auto sizes = layout.sizes(), strides = layout.strides();
-  Tensor copy = empty_strided(x, {sizes.begin(), sizes.end()}, {strides.begin(), strides.end()});
+  Tensor copy = empty_strided(x, sizes, wanted);
   torch::stable::copy_(copy, x);
   return copy;
 }
@@ -243,18 +246,24 @@ inline Tensor in_layout_of(const Tensor& layout, const Tensor& x) {
 #ifdef __CUDACC__
 class OnDevice {
  public:
-  explicit OnDevice(const Tensor& tensor) : guard_(tensor.get_device_index()) {
-    TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(tensor.get_device_index(), &stream_.handle));
+  explicit OnDevice(const Tensor& tensor) {
+    const int32_t index = tensor.get_device_index();
+    int current = -1;
+    // torch's guard lives on the heap and asks for the current device several times
+    if (cudaGetDevice(&current) != cudaSuccess || current != index) guard_.emplace(index);
+    TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(index, &stream_.handle));
   }
   Stream stream() const { return stream_; }
 
  private:
-  torch::stable::accelerator::DeviceGuard guard_;
+  std::optional<torch::stable::accelerator::DeviceGuard> guard_;
   Stream stream_;
 };
 
 inline void check_launch() {
-  STD_CUDA_KERNEL_LAUNCH_CHECK();
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) [[unlikely]]
+    STD_CUDA_CHECK(error);
 }
 #else
 class OnDevice {
@@ -269,6 +278,7 @@ inline void check_launch() {}
 inline const bool uses_torch_threads = [] {
   parallel_for = [](int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
     constexpr int64_t grain = 128;  // blocks
+    if (count <= grain) return body(0, count, context);
     TORCH_ERROR_CODE_CHECK(torch_parallel_for(0, count, grain, body, context));
   };
   return true;
