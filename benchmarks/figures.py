@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from trifold.bench.environment import describe
+from trifold.environment import describe
 from trifold.bench.plot import plot
 from trifold.bench.rows import PORT, Results, Row, groups
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from trifold.bench.entrants import Device, Entrant, implementations
-from trifold.bench.environment import describe, environment
+from trifold.environment import describe, environment
 from trifold.bench.rows import PORT, Figure, Results, Row
 from trifold.bench.run import Machine, Task, run, tasks
 from trifold.bench.table import figure_lines, table

@@ -85,6 +85,7 @@ class Report:
         device: the GPU's name, or ``cpu``.
         ops: one report an op.
         seconds: of wall time.
+        environment: versions, driver and commit, as in the results of ``trifold bench``.
     """
 
     trifold: str
@@ -92,6 +93,7 @@ class Report:
     device: str
     ops: tuple[OpReport, ...] = field(default=())
     seconds: float = 0.0
+    environment: dict[str, Any] = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict:
@@ -112,6 +114,7 @@ class Report:
             "device": self.device,
             "verdict": self.verdict,
             "seconds": round(self.seconds, 1),
+            "environment": self.environment,
             "ops": [
                 {
                     "op": op.op,

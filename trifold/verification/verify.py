@@ -10,6 +10,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from trifold.environment import environment
 from trifold.errors import TrifoldError
 from trifold.verification.certificate import write_certificate
 from trifold.verification.checks import CHECKS
@@ -99,7 +100,9 @@ def verify(
         for op in files
     )
     _require_properties(checks, reports)
-    report = Report(version("trifold"), torch.__version__, machine.device_name, reports, time.monotonic() - started)
+    seconds = time.monotonic() - started
+    facts = environment(workspace.root, torch.device("cpu" if machine.cuda else "cuda"))
+    report = Report(version("trifold"), torch.__version__, machine.device_name, reports, seconds, facts)
     if not checks:
         for op, result in zip(files, reports, strict=True):
             write_certificate(workspace, op, result, report, examples=examples, seed=seed)
