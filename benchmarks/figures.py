@@ -14,9 +14,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from trifold.environment import describe
 from trifold.bench.plot import plot
 from trifold.bench.rows import PORT, Results, Row, groups
+from trifold.environment import describe
 
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from trifold.bench.entrants import Device, Entrant, implementations
-from trifold.environment import describe, environment
 from trifold.bench.rows import PORT, Figure, Results, Row
 from trifold.bench.run import Machine, Task, run, tasks
 from trifold.bench.table import figure_lines, table
 from trifold.bench.targets import figures
+from trifold.environment import describe, environment
 from trifold.errors import SpecError, TrifoldError
 from trifold.spec.benchmark import Benchmark
 from trifold.workspace import OpFiles, Workspace, import_file
