@@ -9,11 +9,11 @@
 template <class T>
 __global__ void add_kernel(const T* x, const T* y, T* out, int64_t n) {
   using C = trifold::compute_t<T>;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t i = trifold::thread_index();
   if (i < n) out[i] = T(C(x[i]) + C(y[i]));
 }
 
 template <class T>
-__global__ void add_vector_kernel(const T* x, const T* y, T* out, int64_t n) {
-  trifold::map_vectors([](auto x, auto y) { return x + y; }, out, n, x, y);
+__global__ void add_vector_kernel(const T* x, const T* y, T* out, trifold::Share share) {
+  trifold::map_vectors([](auto x, auto y) { return x + y; }, out, share, x, y);
 }

@@ -21,6 +21,6 @@ __global__ void round_ste_kernel(const T* x, T* y, int64_t n) {
 }
 
 template <class T>
-__global__ void round_ste_vector_kernel(const T* x, T* y, int64_t n) {
-  trifold::map_vectors([](auto x) { return round_half_down(x); }, y, n, x);
+__global__ void round_ste_vector_kernel(const T* x, T* y, trifold::Share share) {
+  trifold::map_vectors([](auto x) { return round_half_down(x); }, y, share, x);
 }

@@ -47,23 +47,23 @@ __device__ __forceinline__ C sigmoid_gradient(C grad_y, C y) {
 template <class T>
 __global__ void sigmoid_kernel(const T* x, T* y, int64_t n) {
   using C = trifold::compute_t<T>;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t i = trifold::thread_index();
   if (i < n) y[i] = T(sigmoid_of<T>(C(x[i])));
 }
 
 template <class T>
-__global__ void sigmoid_vector_kernel(const T* x, T* y, int64_t n) {
-  trifold::map_vectors([](auto x) { return sigmoid_of<T>(x); }, y, n, x);
+__global__ void sigmoid_vector_kernel(const T* x, T* y, trifold::Share share) {
+  trifold::map_vectors([](auto x) { return sigmoid_of<T>(x); }, y, share, x);
 }
 
 template <class T>
 __global__ void sigmoid_backward_kernel(const T* grad_y, const T* y, T* grad_x, int64_t n) {
   using C = trifold::compute_t<T>;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t i = trifold::thread_index();
   if (i < n) grad_x[i] = T(sigmoid_gradient(C(grad_y[i]), C(y[i])));
 }
 
 template <class T>
-__global__ void sigmoid_backward_vector_kernel(const T* grad_y, const T* y, T* grad_x, int64_t n) {
-  trifold::map_vectors([](auto grad_y, auto y) { return sigmoid_gradient(grad_y, y); }, grad_x, n, grad_y, y);
+__global__ void sigmoid_backward_vector_kernel(const T* grad_y, const T* y, T* grad_x, trifold::Share share) {
+  trifold::map_vectors([](auto grad_y, auto y) { return sigmoid_gradient(grad_y, y); }, grad_x, share, grad_y, y);
 }

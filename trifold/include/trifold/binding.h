@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <array>
 #include <concepts>
+#include <cstddef>
 #include <initializer_list>
 #include <numeric>
 #include <optional>
@@ -285,34 +286,36 @@ inline const bool uses_torch_threads = [] {
 }();
 #endif
 
-// A kernel that moves one element a thread needs 256 or more to a block: with fewer, an H200 starts blocks too slowly
-// to keep its memory busy. One that moves 16 bytes does best with 128 over all ops: up to 2% against 256.
-inline constexpr int threads_per_block = 256;
-inline constexpr int vector_threads_per_block = 128;
+// Up to here the plain kernel is the faster one (on an H200): a launch is bound by latency, and one element a thread
+// takes the fewest instructions to the first load. Beyond, 16 bytes a thread keep the memory busy.
+template <class T>
+inline constexpr int64_t few_elements = sizeof(T) == 2 ? 1 << 13 : 1 << 16;
 
-// An elementwise map: launches the vector kernel if there are two whole vectors and all pointers lie equally far from a
-// 16-byte boundary, else the plain kernel. Both take (in..., out..., n). The outputs must be dense and laid out alike.
+// An elementwise map. The plain kernel takes (in..., out..., n) in blocks of `threads_per_block`. The vector kernel
+// takes (in..., out..., share), with pointers that stand at the first vector, and is nullptr where there is none; it is
+// launched for more than a few elements if all pointers lie equally far from a 16-byte boundary. The outputs must be
+// dense and laid out alike.
 template <auto Plain, auto Vectorised, class T, std::size_t Outputs, std::same_as<Tensor>... In>
 void launch_elementwise(const std::array<Tensor, Outputs>& outputs, const In&... in) {
   const Tensor& first = outputs[0];
   const int64_t n = first.numel();
   if (n == 0) return;
   const OnDevice device(first);
-  auto with_pointers = [&](auto*... pointers) {
-    const int to_boundary = elements_to_boundary(data<T>(first));
-    const bool aligned = ((elements_to_boundary(pointers) == to_boundary) && ...);
-    auto start = [&]<auto Kernel>(int64_t threads, int block) {
-      const dim3 grid(static_cast<unsigned>(ceil_div(threads, block)));
-      launch<Kernel>(device.stream(), grid, block, 0, pointers..., n);
-    };
-    constexpr int size = Vector<T>::size;
-    if (aligned && n >= 2 * size)
-      start.template operator()<Vectorised>(ceil_div(n, size), vector_threads_per_block);
-    else
-      start.template operator()<Plain>(n, threads_per_block);
+  auto start = [&]<auto Kernel>(int64_t threads, int block, auto... arguments) {
+    const dim3 grid(static_cast<unsigned>(ceil_div(threads, block)));
+    launch<Kernel>(device.stream(), grid, block, 0, arguments...);
+  };
+  auto choose = [&](auto*... pointers) {
+    if constexpr (!std::same_as<decltype(Vectorised), std::nullptr_t>) {
+      const int head = elements_to_boundary(data<T>(first));
+      const Share share = share_out<T>(n, head);
+      if (n > few_elements<T> && ((elements_to_boundary(pointers) == head) && ...))
+        return start.template operator()<Vectorised>(share.threads(), vector_block, (pointers + head)..., share);
+    }
+    start.template operator()<Plain>(n, threads_per_block, pointers..., n);
   };
   [&](const std::same_as<Tensor> auto&... dense) {
-    std::apply([&](const auto&... out) { with_pointers(data<T>(dense)..., mutable_data<T>(out)...); }, outputs);
+    std::apply([&](const auto&... out) { choose(data<T>(dense)..., mutable_data<T>(out)...); }, outputs);
   }(in_layout_of(first, in)...);
   check_launch();
 }
