@@ -41,5 +41,7 @@ spec = Spec(
     # exp is accurate to a few ulp of its own value, and the sum and the quotient add half an ulp each: the error
     # is relative to y itself. The default scale, sigmoid(|x|) ≥ 1/2, would hide a wrong tail.
     scale=lambda reference, x: reference(x),
+    # The gradient is taken from the saved output: a round-off of y, relative to y, enters it times |1 - 2y| ≤ 1.
+    gradient_scale=lambda reference, grad, x: (grad * reference(x)).abs(),
     benchmarks=elementwise_benchmarks(torch.sigmoid, backward_moves=3),
 )
