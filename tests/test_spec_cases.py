@@ -28,6 +28,7 @@ from trifold.spec import (
     sizes,
     tensors,
 )
+from trifold.spec.strategies import FEW
 from trifold.verification.tolerance import same_bits
 
 deterministic = settings(
@@ -233,9 +234,11 @@ def test_what_a_failure_shrinks_to_is_simple() -> None:
 def test_edges_have_a_head_a_tail_and_neither(dtype: torch.dtype) -> None:
     vector = 16 // dtype.itemsize
     counts = {call.args[0].shape[0] for call in elementwise_edges(1) if call.dtype == dtype}
-    assert {1, 2 * vector, 2 * vector + 1, 257} <= counts
+    assert {1, 2 * vector, 2 * vector + 1, 257, FEW + vector, FEW + vector - 1} <= counts
     layouts = {call.args[1].layout for call in elementwise_edges(2) if call.dtype == dtype}
     assert {"contiguous", "offset", "transposed"} <= layouts
+    many = {tuple(x.layout for x in call.args) for call in elementwise_edges(2) if call.args[0].shape > (FEW,)}
+    assert many == {("contiguous", "contiguous"), ("offset", "offset"), ("contiguous", "offset")}
 
 
 def test_a_spec_that_checks_nothing_is_refused() -> None:

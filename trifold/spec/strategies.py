@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from trifold.spec.case import DTYPES, FILLS, LAYOUTS, Call, Fill, Layout, TensorCase
 
 BLOCK = 256  # threads in a block of an elementwise launch
+FEW = 1 << 16  # elements; the port maps more of them in vectors, in any dtype: trifold::few_elements
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,20 @@ def elementwise(count: int) -> Strategy:
 
 
 def elementwise_edges(count: int) -> tuple[Call, ...]:
-    """Calls that reach the plain and the vector kernel of each dtype, with head, tail and neither."""
-    cases = []
+    """Calls that reach the plain and the vector kernel of each dtype: the latter with head, tail and neither; and many
+    elements of which all, some and none lie on a 16-byte boundary."""
+    cases: list[tuple[TensorCase, ...]] = []
     for dtype in DTYPES:
         vector = 16 // dtype.itemsize
-        cases += [
-            tuple(TensorCase((n,), dtype, "contiguous", "normal", seed) for seed in range(count))
-            for n in (1, 2 * vector, 2 * vector + 1, 3 * vector - 1, BLOCK + 1)
-        ]
+
+        def line(n: int, *layouts: Layout, dtype: torch.dtype = dtype) -> tuple[TensorCase, ...]:
+            # Of many elements the places are tested; among as many normal numbers some lie in a function's tails.
+            fill: Fill = "exact" if n > FEW else "normal"
+            return tuple(TensorCase((n,), dtype, layouts[i % len(layouts)], fill, i) for i in range(count))
+
+        cases += [line(n, "contiguous") for n in (1, 2 * vector, 2 * vector + 1, 3 * vector - 1, BLOCK + 1)]
+        cases += [line(n, "contiguous") for n in (FEW + vector, FEW + vector - 1)]
+        cases += [line(FEW + 1, "offset"), line(FEW + 1, "contiguous", "offset")]
         cases.append(tuple(TensorCase((3, 5), dtype, "offset", "normal", seed) for seed in range(count)))
         if count > 1:
             mixed = [
@@ -94,4 +101,4 @@ def elementwise_edges(count: int) -> tuple[Call, ...]:
                 TensorCase((4, 6), dtype, "transposed", "normal", 1),
             ]
             cases.append((*mixed, *(replace(mixed[0], seed=s) for s in range(2, count))))
-    return tuple(Call(case) for case in cases)
+    return tuple(Call(case) for case in dict.fromkeys(cases))
