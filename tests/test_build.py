@@ -48,7 +48,7 @@ HALVE = """\
 trifold::Tensor halve(const trifold::Tensor& x) {
   trifold::Tensor y = trifold::elementwise_output(x);
   trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
-    trifold::launch_elementwise<halve_kernel<T>, halve_kernel<T>, T>(y, x);
+    trifold::launch_elementwise<halve_kernel<T>, nullptr, T>(y, x);
   });
   return y;
 }
