@@ -19,6 +19,27 @@ Why not ``torch.library.register_autograd``: its Python kernel runs on every cal
 for. Here a call through :class:`Operators` looks at ``requires_grad`` first and goes below autograd at once, and
 one that needs a gradient enters the ``autograd.Function`` directly. Calls from elsewhere (``torch.ops``, a compiled
 graph) reach the same function through the dispatcher's Autograd key.
+
+Host time of a call on an H200 machine, torch 2.11, 2^10 float32, torch's own op / the port (µs, medians of interleaved
+batches, ± 5%):
+
+    ==================  =========  =========  =========
+                        add        mul        sigmoid
+    no grad             6.8 / 8.8  6.8 / 8.7  6.6 / 8.4
+    forward, with grad  8.0 / 13   8.5 / 14   8.0 / 14
+    forward, backward   67 / 81    97 / 120   78 / 109
+    ==================  =========  =========  =========
+
+Taken for it: the bound operator (``OpOverload._op``) in place of ``OpOverload.__call__``, 0.15 µs; the guard as an
+object that is deleted in place of a ``with`` statement, 0.15 µs; functions of one and two tensors, 0.1 µs;
+``ctx.constants`` only where there are any, 0.1 µs. Tried and left:
+
+- ``OperatorHandle.redispatch_boxed`` with the backend's key alone: 0.3 µs less, but it passes by modes, tensor
+  subclasses, the profiler, and the negative and conjugate bits.
+- ``backward`` set as ``apply`` of the class behind ``ctx``: 1 to 2% of forward and backward, for an internal of torch.
+- The rest of a backward is Python on the autograd engine's own thread, where a call of an operator takes 10 µs more
+  than on the caller's. The bound is an ``autograd.Function`` around torch's own sigmoid and its backward: 1.22 times
+  torch's time.
 """
 
 from __future__ import annotations
