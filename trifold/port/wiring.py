@@ -20,26 +20,27 @@ for. Here a call through :class:`Operators` looks at ``requires_grad`` first and
 one that needs a gradient enters the ``autograd.Function`` directly. Calls from elsewhere (``torch.ops``, a compiled
 graph) reach the same function through the dispatcher's Autograd key.
 
-Host time of a call on an H200 machine, torch 2.11, 2^10 float32, torch's own op / the port (µs, medians of interleaved
-batches, ± 5%):
+Host time of a call on an H200 machine, torch 2.11, 2^10 float32, the port over torch's own op: the median ratio of 25
+interleaved batches, lowest and highest of three processes. (One process, in µs, no grad: 6.8 / 8.8, 6.8 / 8.7, 6.6 /
+8.4; forward, backward: 67 / 81, 97 / 120, 78 / 109. Another process on that machine was 40% slower in both.)
 
-    ==================  =========  =========  =========
-                        add        mul        sigmoid
-    no grad             6.8 / 8.8  6.8 / 8.7  6.6 / 8.4
-    forward, with grad  8.0 / 13   8.5 / 14   8.0 / 14
-    forward, backward   67 / 81    97 / 120   78 / 109
-    ==================  =========  =========  =========
+    ==================  ===========  ===========  ===========
+                        add          mul          sigmoid
+    no grad             1.26 - 1.28  1.26 - 1.28  1.28 - 1.31
+    forward, with grad  1.63 - 1.71  1.73 - 1.77  1.73 - 1.78
+    forward, backward   1.21 - 1.25  1.25 - 1.28  1.36 - 1.40
+    ==================  ===========  ===========  ===========
 
-Taken for it: the bound operator (``OpOverload._op``) in place of ``OpOverload.__call__``, 0.15 µs; the guard as an
-object that is deleted in place of a ``with`` statement, 0.15 µs; functions of one and two tensors, 0.1 µs;
-``ctx.constants`` only where there are any, 0.1 µs. Tried and left:
+Taken for it (µs of a call on a CPU machine): the bound operator (``OpOverload._op``) in place of
+``OpOverload.__call__``, 0.12; the guard as an object that is deleted in place of a ``with`` statement, 0.15; functions
+of one and two tensors, 0.07; ``ctx.constants`` only where there are any, 0.08. Tried and left:
 
-- ``OperatorHandle.redispatch_boxed`` with the backend's key alone: 0.3 µs less, but it passes by modes, tensor
-  subclasses, the profiler, and the negative and conjugate bits.
-- ``backward`` set as ``apply`` of the class behind ``ctx``: 1 to 2% of forward and backward, for an internal of torch.
-- The rest of a backward is Python on the autograd engine's own thread, where a call of an operator takes 10 µs more
-  than on the caller's. The bound is an ``autograd.Function`` around torch's own sigmoid and its backward: 1.22 times
-  torch's time.
+- ``OperatorHandle.redispatch_boxed`` with the backend's key alone: 0.25 less, but it passes by modes, tensor
+  subclasses, and the negative and conjugate bits.
+- ``backward`` set as ``apply`` of the class behind ``ctx``: sigmoid's ratio becomes 1.34 - 1.38, which is hardly more
+  than the noise, for an internal of torch.
+- An ``autograd.Function`` around torch's own sigmoid and its backward has a ratio of 1.22 - 1.24 for forward and
+  backward: what is left to gain without leaving Python.
 """
 
 from __future__ import annotations
