@@ -448,6 +448,26 @@ def test_a_library_that_is_loaded_but_not_preloaded_is_inactive() -> None:
     assert done.status == 0, done.errors
 
 
+@needs_guard
+def test_it_is_active_in_a_program_that_is_linked_at_a_fixed_address(tmp_path: Path) -> None:
+    """There ``free`` is, for every library, the program's own jump to it: some distributions build Python so."""
+    source = tmp_path / "program.cpp"
+    source.write_text("""
+        #include <cstdlib>
+        #include <dlfcn.h>
+        void (*volatile give_back)(void*) = free;
+        void* (*volatile resize)(void*, size_t) = realloc;
+        int main() {
+          give_back(resize(nullptr, 1));
+          return reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "trifold_guard_is_active"))();
+        }
+    """)
+    program = tmp_path / "program"
+    subprocess.run(["g++", "-no-pie", "-fno-pic", str(source), "-ldl", "-o", str(program)], check=True)
+    done = subprocess.run([str(program)], env=os.environ | guard.preload_environment())
+    assert done.returncode == 1
+
+
 def test_a_missing_library_gives_no_preload_and_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "_LIBRARY", "libmissing.so")
     assert guard.preload_environment() == {}

@@ -9,9 +9,8 @@ A test's name is ``check[implementation-device]``. The checks of one cell run to
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,13 +104,14 @@ class _Runs:
 
     def __init__(self, session: pytest.Session) -> None:
         from trifold.verification.machine import Machine
+        from trifold.verification.verify import worker_pool
 
         self._machine = Machine.here()
         self._selected: dict[tuple[Path, CellName], list[str]] = {}
         for item in session.items:
             if isinstance(item, CheckItem):
                 self._selected.setdefault((item.path, item.cell), []).append(item.check)
-        pool = ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2)))
+        pool = worker_pool()
         options = session.config.option
         self._rows: dict[tuple[Path, CellName], Future[list[Row]]] = {
             key: pool.submit(

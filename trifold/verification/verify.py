@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -126,7 +128,7 @@ def _require_properties(checks: Sequence[str], reports: Sequence[OpReport]) -> N
 def _run(
     workspace: Workspace, jobs: list[Job], machine: Machine, timeout: float, tell: Callable[[str], None]
 ) -> list[list[Row]]:
-    with ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2))) as pool:
+    with worker_pool() as pool:
         futures = [pool.submit(rows_of_cell, workspace, job, machine, timeout, tell) for job in jobs]
         try:
             return [future.result() for future in futures]
@@ -134,6 +136,19 @@ def _run(
             for future in futures:
                 future.cancel()
             raise
+
+
+_slot = threading.local()
+
+
+def worker_pool() -> ThreadPoolExecutor:
+    """Threads that call :func:`rows_of_cell`, as many as workers may run side by side."""
+    numbers = itertools.count()
+
+    def take_slot() -> None:
+        _slot.number = next(numbers)
+
+    return ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2)), initializer=take_slot)
 
 
 def rows_of_cell(
@@ -148,6 +163,7 @@ def rows_of_cell(
     tell(str(cell))
     reason = machine.lacks(cell)
     if not reason:
+        job = replace(job, slot=getattr(_slot, "number", None))
         return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"))
     nothing = Row(ALL_CHECKS, cell.implementation, cell.device, "not run", reason=reason)
     if cell.implementation == "port" and cell.device == "cuda" and machine.nvcc_archs:

@@ -171,8 +171,18 @@ def main() -> None:
     os.environ.pop("LD_PRELOAD", None)  # the guard is for this process, not for the compilers that it starts
     faulthandler.enable()
     warnings.simplefilter("ignore")
+    job = Job.from_json(sys.stdin.read())
+    if (job.cell.implementation, job.cell.device) == ("prototype", "cpu"):
+        _stay_on_one_core(job.slot)
     with open(int(sys.argv[1]), "w", encoding="utf-8") as stream:
-        run(Job.from_json(sys.stdin.read()), Events(stream))
+        run(job, Events(stream))
+
+
+def _stay_on_one_core(slot: int | None) -> None:
+    """The simulator's threads take turns under one lock: on one core that is a fifth faster than on two."""
+    if slot is not None and hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[slot % len(cores)]})
 
 
 if __name__ == "__main__":
