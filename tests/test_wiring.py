@@ -193,6 +193,30 @@ def test_gradcheck_and_opcheck_pass(cube: Operators) -> None:
 
 
 @pytest.mark.parametrize("way", ["public function", "torch.ops"])
+def test_forward_mode_is_refused_rather_than_without_a_tangent(cube: Operators, way: str) -> None:
+    with torch.autograd.forward_ad.dual_level():
+        x = torch.autograd.forward_ad.make_dual(torch.tensor([2.0]), torch.tensor([1.0]))
+        with pytest.raises(NotImplementedError, match="jvp"):
+            WAYS[way](cube)(x)
+    with pytest.raises(RuntimeError, match="jvp"):
+        torch.func.jvp(cube.cube, (torch.tensor([2.0]),), (torch.tensor([1.0]),))
+
+
+def test_a_subclass_with_torch_function_is_asked_first(cube: Operators) -> None:
+    asked = []
+
+    class Watched(Tensor):
+        @classmethod
+        def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            asked.append(str(func))
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    result = cube.cube(torch.tensor([2.0]).as_subclass(Watched))
+    assert isinstance(result, Watched)
+    assert any("cube" in name for name in asked)
+
+
+@pytest.mark.parametrize("way", ["public function", "torch.ops"])
 def test_an_operator_without_a_formula_refuses_to_be_differentiated(cube: Operators, way: str) -> None:
     x = torch.tensor([2.0], requires_grad=True)
     (grad,) = torch.autograd.grad(WAYS[way](cube)(x), x, create_graph=True)

@@ -52,6 +52,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad as _forward_ad
 
 _below_autograd = torch._C._AutoDispatchBelowAutograd
 _has_torch_function = torch.overrides.has_torch_function_variadic
@@ -288,6 +289,8 @@ def _autograd_kernel(schema: Schema, formula: _Formula) -> Callable[..., Any]:
     tensors = schema.tensor_positions
 
     def kernel(*args: Any) -> Any:
+        if _forward_ad._current_level >= 0:
+            return formula.function.apply(*args)  # which has no jvp: a tangent is an error, not dropped
         if _is_grad_enabled() and any(args[i] is not None and args[i].requires_grad for i in tensors):
             return formula.function.apply(*args)
         return formula.compute(*args)
@@ -315,7 +318,7 @@ def _unary(overload: _Call, run: _Call, apply: _Call, transformable: _Call, _: t
     def call(x: Tensor) -> Any:
         if _is_tracing() or _has_torch_function(x):
             return overload(x)
-        if _functorch_is_active():
+        if _functorch_is_active() or _forward_ad._current_level >= 0:
             return transformable(x)
         if _is_grad_enabled() and getattr(x, "requires_grad", False):
             return apply(x)
@@ -332,7 +335,7 @@ def _binary(overload: _Call, run: _Call, apply: _Call, transformable: _Call, _: 
     def call(x: Tensor, y: Tensor) -> Any:
         if _is_tracing() or _has_torch_function(x, y):
             return overload(x, y)
-        if _functorch_is_active():
+        if _functorch_is_active() or _forward_ad._current_level >= 0:
             return transformable(x, y)
         if _is_grad_enabled() and (getattr(x, "requires_grad", False) or getattr(y, "requires_grad", False)):
             return apply(x, y)
@@ -349,7 +352,7 @@ def _variadic(overload: _Call, run: _Call, apply: _Call, transformable: _Call, t
     def call(*args: Any) -> Any:
         if _is_tracing() or _has_torch_function(*args):
             return overload(*args)
-        if _functorch_is_active():
+        if _functorch_is_active() or _forward_ad._current_level >= 0:
             return transformable(*args)
         if _is_grad_enabled():
             for i in tensors:
