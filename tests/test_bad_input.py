@@ -173,7 +173,7 @@ def test_a_command_line_that_is_none(command: Command) -> None:
 # ---------------------------------------------------------------------------------------- hangs, crashes, bad files
 
 HANG = "    if i < n:\n        while n == 37:\n            pass\n"
-CRASH = "  if (n == 37) *reinterpret_cast<volatile int*>(8) = 0;\n"
+CRASH = "  if (x.numel() == 37) *reinterpret_cast<volatile int*>(8) = 0;\n"
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +183,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Report:
     files = copy_of_gallery("sigmoid", root).op("sigmoid")
     workspace = copy_of_gallery("add", root)
     rewrite(files.prototype, "    if i < n:\n        v = x[i]", f"{HANG}        v = x[i]")
-    rewrite(files.header, "  trifold::map_vectors([](auto x) {", f"{CRASH}  trifold::map_vectors([](auto x) {{")
+    rewrite(files.binding, "  Tensor y = trifold::", f"{CRASH}  Tensor y = trifold::")
     return verify(workspace=workspace, devices=["cpu"], checks=["values", "errors"], examples=3, timeout=4)
 
 

@@ -6,7 +6,8 @@ from tests.wrong.contracts import CONTRACT, REGISTRATION, SPECS
 from tests.wrong.entry import Wrong
 from tests.wrong.gpu import GPU
 from tests.wrong.gradients import GRADIENTS, SECOND_DERIVATIVES
-from tests.wrong.kernels import BOUNDS, LAYOUT, VALUES
+from tests.wrong.kernels import BOUNDS, VALUES
+from tests.wrong.layouts import LAYOUT
 from tests.wrong.noise import NOISE
 
 CATALOGUE: tuple[Wrong, ...] = (

@@ -180,7 +180,7 @@ CONTRACT = (
                 "header",
                 (
                     "template <class T>\n__global__ void add_vector_kernel",
-                    "template <class T>\n__global__ void add_huge_kernel(const T*, const T*, T*, int64_t) {}\n\n"
+                    "template <class T>\n__global__ void add_huge_kernel() {}\n\n"
                     "template <class T>\n__global__ void add_vector_kernel",
                 ),
             ),
@@ -188,8 +188,7 @@ CONTRACT = (
                 "binding",
                 (
                     "    trifold::launch_elementwise<",
-                    "    if (out.numel() < 0)\n"
-                    "      return trifold::launch_elementwise<add_huge_kernel<T>, add_huge_kernel<T>, T>(out, x, y);\n"
+                    "    if (out.numel() < 0) return trifold::launch<add_huge_kernel<T>>({}, 1, 1, 0);\n"
                     "    trifold::launch_elementwise<",
                 ),
             ),

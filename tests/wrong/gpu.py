@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.wrong.entry import Wrong, edits, launch_plain
 
 _LAUNCH = "trifold::launch_elementwise<round_ste_kernel<T>, round_ste_vector_kernel<T>, T>(y, x);"
+_ADD_LAUNCH = "trifold::launch_elementwise<add_kernel<T>, add_vector_kernel<T>, T>(out, x, y);"
+_ADD_POINTERS = ("trifold::data<T>(x)", "trifold::data<T>(y)")
 _TAIL = "  return y;\n"
 
 GPU = (
@@ -85,19 +87,16 @@ GPU = (
         name="an index in 32 bits",
         why="int is the type that comes to mind for an index",
         op="add",
-        edits=edits(
-            "header",
-            (
-                "const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x",
-                "const int i = blockIdx.x * blockDim.x",
+        edits=(
+            *edits(
+                "header",
+                (
+                    "const int64_t i = trifold::thread_index();",
+                    "const int i = blockIdx.x * blockDim.x + threadIdx.x;",
+                ),
+                ("if (i < n)", "if (i >= 0 && i < n)"),
             ),
-            (
-                "trifold::map_vectors([](auto x, auto y) { return x + y; }, out, n, x, y);",
-                "constexpr int size = trifold::Vector<T>::size;\n"
-                "  const int first = (blockIdx.x * blockDim.x + threadIdx.x) * size;\n"
-                "  for (int i = first; i >= 0 && i < first + size && i < n; ++i)\n"
-                "    out[i] = T(trifold::compute_t<T>(x[i]) + trifold::compute_t<T>(y[i]));",
-            ),
+            *edits("binding", (_ADD_LAUNCH, launch_plain("add_kernel", "out", *_ADD_POINTERS))),
         ),
         row="property: large",
         implementation="port",

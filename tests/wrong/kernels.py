@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from tests.wrong.entry import Wrong, edits, launch_plain
+from tests.wrong.entry import Edit, Wrong, edits, launch_plain
 
 _ADD_LAUNCH = "trifold::launch_elementwise<add_kernel<T>, add_vector_kernel<T>, T>(out, x, y);"
 _MUL_LAUNCH = "trifold::launch_elementwise<mul_kernel<T>, mul_vector_kernel<T>, T>(out, x, y);"
-_SIGMOID_LAUNCH = "trifold::launch_elementwise<sigmoid_kernel<T>, sigmoid_vector_kernel<T>, T>(y, x);"
 _POINTERS = ("trifold::data<T>(x)", "trifold::data<T>(y)")
-_MUL_MAP = "trifold::map_vectors([](auto x, auto y) { return x * y; }, out, n, x, y);"
 _SIGMOID_EXP = "const C e = exp(x < C(0) ? x : -x);"
+
+
+def _mul_kernel(body: str) -> tuple[Edit, ...]:
+    """mul with one kernel of the given body, on operands that lie in memory as the output does."""
+    kernel = (
+        "template <class T>\n__global__ void mul_wide_kernel(const T* x, const T* y, T* out, int64_t n) {\n"
+        f"  using C = trifold::compute_t<T>;\n  {body}}}\n\n"
+    )
+    before = "template <class T>\n__global__ void mul_vector_kernel"
+    operands = "const Tensor a = trifold::in_layout_of(out, x), b = trifold::in_layout_of(out, y);\n    "
+    launch = launch_plain("mul_wide_kernel", "out", "trifold::data<T>(a)", "trifold::data<T>(b)")
+    return (*edits("header", (before, kernel + before)), *edits("binding", (_MUL_LAUNCH, operands + launch)))
+
 
 BOUNDS = (
     Wrong(
@@ -46,7 +57,13 @@ BOUNDS = (
         name="no tail behind the vectors",
         why="sizes in a first test are multiples of the vector",
         op="mul",
-        edits=edits("header", (_MUL_MAP, _MUL_MAP.replace(" n,", " n - n % trifold::Vector<T>::size,"))),
+        edits=_mul_kernel(
+            "const int64_t i = 2 * (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x);\n"
+            "  if (i + 1 < n) {\n"
+            "    out[i] = T(C(x[i]) * C(y[i]));\n"
+            "    out[i + 1] = T(C(x[i + 1]) * C(y[i + 1]));\n"
+            "  }\n"
+        ),
         row="bounds",
         implementation="port",
     ),
@@ -54,13 +71,10 @@ BOUNDS = (
         name="no head before the vectors",
         why="allocations are aligned, slices of them are not",
         op="mul",
-        edits=edits(
-            "header",
-            (
-                _MUL_MAP,
-                "const int64_t head = trifold::elements_to_boundary(out);\n"
-                + _MUL_MAP.replace("out, n, x, y", "out + head, n - head, x + head, y + head"),
-            ),
+        edits=_mul_kernel(
+            "const int64_t head = (-reinterpret_cast<uintptr_t>(out) % 16) / sizeof(T);\n"
+            "  const int64_t i = head + static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;\n"
+            "  if (i < n) out[i] = T(C(x[i]) * C(y[i]));\n"
         ),
         row="bounds",
         implementation="port",
@@ -202,6 +216,24 @@ VALUES = (
         message="was changed",
     ),
     Wrong(
+        name="the input is returned",
+        why="nothing is to be done where all of y is zero; but a caller may change the result",
+        op="add",
+        edits=(
+            *edits(
+                "prototype", ("    out = elementwise", "    if not y.any():\n        return x\n    out = elementwise")
+            ),
+            *edits(
+                "spec",
+                ("    Spec,\n", "    Call,\n    Spec,\n    TensorCase,\n"),
+                ("edges=elem", 'edges=(Call((TensorCase((3,)), TensorCase((3,), fill="zero"))),) + elem'),
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+        message="a result lies in the memory of argument 0",
+    ),
+    Wrong(
         name="exp overflows",
         why="exp(x) / (1 + exp(x)) is inf / inf for a large x",
         op="sigmoid",
@@ -286,86 +318,5 @@ VALUES = (
         row="property: ties",
         implementation="prototype",
         message="just below, at and just above 1/2",
-    ),
-)
-
-LAYOUT = (
-    Wrong(
-        name="the stride is ignored",
-        why="a kernel takes a pointer, and every tensor in the first test was contiguous",
-        op="mul",
-        edits=edits(
-            "binding",
-            (_MUL_LAUNCH, launch_plain("mul_kernel", "out", *_POINTERS)),
-        ),
-        row="values",
-        implementation="port",
-    ),
-    Wrong(
-        name="the stride is ignored",
-        why="contiguous() is row-major, but the output has the strides of its operands",
-        op="mul",
-        edits=edits("prototype", ("flat(x, out), flat(y, out)", "x.reshape(-1), y.reshape(-1)")),
-        row="values",
-        implementation="prototype",
-    ),
-    Wrong(
-        name="the storage offset is ignored",
-        why="the storage's pointer was taken for the tensor's",
-        op="sigmoid",
-        edits=edits(
-            "binding",
-            (_SIGMOID_LAUNCH, launch_plain("sigmoid_kernel", "y", "trifold::data<T>(x) - x.storage_offset()")),
-        ),
-        row="values",
-        implementation="port",
-    ),
-    Wrong(
-        name="the storage offset is ignored",
-        why="as_strided starts at the storage's first element where it is told offset 0",
-        op="round_ste",
-        edits=edits("prototype", ("flat(x, y)", "flat(x, y).as_strided((x.numel(),), (1,), 0)")),
-        row="values",
-        implementation="prototype",
-    ),
-    Wrong(
-        name="the output has the default dtype",
-        why="torch.empty(shape) is float32 whatever comes in",
-        op="add",
-        edits=edits(
-            "prototype",
-            ("out = elementwise_output(x, y)", "out = torch.empty(x.shape)"),
-            ("from torch import Tensor", "import torch\nfrom torch import Tensor"),
-        ),
-        row="values",
-        implementation="prototype",
-        message="dtype",
-    ),
-    Wrong(
-        name="the output is float32 for half types",
-        why="the kernel's compute type was taken for the result's",
-        op="mul",
-        edits=edits("port", ("    return out\n", "    return out.float() if out.itemsize == 2 else out\n")),
-        row="values",
-        implementation="port",
-        message="dtype",
-    ),
-    Wrong(
-        name="the output is always row-major",
-        why="an output made contiguous hides that torch would keep the operands' order",
-        op="add",
-        edits=edits("binding", ("  return out;", "  return torch::stable::contiguous(out);")),
-        row="values",
-        implementation="port",
-        message="strides",
-    ),
-    Wrong(
-        name="the output is always row-major",
-        why="torch.empty(shape) does not keep the operands' order",
-        op="sigmoid",
-        edits=edits("prototype", ("y = elementwise_output(x)", "y = torch.empty(x.shape, dtype=x.dtype)")),
-        row="values",
-        implementation="prototype",
-        message="strides",
     ),
 )

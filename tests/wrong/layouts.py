@@ -1,0 +1,90 @@
+"""Wrong strides, storage offsets and dtypes."""
+
+from __future__ import annotations
+
+from tests.wrong.entry import Wrong, edits, launch_plain
+
+_MUL_LAUNCH = "trifold::launch_elementwise<mul_kernel<T>, mul_vector_kernel<T>, T>(out, x, y);"
+_SIGMOID_LAUNCH = "trifold::launch_elementwise<sigmoid_kernel<T>, sigmoid_vector_kernel<T>, T>(y, x);"
+_POINTERS = ("trifold::data<T>(x)", "trifold::data<T>(y)")
+
+LAYOUT = (
+    Wrong(
+        name="the stride is ignored",
+        why="a kernel takes a pointer, and every tensor in the first test was contiguous",
+        op="mul",
+        edits=edits(
+            "binding",
+            (_MUL_LAUNCH, launch_plain("mul_kernel", "out", *_POINTERS)),
+        ),
+        row="values",
+        implementation="port",
+    ),
+    Wrong(
+        name="the stride is ignored",
+        why="contiguous() is row-major, but the output has the strides of its operands",
+        op="mul",
+        edits=edits("prototype", ("flat(x, out), flat(y, out)", "x.reshape(-1), y.reshape(-1)")),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the storage offset is ignored",
+        why="the storage's pointer was taken for the tensor's",
+        op="sigmoid",
+        edits=edits(
+            "binding",
+            (_SIGMOID_LAUNCH, launch_plain("sigmoid_kernel", "y", "trifold::data<T>(x) - x.storage_offset()")),
+        ),
+        row="values",
+        implementation="port",
+    ),
+    Wrong(
+        name="the storage offset is ignored",
+        why="as_strided starts at the storage's first element where it is told offset 0",
+        op="round_ste",
+        edits=edits("prototype", ("flat(x, y)", "flat(x, y).as_strided((x.numel(),), (1,), 0)")),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the output has the default dtype",
+        why="torch.empty(shape) is float32 whatever comes in",
+        op="add",
+        edits=edits(
+            "prototype",
+            ("out = elementwise_output(x, y)", "out = torch.empty(x.shape)"),
+            ("from torch import Tensor", "import torch\nfrom torch import Tensor"),
+        ),
+        row="values",
+        implementation="prototype",
+        message="dtype",
+    ),
+    Wrong(
+        name="the output is float32 for half types",
+        why="the kernel's compute type was taken for the result's",
+        op="mul",
+        edits=edits("port", ("    return out\n", "    return out.float() if out.itemsize == 2 else out\n")),
+        row="values",
+        implementation="port",
+        message="dtype",
+    ),
+    Wrong(
+        name="the output is always row-major",
+        why="an output made contiguous hides that torch would keep the operands' order",
+        op="add",
+        edits=edits("binding", ("  return out;", "  return torch::stable::contiguous(out);")),
+        row="values",
+        implementation="port",
+        message="strides",
+    ),
+    Wrong(
+        name="the output is always row-major",
+        why="torch.empty(shape) does not keep the operands' order",
+        op="sigmoid",
+        edits=edits("prototype", ("y = elementwise_output(x)", "y = torch.empty(x.shape, dtype=x.dtype)")),
+        row="values",
+        implementation="prototype",
+        message="strides",
+    ),
+)
