@@ -6,8 +6,9 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -138,17 +139,26 @@ def _run(
             raise
 
 
-_slot = threading.local()
+_slots_in_use: set[int] = set()
+_slots_lock = threading.Lock()
+
+
+@contextmanager
+def _slot() -> Iterator[int]:
+    """The least number that no other worker of this process has, for as long as this one runs."""
+    with _slots_lock:
+        slot = next(number for number in itertools.count() if number not in _slots_in_use)
+        _slots_in_use.add(slot)
+    try:
+        yield slot
+    finally:
+        with _slots_lock:
+            _slots_in_use.remove(slot)
 
 
 def worker_pool() -> ThreadPoolExecutor:
     """Threads that call :func:`rows_of_cell`, as many as workers may run side by side."""
-    numbers = itertools.count()
-
-    def take_slot() -> None:
-        _slot.number = next(numbers)
-
-    return ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2)), initializer=take_slot)
+    return ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2)))
 
 
 def rows_of_cell(
@@ -163,8 +173,9 @@ def rows_of_cell(
     tell(str(cell))
     reason = machine.lacks(cell)
     if not reason:
-        job = replace(job, slot=getattr(_slot, "number", None))
-        return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"))
+        with _slot() as slot:
+            job = replace(job, slot=slot)
+            return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"))
     nothing = Row(ALL_CHECKS, cell.implementation, cell.device, "not run", reason=reason)
     if cell.implementation == "port" and cell.device == "cuda" and machine.nvcc_archs:
         return [_compile_only(job, workspace.files(cell.op), machine, reason), nothing]
