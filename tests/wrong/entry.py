@@ -84,6 +84,15 @@ def edits(file: File, *replacements: tuple[str, str]) -> tuple[Edit, ...]:
     return tuple(Edit(file, old, new) for old, new in replacements)
 
 
+#: The elements of two operands named x and y, as pointers.
+POINTERS = ("trifold::data<T>(x)", "trifold::data<T>(y)")
+
+
+def gallery_launch(op: str, out: str, *inputs: str) -> str:
+    """C++ with which the gallery's binding of ``op`` launches its kernels."""
+    return f"trifold::launch_elementwise<{op}_kernel<T>, {op}_vector_kernel<T>, T>({out}, {', '.join(inputs)});"
+
+
 def launch_plain(kernel: str, out: str, *inputs: str, blocks: str = "", stream: str = "trifold::Stream{}") -> str:
     """C++ that launches ``kernel`` on pointers, without what ``trifold::launch_elementwise`` does about layouts.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.wrong.entry import Wrong, edits, launch_plain
+from tests.wrong.entry import POINTERS, Wrong, edits, gallery_launch, launch_plain
 
-_LAUNCH = "trifold::launch_elementwise<round_ste_kernel<T>, round_ste_vector_kernel<T>, T>(y, x);"
-_ADD_LAUNCH = "trifold::launch_elementwise<add_kernel<T>, add_vector_kernel<T>, T>(out, x, y);"
-_ADD_POINTERS = ("trifold::data<T>(x)", "trifold::data<T>(y)")
+_LAUNCH = gallery_launch("round_ste", "y", "x")
+_ADD_LAUNCH = gallery_launch("add", "out", "x", "y")
 _TAIL = "  return y;\n"
 
 GPU = (
@@ -96,7 +95,7 @@ GPU = (
                 ),
                 ("if (i < n)", "if (i >= 0 && i < n)"),
             ),
-            *edits("binding", (_ADD_LAUNCH, launch_plain("add_kernel", "out", *_ADD_POINTERS))),
+            *edits("binding", (_ADD_LAUNCH, launch_plain("add_kernel", "out", *POINTERS))),
         ),
         row="property: large",
         implementation="port",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from tests.wrong.entry import Wrong, edits
+from tests.wrong.entry import Wrong, edits, gallery_launch
 
-_BACKWARD_LAUNCH = (
-    "trifold::launch_elementwise<sigmoid_backward_kernel<T>, sigmoid_backward_vector_kernel<T>, T>(grad_x, grad_y, y);"
-)
+_BACKWARD_LAUNCH = gallery_launch("sigmoid_backward", "grad_x", "grad_y", "y")
 
 GRADIENTS = (
     Wrong(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.wrong.entry import Edit, Wrong, edits, launch_plain
+from tests.wrong.entry import POINTERS, Edit, Wrong, edits, gallery_launch, launch_plain
 
-_ADD_LAUNCH = "trifold::launch_elementwise<add_kernel<T>, add_vector_kernel<T>, T>(out, x, y);"
-_MUL_LAUNCH = "trifold::launch_elementwise<mul_kernel<T>, mul_vector_kernel<T>, T>(out, x, y);"
-_POINTERS = ("trifold::data<T>(x)", "trifold::data<T>(y)")
+_ADD_LAUNCH = gallery_launch("add", "out", "x", "y")
+_MUL_LAUNCH = gallery_launch("mul", "out", "x", "y")
 _SIGMOID_EXP = "const C e = exp(x < C(0) ? x : -x);"
 
 
@@ -87,7 +86,7 @@ BOUNDS = (
             "binding",
             (
                 _ADD_LAUNCH,
-                launch_plain("add_kernel", "out", *_POINTERS, blocks="out.numel() / 256"),
+                launch_plain("add_kernel", "out", *POINTERS, blocks="out.numel() / 256"),
             ),
         ),
         row="bounds",

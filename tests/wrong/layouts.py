@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from tests.wrong.entry import Wrong, edits, launch_plain
+from tests.wrong.entry import POINTERS, Wrong, edits, gallery_launch, launch_plain
 
-_MUL_LAUNCH = "trifold::launch_elementwise<mul_kernel<T>, mul_vector_kernel<T>, T>(out, x, y);"
-_SIGMOID_LAUNCH = "trifold::launch_elementwise<sigmoid_kernel<T>, sigmoid_vector_kernel<T>, T>(y, x);"
-_POINTERS = ("trifold::data<T>(x)", "trifold::data<T>(y)")
-
+_MUL_LAUNCH = gallery_launch("mul", "out", "x", "y")
+_SIGMOID_LAUNCH = gallery_launch("sigmoid", "y", "x")
 LAYOUT = (
     Wrong(
         name="the stride is ignored",
@@ -15,7 +13,7 @@ LAYOUT = (
         op="mul",
         edits=edits(
             "binding",
-            (_MUL_LAUNCH, launch_plain("mul_kernel", "out", *_POINTERS)),
+            (_MUL_LAUNCH, launch_plain("mul_kernel", "out", *POINTERS)),
         ),
         row="values",
         implementation="port",
