@@ -14,7 +14,7 @@ from trifold.workspace import FOLDERS, Workspace
 GALLERY = Path(__file__).parent.parent
 
 
-@pytest.fixture()
+@pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """A workspace with the gallery's op add alone."""
     for folder in FOLDERS:

@@ -68,7 +68,7 @@ def test_a_report_is_plain_json() -> None:
     }
 
 
-@pytest.fixture()
+@pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     """A workspace with a copy of the gallery's op add."""
     for folder in FOLDERS:
