@@ -70,6 +70,8 @@ def verify(
     from trifold.verification.verify import verify as run
 
     found = _workspace(workspace)
+    if json_file is not None and str(json_file) != "-":
+        json_file.parent.mkdir(parents=True, exist_ok=True)  # before the run, which takes minutes
     console = Console(stderr=str(json_file) == "-")
     with _status(console) as tell:
         report = run(
