@@ -54,6 +54,14 @@ def test_a_wrong_kernel_fails_with_the_case_and_a_program_that_reproduces_it(wor
     assert 'trifold.load("add")' in result.stdout
 
 
+def test_a_port_that_does_not_compile_fails_the_checks_that_it_keeps_from_running(workspace: Path) -> None:
+    kernel = workspace / "cuda_src" / "add.cuh"
+    kernel.write_text(kernel.read_text() + "syntax error\n")
+    result = run_pytest(workspace, "verify", "-k", "errors and port and cpu")
+    assert result.returncode == 1, result.stdout
+    assert "add.cuh" in result.stdout
+
+
 def test_other_python_files_are_left_alone(workspace: Path) -> None:
     (workspace / "verify" / "_notes.py").write_text("raise RuntimeError\n")
     (workspace / "elsewhere").mkdir()

@@ -130,8 +130,11 @@ class _Runs:
         for row in rows:
             if row.check in (item.check, ALL_CHECKS):
                 return row
-        ended = rows[-1] if rows else None
-        reason = "it was not reached" if ended is None else f"not reached: {ended.check} {ended.outcome}"
+        failed = [row for row in rows if row.outcome == "failed"]
+        shown = self._selected[item.path, cell]
+        if failed and not any(row.check in shown for row in failed):
+            return failed[0]  # no test of its own says so: a build that fails must not pass as skipped
+        reason = f"not reached: {failed[0].check} failed" if failed else "it was not reached"
         return Row(item.check, cell.implementation, cell.device, "not run", reason=reason)
 
     def _run(
