@@ -27,6 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trifold.build import cache, toolchain
+from trifold.cells import Device, Kind
 from trifold.errors import TrifoldError
 
 State = Literal["ok", "absent", "fault"]
@@ -103,8 +104,8 @@ class Part:
 class Cell:
     """A cell of the matrix, and the names of the parts that keep it from running here."""
 
-    implementation: Literal["prototype", "port"]
-    device: Literal["cpu", "cuda"]
+    implementation: Kind
+    device: Device
     lacks: tuple[str, ...]
 
     @property
@@ -131,7 +132,7 @@ class Diagnosis:
 
 
 # The parts that each cell needs.
-NEEDS: dict[tuple[Literal["prototype", "port"], Literal["cpu", "cuda"]], tuple[str, ...]] = {
+NEEDS: dict[tuple[Kind, Device], tuple[str, ...]] = {
     ("prototype", "cpu"): ("Python", "torch", "numba", "numba simulator"),
     ("prototype", "cuda"): ("Python", "torch", "numba", "numba-cuda", "GPU"),
     ("port", "cpu"): ("Python", "torch", "g++", "ninja", "cache"),

@@ -10,23 +10,22 @@ import functools
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from trifold.cells import Device, Kind
 from trifold.errors import PrototypeError, SchemaError, WorkspaceError
 from trifold.port.wiring import Library, Operators, bind
 from trifold.workspace import OpFiles, Workspace, import_file
 
 if TYPE_CHECKING:
     from trifold.build import BuiltLibrary
-
-Kind = Literal["prototype", "port"]
-Device = Literal["cpu", "cuda"]
 
 _KEYS: dict[Device, str] = {"cpu": "CPU", "cuda": "CUDA"}
 
@@ -241,8 +240,6 @@ class _PortKernels:
 
         def refuse(*args: Any) -> Any:
             raise SchemaError(message, "see the error raised when it was loaded")
-
-        import warnings
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

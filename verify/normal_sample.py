@@ -129,7 +129,7 @@ def _large(function: Callable[..., Tensor], device: str) -> None:
             assert abs(float(z.std()) - 1) < 0.05, f"row {row}: std {float(z.std()):.3f}"
 
 
-def _bad(mention: tuple[str, ...], **changed: Any) -> Callable[[str], tuple[list[Any], dict[str, Any]]]:
+def _bad(**changed: Any) -> Callable[[str], tuple[list[Any], dict[str, Any]]]:
     def make(device: str) -> tuple[list[Any], dict[str, Any]]:
         arguments = {"mean": torch.zeros(3), "std": torch.ones(3), "num_samples": 4} | changed
         values = [value.to(device) if isinstance(value, Tensor) else value for value in arguments.values()]
@@ -139,7 +139,7 @@ def _bad(mention: tuple[str, ...], **changed: Any) -> Callable[[str], tuple[list
 
 
 def _bad_call(name: str, mentions: tuple[str, ...], **changed: Any) -> BadCall:
-    return BadCall(name, _bad(mentions, **changed), mentions)
+    return BadCall(name, _bad(**changed), mentions)
 
 
 def _benchmark_arguments(device: torch.device, dtype: torch.dtype, case: Case) -> tuple[Tensor, Tensor, int]:

@@ -11,7 +11,7 @@ import typer
 from trifold.workspace import Workspace
 
 if TYPE_CHECKING:
-    from trifold.bench.entrants import Device
+    from trifold.cells import Device
 
 
 class DeviceOption(StrEnum):

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from trifold.bench.rows import COMPILED, EAGER, PORT, PROTOTYPE
 from trifold.bench.timing import Competitor, Thunk
+from trifold.cells import Device
 from trifold.errors import TrifoldError
 from trifold.spec.benchmark import Arguments, Benchmark
 from trifold.workspace import OpFiles
 
 Pass = Literal["plain", "forward", "backward", "forward + backward"]
-Device = Literal["cpu", "cuda"]
 
 SIMULATED_BYTES = 1 << 16  # what Numba's simulator moves in about a second
 

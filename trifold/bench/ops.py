@@ -10,11 +10,12 @@ from typing import Any
 
 import torch
 
-from trifold.bench.entrants import Device, Entrant, implementations
+from trifold.bench.entrants import Entrant, implementations
 from trifold.bench.rows import PORT, Figure, Results, Row
 from trifold.bench.run import Machine, Task, run, tasks
 from trifold.bench.table import figure_lines, table
 from trifold.bench.targets import figures
+from trifold.cells import Device
 from trifold.environment import describe, environment
 from trifold.errors import SpecError, TrifoldError
 from trifold.spec.benchmark import Benchmark

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
 import torch
 import torch._functorch.config as functorch_config
@@ -14,6 +13,7 @@ from trifold.bench.entrants import Entrant, Pass, competitor, entrants
 from trifold.bench.roofline import roofline
 from trifold.bench.rows import ROOFLINE, Row, with_ratios
 from trifold.bench.timing import Competitor, Failure, Method, Result, Rotation, measure, rotation
+from trifold.cells import Device
 from trifold.spec.benchmark import Benchmark, Case
 
 CPU_BYTES = 1 << 28  # larger cases are left to a GPU
@@ -59,7 +59,7 @@ class Machine:
         return int(torch.cuda.get_device_properties(self.device).L2_cache_size) if self.device.type == "cuda" else 0
 
 
-def tasks(op: str, benchmark: Benchmark, device: Literal["cpu", "cuda"], *, quick: bool) -> Iterator[Task]:
+def tasks(op: str, benchmark: Benchmark, device: Device, *, quick: bool) -> Iterator[Task]:
     """What there is to measure: each case in each dtype by each method, then the host's time of the small case.
 
     ``quick`` leaves the first, the middle and the last case.
@@ -131,16 +131,9 @@ def _best_way(task: Task, moved: int, ways: dict[str, Result]) -> Row:
 def _row(task: Task, moved: int, name: str, result: Result, reason: str = "") -> Row:
     if isinstance(result, Failure):
         return _not_run(task, moved, name, result.reason, failed=True)
-    return Row(
-        op=task.op,
-        benchmark=task.benchmark.name,
-        case=task.case.label,
-        dtype=dtype_name(task.dtype),
-        method=task.method,
-        competitor=name,
-        bytes=moved,
+    return replace(
+        _not_run(task, moved, name, reason),
         outcome="slow" if result.slow else "measured",
-        reason=reason,
         seconds=result.median,
         low=result.low,
         high=result.high,

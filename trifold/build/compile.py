@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from trifold.build import cache, diagnostics, recipe, sources
-from trifold.build.library import BuiltLibrary, CompiledObject, Device
+from trifold.build.library import BuiltLibrary, CompiledObject
 from trifold.build.recipe import Recipe
+from trifold.cells import Device
 from trifold.errors import BuildError
 from trifold.workspace import OpFiles
 

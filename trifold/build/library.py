@@ -6,11 +6,9 @@ import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from trifold.cells import Device
 from trifold.errors import BuildError
-
-Device = Literal["cpu", "cuda"]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from trifold.build import cache
 from trifold.build.compile import build
-from trifold.build.library import BuiltLibrary, Device
+from trifold.build.library import BuiltLibrary
+from trifold.cells import Device
 from trifold.errors import TrifoldError
 from trifold.workspace import OpFiles
 

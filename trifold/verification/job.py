@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
-Kind = Literal["prototype", "port"]
-Device = Literal["cpu", "cuda"]
+from trifold.cells import Device, Kind
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from trifold.cells import Device, Kind
 from trifold.environment import environment
 from trifold.errors import TrifoldError
 from trifold.verification.certificate import write_certificate
 from trifold.verification.checks import CHECKS
-from trifold.verification.job import CellName, Device, Job, Kind
+from trifold.verification.job import CellName, Job
 from trifold.verification.machine import Machine
 from trifold.verification.report import Failure, OpReport, Report, Row
 from trifold.verification.runner import run_cell

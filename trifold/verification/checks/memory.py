@@ -33,8 +33,7 @@ def bounds(cell: Cell) -> str | None:
 
         def test(call: Call, placement: guard.Mode = placement) -> None:
             with guard.armed(placement):
-                _require_guarded(cell.invoke(call))
-                compare(cell, call)
+                _require_guarded(compare(cell, call))
             _raise_damage(call)
 
         cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))

@@ -23,8 +23,8 @@ def values(cell: Cell) -> None:
     cell.for_each_call(test)
 
 
-def compare(cell: Cell, call: Call) -> None:
-    """Raises ``CheckFailed`` where a call's result, or what it leaves of its arguments, is wrong."""
+def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
+    """A call's results; raises ``CheckFailed`` where they, or what the call leaves of its arguments, are wrong."""
     args, kwargs = call.arguments(cell.device)
     before = [value.clone() if isinstance(value, Tensor) else None for value in args]
     results = cell.invoke(call, (args, kwargs))
@@ -37,13 +37,14 @@ def compare(cell: Cell, call: Call) -> None:
     exact = cell.refer(call, exact=True)
     if len(results) != len(native):
         raise CheckFailed(f"{len(results)} results, the reference gives {len(native)}", call)
-    for result, own, want, scale in zip(results, native, exact, scales(cell, call, len(native)), strict=True):
+    for result, own, want, scale in zip(results, native, exact, scales(cell, call), strict=True):
         wrong = form_mismatch(result, own) or mismatch(result, want, own, scale, multiple=cell.spec.multiple)
         if wrong:
             raise CheckFailed(wrong, call)
+    return results
 
 
-def scales(cell: Cell, call: Call, count: int) -> tuple[Tensor | None, ...]:
+def scales(cell: Cell, call: Call) -> tuple[Tensor | None, ...]:
     """The scale of each result: the spec's, or the reference on absolute values."""
     args, kwargs = in_float64(*call.arguments(cell.device))
     torch.manual_seed(call.seed)
@@ -88,7 +89,7 @@ def sensitivity(cell: Cell) -> str:
 
 
 def _rejects(cell: Cell, call: Call, exact: tuple[Tensor, ...], native: tuple[Tensor, ...]) -> Callable[[Tensor], bool]:
-    scale = scales(cell, call, len(native))[0]
+    scale = scales(cell, call)[0]
 
     def rejects(impostor: Tensor) -> bool:
         return mismatch(impostor, exact[0], native[0], scale, multiple=cell.spec.multiple) is not None
