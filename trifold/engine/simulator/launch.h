@@ -1,0 +1,10 @@
+// Runs a kernel: each CUDA thread is a call of its function, or a generator.
+#pragma once
+
+#include <Python.h>
+
+namespace trifold::simulator {
+
+int add_launch(PyObject* module);
+
+}  // namespace trifold::simulator

@@ -1,0 +1,31 @@
+// The extension module trifold._simulator: each part adds its own names.
+#include <Python.h>
+
+#include "array.h"
+#include "builtins.h"
+#include "launch.h"
+#include "scalar.h"
+#include "sites.h"
+
+namespace {
+
+PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "trifold._simulator",
+    .m_doc = "CUDA's execution model for Python kernels: launches, device functions, arrays, arithmetic.",
+    .m_size = -1,
+};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__simulator() {
+  using namespace trifold::simulator;
+  PyObject* const module = PyModule_Create(&definition);
+  if (module == nullptr) return nullptr;
+  for (auto* const add : {add_scalars, add_sites, add_builtins, add_arrays, add_launch}) {
+    if (add(module) == 0) continue;
+    Py_DECREF(module);
+    return nullptr;
+  }
+  return module;
+}

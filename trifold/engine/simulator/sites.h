@@ -1,0 +1,31 @@
+// Where in the user's source something happened: a site is a line, numbered within a launch.
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+
+#include "../core/model.h"
+
+namespace trifold::simulator {
+
+using engine::Site;
+
+struct SiteLocation {
+  std::string file;  // empty: unknown
+  int line = 0;
+  std::string function;
+};
+
+// The site of the Python frame that runs; 0 where there is none or the launch's table is full.
+Site current_site();
+// The launch's site for a number that register_site gave out.
+Site registered_site(int number);
+SiteLocation describe(Site site);
+
+// Forgets all sites that a launch met; registered ones keep their numbers.
+void forget_sites();
+
+int add_sites(PyObject* module);
+
+}  // namespace trifold::simulator
