@@ -1,0 +1,84 @@
+// A finding: what went wrong in a kernel, where, and which accesses took part. The same record for both front ends;
+// trifold/findings.py is its Python face.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model.h"
+
+namespace trifold::engine {
+
+enum class Kind : uint8_t {
+  race,
+  out_of_bounds,
+  misaligned,
+  uninitialised_read,
+  barrier_divergence,
+  warp_divergence,
+  deadlock,
+  negative_index,  // a lint only: Numba wraps a negative index, C++ does not
+};
+
+enum class Severity : uint8_t { error, warning, lint };
+
+// Where an array lives. Nothing checks constant memory but its bounds.
+enum class Space : uint8_t { global, shared, local, constant };
+
+std::string_view name(Kind kind);          // "out-of-bounds"
+std::string_view name(Severity severity);  // "error"
+std::string_view name(Space space);        // "global"
+
+// A line of the user's source.
+struct Location {
+  std::string file;  // empty: unknown
+  int line = 0;
+  std::string function;
+  std::string source;  // the line itself without indentation; empty where it cannot be read
+};
+
+struct Access {
+  Dim3 thread{0, 0, 0};
+  Dim3 block{0, 0, 0};
+  int64_t interval = -1;  // barriers that the block had passed; -1: not known any more
+  std::string operation;  // read, write, atomic, barrier, …
+  Location location;
+};
+
+struct Finding {
+  Kind kind = Kind::race;
+  Severity severity = Severity::error;
+  std::string kernel;
+  std::string memory;  // name(Space); empty where no memory is concerned
+  std::string array;   // as the kernel's source calls it
+  std::vector<int64_t> index;
+  std::string message;           // the words of the finding, without the replay line
+  std::vector<Access> accesses;  // the one that found it first
+  uint64_t seed = 0;
+};
+
+// "thread (3, 0, 0) of block (1, 0, 0)", followed by ", interval 2," where several is true and it is known.
+std::string who(const Access& access, bool with_interval);
+// "kernel.py:12 in reduce: total[0] += x[i]"
+std::string where(const Location& location);
+// "tile[3, 4]"
+std::string element(std::string_view array, const std::vector<int64_t>& index);
+
+// The words of a race: the access that found it, and the earlier one. Fills finding.message from the other fields.
+void describe_race(Finding& finding);
+// Of a read of memory that nobody wrote.
+void describe_uninitialised(Finding& finding);
+// Of an index outside an array's extents; axis is negative where the array has no axes.
+void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape);
+// Of a negative index that wrapped.
+void describe_negative_index(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape);
+
+// The line that repeats a finding: "replay: --seed 7".
+std::string replay(const Finding& finding);
+
+// One JSON object, keys as in trifold/findings.py.
+std::string to_json(const Finding& finding);
+
+}  // namespace trifold::engine
