@@ -22,12 +22,18 @@ from trifold.errors import (
 )
 
 if TYPE_CHECKING:
+    from trifold.findings import Access, Finding, KernelFault, KernelWarning, OutOfBounds
     from trifold.implementation import load
     from trifold.verification.report import Report
     from trifold.verification.verify import verify
 
 __all__ = [
+    "Access",
     "BuildError",
+    "Finding",
+    "KernelFault",
+    "KernelWarning",
+    "OutOfBounds",
     "PrototypeError",
     "Report",
     "SchemaError",
@@ -44,6 +50,7 @@ _LAZY = {
     "load": "trifold.implementation",
     "verify": "trifold.verification.verify",
     "Report": "trifold.verification.report",
+    **dict.fromkeys(("Access", "Finding", "KernelFault", "KernelWarning", "OutOfBounds"), "trifold.findings"),
 }
 
 

@@ -1,0 +1,137 @@
+"""What the engine finds in a kernel: a race, an index outside an array, a barrier that not all threads reach, …
+
+A :class:`Finding` is one such mistake with the accesses that took part. It reads as a paragraph (``str(finding)``) and
+is a JSON object (:meth:`Finding.to_json`). An error raises :class:`KernelFault`; a warning is issued as
+:class:`KernelWarning`; a lint is only recorded. The simulator and the checked C++ build make the same records.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Kind = Literal[
+    "race",
+    "out-of-bounds",
+    "misaligned",
+    "uninitialised read",
+    "barrier divergence",
+    "warp divergence",
+    "deadlock",
+    "negative index",  # a lint only: Numba wraps a negative index, C++ does not
+]
+Severity = Literal["error", "warning", "lint"]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What one thread did, and where.
+
+    Attributes:
+        thread, block: threadIdx and blockIdx as (x, y, z).
+        interval: barriers of the block that had completed; None where it is no longer known.
+        operation: read, write, atomic, or what the thread waits for (barrier, …).
+        file, line, function: the line of the kernel; "" and 0 where it is not known.
+    """
+
+    thread: tuple[int, int, int]
+    block: tuple[int, int, int]
+    interval: int | None
+    operation: str
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One mistake in a kernel.
+
+    Attributes:
+        kernel: the kernel's name.
+        memory: global, shared, local or constant; "" where no memory takes part.
+        array: as the kernel's source calls it; index: of the element, () where none takes part.
+        message: what happened, both accesses and the remedy, in words.
+        accesses: the access that met the mistake first, then the earlier ones.
+        seed: of the schedule in which it was found; 0 is the natural order.
+    """
+
+    kind: Kind
+    severity: Severity
+    kernel: str
+    memory: str
+    array: str
+    index: tuple[int, ...]
+    message: str
+    accesses: tuple[Access, ...]
+    seed: int = 0
+
+    @property
+    def replay(self) -> str:
+        """The option that repeats the schedule."""
+        return f"replay: --seed {self.seed}"
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.replay}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields as JSON types, and ``replay``."""
+        return {**asdict(self), "replay": self.replay}
+
+
+class KernelWarning(UserWarning):
+    """Something in a kernel or a launch that works here but not everywhere, or that is not checked."""
+
+
+class KernelFault(RuntimeError):
+    """A kernel made a mistake that a check found.
+
+    Attributes:
+        findings: what was found; at least one.
+    """
+
+    def __init__(self, *findings: Finding) -> None:
+        super().__init__("\n\n".join(map(str, findings)))
+        self.findings = findings
+
+
+class OutOfBounds(KernelFault, IndexError):
+    """A kernel used an index outside an array. The access did not happen."""
+
+
+_listeners: list[list[Finding]] = []
+
+
+def record(finding: Finding) -> None:
+    """Hands a finding to those who collect them; one of severity warning is also issued as a :class:`KernelWarning`.
+
+    Raises:
+        KernelWarning: warnings are errors.
+    """
+    for listener in _listeners:
+        listener.append(finding)
+    if finding.severity == "warning":
+        frame = sys._getframe(1)  # the kernel's line: the engine, which calls this, has no frames
+        warnings.warn_explicit(
+            str(finding),
+            KernelWarning,
+            frame.f_code.co_filename,
+            frame.f_lineno,
+            registry=frame.f_globals.setdefault("__warningregistry__", {}),
+        )
+
+
+@contextmanager
+def collect() -> Iterator[list[Finding]]:
+    """Within it, all that is recorded is appended to the list that it gives: warnings, lints, and faults of launches."""
+    findings: list[Finding] = []
+    _listeners.append(findings)
+    try:
+        yield findings
+    finally:
+        # By identity: two lists of equal findings are equal.
+        _listeners[:] = [listener for listener in _listeners if listener is not findings]
