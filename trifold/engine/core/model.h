@@ -32,31 +32,34 @@ struct Checker;
 struct Launch;
 struct Warp;
 
-enum class State : uint8_t {
-  ready,            // may run, or runs
-  polling,          // reads again and again what another thread has to write
-  at_barrier,       // of its block
-  at_rendezvous,    // of its warp
-  at_active_mask,   // of its warp: waits to see which other lanes come to this line
-  at_grid_barrier,  // of its launch
-  exited,
+// What a device lets a launch have; in the order of the compute capability's table. sm_90 (CUDA C++ Programming Guide,
+// "Technical Specifications per Compute Capability"), on a chip with the H200's multiprocessors.
+struct Limits {
+  uint32_t static_shared_bytes = 48 << 10;  // of a block's shared arrays of fixed shape
+  uint32_t shared_bytes = 227 << 10;        // of all of a block's shared memory
+  uint32_t multiprocessors = 132;
+  uint32_t threads = 2048;  // resident on a multiprocessor
+  uint32_t blocks = 32;
+  uint32_t multiprocessor_shared_bytes = 228 << 10;  // of which each resident block takes 1 KiB more than it asks for
 };
 
-// What a waiting thread asks for and, once it is ready again, what it got. Payloads are bit patterns of 64 bits.
+// What a waiting thread asks for and, once it is ready again, what it got.
 struct Request {
-  uint8_t operation = 0;   // execution.h's Operation
-  bool predicate = false;  // barrier reductions and votes; match_all's answer
+  uint8_t operation = 0;  // execution.h's Operation
+  bool predicate =
+      false;  // of a reduction or vote; then the answer of any, all, and whether a shuffle's lane is in range
+  bool undefined = false;  // answer of a shuffle: the source lane took no part, so CUDA does not say what it gives
+  uint8_t source = 0;      // answer of a shuffle: the source lane
   uint32_t mask = 0;       // lanes named by a warp operation
-  int32_t lane = 0;        // a shuffle's source lane, delta or xor mask
-  uint32_t width = warp_size;
-  uint64_t value = 0;  // operand (match), then the answer: a mask, a count, a shuffle's source lane
+  uint32_t lane = 0;       // of a shuffle: source lane, delta or xor mask
+  uint32_t clamp = 0x1f;   // of a shuffle: operand c of PTX's shfl.sync
+  uint64_t value = 0;      // operand of a match; then the answer: a mask or a count
 };
 
 struct Thread {
   uint32_t id = 0;     // in the launch: block.id * threads a block + index
   uint32_t index = 0;  // in the block, x fastest
   uint8_t lane = 0;
-  State state = State::ready;
   Site waiting_at = 0;  // where it waits, or waited last
   Warp* warp = nullptr;
   Block* block = nullptr;
@@ -65,10 +68,17 @@ struct Thread {
   void* front = nullptr;  // the front end's: a generator, a fiber
 };
 
+// Each live lane is in one of the sets below it, one bit a lane.
 struct Warp {
-  uint32_t index = 0;   // in the block
-  uint32_t exists = 0;  // lanes that were launched: fewer than 32 in a block's last warp
-  uint32_t live = 0;    // lanes that have not exited
+  uint32_t index = 0;           // in the block
+  uint32_t exists = 0;          // lanes that were launched: fewer than 32 in a block's last warp
+  uint32_t live = 0;            // lanes that have not exited
+  uint32_t ready = 0;           // may run, or runs
+  uint32_t polling = 0;         // reads again and again what another thread has to write
+  uint32_t at_barrier = 0;      // of the block
+  uint32_t at_rendezvous = 0;   // of the warp
+  uint32_t at_active_mask = 0;  // waits to see which other lanes come to its line
+  uint32_t at_grid_barrier = 0;
   Block* block = nullptr;
   Thread* lanes = nullptr;  // the first lane's thread; the others follow it
   WarpClock clock;
@@ -80,7 +90,13 @@ struct Block {
   Dim3 index{0, 0, 0};    // blockIdx
   Stamp barrier = 0;      // of the last barrier that completed, or of the block's start
   uint32_t interval = 0;  // barriers completed so far
-  uint32_t live = 0;      // threads that have not exited
+  uint32_t live = 0;      // threads that have not exited, and of these the ones that wait:
+  uint32_t polling = 0;
+  uint32_t at_barrier = 0;
+  uint32_t at_grid_barrier = 0;
+  uint32_t arrived_true = 0;     // whose predicate is true, of those at the barrier
+  uint32_t barrier_threads = 0;  // that came to the last complete barrier, and how many of them with a true predicate
+  uint32_t barrier_true = 0;
   Launch* launch = nullptr;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
@@ -92,6 +108,7 @@ struct Launch {
   std::string kernel;
   Dim3 grid, block;
   uint32_t dynamic_shared_bytes = 0;
+  Limits limits;
   uint32_t checks = 0;         // bits of Check in checker.h
   uint64_t seed = 0;           // 0: the natural order
   bool cooperative = false;    // the grid may synchronise: all blocks are resident
@@ -105,5 +122,9 @@ struct Launch {
 
 // The CUDA thread that runs on this OS thread; null outside a kernel. Initial-exec: each access of memory reads it.
 extern constinit thread_local Thread* current [[gnu::tls_model("initial-exec")]];
+
+// Counts the stores, and the atomics that changed something: threads that only poll while it stands still make no
+// progress. Each front end's stores increment it.
+extern constinit thread_local uint64_t changes [[gnu::tls_model("initial-exec")]];
 
 }  // namespace trifold::engine
