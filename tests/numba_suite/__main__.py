@@ -1,0 +1,78 @@
+"""The command line: see the package's docstring."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.numba_suite import __doc__ as description
+from tests.numba_suite import baseline
+from tests.numba_suite.outcomes import Outcome
+from tests.numba_suite.run import Options, Result, compare, counts, ignore, measure_stock, skip_reasons
+from tests.numba_suite.suites import SUITES, Suite
+from trifold.errors import TrifoldError
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.numba_suite",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("suites", nargs="*", choices=[[], *(suite.name for suite in SUITES)], help="default: all")
+    parser.add_argument("-k", dest="select", default="", metavar="TEXT", help="only tests whose name contains TEXT")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="workers a suite; default: the cores, shared out")
+    parser.add_argument("--limit", type=float, default=60, metavar="S", help="seconds that one test may take (60)")
+    parser.add_argument("--stock", action="store_true", help="measure Numba's simulator too, instead of the baseline")
+    parser.add_argument("--record", action="store_true", help="only run Numba's simulator, and write the baseline")
+    parser.add_argument("--json", type=Path, metavar="F", help="write everything to F")
+    parser.add_argument("--skips", action="store_true", help="list why tests are skipped")
+    parser.add_argument("-v", "--verbose", action="store_true", help="tell of each test as it ends")
+    return parser.parse_args()
+
+
+def tell(name: str, outcome: Outcome) -> None:
+    print(f"{outcome.kind:12} {outcome.seconds:8.3f} s  {name}", flush=True)
+
+
+def record(suite: Suite, options: Options) -> str:
+    """Writes the baseline; the line to print."""
+    stock = measure_stock(suite, options)
+    path = baseline.write(suite, stock.outcomes)
+    return f"{path}: {counts(stock.outcomes)} in {stock.seconds:.1f} s"
+
+
+def print_results(results: list[Result], skips: bool) -> None:
+    for result in results:
+        print("\n".join(result.lines()))
+        if skips:
+            print("\n".join(f"    {number:4} skipped: {reason}" for reason, number in skip_reasons(result.measured.outcomes)))
+
+
+def main() -> int:
+    given = arguments()
+    chosen = [suite for suite in SUITES if not given.suites or suite.name in given.suites]
+    jobs = given.jobs or max(1, (os.cpu_count() or 1) // len(chosen))
+    options = Options(jobs, given.limit, given.select)
+    with ThreadPoolExecutor(len(chosen)) as pool:
+        if given.record:
+            print("\n".join(pool.map(lambda suite: record(suite, options), chosen)))
+            return 0
+        on_end = tell if given.verbose else ignore
+        results = list(pool.map(lambda suite: compare(suite, options, given.stock, on_end), chosen))
+    print_results(results, given.skips)
+    if given.json:
+        given.json.write_text(json.dumps({"suites": [result.to_json() for result in results]}, indent=1), encoding="utf-8")
+    return 0 if all(result.verdict.clean for result in results) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except TrifoldError as problem:
+        print(problem, file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,134 @@
+"""Runs one suite under a simulator, and puts the results into words and into JSON."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.numba_suite import baseline
+from tests.numba_suite.baseline import Baseline
+from tests.numba_suite.outcomes import Outcome, Outcomes
+from tests.numba_suite.pool import Pool, list_tests
+from tests.numba_suite.suites import Simulator, Suite
+from tests.numba_suite.verdict import Verdict, judge, read_faulty
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: workers, seconds a test may take, and the part of a test's name that selects it."""
+
+    jobs: int
+    limit: float
+    select: str = ""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The outcomes of one run of a suite, and its seconds."""
+
+    outcomes: Outcomes
+    seconds: float
+
+
+OnEnd = Callable[[str, Outcome], None]
+
+
+def ignore(name: str, outcome: Outcome) -> None:
+    """Nothing is told of single tests."""
+
+
+def measure(suite: Suite, simulator: Simulator, options: Options, on_end: OnEnd = ignore) -> Measured:
+    """Runs the suite's tests that ``options`` select."""
+    start = time.monotonic()
+    pieces, outcomes = list_tests(suite, simulator)
+    chosen = [[name for name in piece if options.select in name] for piece in pieces]
+    outcomes = {name: outcome for name, outcome in outcomes.items() if options.select in name}
+    pool = Pool(suite, simulator, options.jobs, options.limit, on_end)
+    outcomes.update(pool.run([piece for piece in chosen if piece]))
+    return Measured(outcomes, time.monotonic() - start)
+
+
+def measure_stock(suite: Suite, options: Options, tries: int = 3) -> Measured:
+    """Runs the suite under Numba's simulator; a failing test has ``tries`` tries, as some of them fail now and then."""
+    start = time.monotonic()
+    outcomes = measure(suite, "numba", options).outcomes
+    for _ in range(tries - 1):
+        again = [name for name, outcome in outcomes.items() if not outcome.good and outcome.kind != "skipped"]
+        pool = Pool(suite, "numba", options.jobs, options.limit, ignore)
+        outcomes = baseline.best(outcomes, pool.run([[name] for name in again]))
+    return Measured(outcomes, time.monotonic() - start)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One suite's run under ours, beside what is expected of it."""
+
+    suite: Suite
+    measured: Measured
+    expected: Baseline
+    verdict: Verdict
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "suite": self.suite.name,
+            "version": self.suite.version(),
+            **baseline.environment(),
+            "baseline": self.expected.source,
+            "seconds": round(self.measured.seconds, 1),
+            "counts": counts(self.measured.outcomes),
+            "clean": self.verdict.clean,
+            "lost": {name: vars(outcome) for name, outcome in self.verdict.lost.items()},
+            "faulty": dict(self.verdict.faulty),
+            "stale": dict(self.verdict.stale),
+            "unknown": list(self.verdict.unknown),
+            "gained": list(self.verdict.gained),
+            "tests": {name: _brief(outcome) for name, outcome in sorted(self.measured.outcomes.items())},
+        }
+
+    def lines(self) -> list[str]:
+        """What a person reads; the details of each lost test first."""
+        verdict = self.verdict
+        lines = [f"LOST {name}: {outcome.kind}\n{_indented(outcome.reason)}" for name, outcome in verdict.lost.items()]
+        lines += [f"NOT LOST {name}, which faulty.toml lists: remove it there" for name in verdict.stale]
+        lines += [f"UNKNOWN {name}: the baseline has no such test" for name in verdict.unknown]
+        lines += [f"faulty {name}: {reason}" for name, reason in verdict.faulty.items()]
+        lines += [f"gained {name}, which fails under Numba's simulator" for name in verdict.gained]
+        total = ", ".join(f"{number} {kind}" for kind, number in counts(self.measured.outcomes).items())
+        lines.append(
+            f"{self.suite.name} {self.suite.version()}: {len(self.measured.outcomes)} tests in {self.measured.seconds:.1f} s: "
+            f"{total}; {len(self.expected.good)} pass under Numba's simulator ({self.expected.source}): "
+            f"{len(verdict.lost)} lost, {len(verdict.faulty)} listed as Numba's fault"
+        )
+        return lines
+
+
+def compare(suite: Suite, options: Options, stock: bool, on_end: OnEnd = ignore) -> Result:
+    """Runs the suite under ours and judges it, against Numba's simulator in the same run where ``stock`` asks for it."""
+    if stock:
+        before = measure_stock(suite, options)
+        expected = Baseline(f"measured in this run, {before.seconds:.1f} s", before.outcomes)
+    else:
+        expected = baseline.read(suite)
+    measured = measure(suite, "trifold", options, on_end)
+    verdict = judge(expected, measured.outcomes, read_faulty(suite.name), whole=not options.select)
+    return Result(suite, measured, expected, verdict)
+
+
+def skip_reasons(outcomes: Outcomes) -> Sequence[tuple[str, int]]:
+    """Each reason for which tests were skipped, with their number, the most frequent first."""
+    return Counter(outcome.reason for outcome in outcomes.values() if outcome.kind == "skipped").most_common()
+
+
+def counts(outcomes: Outcomes) -> dict[str, int]:
+    return dict(Counter(outcome.kind for outcome in outcomes.values()).most_common())
+
+
+def _brief(outcome: Outcome) -> dict[str, Any]:
+    return {name: value for name, value in vars(outcome).items() if value}
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.rstrip().splitlines())

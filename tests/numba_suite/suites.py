@@ -1,0 +1,68 @@
+"""The suites of tests, and the environment in which a process runs one of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+from trifold.errors import TrifoldError
+
+Simulator = Literal["trifold", "numba"]
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+class SuiteError(TrifoldError):
+    """A suite cannot run here."""
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One package of tests.
+
+    ``distribution``'s version names the baseline; with ``builtin``, numba-cuda does not take the place of ``numba.cuda``.
+    """
+
+    name: str
+    distribution: str
+    package: str = "numba.cuda.tests"
+    builtin: bool = False
+
+    def version(self) -> str:
+        """The installed version; raises SuiteError where there is none."""
+        try:
+            return version(self.distribution)
+        except PackageNotFoundError:
+            raise SuiteError(f"{self.distribution} is not installed", "pip install -e '.[suite]'") from None
+
+    def environment(self, simulator: Simulator) -> dict[str, str]:
+        """What a process, and those that its tests start, need to run the tests under ``simulator``."""
+        folders = [str(HERE / "builtin")] if self.builtin else []
+        environment = {
+            **_without(os.environ, "TRIFOLD_"),
+            "NUMBA_ENABLE_CUDASIM": "1",
+            "PYTHONPATH": os.pathsep.join([*folders, str(ROOT)]),
+            # Numba's tests compare with NumPy, whose threads would only disturb the processes beside this one.
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+        }
+        if simulator == "trifold":
+            environment["TRIFOLD_SIMULATOR"] = "1"
+        return environment
+
+    def command(self, simulator: Simulator) -> list[str]:
+        """Starts a worker (worker.py)."""
+        return [sys.executable, "-m", "tests.numba_suite.worker", self.package, simulator]
+
+
+SUITES = (Suite("numba", "numba", builtin=True), Suite("numba-cuda", "numba-cuda"))
+
+
+def _without(environment: Mapping[str, str], prefix: str) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if not name.startswith(prefix)}

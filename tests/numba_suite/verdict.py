@@ -1,0 +1,62 @@
+"""Which tests are lost under trifold's simulator, and which of those are Numba's fault."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.numba_suite.baseline import Baseline
+from tests.numba_suite.outcomes import Outcome, Outcomes
+from tests.numba_suite.suites import HERE, SUITES, SuiteError
+
+FAULTY = HERE / "faulty.toml"
+
+
+def read_faulty(suite: str, path: Path = FAULTY) -> dict[str, str]:
+    """The suite's tests that assert a fault of Numba's, with the fault."""
+    faulty: dict[str, str] = {}
+    for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("faulty", []):
+        test, reason = entry.get("test"), entry.get("reason", "").strip()
+        suites = entry.get("suites", [one.name for one in SUITES])
+        if not test or not reason:
+            raise SuiteError(f"{path.name}: an entry lacks its test or its reason: {entry}", "name both")
+        if suite in suites:
+            faulty[test] = " ".join(reason.split())
+    return faulty
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The comparison of one suite's outcomes with the baseline."""
+
+    lost: Mapping[str, Outcome]  # good under Numba's simulator, not under ours
+    faulty: Mapping[str, str]  # the same, but listed as Numba's fault: test and reason
+    stale: Mapping[str, str]  # listed as Numba's fault, but not lost
+    unknown: tuple[str, ...]  # not in the baseline
+    gained: tuple[str, ...]  # bad under Numba's simulator, good under ours
+
+    @property
+    def clean(self) -> bool:
+        return not (self.lost or self.stale or self.unknown)
+
+
+def judge(baseline: Baseline, outcomes: Outcomes, faulty: Mapping[str, str], whole: bool = True) -> Verdict:
+    """Compares; with ``whole``, a test that the baseline has and ``outcomes`` lacks is lost."""
+    missing = Outcome("not run", 0.0, "the test was not found")
+    considered = [name for name in baseline.good if whole or name in outcomes]
+    not_good = {name: outcomes.get(name, missing) for name in considered}
+    not_good = {name: outcome for name, outcome in not_good.items() if not outcome.good}
+    return Verdict(
+        lost={name: outcome for name, outcome in not_good.items() if name not in faulty},
+        faulty={name: faulty[name] for name in not_good if name in faulty},
+        stale={name: why for name, why in faulty.items() if name not in not_good and (whole or name in outcomes)},
+        unknown=tuple(name for name in outcomes if name not in baseline.outcomes),
+        gained=tuple(
+            name
+            for name, outcome in outcomes.items()
+            if outcome.good and name in baseline.outcomes and baseline.outcomes[name].kind not in ("skipped",)
+            and not baseline.outcomes[name].good
+        ),
+    )
