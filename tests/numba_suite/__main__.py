@@ -25,7 +25,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("suites", nargs="*", choices=[[], *(suite.name for suite in SUITES)], help="default: all")
     parser.add_argument("-k", dest="select", default="", metavar="TEXT", help="only tests whose name contains TEXT")
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="workers a suite; default: the cores, shared out")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="workers a suite (the cores, shared out)")
     parser.add_argument("--limit", type=float, default=60, metavar="S", help="seconds that one test may take (60)")
     parser.add_argument("--stock", action="store_true", help="measure Numba's simulator too, instead of the baseline")
     parser.add_argument("--record", action="store_true", help="only run Numba's simulator, and write the baseline")
@@ -46,11 +46,11 @@ def record(suite: Suite, options: Options) -> str:
     return f"{path}: {counts(stock.outcomes)} in {stock.seconds:.1f} s"
 
 
-def print_results(results: list[Result], skips: bool) -> None:
-    for result in results:
-        print("\n".join(result.lines()))
-        if skips:
-            print("\n".join(f"    {number:4} skipped: {reason}" for reason, number in skip_reasons(result.measured.outcomes)))
+def print_result(result: Result, skips: bool) -> None:
+    print(*result.lines(), sep="\n")
+    if skips:
+        for reason, number in skip_reasons(result.measured.outcomes):
+            print(f"    {number:4} skipped: {reason}")
 
 
 def main() -> int:
@@ -64,9 +64,11 @@ def main() -> int:
             return 0
         on_end = tell if given.verbose else ignore
         results = list(pool.map(lambda suite: compare(suite, options, given.stock, on_end), chosen))
-    print_results(results, given.skips)
+    for result in results:
+        print_result(result, given.skips)
     if given.json:
-        given.json.write_text(json.dumps({"suites": [result.to_json() for result in results]}, indent=1), encoding="utf-8")
+        data = {"suites": [result.to_json() for result in results]}
+        given.json.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return 0 if all(result.verdict.clean for result in results) else 1
 
 

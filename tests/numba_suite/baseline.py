@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from tests.numba_suite.outcomes import GOOD, Outcome, Outcomes
+from tests.numba_suite.outcomes import Outcome, Outcomes
 from tests.numba_suite.suites import HERE, Suite, SuiteError
 
 FOLDER = HERE / "baselines"
@@ -71,4 +71,4 @@ def read(suite: Suite) -> Baseline:
 
 def best(first: Outcomes, again: Outcomes) -> Outcomes:
     """Each test's better end: one that passes now and then under Numba's simulator must always pass under ours."""
-    return {name: again[name] if name in again and again[name].kind in GOOD else outcome for name, outcome in first.items()}
+    return first | {name: outcome for name, outcome in again.items() if outcome.good}

@@ -12,7 +12,7 @@ BAD = ("failed", "error", "unexpected success", "crashed", "timed out", "not run
 
 @dataclass(frozen=True)
 class Outcome:
-    """One test's end: ``kind`` is one of GOOD, SKIPPED and BAD; ``reason`` is the skip's reason or the failure's traceback."""
+    """One test's end: ``kind`` is one of GOOD, SKIPPED and BAD; ``reason`` the skip's, or the failure's traceback."""
 
     kind: str
     seconds: float = 0.0

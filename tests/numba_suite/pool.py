@@ -12,11 +12,13 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tests.numba_suite.outcomes import Outcome, Outcomes
 from tests.numba_suite.suites import Simulator, Suite, SuiteError
+
+Piece = tuple[str, list[str]]  # a module, and tests of it
 
 START_LIMIT = 120.0  # seconds for a worker's start, imports included
 TAIL = 3000  # characters of a dead worker's standard error that are kept
@@ -34,7 +36,7 @@ class Worker:
     """One worker process, and the lines exchanged with it."""
 
     def __init__(self, suite: Suite, simulator: Simulator) -> None:
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         self._process = subprocess.Popen(
             suite.command(simulator),
             stdin=subprocess.PIPE,
@@ -47,9 +49,9 @@ class Worker:
         self._work, self._answers = self._process.stdin, self._process.stdout
         self._unread = b""
 
-    def send(self, names: Sequence[str] | None) -> None:
+    def send(self, piece: Piece | None) -> None:
         with contextlib.suppress(BrokenPipeError):  # the next line that is awaited tells how it died
-            self._work.write(json.dumps(names).encode() + b"\n")
+            self._work.write(json.dumps(piece).encode() + b"\n")
             self._work.flush()
 
     def event(self, limit: float) -> dict[str, Any]:
@@ -82,23 +84,23 @@ class Worker:
         return self._log.read().decode(errors="replace")
 
 
-def list_tests(suite: Suite, simulator: Simulator) -> tuple[list[list[str]], Outcomes]:
+def list_tests(suite: Suite, simulator: Simulator) -> tuple[list[Piece], Outcomes]:
     """The tests of each module, and the outcomes of modules that do not run at all."""
     worker = Worker(suite, simulator)
     worker.send(None)
-    pieces: list[list[str]] = []
+    pieces: list[Piece] = []
     outcomes: Outcomes = {}
     try:
         while (event := worker.event(START_LIMIT))["event"] != "done":
             if event["event"] == "module":
-                pieces.append(event["tests"])
+                pieces.append((event["module"], event["tests"]))
             else:
                 outcomes[event["test"]] = Outcome(event["kind"], event["seconds"], event["reason"])
     except WorkerDied as died:
         raise SuiteError(f"{suite.name}'s tests cannot be listed: {died.reason}", "read the output above") from None
     finally:
         worker.stop()
-    return [piece for piece in pieces if piece], outcomes
+    return pieces, outcomes
 
 
 class Pool:
@@ -111,9 +113,9 @@ class Pool:
         self._lock = threading.Lock()
         self.outcomes: Outcomes = {}
 
-    def run(self, pieces: Sequence[Sequence[str]]) -> Outcomes:
-        """Every test of every piece has an outcome afterwards. The largest pieces are first, so that workers end together."""
-        left = deque(sorted((list(piece) for piece in pieces), key=len, reverse=True))
+    def run(self, pieces: Iterable[Piece]) -> Outcomes:
+        """Every test of every piece has an outcome afterwards. Large pieces are first, so that workers end together."""
+        left = deque(sorted(pieces, key=lambda piece: len(piece[1]), reverse=True))
         threads = [threading.Thread(target=self._serve, args=(left,), daemon=True) for _ in range(self._jobs)]
         for thread in threads:
             thread.start()
@@ -121,16 +123,16 @@ class Pool:
             thread.join()
         return self.outcomes
 
-    def _serve(self, left: deque[list[str]]) -> None:
+    def _serve(self, left: deque[Piece]) -> None:
         worker: Worker | None = None
         while True:
             with self._lock:
                 if not left:
                     break
-                names = left.popleft()
+                module, names = left.popleft()
             while names:
                 worker = worker or Worker(self._suite, self._simulator)
-                worker.send(names)
+                worker.send((module, names))
                 try:
                     self._read_piece(worker, names)
                     names = []

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.numba_suite import baseline
 from tests.numba_suite.baseline import Baseline
-from tests.numba_suite.outcomes import Outcome, Outcomes
+from tests.numba_suite.outcomes import BAD, Outcome, Outcomes
 from tests.numba_suite.pool import Pool, list_tests
 from tests.numba_suite.suites import Simulator, Suite
 from tests.numba_suite.verdict import Verdict, judge, read_faulty
@@ -44,10 +44,10 @@ def measure(suite: Suite, simulator: Simulator, options: Options, on_end: OnEnd 
     """Runs the suite's tests that ``options`` select."""
     start = time.monotonic()
     pieces, outcomes = list_tests(suite, simulator)
-    chosen = [[name for name in piece if options.select in name] for piece in pieces]
+    chosen = [(module, [name for name in names if options.select in name]) for module, names in pieces]
     outcomes = {name: outcome for name, outcome in outcomes.items() if options.select in name}
     pool = Pool(suite, simulator, options.jobs, options.limit, on_end)
-    outcomes.update(pool.run([piece for piece in chosen if piece]))
+    outcomes.update(pool.run(piece for piece in chosen if piece[1]))
     return Measured(outcomes, time.monotonic() - start)
 
 
@@ -56,9 +56,9 @@ def measure_stock(suite: Suite, options: Options, tries: int = 3) -> Measured:
     start = time.monotonic()
     outcomes = measure(suite, "numba", options).outcomes
     for _ in range(tries - 1):
-        again = [name for name, outcome in outcomes.items() if not outcome.good and outcome.kind != "skipped"]
-        pool = Pool(suite, "numba", options.jobs, options.limit, ignore)
-        outcomes = baseline.best(outcomes, pool.run([[name] for name in again]))
+        for name in [name for name, outcome in outcomes.items() if outcome.kind in BAD]:
+            again = measure(suite, "numba", replace(options, select=name)).outcomes
+            outcomes = baseline.best(outcomes, again)
     return Measured(outcomes, time.monotonic() - start)
 
 
@@ -98,15 +98,15 @@ class Result:
         lines += [f"gained {name}, which fails under Numba's simulator" for name in verdict.gained]
         total = ", ".join(f"{number} {kind}" for kind, number in counts(self.measured.outcomes).items())
         lines.append(
-            f"{self.suite.name} {self.suite.version()}: {len(self.measured.outcomes)} tests in {self.measured.seconds:.1f} s: "
-            f"{total}; {len(self.expected.good)} pass under Numba's simulator ({self.expected.source}): "
-            f"{len(verdict.lost)} lost, {len(verdict.faulty)} listed as Numba's fault"
+            f"{self.suite.name} {self.suite.version()}: {len(self.measured.outcomes)} tests "
+            f"in {self.measured.seconds:.1f} s: {total}; {len(self.expected.good)} pass under Numba's simulator "
+            f"({self.expected.source}): {len(verdict.lost)} lost, {len(verdict.faulty)} listed as Numba's fault"
         )
         return lines
 
 
 def compare(suite: Suite, options: Options, stock: bool, on_end: OnEnd = ignore) -> Result:
-    """Runs the suite under ours and judges it, against Numba's simulator in the same run where ``stock`` asks for it."""
+    """Runs the suite under ours and judges it, with ``stock`` against Numba's simulator in the same run."""
     if stock:
         before = measure_stock(suite, options)
         expected = Baseline(f"measured in this run, {before.seconds:.1f} s", before.outcomes)

@@ -24,15 +24,15 @@ class SuiteError(TrifoldError):
 
 @dataclass(frozen=True)
 class Suite:
-    """One package of tests.
+    """One package of tests, and the installed distribution that has it, whose version names the baseline.
 
-    ``distribution``'s version names the baseline; with ``builtin``, numba-cuda does not take the place of ``numba.cuda``.
+    ``folders`` come first where its processes look for modules.
     """
 
     name: str
     distribution: str
     package: str = "numba.cuda.tests"
-    builtin: bool = False
+    folders: tuple[Path, ...] = ()
 
     def version(self) -> str:
         """The installed version; raises SuiteError where there is none."""
@@ -43,11 +43,10 @@ class Suite:
 
     def environment(self, simulator: Simulator) -> dict[str, str]:
         """What a process, and those that its tests start, need to run the tests under ``simulator``."""
-        folders = [str(HERE / "builtin")] if self.builtin else []
         environment = {
             **_without(os.environ, "TRIFOLD_"),
             "NUMBA_ENABLE_CUDASIM": "1",
-            "PYTHONPATH": os.pathsep.join([*folders, str(ROOT)]),
+            "PYTHONPATH": os.pathsep.join(map(str, (*self.folders, ROOT))),
             # Numba's tests compare with NumPy, whose threads would only disturb the processes beside this one.
             "OPENBLAS_NUM_THREADS": "1",
             "OMP_NUM_THREADS": "1",
@@ -61,7 +60,7 @@ class Suite:
         return [sys.executable, "-m", "tests.numba_suite.worker", self.package, simulator]
 
 
-SUITES = (Suite("numba", "numba", builtin=True), Suite("numba-cuda", "numba-cuda"))
+SUITES = (Suite("numba", "numba", folders=(HERE / "builtin",)), Suite("numba-cuda", "numba-cuda"))
 
 
 def _without(environment: Mapping[str, str], prefix: str) -> dict[str, str]:

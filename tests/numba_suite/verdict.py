@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.numba_suite.baseline import Baseline
-from tests.numba_suite.outcomes import Outcome, Outcomes
+from tests.numba_suite.outcomes import BAD, Outcome, Outcomes
 from tests.numba_suite.suites import HERE, SUITES, SuiteError
 
 FAULTY = HERE / "faulty.toml"
@@ -55,8 +55,7 @@ def judge(baseline: Baseline, outcomes: Outcomes, faulty: Mapping[str, str], who
         unknown=tuple(name for name in outcomes if name not in baseline.outcomes),
         gained=tuple(
             name
-            for name, outcome in outcomes.items()
-            if outcome.good and name in baseline.outcomes and baseline.outcomes[name].kind not in ("skipped",)
-            and not baseline.outcomes[name].good
+            for name, outcome in baseline.outcomes.items()
+            if outcome.kind in BAD and name in outcomes and outcomes[name].good
         ),
     )

@@ -1,14 +1,15 @@
 """A process that runs tests of one package: ``python -m tests.numba_suite.worker PACKAGE trifold|numba``.
 
-It reads one JSON line for each piece of work on its standard input, a list of tests, or ``null`` for "list what there is", and
-answers on the file descriptor that its standard output was: a line for each test that starts and ends, and one when the piece
-is done. What tests print goes to standard error.
+It reads one JSON line for each piece of work on its standard input, a module and names of its tests, or ``null`` for
+"list what there is", and answers on the file descriptor that its standard output was: a line for each test that starts
+and ends, and one when the piece is done. What tests print goes to standard error.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import importlib
+import inspect
 import json
 import os
 import random
@@ -17,10 +18,10 @@ import time
 import traceback
 import unittest
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, TextIO
 
 LONGEST_REASON = 6000  # characters of a traceback
@@ -95,6 +96,36 @@ def modules(package: str) -> Iterator[str]:
         yield ".".join(path.relative_to(root).with_suffix("").parts)
 
 
+class FunctionTest(unittest.FunctionTestCase):
+    """A test that pytest would take: a module's own function without parameters, with pytest's mark ``skipif``."""
+
+    def __init__(self, function: Callable[[], object]) -> None:
+        super().__init__(self._called(function))
+        self._id = f"{function.__module__}.{function.__qualname__}"
+
+    def id(self) -> str:
+        return self._id
+
+    @staticmethod
+    def _called(function: Callable[[], object]) -> Callable[[], object]:
+        for mark in getattr(function, "pytestmark", []):
+            if mark.name == "skipif" and mark.args[0]:
+                return unittest.skip(mark.kwargs["reason"])(function)
+        return function
+
+
+def functions_in(module: ModuleType) -> Iterator[FunctionTest]:
+    """The module's functions that pytest would take for tests; those with parameters are kernels."""
+    for name, value in vars(module).items():
+        own = isinstance(value, FunctionType) and value.__module__ == module.__name__
+        if own and name.startswith("test_") and not inspect.signature(value).parameters:
+            yield FunctionTest(value)
+
+
+def tests_in(module: ModuleType) -> list[unittest.TestCase]:
+    return [*tests_of(unittest.defaultTestLoader.loadTestsFromModule(module)), *functions_in(module)]
+
+
 def tests_of(suite: unittest.TestSuite) -> Iterator[unittest.TestCase]:
     for item in suite:
         if isinstance(item, unittest.TestSuite):
@@ -115,25 +146,17 @@ def list_tests(reporter: Reporter, package: str) -> None:
             kind, reason = ("skipped", str(problem)) if skipped else ("error", traceback.format_exc()[-LONGEST_REASON:])
             reporter.write(event="end", test=name, kind=kind, seconds=0.0, reason=reason)
             continue
-        for mark in _pytest_only(module):
-            reporter.write(event="end", test=f"{name}.{mark}", kind="skipped", seconds=0.0, reason=_mark_reason(module))
-        found = tests_of(unittest.defaultTestLoader.loadTestsFromModule(module))
-        reporter.write(event="module", module=name, tests=[name_of(test, package) for test in found])
+        if hasattr(module, "pytestmark"):  # of the suites' modules one has it, to be skipped in the simulator
+            reason = str(module.pytestmark.kwargs["reason"])
+            reporter.write(event="end", test=name, kind="skipped", seconds=0.0, reason=reason)
+            continue
+        reporter.write(event="module", module=name, tests=[name_of(test, package) for test in tests_in(module)])
 
 
-def _pytest_only(module: ModuleType) -> list[str]:
-    """Functions that only pytest would take for tests: those of a module that pytest is told to skip."""
-    return [name for name in vars(module) if name.startswith("test_")] if hasattr(module, "pytestmark") else []
-
-
-def _mark_reason(module: ModuleType) -> str:
-    return str(module.pytestmark.kwargs["reason"])
-
-
-def run_tests(reporter: Reporter, package: str, names: list[str]) -> None:
-    """Runs the named tests in the order given."""
-    suite = unittest.defaultTestLoader.loadTestsFromNames([f"{package}.{name}" for name in names])
-    suite.run(reporter)
+def run_tests(reporter: Reporter, package: str, module: str, names: list[str]) -> None:
+    """Runs the named tests of a module."""
+    found = tests_in(importlib.import_module(f"{package}.{module}"))
+    unittest.TestSuite(test for test in found if name_of(test, package) in names).run(reporter)
     if reporter.unstarted is not None:
         reporter.write(event="unstarted", kind=reporter.unstarted[0], reason=reporter.unstarted[1])
         reporter.unstarted = None
@@ -171,11 +194,11 @@ def main() -> None:
         trifold.simulator.install()
     reporter = Reporter(answers, package)
     for line in work:
-        names = json.loads(line)
-        if names is None:
+        piece = json.loads(line)
+        if piece is None:
             list_tests(reporter, package)
         else:
-            run_tests(reporter, package, names)
+            run_tests(reporter, package, *piece)
         reporter.write(event="done")
 
 
