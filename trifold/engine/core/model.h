@@ -95,6 +95,8 @@ struct Block {
   uint32_t at_barrier = 0;
   uint32_t at_grid_barrier = 0;
   uint32_t arrived_true = 0;     // whose predicate is true, of those at the barrier
+  Site barrier_site = 0;         // of the first that came to the barrier
+  bool barrier_mixed = false;    // another one came to another site
   uint32_t barrier_threads = 0;  // that came to the last complete barrier, and how many of them with a true predicate
   uint32_t barrier_true = 0;
   Launch* launch = nullptr;

@@ -1,0 +1,276 @@
+#include "execution.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "checker.h"
+
+namespace trifold::engine {
+
+constinit thread_local Thread* current = nullptr;
+constinit thread_local uint64_t changes = 0;
+
+namespace {
+
+// How often a block's polling threads look again before other blocks get their turn.
+constexpr int patience = 64;
+
+// Without an event or a change for so long, in rounds of all resident blocks and in polls altogether, the launch is
+// taken to be deadlocked. Below that, a loop that gives up after a number of tries gets its time.
+constexpr uint64_t idle_rounds_limit = 256;
+constexpr uint64_t idle_polls_limit = 1 << 18;
+
+// Blocks that the device holds at a time.
+uint64_t resident_limit(const Launch& launch) {
+  const Limits& limits = launch.limits;
+  const auto threads = static_cast<uint32_t>((launch.block.size() + warp_size - 1) / warp_size * warp_size);
+  const uint32_t shared = launch.dynamic_shared_bytes + 1024;
+  const uint32_t a_multiprocessor =
+      std::min({limits.blocks, limits.threads / threads, limits.multiprocessor_shared_bytes / shared});
+  return uint64_t{limits.multiprocessors} * std::max(a_multiprocessor, 1u);
+}
+
+constexpr uint32_t bit(const Thread& thread) {
+  return 1u << thread.lane;
+}
+
+}  // namespace
+
+Execution::Execution(Launch& launch, FrontEnd& front)
+    : launch_(launch),
+      front_(front),
+      block_order_(launch.grid.size(), launch.seed),
+      thread_order_(static_cast<uint32_t>(launch.block.size()), launch.seed),
+      resident_limit_(resident_limit(launch)) {}
+
+void Execution::run() {
+  const uint64_t total = launch_.grid.size();
+  if (launch_.cooperative && total > resident_limit_) too_many_blocks();
+  while (finished_ < total) {
+    const bool opens = started_ < total && residents_.size() < resident_limit_;
+    if (opens) {
+      Block& block = open_block();
+      settle(block);
+      if (block.live == 0) {
+        close_block(block);
+      } else {
+        residents_.push_back(&block);
+      }
+    }
+    // After each new block only one of the others looks again, so that many that wait cost no more than twice.
+    if (!residents_.empty()) visit_residents(!opens);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------- blocks
+
+Block& Execution::open_block() {
+  const auto size = static_cast<uint32_t>(launch_.block.size());
+  if (free_.empty()) {
+    Block& block = *blocks_.emplace_back(std::make_unique<Block>());
+    block.launch = &launch_;
+    block.threads = std::vector<Thread>(size);
+    block.warps = std::vector<Warp>((size + warp_size - 1) / warp_size);
+    for (uint32_t index = 0; index < size; ++index) {
+      Thread& thread = block.threads[index];
+      thread.index = index;
+      thread.lane = static_cast<uint8_t>(index % warp_size);
+      thread.warp = &block.warps[index / warp_size];
+      thread.block = &block;
+      thread.warp->exists |= bit(thread);
+    }
+    for (uint32_t index = 0; index < block.warps.size(); ++index) {
+      block.warps[index].index = index;
+      block.warps[index].block = &block;
+      block.warps[index].lanes = &block.threads[index * warp_size];
+    }
+    free_.push_back(&block);
+  }
+  Block& block = *free_.back();
+  free_.pop_back();
+  block.id = static_cast<uint32_t>(block_order_[started_++]);
+  block.index = launch_.grid.at(block.id);
+  block.interval = 0;
+  block.live = size;
+  for (uint32_t index = 0; index < size; ++index) block.threads[index].id = block.id * size + index;
+  for (Warp& warp : block.warps) warp.live = warp.ready = warp.exists;
+  if (launch_.checker != nullptr) launch_.checker->begin_block(block);
+  front_.begin_block(block);
+  return block;
+}
+
+void Execution::close_block(Block& block) {
+  if (launch_.checker != nullptr) launch_.checker->end_block(block);
+  ++finished_;
+  free_.push_back(&block);
+}
+
+// Lets a block's threads run until each has exited or waits for what the block alone cannot bring about.
+void Execution::settle(Block& block) {
+  run_ready(block);
+  for (int round = 0; block.polling != 0 && round < patience; ++round) {
+    const uint64_t events = events_, changes_before = changes;
+    for (Warp& warp : block.warps) warp.ready |= std::exchange(warp.polling, 0);
+    block.polling = 0;
+    run_ready(block);
+    if (events_ == events && changes == changes_before) break;
+  }
+  if (block.live != 0 && block.polling == 0 && block.at_grid_barrier != block.live) stuck(block);
+}
+
+void Execution::visit_residents(bool all) {
+  const uint64_t events = events_, changes_before = changes;
+  for (size_t visits = all ? residents_.size() : 1; visits > 0 && !residents_.empty(); --visits) {
+    if (next_resident_ >= residents_.size()) next_resident_ = 0;
+    Block& block = *residents_[next_resident_];
+    settle(block);
+    if (block.live == 0) {
+      residents_.erase(residents_.begin() + static_cast<ptrdiff_t>(next_resident_));
+      close_block(block);
+    } else {
+      ++next_resident_;
+    }
+  }
+  if (events_ != events || changes != changes_before) {
+    idle_rounds_ = idle_polls_ = 0;
+  } else if (all) {
+    count_idle_round();
+  }
+}
+
+void Execution::count_idle_round() {
+  ++idle_rounds_;
+  uint64_t polling = 0;
+  for (const Block* block : residents_) polling += block->polling;
+  idle_polls_ += polling;
+  if (polling == 0 || (idle_rounds_ >= idle_rounds_limit && idle_polls_ >= idle_polls_limit)) deadlock();
+}
+
+// ------------------------------------------------------------------------------------------------- threads
+
+void Execution::run_ready(Block& block) {
+  if (launch_.seed == 0) {
+    run_in_order(block);
+  } else {
+    run_shuffled(block);
+  }
+}
+
+// A warp runs until its lanes wait, but after a barrier the block's first warp is the first again.
+void Execution::run_in_order(Block& block) {
+  for (bool ran = true; ran;) {
+    ran = false;
+    for (Warp& warp : block.warps) {
+      const uint32_t interval = block.interval;
+      while (block.interval == interval && (warp.ready != 0 || answer_active_mask(warp))) {
+        ran = true;
+        for (uint32_t lanes = warp.ready; lanes != 0; lanes &= lanes - 1) step(warp.lanes[std::countr_zero(lanes)]);
+      }
+    }
+  }
+}
+
+void Execution::run_shuffled(Block& block) {
+  for (bool ran = true; ran;) {
+    ran = false;
+    thread_order_.pass([&](uint32_t index) {
+      Thread& thread = block.threads[index];
+      if ((thread.warp->ready & bit(thread)) == 0) return;
+      ran = true;
+      step(thread);
+    });
+    for (Warp& warp : block.warps) ran |= warp.ready == 0 && answer_active_mask(warp);
+  }
+}
+
+void Execution::step(Thread& thread) {
+  current = &thread;
+  if (front_.resume(thread) == Outcome::waits) {
+    arrive(thread);
+  } else {
+    leave(thread);
+  }
+}
+
+void Execution::arrive(Thread& thread) {
+  Warp& warp = *thread.warp;
+  warp.ready &= ~bit(thread);
+  const auto operation = static_cast<Operation>(thread.request.operation);
+  if (operation == Operation::poll) {
+    ++polls_;
+    ++thread.block->polling;
+    warp.polling |= bit(thread);
+    return;
+  }
+  ++events_;
+  if (operation <= Operation::barrier_or) {
+    arrive_at_barrier(thread);
+  } else if (operation == Operation::grid_barrier) {
+    arrive_at_grid_barrier(thread);
+  } else if (operation == Operation::active_mask) {
+    warp.at_active_mask |= bit(thread);
+  } else {
+    arrive_at_rendezvous(thread);
+  }
+}
+
+void Execution::leave(Thread& thread) {
+  ++events_;
+  Warp& warp = *thread.warp;
+  Block& block = *thread.block;
+  warp.ready &= ~bit(thread);
+  warp.live &= ~bit(thread);
+  --block.live;
+  if (warp.at_rendezvous != 0) meet_without(warp, thread.lane);
+  if (block.live == 0) return;
+  if (block.at_barrier == block.live) complete_barrier(block);
+  if (block.at_grid_barrier == block.live) block_is_at_grid_barrier(block);
+}
+
+// ------------------------------------------------------------------------------------------------- barriers
+
+void Execution::arrive_at_barrier(Thread& thread) {
+  Block& block = *thread.block;
+  thread.warp->at_barrier |= bit(thread);
+  if (block.at_barrier++ == 0) block.barrier_site = thread.waiting_at;
+  block.barrier_mixed |= block.barrier_site != thread.waiting_at;
+  block.arrived_true += thread.request.predicate ? 1 : 0;
+  if (block.at_barrier == block.live) complete_barrier(block);
+}
+
+void Execution::complete_barrier(Block& block) {
+  if (block.barrier_mixed) different_barriers(block);
+  if (block.live < block.threads.size() && warned_.insert(block.barrier_site).second) warn_of_exited(block);
+  if (launch_.checker != nullptr) launch_.checker->block_barrier(block);
+  ++block.interval;
+  block.barrier_threads = std::exchange(block.at_barrier, 0);
+  block.barrier_true = std::exchange(block.arrived_true, 0);
+  for (Warp& warp : block.warps) warp.ready |= std::exchange(warp.at_barrier, 0);
+}
+
+void Execution::arrive_at_grid_barrier(Thread& thread) {
+  if (launch_.grid.size() > resident_limit_) too_many_blocks();
+  if (first_at_grid_barrier_ == nullptr) first_at_grid_barrier_ = &thread;
+  if (first_at_grid_barrier_->waiting_at != thread.waiting_at) different_grid_barriers(thread);
+  Block& block = *thread.block;
+  thread.warp->at_grid_barrier |= bit(thread);
+  if (++block.at_grid_barrier == block.live) block_is_at_grid_barrier(block);
+}
+
+void Execution::block_is_at_grid_barrier(Block& block) {
+  if (block.live < block.threads.size() && warned_.insert(first_at_grid_barrier_->waiting_at).second)
+    warn_of_exited(block);
+  if (++blocks_at_grid_barrier_ < launch_.grid.size()) return;
+  std::vector<Block*> blocks = residents_;
+  if (std::ranges::find(blocks, &block) == blocks.end()) blocks.push_back(&block);
+  if (launch_.checker != nullptr) launch_.checker->grid_barrier(blocks);
+  for (Block* member : blocks) {
+    ++member->interval;
+    member->at_grid_barrier = 0;
+    for (Warp& warp : member->warps) warp.ready |= std::exchange(warp.at_grid_barrier, 0);
+  }
+  blocks_at_grid_barrier_ = 0;
+  first_at_grid_barrier_ = nullptr;
+}
+
+}  // namespace trifold::engine

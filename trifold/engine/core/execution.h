@@ -1,0 +1,148 @@
+// Runs a launch: schedules its threads and carries out what they wait for. A front end knows what a thread is.
+//
+// Blocks run one after the other and their objects are used again, so memory does not grow with the grid. A block of
+// which the threads that are left poll memory, or wait for the grid, stays resident while others run.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "finding.h"
+#include "model.h"
+#include "schedule.h"
+
+namespace trifold::engine {
+
+// What a thread can wait for. Its Request holds the operands and, when the thread is ready again, the answer.
+enum class Operation : uint8_t {
+  barrier,
+  barrier_count,
+  barrier_and,
+  barrier_or,
+  grid_barrier,
+  sync_warp,
+  shuffle,
+  shuffle_up,
+  shuffle_down,
+  shuffle_xor,
+  vote_all,
+  vote_any,
+  vote_equal,
+  ballot,
+  match_any,
+  match_all,
+  active_mask,
+  poll,
+};
+
+std::string_view name(Operation operation);  // as CUDA calls it, without underscores: "syncthreads"
+
+enum class Outcome : uint8_t { waits, exited };
+
+// A mistake in the kernel: the launch ends.
+struct Fault : std::exception {
+  explicit Fault(Finding what_happened) : finding(std::move(what_happened)) {}
+  const char* what() const noexcept override { return finding.message.c_str(); }
+  Finding finding;
+};
+
+// A launch that the device could not start or finish.
+struct LaunchMistake : std::exception {
+  LaunchMistake(std::string what_is_wrong, std::string what_to_do)
+      : problem(std::move(what_is_wrong)), remedy(std::move(what_to_do)) {}
+  const char* what() const noexcept override { return problem.c_str(); }
+  std::string problem, remedy;
+};
+
+class FrontEnd {
+ public:
+  virtual ~FrontEnd() = default;
+
+  // Runs a thread, which is `current`, until it waits (its waiting_at and request say for what) or has exited. May
+  // throw, which ends the launch.
+  virtual Outcome resume(Thread& thread) = 0;
+  virtual void begin_block(Block& block) = 0;
+  // The lanes' shuffle is complete: each gets the operand of lane Request::source.
+  virtual void shuffle(Warp& warp, uint32_t lanes) = 0;
+  virtual Location locate(Site site) = 0;
+  virtual void warn(const Finding& finding) = 0;
+};
+
+class Execution {
+ public:
+  Execution(Launch& launch, FrontEnd& front);
+
+  // Throws Fault, LaunchMistake, and what the front end throws.
+  void run();
+
+  // All blocks that were made; after run() threw, they hold the threads that have not exited.
+  const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
+
+ private:
+  // Schedule (execution.cpp).
+  Block& open_block();
+  void close_block(Block& block);
+  void settle(Block& block);
+  void run_ready(Block& block);
+  void run_in_order(Block& block);
+  void run_shuffled(Block& block);
+  void step(Thread& thread);
+  void arrive(Thread& thread);
+  void leave(Thread& thread);
+  void visit_residents(bool all);
+  void count_idle_round();
+
+  // Barriers (execution.cpp).
+  void arrive_at_barrier(Thread& thread);
+  void complete_barrier(Block& block);
+  void arrive_at_grid_barrier(Thread& thread);
+  void block_is_at_grid_barrier(Block& block);
+
+  // Warp operations (rendezvous.cpp).
+  void arrive_at_rendezvous(Thread& thread);
+  void meet_without(Warp& warp, uint32_t lane);
+  void meet(Warp& warp, const Request& asked);
+  bool answer_active_mask(Warp& warp);
+
+  // Findings (divergence.cpp).
+  [[noreturn]] void stuck(const Block& block);
+  [[noreturn]] void different_barriers(const Block& block);
+  [[noreturn]] void different_grid_barriers(const Thread& thread);
+  [[noreturn]] void not_in_own_mask(const Thread& thread);
+  [[noreturn]] void different_calls(const Warp& warp, uint32_t lanes);
+  [[noreturn]] void deadlock();
+  [[noreturn]] void too_many_blocks();
+  void warn_of_exited(const Block& block);
+  Finding finding(Kind kind, Severity severity) const;
+  Access access(const Thread& thread) const;
+  std::string waiting(Finding& finding, const Block& block) const;
+
+  Launch& launch_;
+  FrontEnd& front_;
+  BlockOrder block_order_;
+  ThreadOrder thread_order_;
+  uint64_t resident_limit_;
+  uint64_t started_ = 0;   // blocks
+  uint64_t finished_ = 0;  // blocks
+  uint64_t blocks_at_grid_barrier_ = 0;
+  Thread* first_at_grid_barrier_ = nullptr;
+
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::vector<Block*> free_;
+  std::vector<Block*> residents_;  // that wait for other blocks
+  size_t next_resident_ = 0;
+  std::unordered_set<Site> warned_;  // barriers
+
+  uint64_t events_ = 0;  // anything that a thread did but poll
+  uint64_t polls_ = 0;
+  // Rounds of all residents, and polls in them, since something last happened.
+  uint64_t idle_rounds_ = 0;
+  uint64_t idle_polls_ = 0;
+};
+
+}  // namespace trifold::engine
