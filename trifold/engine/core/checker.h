@@ -17,12 +17,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "finding.h"
+#include "knowledge.h"
 #include "model.h"
+#include "shadow.h"
 
 namespace trifold::engine {
 
@@ -40,90 +40,92 @@ enum class Scope : uint8_t { block, device, system };
 enum class AccessType : uint8_t { read, write, atomic };
 std::string_view name(AccessType type);
 
-// One access that a cell remembers. stamp 0, or one before the buffer's epoch: none.
-struct Record {
-  uint32_t thread = 0;
-  Stamp stamp = 0;
-};
-
-// The shadow of a few bytes: the last write, and up to two other accesses since, of different threads. 32 bytes.
-struct Cell {
-  Record write;
-  Record other[2];
-  Site write_site = 0;
-  Site other_site[2] = {0, 0};
-  uint8_t atomic = 0;       // bit 0: write was atomic; bits 1, 2: other[0], other[1] were
-  uint8_t other_wrote = 0;  // bits 1, 2: other[0], other[1] are atomic writes
-};
-static_assert(sizeof(Cell) == 32);
-
-// Memory that is watched: an argument (with all that overlap it), the shared memory of a block, an array of a thread.
-class Buffer {
- public:
-  Buffer() = default;
-  // width: bytes of the usual access, a power of two; the shadow refines itself when a narrower access comes.
-  Buffer(Space space, uintptr_t begin, size_t size, size_t width, bool initialised);
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  ~Buffer();
-
-  // All that was remembered is forgotten: the memory starts anew at this stamp.
-  void restart(Stamp now, bool initialised);
-  // Gives the shadow's memory back.
-  void release();
-
-  uintptr_t begin() const { return begin_; }
-  size_t size() const { return size_; }
-  Space space() const { return space_; }
-
- private:
-  friend struct Checker;
-
-  bool allocate();
-  void refine(unsigned shift);
-
-  Cell* cells_ = nullptr;
-  uintptr_t begin_ = 0;
-  size_t size_ = 0;
-  Stamp epoch_ = 1;
-  uint8_t shift_ = 0;  // a cell covers 2^shift bytes
-  Space space_ = Space::global;
-  bool initialised_ = true;
-};
-
 struct Violation {
-  Kind kind = Kind::race;      // race or uninitialised_read
+  Kind kind = Kind::race;  // race or uninitialised_read
   AccessType type = AccessType::read;
-  uintptr_t address = 0;       // of the first byte concerned
-  uint32_t other_thread = 0;   // of a race: Thread::id
+  uintptr_t address = 0;      // of the first byte concerned
+  uint32_t other_thread = 0;  // of a race: Thread::id
   AccessType other_type = AccessType::read;
   Site other_site = 0;
-  int64_t other_interval = -1; // barriers that its block had passed; -1: not known any more
+  int64_t other_interval = -1;  // barriers that its block had passed; -1: not known any more
 };
 
 struct Checker {
   explicit Checker(Launch& launch);
-  ~Checker();
   Checker(const Checker&) = delete;
   Checker& operator=(const Checker&) = delete;
 
-  // Hooks of execution. Only the Checker changes Launch::now, Block::barrier, and the clocks.
+  // Hooks of execution. Only the Checker changes Launch::now, Block::barrier, and the clocks; execution counts
+  // Block::interval after the hook.
   void begin_block(Block& block);
   void end_block(Block& block);
-  void block_barrier(Block& block);                  // all live threads of the block have come
-  void rendezvous(Warp& warp, uint32_t lanes);       // these lanes have come
+  void block_barrier(Block& block);             // all live threads of the block have come
+  void rendezvous(Warp& warp, uint32_t lanes);  // these lanes have come
   void fence(Thread& thread, Scope scope);
-  void grid_barrier(std::span<Block* const> blocks); // all live threads of all blocks have come
+  void grid_barrier(std::span<Block* const> blocks);  // all live threads of all blocks have come
 
-  // Accesses of n > 0 bytes inside the buffer. False: see violation. An atomic that changed nothing (a failed
-  // compare-and-swap) releases nothing and counts as a read.
-  bool read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
-  bool write(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
-  // Before the operation: is it ordered? After: atomic_done.
-  bool atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
-  void atomic_done(Buffer& buffer, uintptr_t address, Thread& thread, bool wrote);
+  // Accesses of n > 0 bytes inside the buffer. False: see violation. `site` is called only where the access is not a
+  // repetition, of the same thread at the same time.
+  template <typename SiteOf>
+  bool read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, SiteOf site) {
+    const Cell* const cell = buffer.cell_of(address, n);
+    const Record settled{thread.id, launch_.now};
+    const bool again = cell != nullptr && cell->atomic == 0 && (cell->other[0] == settled || cell->write == settled);
+    if (again) return true;
+    return check_read(buffer, address, n, thread, site());
+  }
+  template <typename SiteOf>
+  bool write(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, SiteOf site) {
+    const Cell* const cell = buffer.cell_of(address, n);
+    const bool again = cell != nullptr && cell->atomic == 0 && cell->write == Record{thread.id, launch_.now} &&
+                       cell->other[0].stamp == 0 && cell->other[1].stamp == 0;
+    if (again) return true;
+    return check_write(buffer, address, n, thread, site());
+  }
+  // An atomic is checked, done by the front end, and then noted: one that wrote nothing (a failed compare-and-swap)
+  // counts as a read and releases nothing. `reads`: its result may be used.
+  bool check_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, bool reads);
+  void note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site, bool wrote);
 
   Violation violation;
+
+ private:
+  bool check_read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
+  bool check_write(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
+  // Leave the violation; return false. `earlier`: 0 is the cell's write, 1 and 2 are the others.
+  bool race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier);
+  bool uninitialised(const Buffer& buffer, const Cell& cell, AccessType type);
+
+  Stamp tick();
+  void forget(Stamp mark);
+  void start_again();
+  bool ordered(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const;
+  bool acquired(const Thread& thread, Record record, uintptr_t atomic_address) const;
+  void remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint8_t atomic) const;
+  static ThreadClock& clock(Thread& thread);
+  static Stamp known_lane(const Warp& warp, uint32_t lane, uint32_t other);
+  void share_acquired(Warp& warp, uint32_t lanes);
+  void share_fences(Warp& warp, uint32_t lanes);
+  void join_lanes(Warp& warp, uint32_t lanes, Stamp mark);
+  void release(uintptr_t address, Thread& thread);
+  int64_t interval_of(uint32_t block, Stamp stamp) const;
+  void passed_barrier(uint32_t block, Stamp mark);
+  void note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const;
+
+  struct Passed {
+    Stamp stamp;
+    uint32_t block;
+  };
+
+  Launch& launch_;
+  uint32_t block_size_;
+  bool races_;
+  bool initialisation_;
+  Stamp grid_ = 0;  // what is older is ordered before everything
+  KnowledgeGraph graph_;
+  std::vector<Block*> blocks_;    // that run
+  std::vector<Passed> barriers_;  // that blocks passed, to tell in which interval an access was
+  bool all_barriers_ = true;      // none was left out
 };
 
 }  // namespace trifold::engine

@@ -8,48 +8,57 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace trifold::engine {
 
 using Stamp = uint32_t;
 
-// A node in the Checker's graph of what was released and acquired; 0 knows nothing.
+// A node in the graph of what was released and acquired (knowledge.h); 0 knows nothing.
 using Knowledge = uint32_t;
 
-// What a thread, or a group of them, knew when it fenced.
+// A fence of block scope orders threads of its block only. Index of the pairs below.
+enum FenceScope : uint8_t { block_scope, device_scope, fence_scopes };
+
+template <typename T>
+using PerScope = std::array<T, fence_scopes>;
+
+// What a thread knew when it fenced.
 struct Fence {
-  Stamp stamp = 0;          // 0: none; older than the block: another block's, in the same object
-  Stamp barrier = 0;        // the block was known up to here
-  Stamp joined = 0;         // the warp was known up to here
-  Knowledge acquired = 0;
+  Stamp stamp = 0;         // its own accesses up to here; 0: no fence
+  Stamp barrier = 0;       // those of its block
+  Knowledge acquired = 0;  // those that it had acquired
 };
 
 struct ThreadClock {
-  Knowledge acquired = 0;     // through atomics
-  Knowledge released = 0;     // by other lanes' fences before a rendezvous; the thread's next atomic passes it on
-  Knowledge block_released = 0;  // the same for fences of block scope
-  Stamp since = 0;            // when the fields above were last right; older than the block: all are empty
-  Fence device_fence;
-  Fence block_fence;
+  Stamp since = 0;                 // the fields below are of this time; older than the block: they are all empty
+  Knowledge acquired = 0;          // through atomics, its own and, by rendezvous, those of other lanes
+  PerScope<Fence> fence{};         // its last ones
+  PerScope<Knowledge> released{};  // by fences of other lanes before a rendezvous: its next atomic passes it on
 };
 
-// seen[i][j]: lane i knows lane j up to this stamp through rendezvous of part of the warp.
-using Seen = std::array<std::array<Stamp, 32>, 32>;
+// What the lanes of a warp know of each other, where that is not the same for all of them.
+struct LaneClocks {
+  std::array<std::array<Stamp, 32>, 32> seen{};  // seen[i][j]: lane i knows lane j up to here
+  std::array<Stamp, 32> left{};                  // an exited lane's accesses are known to the others up to here
+};
 
 struct WarpClock {
-  Stamp joined = 0;            // the last rendezvous of all live lanes: each knows all of them up to it
-  Stamp partial = 0;           // the last rendezvous of some; seen is worth a look if it is after the barrier
-  std::unique_ptr<Seen> seen;  // made by the first partial rendezvous
+  Stamp joined = 0;                   // the last rendezvous of all live lanes: they know each other up to it
+  Stamp partial = 0;                  // the last rendezvous of some of them
+  PerScope<Stamp> fenced{};           // a lane's last fence that no rendezvous has shared; 0: none
+  uint32_t left = 0;                  // exited lanes that LaneClocks::left tells of
+  std::unique_ptr<LaneClocks> lanes;  // made when first needed
 };
 
 struct BlockClock {
-  Stamp begin = 0;               // of the block
-  Knowledge acquired = 0;        // by any of its threads before the last barrier
-  Knowledge acquired_now = 0;    // and by any of them since, which the next barrier shares
-  Knowledge released = 0;        // by fences before the last barrier: an atomic of any of its threads passes it on
-  Knowledge released_now = 0;
-  Knowledge block_released = 0;  // the same for fences of block scope
-  Knowledge block_released_now = 0;
+  Stamp begin = 0;                        // of the block
+  PerScope<Stamp> fenced{};               // the last fence of any thread
+  Knowledge acquired = 0;                 // by any thread before the last barrier
+  Knowledge acquired_now = 0;             // and since: the next barrier shares it
+  PerScope<Knowledge> released{};         // by fences before the last barrier: an atomic of any thread passes it on
+  PerScope<Knowledge> fenced_acquired{};  // what those threads had acquired that fenced since
+  PerScope<std::vector<Stamp>> fences;    // per thread: released by its, or its warp mates', last fence
 };
 
 }  // namespace trifold::engine

@@ -1,0 +1,190 @@
+#include "checker.h"
+
+#include <algorithm>
+
+namespace trifold::engine {
+namespace {
+
+// The other accesses of a cell are numbered 1 and 2, its write 0; these are their bits in Cell::atomic.
+constexpr uint8_t bit(int access) {
+  return static_cast<uint8_t>(1 << access);
+}
+
+Record record_of(const Cell& cell, int access) {
+  return access == 0 ? cell.write : cell.other[access - 1];
+}
+
+uint32_t lane_bit(uint32_t lane) {
+  return uint32_t{1} << lane;
+}
+
+}  // namespace
+
+std::string_view name(AccessType type) {
+  constexpr std::string_view names[] = {"read", "write", "atomic"};
+  return names[static_cast<int>(type)];
+}
+
+Checker::Checker(Launch& launch)
+    : launch_(launch),
+      block_size_(static_cast<uint32_t>(launch.block.size())),
+      races_((launch.checks & check_race) != 0),
+      initialisation_((launch.checks & check_uninitialised) != 0) {}
+
+// Did it happen before what the thread does now?
+bool Checker::ordered(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const {
+  const Record record = record_of(cell, earlier);
+  if (!buffer.holds(record) || record.thread == thread.id) return true;
+  const Block& block = *thread.block;
+  const uint32_t index = record.thread - (thread.id - thread.index);
+  if (index < block_size_) {
+    if (record.stamp <= block.barrier) return true;
+    if (index / warp_size == thread.index / warp_size) {
+      const WarpClock& warp = thread.warp->clock;
+      const uint32_t lane = index % warp_size;
+      const bool left = (warp.left & lane_bit(lane)) != 0;
+      if (record.stamp <= (left ? warp.lanes->left[lane] : warp.joined)) return true;
+      if (warp.partial > block.barrier && record.stamp <= warp.lanes->seen[thread.lane][lane]) return true;
+    }
+  }
+  if (record.stamp <= grid_) return true;
+  const bool atomic = (cell.atomic & bit(earlier)) != 0;
+  return !graph_.empty() && acquired(thread, record, atomic ? buffer.address_of(cell) : 0);
+}
+
+bool Checker::acquired(const Thread& thread, Record record, uintptr_t atomic_address) const {
+  const Block& block = *thread.block;
+  const ThreadClock& own = thread.clock;
+  const KnowledgeGraph::Query query{record.thread, record.thread / block_size_, record.stamp, atomic_address};
+  if (own.since >= block.clock.begin && graph_.knows(own.acquired, block.id, query)) return true;
+  return graph_.knows(block.clock.acquired, block.id, query);
+}
+
+bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier) {
+  const Record record = record_of(cell, earlier);
+  const bool wrote = earlier == 0;
+  const AccessType plain = wrote ? AccessType::write : AccessType::read;
+  violation = {.kind = Kind::race,
+               .type = type,
+               .address = buffer.address_of(cell),
+               .other_thread = record.thread,
+               .other_type = (cell.atomic & bit(earlier)) != 0 ? AccessType::atomic : plain,
+               .other_site = wrote ? cell.write_site : cell.other_site[earlier - 1],
+               .other_interval = interval_of(record.thread / block_size_, record.stamp)};
+  return false;
+}
+
+bool Checker::uninitialised(const Buffer& buffer, const Cell& cell, AccessType type) {
+  violation = {.kind = Kind::uninitialised_read, .type = type, .address = buffer.address_of(cell)};
+  return false;
+}
+
+bool Checker::check_read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site) {
+  const bool may_be_uninitialised = initialisation_ && !buffer.initialised();
+  const bool races = races_ && buffer.space() != Space::local;
+  for (Cell& cell : buffer.cells(address, n)) {
+    if (may_be_uninitialised && !buffer.holds(cell.write)) return uninitialised(buffer, cell, AccessType::read);
+    if (!races) continue;
+    if (!ordered(buffer, cell, 0, thread)) return race(buffer, cell, AccessType::read, 0);
+    for (const int other : {1, 2}) {
+      if ((cell.other_wrote & bit(other)) == 0 || ordered(buffer, cell, other, thread)) continue;
+      return race(buffer, cell, AccessType::read, other);
+    }
+    remember(cell, buffer, thread, site, 0);
+  }
+  return true;
+}
+
+// Keeps a read or an atomic beside those that it does not make superfluous. Of more than two unordered ones, those of
+// different blocks, then of different warps, are kept: what comes after one of them need not come after the other.
+void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint8_t atomic) const {
+  const auto group = [&](int other) {
+    const uint32_t id = cell.other[other - 1].thread;
+    return id / block_size_ == thread.block->id ? uint64_t{id % block_size_ / warp_size} : ~uint64_t{id / block_size_};
+  };
+  const auto replaceable = [&](int other) {
+    return (cell.other_wrote & bit(other)) == 0 && ordered(buffer, cell, other, thread);
+  };
+  int place = 0;
+  if (replaceable(1)) {
+    place = 1;
+  } else if (replaceable(2)) {
+    place = 2;
+  } else if (group(1) == group(2) && (cell.other_wrote & bit(2)) == 0) {
+    place = 2;
+  } else {
+    return;
+  }
+  cell.other[place - 1] = {thread.id, launch_.now};
+  cell.other_site[place - 1] = site;
+  cell.atomic = static_cast<uint8_t>((cell.atomic & ~bit(place)) | (atomic << place));
+}
+
+bool Checker::check_write(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site) {
+  const bool races = races_ && buffer.space() != Space::local;
+  for (Cell& cell : buffer.cells(address, n)) {
+    for (int earlier = 0; races && earlier < 3; ++earlier) {
+      if (!ordered(buffer, cell, earlier, thread)) return race(buffer, cell, AccessType::write, earlier);
+    }
+    cell = {.write = {thread.id, launch_.now}, .write_site = site};
+  }
+  return true;
+}
+
+bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, bool reads) {
+  const bool may_be_uninitialised = reads && initialisation_ && !buffer.initialised();
+  const bool races = races_ && buffer.space() != Space::local;
+  for (Cell& cell : buffer.cells(address, n)) {
+    if (may_be_uninitialised && !buffer.holds(cell.write)) return uninitialised(buffer, cell, AccessType::atomic);
+    for (int earlier = 0; races && earlier < 3; ++earlier) {
+      if ((cell.atomic & bit(earlier)) != 0 || ordered(buffer, cell, earlier, thread)) continue;
+      return race(buffer, cell, AccessType::atomic, earlier);
+    }
+  }
+  return true;
+}
+
+void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site, bool wrote) {
+  for (Cell& cell : buffer.cells(address, n)) {
+    if (wrote) {
+      note_wrote(cell, buffer, thread, site);
+    } else if (races_) {
+      remember(cell, buffer, thread, site, 1);
+    }
+  }
+  if (!races_ || buffer.space() == Space::local) return;
+  if (const Knowledge released = graph_.at(address)) {
+    ThreadClock& own = clock(thread);
+    BlockClock& block = thread.block->clock;
+    own.acquired = graph_.merge(own.acquired, released);
+    block.acquired_now = graph_.merge(block.acquired_now, released);
+  }
+  if (wrote) release(address, thread);
+}
+
+// An atomic write. One of another thread that is not ordered before it stays remembered: a read after both must come
+// after both.
+void Checker::note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const {
+  Cell now{.write = {thread.id, launch_.now}, .write_site = site, .atomic = bit(0)};
+  int place = 1;
+  for (const int earlier : {0, 2, 1}) {
+    if (place == 3 || (cell.atomic & bit(earlier)) == 0 || ordered(buffer, cell, earlier, thread)) continue;
+    now.other[place - 1] = record_of(cell, earlier);
+    now.other_site[place - 1] = earlier == 0 ? cell.write_site : cell.other_site[earlier - 1];
+    now.atomic |= bit(place);
+    if (earlier == 0 || (cell.other_wrote & bit(earlier)) != 0) now.other_wrote |= bit(place);
+    ++place;
+  }
+  cell = now;
+}
+
+int64_t Checker::interval_of(uint32_t block, Stamp stamp) const {
+  for (const Block* const running : blocks_) {
+    if (running->id == block && stamp > running->barrier) return running->interval;
+  }
+  if (!all_barriers_) return -1;
+  return std::count_if(barriers_.begin(), barriers_.end(),
+                       [&](Passed passed) { return passed.block == block && passed.stamp < stamp; });
+}
+
+}  // namespace trifold::engine

@@ -1,0 +1,230 @@
+// The Checker's half that follows synchronising events.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "checker.h"
+
+namespace trifold::engine {
+Stamp Checker::tick() {
+  if (launch_.now == std::numeric_limits<Stamp>::max()) start_again();
+  if (graph_.full()) forget(launch_.now++);
+  return launch_.now++;
+}
+
+// Everything up to this stamp counts as ordered from now on.
+void Checker::forget(Stamp mark) {
+  graph_.clear();
+  grid_ = mark;
+  for (Block* const block : blocks_) {
+    BlockClock& clock = block->clock;
+    block->barrier = clock.begin = mark;
+    clock.fenced = {};
+    clock.acquired = clock.acquired_now = 0;
+    clock.released = clock.fenced_acquired = {};
+    for (Warp& warp : block->warps) warp.clock.fenced = {};
+  }
+}
+
+// Stamps have run out: they count from the start, and what happened before is not told apart any more.
+void Checker::start_again() {
+  constexpr Stamp past = 1;
+  Buffer::forget_all(past);
+  all_barriers_ = false;
+  launch_.now = past + 1;
+  forget(past);
+  for (Block* const block : blocks_) {
+    for (std::vector<Stamp>& fences : block->clock.fences) fences.assign(fences.size(), 0);
+    for (Thread& thread : block->threads) thread.clock = {};
+    for (Warp& warp : block->warps) warp.clock = {.joined = past, .lanes = nullptr};
+  }
+}
+
+void Checker::begin_block(Block& block) {
+  blocks_.push_back(&block);
+  BlockClock& clock = block.clock;
+  block.barrier = clock.begin = tick();
+  clock.fenced = {};
+  clock.acquired = clock.acquired_now = 0;
+  clock.released = clock.fenced_acquired = {};
+  for (Warp& warp : block.warps) {
+    warp.clock.left = 0;
+    warp.clock.fenced = {};
+  }
+}
+
+void Checker::end_block(Block& block) {
+  const auto place = std::find(blocks_.rbegin(), blocks_.rend(), &block);
+  if (place == blocks_.rend()) return;
+  *place = blocks_.back();
+  blocks_.pop_back();
+}
+
+// A thread's clock, emptied if it is of an earlier time than its block.
+ThreadClock& Checker::clock(Thread& thread) {
+  ThreadClock& clock = thread.clock;
+  const Stamp begin = thread.block->clock.begin;
+  if (clock.since < begin) clock = {.since = begin};
+  return clock;
+}
+
+void Checker::block_barrier(Block& block) {
+  const Stamp mark = tick();
+  BlockClock& clock = block.clock;
+  for (const FenceScope scope : {block_scope, device_scope}) {
+    if (clock.fenced[scope] <= block.barrier) continue;
+    const Knowledge known =
+        graph_.fences(block.threads[0].id, clock.fences[scope], block, clock.fenced_acquired[scope], scope);
+    clock.released[scope] = graph_.merge(clock.released[scope], known);
+  }
+  clock.acquired = clock.acquired_now;
+  block.barrier = mark;
+  passed_barrier(block.id, mark);
+}
+
+void Checker::passed_barrier(uint32_t block, Stamp mark) {
+  constexpr size_t remembered = size_t{1} << 20;  // 8 MB
+  all_barriers_ = all_barriers_ && barriers_.size() < remembered;
+  if (all_barriers_) barriers_.push_back({mark, block});
+}
+
+void Checker::grid_barrier(std::span<Block* const> blocks) {
+  const Stamp mark = tick();
+  forget(mark);
+  for (const Block* const block : blocks) passed_barrier(block->id, mark);
+}
+
+void Checker::fence(Thread& thread, Scope of) {
+  if (!races_) return;
+  const Stamp mark = tick();
+  const FenceScope scope = of == Scope::block ? block_scope : device_scope;
+  Block& block = *thread.block;
+  ThreadClock& own = clock(thread);
+  const Knowledge known = graph_.merge(own.acquired, block.clock.acquired);
+  own.fence[scope] = {mark, block.barrier, known};
+
+  BlockClock& shared = block.clock;
+  std::vector<Stamp>& fences = shared.fences[scope];
+  fences.resize(block.threads.size());
+  fences[thread.index] = mark;
+  WarpClock& warp = thread.warp->clock;
+  for (uint32_t lane = 0; lane < warp_size && std::max(warp.joined, warp.partial) > block.barrier; ++lane) {
+    if (lane == thread.lane || (thread.warp->exists >> lane & 1) == 0) continue;
+    Stamp& mate = fences[thread.index - thread.lane + lane];
+    mate = std::max(mate, known_lane(*thread.warp, thread.lane, lane));
+  }
+  shared.fenced_acquired[scope] = graph_.merge(shared.fenced_acquired[scope], known);
+  shared.fenced[scope] = warp.fenced[scope] = mark;
+}
+
+// What a thread's atomic passes on: what it knew at its fences, and what others knew that fenced before a barrier or
+// rendezvous that it took part in.
+void Checker::release(uintptr_t address, Thread& thread) {
+  const PerScope<Knowledge>& of_block = thread.block->clock.released;
+  const auto silent = [&](FenceScope scope) {
+    const ThreadClock& own = clock(thread);
+    return own.fence[scope].stamp == 0 && own.released[scope] == 0 && of_block[scope] == 0;
+  };
+  if (silent(block_scope) && silent(device_scope)) return;
+  const Stamp stamp = tick();
+  ThreadClock& own = clock(thread);  // after the tick, which may have emptied it
+  for (const FenceScope scope : {block_scope, device_scope}) {
+    if (silent(scope)) continue;
+    Fence& fence = own.fence[scope];
+    own.released[scope] = graph_.merge(own.released[scope], of_block[scope]);
+    const bool superseded =
+        scope == block_scope && own.released[scope] == 0 && fence.stamp < own.fence[device_scope].stamp;
+    if (superseded) continue;
+    fence.acquired = graph_.merge(fence.acquired, own.released[scope]);
+    graph_.release(address, thread, fence, scope, stamp);
+  }
+}
+
+// Up to when does a lane know another one, through rendezvous?
+Stamp Checker::known_lane(const Warp& warp, uint32_t lane, uint32_t other) {
+  const WarpClock& clock = warp.clock;
+  const bool left = (clock.left >> other & 1) != 0;
+  const Stamp together = left ? clock.lanes->left[other] : clock.joined;
+  return clock.partial > clock.joined ? std::max(together, clock.lanes->seen[lane][other]) : together;
+}
+
+void Checker::rendezvous(Warp& warp, uint32_t lanes) {
+  if (!races_) return;
+  const Stamp mark = tick();
+  const Block& block = *warp.block;
+  if (block.clock.acquired_now != block.clock.acquired) share_acquired(warp, lanes);
+  if (std::max(warp.clock.fenced[block_scope], warp.clock.fenced[device_scope]) > block.barrier) {
+    share_fences(warp, lanes);
+  }
+  const bool all = lanes == warp.live;
+  const uint32_t newly_left = warp.exists & ~warp.live & ~warp.clock.left;
+  if (all && newly_left == 0) {
+    warp.clock.joined = mark;
+  } else {
+    join_lanes(warp, lanes, mark);
+  }
+}
+
+void Checker::share_acquired(Warp& warp, uint32_t lanes) {
+  Knowledge all = 0;
+  for (uint32_t lane = 0; lane < warp_size; ++lane) {
+    if (lanes >> lane & 1) all = graph_.merge(all, clock(warp.lanes[lane]).acquired);
+  }
+  for (uint32_t lane = 0; lane < warp_size; ++lane) {
+    if (lanes >> lane & 1) clock(warp.lanes[lane]).acquired = all;
+  }
+}
+
+void Checker::share_fences(Warp& warp, uint32_t lanes) {
+  for (const FenceScope scope : {block_scope, device_scope}) {
+    if (warp.clock.fenced[scope] <= warp.block->barrier) continue;
+    std::array<Stamp, warp_size> stamps{};
+    Knowledge acquired = 0;
+    for (uint32_t lane = 0; lane < warp_size; ++lane) {
+      if ((lanes >> lane & 1) == 0) continue;
+      const Fence& fence = clock(warp.lanes[lane]).fence[scope];
+      if (fence.stamp <= warp.block->barrier) continue;
+      stamps[lane] = warp.block->clock.fences[scope][warp.index * warp_size + lane];
+      acquired = graph_.merge(acquired, fence.acquired);
+    }
+    const uint32_t first = warp.lanes[0].id;
+    const Knowledge known = graph_.fences(first, stamps, *warp.block, acquired, scope);
+    for (uint32_t lane = 0; lane < warp_size; ++lane) {
+      if ((lanes >> lane & 1) == 0) continue;
+      Knowledge& released = clock(warp.lanes[lane]).released[scope];
+      released = graph_.merge(released, known);
+    }
+    if (lanes == warp.live) warp.clock.fenced[scope] = 0;
+  }
+}
+
+// A rendezvous of a part of the warp, or the first after lanes have exited.
+void Checker::join_lanes(Warp& warp, uint32_t lanes, Stamp mark) {
+  WarpClock& clock = warp.clock;
+  if (clock.lanes == nullptr) clock.lanes = std::make_unique<LaneClocks>();
+  std::array<Stamp, warp_size> known{};
+  for (uint32_t lane = 0; lane < warp_size; ++lane) {
+    if ((lanes >> lane & 1) == 0) continue;
+    for (uint32_t other = 0; other < warp_size; ++other) {
+      known[other] = std::max(known[other], known_lane(warp, lane, other));
+    }
+  }
+  if (lanes == warp.live) {
+    for (uint32_t lane = 0; lane < warp_size; ++lane) {
+      if ((warp.exists & ~warp.live) >> lane & 1) clock.lanes->left[lane] = known[lane];
+    }
+    clock.left = warp.exists & ~warp.live;
+    clock.joined = mark;
+    return;
+  }
+  for (uint32_t lane = 0; lane < warp_size; ++lane) {
+    if ((lanes >> lane & 1) == 0) continue;
+    clock.lanes->seen[lane] = known;
+    for (uint32_t other = 0; other < warp_size; ++other) {
+      if (lanes >> other & 1) clock.lanes->seen[lane][other] = mark;
+    }
+  }
+  clock.partial = mark;
+}
+
+}  // namespace trifold::engine

@@ -1,0 +1,141 @@
+#include "knowledge.h"
+
+#include <algorithm>
+
+namespace trifold::engine {
+
+Knowledge KnowledgeGraph::add(const Node& node) {
+  nodes_.push_back(node);
+  return static_cast<Knowledge>(nodes_.size() - 1);
+}
+
+void KnowledgeGraph::clear() {
+  nodes_.assign(1, Node{});
+  stamps_.clear();
+  addresses_.clear();
+  last_of_block_.clear();
+  has_block_scope_ = false;
+}
+
+// A cheap look, a few nodes deep: no is not certain.
+bool KnowledgeGraph::contains(Knowledge whole, Knowledge part, int depth) const {
+  if (whole == part || part == 0) return true;
+  if (whole < part || depth == 0) return false;
+  const Node& outer = nodes_[whole];
+  const Node& inner = nodes_[part];
+  const bool at_addresses = outer.location != 0 && inner.location != 0;
+  if (at_addresses && outer.location == inner.location) return true;
+  if (outer.type == Type::join && contains(outer.first, part, depth - 1)) return true;
+  // Another thread's knowledge tells less than the same acquired at first hand where fences of block scope are in it.
+  return (outer.type == Type::join || !has_block_scope_) && contains(outer.second, part, depth - 1);
+}
+
+Knowledge KnowledgeGraph::merge(Knowledge a, Knowledge b) {
+  constexpr int depth = 3;
+  if (contains(a, b, depth)) return a;
+  if (contains(b, a, depth)) return b;
+  return add({.type = Type::join, .first = a, .second = b});
+}
+
+Knowledge KnowledgeGraph::at(uintptr_t address) const {
+  if (addresses_.empty()) return 0;
+  const auto found = addresses_.find(address);
+  return found == addresses_.end() ? 0 : found->second.last;
+}
+
+void KnowledgeGraph::release(uintptr_t address, const Thread& thread, const Fence& fence, FenceScope scope,
+                             Stamp stamp) {
+  const auto number = static_cast<uint32_t>(addresses_.size() + 1);
+  Address& place = addresses_.try_emplace(address, Address{number, 0}).first->second;
+  Node& last = nodes_[place.last];
+  const bool again = last.type == Type::release && last.scope == scope && last.thread == thread.id &&
+                     last.fence == fence.stamp && last.second == fence.acquired;
+  if (again) {  // a loop of atomics after one fence
+    last.stamp = stamp;
+    return;
+  }
+  if (scope == block_scope) has_block_scope_ = true;
+  Knowledge& last_of_block = last_of_block_[thread.block->id];
+  last_of_block = add({.type = Type::release,
+                       .scope = scope,
+                       .thread = thread.id,
+                       .block = thread.block->id,
+                       .fence = fence.stamp,
+                       .barrier = fence.barrier,
+                       .stamp = stamp,
+                       .location = place.number,
+                       .first = place.last,
+                       .second = fence.acquired,
+                       .same_block = last_of_block});
+  place.last = last_of_block;
+}
+
+Knowledge KnowledgeGraph::fences(uint32_t first_thread, std::span<const Stamp> stamps, const Block& block,
+                                 Knowledge acquired, FenceScope scope) {
+  if (scope == block_scope) has_block_scope_ = true;
+  const auto place = static_cast<uint32_t>(stamps_.size());
+  stamps_.insert(stamps_.end(), stamps.begin(), stamps.end());
+  Knowledge& last_of_block = last_of_block_[block.id];
+  last_of_block = add({.type = Type::fences,
+                       .scope = scope,
+                       .thread = first_thread,
+                       .block = block.id,
+                       .barrier = block.barrier,
+                       .stamp = static_cast<Stamp>(stamps.size()),
+                       .stamps = place,
+                       .second = acquired,
+                       .same_block = last_of_block});
+  return last_of_block;
+}
+
+bool KnowledgeGraph::tells(const Node& node, const Query& query) const {
+  if (query.stamp <= node.barrier) return true;
+  if (node.type == Type::fences) {
+    const uint32_t index = query.thread - node.thread;
+    return index < node.stamp && query.stamp <= stamps_[node.stamps + index];
+  }
+  if (query.thread != node.thread) return false;
+  if (query.stamp <= node.fence) return true;
+  if (query.address == 0 || query.stamp > node.stamp) return false;
+  const auto place = addresses_.find(query.address);  // the atomic that released is itself known
+  return place != addresses_.end() && place->second.number == node.location;
+}
+
+bool KnowledgeGraph::knows(Knowledge known, uint32_t acquirer_block, const Query& query) const {
+  const auto last = last_of_block_.find(query.block);
+  if (known == 0 || last == last_of_block_.end()) return false;
+  std::vector<Knowledge> tellers;
+  for (Knowledge node = last->second; node != 0; node = nodes_[node].same_block) {
+    if (node > known || !tells(nodes_[node], query)) continue;
+    const Node& root = nodes_[known];
+    const bool chained = root.location != 0 && root.location == nodes_[node].location;
+    if (chained && (nodes_[node].scope == device_scope || nodes_[node].block == acquirer_block)) return true;
+    tellers.push_back(node);
+  }
+  return !tellers.empty() && reaches(known, acquirer_block, tellers);
+}
+
+// Depth first, newest parents last in the stack. `targets` are in descending order.
+bool KnowledgeGraph::reaches(Knowledge known, uint32_t acquirer_block, std::span<const Knowledge> targets) const {
+  struct Step {
+    Knowledge node;
+    uint32_t acquirer_block;
+  };
+  std::vector<Step> stack{{known, acquirer_block}};
+  std::unordered_set<uint64_t> visited;
+  while (!stack.empty()) {
+    const auto [number, acquirer] = stack.back();
+    stack.pop_back();
+    if (number < targets.back()) continue;  // parents have smaller numbers
+    const uint64_t visit = uint64_t{number} << 32 | (has_block_scope_ ? acquirer : 0);
+    if (!visited.insert(visit).second) continue;
+    const Node& node = nodes_[number];
+    const bool heard = node.scope == device_scope || node.block == acquirer;
+    if (heard && std::binary_search(targets.rbegin(), targets.rend(), number)) return true;
+    stack.push_back({node.first, acquirer});
+    if (heard) stack.push_back({node.second, node.type == Type::join ? acquirer : node.block});
+  }
+  return false;
+}
+
+}  // namespace trifold::engine

@@ -1,0 +1,97 @@
+#include "shadow.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <new>
+#include <span>
+
+namespace trifold::engine {
+namespace {
+
+// From here on a shadow gets pages of its own: they come zeroed when they are touched, and go back to the system.
+constexpr size_t mapped_bytes = size_t{1} << 18;
+
+Cell* allocate(size_t cells) {
+  const size_t bytes = cells * sizeof(Cell);
+  if (bytes < mapped_bytes) {
+    if (void* const memory = calloc(cells, sizeof(Cell))) return static_cast<Cell*>(memory);
+    throw std::bad_alloc();
+  }
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<Cell*>(memory);
+}
+
+void deallocate(Cell* cells, size_t count) {
+  const size_t bytes = count * sizeof(Cell);
+  if (bytes < mapped_bytes) {
+    free(cells);
+  } else {
+    munmap(cells, bytes);
+  }
+}
+
+// The largest power of two that divides all of these.
+unsigned common_shift(size_t width, size_t a, size_t b) {
+  return static_cast<unsigned>(std::countr_zero(width | a | b));
+}
+
+constexpr unsigned widest = 6;  // 64 bytes: no element is accessed at once that is wider
+
+Buffer* all_buffers = nullptr;
+
+}  // namespace
+
+Buffer::Buffer(Space space, uintptr_t begin, size_t size, size_t width, bool initialised)
+    : begin_(begin),
+      size_(size),
+      shift_(static_cast<uint8_t>(std::min(widest, common_shift(std::max<size_t>(width, 1), 0, 0)))),
+      space_(space),
+      initialised_(initialised) {
+  cells_ = allocate(cell_count());
+  next_ = all_buffers;
+  link_ = &all_buffers;
+  if (next_ != nullptr) next_->link_ = &next_;
+  all_buffers = this;
+}
+
+Buffer::~Buffer() {
+  deallocate(cells_, cell_count());
+  *link_ = next_;
+  if (next_ != nullptr) next_->link_ = link_;
+}
+
+std::span<Cell> Buffer::cells(uintptr_t address, size_t n) {
+  const size_t offset = address - begin_;
+  const unsigned shift = common_shift(size_t{1} << widest, offset, n);
+  if (shift < shift_) refine(shift);
+  return {cells_ + (offset >> shift_), n >> shift_};
+}
+
+void Buffer::refine(unsigned shift) {
+  const size_t old_count = cell_count();
+  Cell* const old_cells = cells_;
+  const unsigned old_shift = shift_;
+  shift_ = static_cast<uint8_t>(shift);
+  cells_ = allocate(cell_count());
+  for (size_t i = 0; i < cell_count(); ++i) cells_[i] = old_cells[i >> (old_shift - shift)];
+  deallocate(old_cells, old_count);
+}
+
+void Buffer::forget_all(Stamp stamp) {
+  for (Buffer* buffer = all_buffers; buffer != nullptr; buffer = buffer->next_) {
+    for (Cell& cell : std::span(buffer->cells_, buffer->cell_count())) {
+      if (cell.write.stamp == 0 && cell.other[0].stamp == 0) continue;  // a page that was never touched stays so
+      Cell left;
+      if (buffer->holds(cell.write)) left = {.write = {cell.write.thread, stamp}, .write_site = cell.write_site};
+      cell = left;
+    }
+    buffer->epoch_ = stamp;
+  }
+}
+
+}  // namespace trifold::engine

@@ -1,0 +1,78 @@
+// Shadow memory: who accessed which bytes last.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "finding.h"
+#include "model.h"
+
+namespace trifold::engine {
+
+// One access that a cell remembers. stamp 0, or one before the buffer's epoch: none.
+struct Record {
+  uint32_t thread = 0;
+  Stamp stamp = 0;
+
+  bool operator==(const Record&) const = default;
+};
+
+// The shadow of a few bytes: the last write, and up to two other accesses since, of different threads. 32 bytes.
+struct Cell {
+  Record write;
+  Record other[2] = {};
+  Site write_site = 0;
+  Site other_site[2] = {0, 0};
+  uint8_t atomic = 0;       // bit 0: write was atomic; bits 1, 2: other[0], other[1] were
+  uint8_t other_wrote = 0;  // bits 1, 2: other[0], other[1] are atomic writes
+};
+static_assert(sizeof(Cell) == 32);
+
+// Memory that is watched: an argument (with all that overlap it), the shared memory of a block, an array of a thread.
+class Buffer {
+ public:
+  // width: bytes of the usual access; the shadow refines itself when a narrower access comes.
+  Buffer(Space space, uintptr_t begin, size_t size, size_t width, bool initialised);
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer();
+
+  // The memory starts anew at this time: nobody has accessed it.
+  void restart(Stamp now) { epoch_ = now; }
+
+  uintptr_t begin() const { return begin_; }
+  size_t size() const { return size_; }
+  Space space() const { return space_; }
+  bool initialised() const { return initialised_; }
+
+  // The cell of these bytes, where they are all that it covers; null: cells() finds them.
+  const Cell* cell_of(uintptr_t address, size_t n) const {
+    const size_t offset = address - begin_;
+    const size_t width = size_t{1} << shift_;
+    return n == width && (offset & (width - 1)) == 0 ? cells_ + (offset >> shift_) : nullptr;
+  }
+  // The cells of these bytes, made narrower where the bytes are only a part of one.
+  std::span<Cell> cells(uintptr_t address, size_t n);
+  uintptr_t address_of(const Cell& cell) const { return begin_ + (static_cast<size_t>(&cell - cells_) << shift_); }
+  bool holds(Record record) const { return record.stamp >= epoch_; }
+
+  // All buffers forget when things happened: what was written is still so, at this stamp.
+  static void forget_all(Stamp stamp);
+
+ private:
+  size_t cell_count() const { return (size_ >> shift_) + 1; }
+  void refine(unsigned shift);
+
+  Cell* cells_;
+  uintptr_t begin_;
+  size_t size_;
+  Stamp epoch_ = 1;
+  uint8_t shift_;  // a cell covers 2^shift_ bytes
+  Space space_;
+  bool initialised_;
+  Buffer* next_;  // of all buffers
+  Buffer** link_;
+};
+
+}  // namespace trifold::engine
