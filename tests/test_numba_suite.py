@@ -112,6 +112,12 @@ def test_a_listed_fault_excuses_a_loss_and_only_a_loss() -> None:
     assert stale.stale == {"a": "races"} and not stale.clean
 
 
+def test_a_skip_without_need_is_lifted() -> None:
+    ran = judge(EXPECTED, outcomes(a="passed", b="passed", c="passed"), {}, lifted={"why"})
+    assert ran.clean and ran.gained == ("c",)
+    assert set(judge(EXPECTED, outcomes(a="passed", b="passed", c="skipped"), {}, lifted={"why"}).lost) == {"c"}
+
+
 def test_a_part_of_the_suite_is_judged_by_itself() -> None:
     assert judge(EXPECTED, outcomes(b="passed"), {"a": "races"}, whole=False).clean
     assert not judge(EXPECTED, outcomes(b="failed"), {"a": "races"}, whole=False).clean

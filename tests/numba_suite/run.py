@@ -13,7 +13,7 @@ from tests.numba_suite.baseline import Baseline
 from tests.numba_suite.outcomes import BAD, Outcome, Outcomes
 from tests.numba_suite.pool import Pool, list_tests
 from tests.numba_suite.suites import Simulator, Suite
-from tests.numba_suite.verdict import Verdict, judge, read_faulty
+from tests.numba_suite.verdict import Verdict, judge, read_faulty, read_lifted
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ class Result:
         lines += [f"NOT LOST {name}, which faulty.toml lists: remove it there" for name in verdict.stale]
         lines += [f"UNKNOWN {name}: the baseline has no such test" for name in verdict.unknown]
         lines += [f"faulty {name}: {reason}" for name, reason in verdict.faulty.items()]
-        lines += [f"gained {name}, which fails under Numba's simulator" for name in verdict.gained]
         total = ", ".join(f"{number} {kind}" for kind, number in counts(self.measured.outcomes).items())
         lines.append(
             f"{self.suite.name} {self.suite.version()}: {len(self.measured.outcomes)} tests "
             f"in {self.measured.seconds:.1f} s: {total}; {len(self.expected.good)} pass under Numba's simulator "
-            f"({self.expected.source}): {len(verdict.lost)} lost, {len(verdict.faulty)} listed as Numba's fault"
+            f"({self.expected.source}): {len(verdict.lost)} lost, {len(verdict.faulty)} listed as Numba's fault; "
+            f"{len(verdict.gained)} pass that fail or are skipped there"
         )
         return lines
 
@@ -113,7 +113,7 @@ def compare(suite: Suite, options: Options, stock: bool, on_end: OnEnd = ignore)
     else:
         expected = baseline.read(suite)
     measured = measure(suite, "trifold", options, on_end)
-    verdict = judge(expected, measured.outcomes, read_faulty(suite.name), whole=not options.select)
+    verdict = judge(expected, measured.outcomes, read_faulty(suite.name), read_lifted(), whole=not options.select)
     return Result(suite, measured, expected, verdict)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.numba_suite.baseline import Baseline
-from tests.numba_suite.outcomes import BAD, Outcome, Outcomes
+from tests.numba_suite.outcomes import SKIPPED, Outcome, Outcomes
 from tests.numba_suite.suites import HERE, SUITES, SuiteError
 
 FAULTY = HERE / "faulty.toml"
+LIFTED = HERE / "lifted.toml"
 
 
 def read_faulty(suite: str, path: Path = FAULTY) -> dict[str, str]:
@@ -27,25 +28,40 @@ def read_faulty(suite: str, path: Path = FAULTY) -> dict[str, str]:
     return faulty
 
 
+def read_lifted(path: Path = LIFTED) -> frozenset[str]:
+    """The reasons for which Numba skips tests in its simulator that do not hold for ours."""
+    return frozenset(tomllib.loads(path.read_text(encoding="utf-8"))["reasons"])
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The comparison of one suite's outcomes with the baseline."""
 
-    lost: Mapping[str, Outcome]  # good under Numba's simulator, not under ours
+    lost: Mapping[str, Outcome]  # not good under ours, but under Numba's simulator, or skipped there without need
     faulty: Mapping[str, str]  # the same, but listed as Numba's fault: test and reason
     stale: Mapping[str, str]  # listed as Numba's fault, but not lost
     unknown: tuple[str, ...]  # not in the baseline
-    gained: tuple[str, ...]  # bad under Numba's simulator, good under ours
+    gained: tuple[str, ...]  # good under ours, but not under Numba's simulator, or skipped there without need
 
     @property
     def clean(self) -> bool:
         return not (self.lost or self.stale or self.unknown)
 
 
-def judge(baseline: Baseline, outcomes: Outcomes, faulty: Mapping[str, str], whole: bool = True) -> Verdict:
-    """Compares; with ``whole``, a test that the baseline has and ``outcomes`` lacks is lost."""
+def judge(
+    baseline: Baseline,
+    outcomes: Outcomes,
+    faulty: Mapping[str, str],
+    lifted: Collection[str] = (),
+    whole: bool = True,
+) -> Verdict:
+    """Compares; with ``whole``, a test that the baseline has and ``outcomes`` lacks is lost.
+
+    ``lifted`` are reasons of Numba's skips that do not hold for ours.
+    """
     missing = Outcome("not run", 0.0, "the test was not found")
-    considered = [name for name in baseline.good if whole or name in outcomes]
+    due = [name for name, was in baseline.outcomes.items() if was.good or _lifted(was, lifted)]
+    considered = [name for name in due if whole or name in outcomes]
     not_good = {name: outcomes.get(name, missing) for name in considered}
     not_good = {name: outcome for name, outcome in not_good.items() if not outcome.good}
     return Verdict(
@@ -56,6 +72,10 @@ def judge(baseline: Baseline, outcomes: Outcomes, faulty: Mapping[str, str], who
         gained=tuple(
             name
             for name, outcome in baseline.outcomes.items()
-            if outcome.kind in BAD and name in outcomes and outcomes[name].good
+            if not outcome.good and name in outcomes and outcomes[name].good
         ),
     )
+
+
+def _lifted(outcome: Outcome, reasons: Collection[str]) -> bool:
+    return outcome.kind == SKIPPED and outcome.reason in reasons
