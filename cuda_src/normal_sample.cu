@@ -52,7 +52,7 @@ void launch_rows(trifold::Stream stream, const Tensor& mean, const Tensor& std, 
   const auto spread = static_cast<uint64_t>(std::clamp<int64_t>(ceil_div(blocks, resident_blocks / 4), 1, most));
   const int64_t rows_a_thread = std::max(needed, static_cast<int64_t>(std::bit_floor(spread)));
   const int64_t down = ceil_div(rows, height * rows_a_thread);
-  trifold::launch<normal_sample_rows_kernel<T, shared_noise>>(
+  trifold::launch_early<normal_sample_rows_kernel<T, shared_noise>>(
       stream, dim3(static_cast<unsigned>(across), static_cast<unsigned>(down)), dim3(width, height), 0, data<T>(mean),
       data<T>(std), trifold::mutable_data<T>(samples), static_cast<uint32_t>(rows), static_cast<uint32_t>(columns),
       static_cast<uint32_t>(rows_a_thread), seed, offset, state);
@@ -79,7 +79,7 @@ void launch_samples(const Tensor& mean, const Tensor& std, const Tensor& samples
   } else {
     const int64_t blocks = std::min(ceil_div(ceil_div(total, size), block_size), resident_blocks);
     const int64_t step = blocks * block_size * size;
-    trifold::launch<normal_sample_vector_kernel<T>>(
+    trifold::launch_early<normal_sample_vector_kernel<T>>(
         device.stream(), dim3(static_cast<unsigned>(blocks)), block_size, 0, data<T>(mean), data<T>(std),
         mutable_data<T>(samples), rows, static_cast<uint32_t>(columns), static_cast<uint32_t>(step / columns),
         static_cast<uint32_t>(step % columns), seed, offset, state);

@@ -79,6 +79,7 @@ __global__ void normal_sample_vector_kernel(const T* mean, const T* std, T* samp
                                             const int64_t* state) {
   using C = trifold::compute_t<T>;
   constexpr int size = Noise<T>::size;
+  trifold::wait_for_earlier_kernels();
   const int64_t total = rows * columns;
   const uint64_t key = seed_of(seed, state);
   const uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
@@ -124,6 +125,7 @@ __global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* sample
   const uint32_t vector = blockIdx.x * blockDim.x + threadIdx.x;
   const uint32_t column = vector * size;
   uint32_t row = (blockIdx.y * blockDim.y + threadIdx.y) * rows_a_thread;
+  trifold::wait_for_earlier_kernels();
   if (column >= columns || row >= rows) return;
   const uint32_t end = rows - row < rows_a_thread ? rows : row + rows_a_thread;
   const uint64_t key = seed_of(seed, state);

@@ -97,6 +97,15 @@ struct Compute<double> {
 template <class T>
 using compute_t = typename Compute<T>::type;
 
+// Waits until all earlier kernels in the stream have ended, and sees what they wrote. A kernel that
+// `trifold::launch_early` starts begins with this: until then, memory may hold what an earlier kernel is about to
+// overwrite or to read. (CUDA Programming Guide, programmatic dependent launch.)
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
 // Threads in a block of a kernel that takes one element a thread. With fewer, an H200 starts blocks too slowly to keep
 // its memory busy.
 inline constexpr int threads_per_block = 256;

@@ -38,6 +38,7 @@ inline Branch branch{kernel_name<Kernel>()};
 // Where a launch goes: a CUDA stream, or (as built by g++) this process.
 struct Stream {
   void* handle = nullptr;
+  bool starts_early = false;  // whether its device can start a kernel before the one before it has ended
 };
 
 inline constexpr int64_t ceil_div(int64_t a, int64_t b) {
@@ -52,6 +53,25 @@ template <auto Kernel, class... Args>
 void launch(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
   branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
   Kernel<<<grid, block, shared, static_cast<cudaStream_t>(stream.handle)>>>(args...);
+}
+
+// As `launch`, of a kernel that begins with wait_for_earlier_kernels(): its blocks are set up while the kernel before
+// it in the stream still ends. On an H200 that takes 0.2 µs off each of a row of kernels, which is 5 to 25% of those
+// that take 1 to 4 µs, and costs nothing at any size.
+template <auto Kernel, class... Args>
+void launch_early(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
+  branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared;
+  config.stream = static_cast<cudaStream_t>(stream.handle);
+  config.attrs = &early;
+  config.numAttrs = stream.starts_early ? 1 : 0;
+  cudaLaunchKernelEx(&config, Kernel, args...);
 }
 
 #else
@@ -85,6 +105,12 @@ void launch(Stream, dim3 grid, dim3 block, std::size_t, Args... args) {
       blocks,
       [](int64_t begin, int64_t end, void* context) { (*static_cast<decltype(run_blocks)*>(context))(begin, end); },
       &run_blocks);
+}
+
+// On the CPU a launch has ended when it returns.
+template <auto Kernel, class... Args>
+void launch_early(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
+  launch<Kernel>(stream, grid, block, shared, args...);
 }
 
 #endif

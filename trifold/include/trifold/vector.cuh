@@ -52,7 +52,7 @@ Share share_out(int64_t n, int head) {
 // as many values; all of a vector's loads come before its stores.
 //
 // The pointers stand at the first vector, on a 16-byte boundary, thus behind `share.head` elements. The grid has
-// share.threads() threads at least, in blocks of `vector_block`.
+// share.threads() threads at least, in blocks of `vector_block`. Waits for earlier kernels: to be launched early.
 //
 // Why one vector a thread, and no streaming hints: at 2^28 elements on an H200, where memory is the bound, two or four
 // vectors a thread are up to 4% slower, __ldcs costs up to 10%, and __stcs is worth less than 1% either way.
@@ -61,6 +61,7 @@ __device__ __forceinline__ void map_vectors(F f, Pack<T*, N> out, Share share, c
   using C = compute_t<T>;
   constexpr int size = Vector<T>::size;
   const int64_t i = thread_index<vector_block>(), first = i * size;
+  wait_for_earlier_kernels();
   if (i < share.vectors) {
     Vector<T> result[N];
     [&](const Vector<In>... input) {
