@@ -58,21 +58,26 @@ def philox_state(device: torch.device, generator: torch.Generator | None = None)
         return 0, 0, torch.randint(_TOP, (1,), dtype=torch.int64, device=device)
     if generator is not None:
         _check_generator(device, generator)
-    if device.type != "cuda":
+    default = _default_generator(device)
+    if default is None:
         return int(torch.randint(_TOP, (), dtype=torch.int64, device="cpu", generator=generator)), 0, None
-    index = device.index
-    if index != _current_device():
+    generator = generator or default
+    if device.index != _current_device():
         with torch.cuda.device(device):
             return philox_state(device, generator)
     if _is_capturing():
         return 0, 0, _captured_seed(device, generator)
-    if generator is None:
-        generator = torch.cuda.default_generators[index]
     with _draw_lock:
         offset = generator.get_offset()
         generator.set_offset(offset + PHILOX_OFFSET)
     seed = generator.initial_seed()
     return seed if seed <= _TOP else seed - 2**64, offset, None
+
+
+@functools.cache  # `device.type` is a string that is made at each call, and costs as much as two calls of a generator
+def _default_generator(device: torch.device) -> torch.Generator | None:
+    """What torch's random functions draw from on a CUDA device, unless told otherwise; None for other devices."""
+    return torch.cuda.default_generators[device.index] if device.type == "cuda" else None
 
 
 def _check_generator(device: torch.device, generator: torch.Generator) -> None:

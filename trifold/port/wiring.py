@@ -45,6 +45,7 @@ of one and two tensors, 0.07; ``ctx.constants`` only where there are any, 0.08. 
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -234,7 +235,7 @@ def _formula(
     save: Callable[..., tuple[Any, ...]],
     backward: Callable[..., Any],
 ) -> _Formula:
-    run = overload._op
+    run = _below(overload)
 
     def compute(*args: Any) -> Any:
         guard = _below_autograd()
@@ -249,9 +250,7 @@ def _formula(
             output = run(*args)
         finally:
             del guard
-        saved = save(*args, output)
-        if saved:
-            _keep(ctx, saved)
+        _keep(ctx, save(*args, output))
         return output
 
     def setup_context(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
@@ -260,21 +259,36 @@ def _formula(
     def function(**members: Any) -> type[torch.autograd.Function]:
         return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
 
+    fast = function(forward=staticmethod(forward))
+    # What the engine calls: otherwise a method of torch's in Python that looks for `backward` and calls it.
+    fast._backward_cls.apply = backward  # type: ignore[attr-defined]
     return _Formula(
-        function(forward=staticmethod(forward)),
+        fast,
         function(forward=staticmethod(compute), setup_context=staticmethod(setup_context), generate_vmap_rule=True),
         compute,
     )
 
 
+def _below(overload: torch._ops.OpOverload[..., Any]) -> _Call:
+    """``overload`` below autograd: what it calls in the end, without the search for ``__torch_function__``."""
+    schema = overload._schema
+    handle = torch._C._dispatch_find_schema_or_throw(schema.name, schema.overload_name)
+    return functools.partial(torch._C._dispatch_call_boxed, handle)
+
+
 def _keep(ctx: Any, saved: tuple[Any, ...]) -> None:
     for value in saved:
-        if not isinstance(value, Tensor) and value is not None:
-            ctx.constants = tuple(value for value in saved if value is not None and not isinstance(value, Tensor))
-            saved = tuple(value for value in saved if value is None or isinstance(value, Tensor))
-            break
-    if saved:
-        ctx.save_for_backward(*saved)
+        if type(value) is not Tensor:
+            _keep_mixed(ctx, saved)
+            return
+    ctx.save_for_backward(*saved)
+
+
+def _keep_mixed(ctx: Any, saved: tuple[Any, ...]) -> None:
+    constants = tuple(value for value in saved if value is not None and not isinstance(value, Tensor))
+    if constants:
+        ctx.constants = constants
+    ctx.save_for_backward(*(value for value in saved if value is None or isinstance(value, Tensor)))
 
 
 def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> _Formula:
@@ -308,7 +322,7 @@ def _entry(schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: _
     make = {("Tensor",): _unary, ("Tensor", "Tensor"): _binary}.get(tuple(kinds), _variadic)
     # Function.apply of Python first unwraps dead functorch wrappers; without a transform there are none.
     apply = super(torch.autograd.Function, formula.function).apply  # type: ignore[misc]
-    call = make(overload, overload._op, apply, formula.transformable.apply, schema.tensor_positions)
+    call = make(overload, _below(overload), apply, formula.transformable.apply, schema.tensor_positions)
     call.__name__ = call.__qualname__ = schema.name
     call.__doc__ = f"Calls {overload}: {schema.text}"
     return call
