@@ -89,10 +89,10 @@ class Index3:
     def z(self) -> int: ...
     def __iter__(self) -> Iterator[int]: ...
 
-threadIdx: Index3  # noqa: N816
-blockIdx: Index3  # noqa: N816
-blockDim: Index3  # noqa: N816
-gridDim: Index3  # noqa: N816
+threadIdx: Index3
+blockIdx: Index3
+blockDim: Index3
+gridDim: Index3
 laneid: Any  # the running thread's lane: an int wherever a number is used, and by calling it
 warpsize: int
 

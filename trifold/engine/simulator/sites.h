@@ -19,8 +19,10 @@ struct SiteLocation {
 
 // The site of the Python frame that runs; 0 where there is none or the launch's table is full.
 Site current_site();
-// The launch's site for a number that register_site gave out.
-Site registered_site(int number);
+// The launch's site for a number that register_site gave out; 0 where it gave out none such.
+Site registered_site(long number);
+// The number under which the running frame's line is registered now, if it was not before; 0 where there is no frame.
+int current_number();
 SiteLocation describe(Site site);
 
 // Forgets all sites that a launch met; registered ones keep their numbers.
