@@ -98,6 +98,9 @@ class KernelFault(RuntimeError):
         super().__init__("\n\n".join(map(str, findings)))
         self.findings = findings
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.findings
+
 
 class OutOfBounds(KernelFault, IndexError):
     """A kernel used an index outside an array. The access did not happen."""
@@ -127,7 +130,7 @@ def record(finding: Finding) -> None:
 
 @contextmanager
 def collect() -> Iterator[list[Finding]]:
-    """Within it, all that is recorded is appended to the list that it gives: warnings, lints, and faults of launches."""
+    """Within it, all that is recorded is appended to the list that it gives: faults, warnings and lints."""
     findings: list[Finding] = []
     _listeners.append(findings)
     try:

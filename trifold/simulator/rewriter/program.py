@@ -1,0 +1,186 @@
+"""From a kernel to what the simulator runs: the kernel and all device functions that it reaches, rewritten together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from trifold.simulator.rewriter.link import Forward, Objects, compile_function
+from trifold.simulator.rewriter.names import Names
+from trifold.simulator.rewriter.source import SourceMissing, find_definition
+from trifold.simulator.rewriter.survey import Body, Survey, Unrewritable, Vocabulary
+from trifold.simulator.rewriter.transform import Runtime, Transform
+
+
+@dataclass(eq=False)
+class Captured:
+    """An array of the host that a kernel refers to by name; during a launch ``array`` is the kernel's view of it."""
+
+    host: Any
+    array: Any = None
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A function that runs as it is: its arithmetic is Python's."""
+
+    function: FunctionType
+    reason: str
+
+
+@dataclass(eq=False)
+class Program:
+    """A kernel, ready to run.
+
+    Attributes:
+        function: takes the kernel's arguments. It is a generator function if ``waits``.
+        captured: arrays that it, or a device function of it, refers to by name.
+        unread: functions among them that could not be rewritten.
+    """
+
+    function: Callable[..., Any]
+    waits: bool
+    captured: tuple[Captured, ...]
+    unread: tuple[Unread, ...]
+    _names: tuple[Names, ...] = field(repr=False)
+
+    def is_current(self) -> bool:
+        """Whether its names still stand for what they stood for when it was made."""
+        return all(names.still_hold() for names in self._names)
+
+
+@dataclass(frozen=True)
+class Builder:
+    """Makes programs.
+
+    Args:
+        vocabulary: the device's objects.
+        runtime: what rewritten code calls; its ``site`` is given the file, line and function.
+        site: (file, line, function) -> the number of a place where threads wait.
+        might_wait: whether a function without source may wait.
+        as_generator: a generator function that runs such a function.
+    """
+
+    vocabulary: Vocabulary
+    runtime: Callable[[Callable[[int], int]], Runtime]
+    site: Callable[[str, int, str], int]
+    might_wait: Callable[[FunctionType], bool]
+    as_generator: Callable[[FunctionType], Callable[..., Any]]
+
+    def build(
+        self,
+        function: FunctionType,
+        *,
+        called: bool = False,
+        casts: Callable[[Survey], Mapping[Any, Any]] = lambda survey: {},
+    ) -> Program:
+        """Rewrite a kernel, or with ``called`` a device function, and all that it calls by name.
+
+        ``casts`` gives the conversions of assigned values in a function, by node.
+        """
+        unrewritable: dict[FunctionType, str] = {}
+        while True:
+            graph = _Graph(self, function, unrewritable)
+            try:
+                return graph.program(called, casts)
+            except _Stop as stop:
+                unrewritable[stop.function] = stop.reason
+
+
+class _Stop(Exception):
+    def __init__(self, function: FunctionType, reason: str) -> None:
+        super().__init__(reason)
+        self.function = function
+        self.reason = reason
+
+
+class _Graph:
+    """The functions that a kernel reaches."""
+
+    def __init__(self, builder: Builder, root: FunctionType, unrewritable: Mapping[FunctionType, str]) -> None:
+        self._builder = builder
+        self._root = root
+        self._surveys: dict[FunctionType, Survey] = {}
+        self._unread: dict[FunctionType, Unread] = {}
+        self._captured: dict[int, Captured] = {}
+        self._forwards: dict[FunctionType, Forward] = {}
+        queue = [root]
+        while queue:
+            function = queue.pop()
+            if function in self._surveys or function in self._unread:
+                continue
+            try:
+                if function in unrewritable:
+                    raise Unrewritable(unrewritable[function])
+                survey = Survey(function, find_definition(function), builder.vocabulary)
+            except (SourceMissing, Unrewritable) as reason:
+                self._unread[function] = Unread(function, str(reason))
+            else:
+                self._surveys[function] = survey
+                queue.extend(survey.callees)
+        self._waiting = self._spread_waiting()
+
+    def _spread_waiting(self) -> set[FunctionType | Body]:
+        """All functions and nested functions that wait, directly or through what they call."""
+        waiting: set[FunctionType | Body] = {f for f in self._unread if self._builder.might_wait(f)}
+        bodies = [(f, survey, body) for f, survey in self._surveys.items() for body in survey.bodies.values()]
+        while True:
+            before = len(waiting)
+            for function, survey, body in bodies:
+                if body.waits or any(callee in waiting for callee in body.calls):
+                    waiting.add(body)
+                    if body.node is survey.node:
+                        waiting.add(function)
+            if len(waiting) == before:
+                return waiting
+
+    def program(self, called: bool, casts: Callable[[Survey], Mapping[Any, Any]]) -> Program:
+        for function in (*self._surveys, *self._unread):
+            self._forwards[function] = Forward()
+        for unread in self._unread:
+            waits = unread in self._waiting
+            self._forwards[unread].function = self._builder.as_generator(unread) if waits else unread
+        objects = {
+            function: self._compile(function, survey, called or function is not self._root, casts(survey))
+            for function, survey in self._surveys.items()
+        }
+        for function, its_objects in objects.items():
+            rewritten = self._forwards[function].function
+            rewritten.__code__ = its_objects.put_in(rewritten.__code__)
+        return Program(
+            self._forwards[self._root].function,
+            self._root in self._waiting,
+            tuple(self._captured.values()),
+            tuple(self._unread.values()),
+            tuple(survey.names for survey in self._surveys.values()),
+        )
+
+    def _compile(self, function: FunctionType, survey: Survey, called: bool, casts: Mapping[Any, Any]) -> Objects:
+        code = function.__code__
+        objects = Objects()
+        runtime = self._builder.runtime(lambda line: self._builder.site(code.co_filename, line, code.co_qualname))
+        transform = Transform(
+            survey,
+            objects,
+            runtime,
+            waits=self._waiting.__contains__,
+            function=self._forwards.__getitem__,
+            captured=self._capture,
+            called=called,
+            casts=casts,
+        )
+        try:
+            self._forwards[function].function = compile_function(transform.run(), function)
+        except Unrewritable as reason:
+            raise _Stop(function, str(reason)) from None
+        return objects
+
+    def _capture(self, array: Any) -> Captured:
+        return self._captured.setdefault(id(array), Captured(array))
+
+
+def reasons(unread: Iterable[Unread]) -> str:
+    """Which functions run as they are, and why, in words."""
+    return "; ".join(f"{entry.function.__qualname__}: {entry.reason}" for entry in unread)
