@@ -38,10 +38,18 @@ constexpr size_t item_size(Kind kind) {
   constexpr uint8_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 0};
   return sizes[static_cast<int>(kind)];
 }
-constexpr bool is_signed(Kind kind) { return kind >= Kind::int8 && kind <= Kind::int64; }
-constexpr bool is_unsigned(Kind kind) { return kind >= Kind::uint8 && kind <= Kind::uint64; }
-constexpr bool is_integer(Kind kind) { return kind <= Kind::uint64; }  // bool counts, as in Numba's arithmetic
-constexpr bool is_floating(Kind kind) { return kind >= Kind::float16 && kind <= Kind::float64; }
+constexpr bool is_signed(Kind kind) {
+  return kind >= Kind::int8 && kind <= Kind::int64;
+}
+constexpr bool is_unsigned(Kind kind) {
+  return kind >= Kind::uint8 && kind <= Kind::uint64;
+}
+constexpr bool is_integer(Kind kind) {
+  return kind <= Kind::uint64;
+}  // bool counts, as in Numba's arithmetic
+constexpr bool is_floating(Kind kind) {
+  return kind >= Kind::float16 && kind <= Kind::float64;
+}
 
 struct Value {
   Kind kind;
@@ -53,8 +61,8 @@ struct Value {
   };
 };
 
-// A Python number, a number of this module, or a NumPy scalar. False without an exception if it is none of them (complex
-// numbers too). A Python int of 2^63 and more is a uint64, one beyond 64 bits is reduced to its low 64.
+// A Python number, a number of this module, or a NumPy scalar. False without an exception if it is none of them
+// (complex numbers too). A Python int of 2^63 and more is a uint64, one beyond 64 bits is reduced to its low 64.
 bool read(PyObject* object, Value& value);
 
 // An integer of any of those kinds as an index; false without an exception if it is none. A uint64 is reinterpreted.
@@ -77,12 +85,12 @@ enum class AtomicOp : uint8_t {
   bit_and,
   bit_or,
   bit_xor,
-  inc,   // 0 after the operand has been reached
-  dec,   // the operand after 0, or from above the operand
+  inc,  // 0 after the operand has been reached
+  dec,  // the operand after 0, or from above the operand
   exchange,
-  max,      // a NaN operand or content is kept as the GPU keeps it
+  max,  // a NaN operand or content is kept as the GPU keeps it
   min,
-  nanmax,   // a NaN counts as missing
+  nanmax,  // a NaN counts as missing
   nanmin,
   compare_and_swap,  // writes `value` where the content equals `compare`
 };
