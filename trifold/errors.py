@@ -41,3 +41,7 @@ class PrototypeError(TrifoldError):
 
 class SpecError(TrifoldError):
     """``verify/<op>.py`` does not say what is needed, or says it wrongly."""
+
+
+class LaunchError(TrifoldError):
+    """A kernel cannot be launched so: its configuration, its arguments, or where it is launched from."""
