@@ -1,0 +1,50 @@
+"""``trifold debug``: stop in a kernel of an op, on one of the op's own samples, in the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trifold.debug.coordinates import Coordinates, parsed
+from trifold.workspace import Workspace
+
+
+def debug(
+    op: Annotated[str, typer.Argument(help="An op of the workspace.", show_default=False)],
+    function: Annotated[
+        str | None, typer.Option(help="The launch function to stop in, such as OP_backward.", show_default="OP")
+    ] = None,
+    sample: Annotated[
+        str | None, typer.Option(help="A sample of verify/OP.py: its name or number.", show_default="the first")
+    ] = None,
+    block: Annotated[str, typer.Option(metavar="X,Y,Z", help="The CUDA block to stop in.")] = "0,0,0",
+    thread: Annotated[str, typer.Option(metavar="X,Y,Z", help="The CUDA thread to stop in.")] = "0,0,0",
+    line: Annotated[
+        int | None,
+        typer.Option(min=1, help="A line of a kernel in prototypes/OP.py.", show_default="the kernel's first"),
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(help="A folder with prototypes/, cuda_src/, ports/ and verify/.", show_default="nearest parent"),
+    ] = None,
+) -> None:
+    """Stop in a CUDA thread of a prototype's kernel, on one of the op's samples, in pdb.
+
+    At the prompt: n(ext) and s(tep) stay in the thread, "thread X,Y,Z" goes to another, "help" lists the rest. Under
+    an editor's debugger (debugpy) the editor stops there instead.
+    """
+    place = _coordinates("--thread", thread), _coordinates("--block", block)
+    found = Workspace.find() if workspace is None else Workspace.at(workspace)
+    from trifold.debug.session import Session
+
+    session = Session.open(found.op(op), function or op, sample, place, line)
+    raise typer.Exit(session.run())
+
+
+def _coordinates(option: str, text: str) -> Coordinates:
+    coordinates = parsed(text)
+    if coordinates is None:
+        raise typer.BadParameter(f"'{text}' is not X,Y,Z", param_hint=option)
+    return coordinates

@@ -1,0 +1,14 @@
+"""What a workspace holds for VS Code."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+
+def launch_json() -> str:
+    """``.vscode/launch.json``: the open file, a sample of an op, and the tests of the open file in the simulator.
+
+    The simulator's own code is left out of the call stack and of steps: "justMyCode" does so for installed packages,
+    the rule for trifold wherever it lies.
+    """
+    return resources.files("trifold.debug").joinpath("launch.json").read_text(encoding="utf-8")

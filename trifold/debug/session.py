@@ -1,0 +1,143 @@
+"""One run of ``trifold debug``: an op's prototype on a sample, with a debugger waiting in a CUDA thread."""
+
+from __future__ import annotations
+
+import bdb
+import sys
+import traceback
+from dataclasses import dataclass
+from types import FrameType, FunctionType, ModuleType
+from typing import Any
+
+import trifold.simulator
+from trifold.debug import sample as samples
+from trifold.debug.coordinates import Place, described, written
+from trifold.debug.debugger import KernelDebugger, hidden
+from trifold.debug.kernels import check_line
+from trifold.debug.sample import DebugError, NamedCall
+from trifold.debug.target import Launch, Target
+from trifold.implementation import Implementation, load_prototype, prototype_module
+from trifold.verification.load_spec import load_spec
+from trifold.workspace import OpFiles
+
+
+@dataclass(frozen=True)
+class Session:
+    """What is to be run, and where to stop.
+
+    Attributes:
+        function: the launch function of the prototype in which to stop.
+        place: the CUDA thread to stop in.
+        line: of the prototype's file; None: the kernel's first.
+    """
+
+    implementation: Implementation
+    function: FunctionType
+    sample: NamedCall
+    place: Place
+    line: int | None
+
+    @classmethod
+    def open(cls, files: OpFiles, function: str, sample: str | None, place: Place, line: int | None) -> Session:
+        """Load the op in the simulator.
+
+        Raises:
+            TrifoldError: the op cannot be loaded; it has no such function, sample or line.
+        """
+        trifold.simulator.install()
+        prototype = prototype_module(files, "cpu")
+        implementation = load_prototype(files, "cpu")
+        chosen = samples.choose(samples.named_calls(load_spec(files)), sample, files.spec)
+        if line is not None:
+            check_line(prototype, files.prototype, line)
+        return cls(implementation, _launch_function(prototype, implementation, function), chosen, place, line)
+
+    def run(self) -> int:
+        """Run the sample. The exit status: 0; 1 where the kernel raised.
+
+        Raises:
+            DebugError: the sample ended without coming to the place; the text says what there was.
+        """
+        editor = _editor()
+        debugger = KernelDebugger()
+        target = Target(
+            self.place,
+            self.function.__code__,
+            None if self.line is None else (self.function.__code__.co_filename, self.line),
+            self._stop_in_editor if editor else lambda frame, launcher: self._stop(debugger, frame, launcher),
+            at_call=editor,
+        )
+        backward = self.function.__name__ != self.implementation.files.name
+        install = sys.setprofile if editor else sys.settrace
+        install(target)
+        try:
+            samples.run(self.implementation.function, self.sample.call, backward=backward)
+        except bdb.BdbQuit:
+            return 0
+        except Exception as error:
+            install(None)
+            if editor:
+                raise
+            _show(error, debugger)
+            return 1
+        finally:
+            install(None)
+        if not target.arrived:
+            raise self._missed(target)
+        debugger.message("the sample has ended")
+        return 0
+
+    def _stop(self, debugger: KernelDebugger, frame: FrameType, launcher: FrameType) -> Any:
+        debugger.message(f"{Launch.running(frame.f_code.co_name)}, {described(self.place)}, {self.sample}")
+        debugger.begin(frame, launcher, at=self.place)
+        return debugger.dispatch_line(frame)
+
+    def _stop_in_editor(self, frame: FrameType, _: FrameType) -> None:
+        import pydevd  # type: ignore[import-not-found]
+
+        sys.setprofile(None)
+        pydevd.settrace(suspend=True, trace_only_current_thread=True, patch_multiprocessing=False, stop_at_frame=frame)
+
+    def _missed(self, target: Target) -> DebugError:
+        launches = list(dict.fromkeys(map(str, target.launches)))
+        where = f"{self.function.__name__} on {self.sample}"
+        if not launches:
+            return DebugError(f"{where} launches no kernel", "choose another --sample, or another --function")
+        there_were = f"its launches: {'; '.join(launches)}"
+        thread, block = self.place
+        if not any(launch.has_block(block) for launch in target.launches):
+            return DebugError(f"no launch of {where} has block {written(block)}", there_were)
+        if not any(launch.has(self.place) for launch in target.launches):
+            return DebugError(
+                f"no launch of {where} has thread {written(thread)} in block {written(block)}", there_were
+            )
+        return DebugError(
+            f"{described(self.place)} never came to line {self.line} in {where}",
+            "choose another --thread or --block, or an earlier --line",
+        )
+
+
+def _launch_function(prototype: ModuleType, implementation: Implementation, name: str) -> FunctionType:
+    names = list(implementation.operators.schemas)
+    found = getattr(prototype, name, None) if name in names else None
+    if not isinstance(found, FunctionType):
+        op = implementation.files.name
+        raise DebugError(f"the op '{op}' has no function '{name}'", f"its functions are: {', '.join(names)}")
+    return found
+
+
+def _editor() -> bool:
+    """Whether an editor debugs this process."""
+    debugpy = sys.modules.get("debugpy")
+    return debugpy is not None and bool(debugpy.is_client_connected())
+
+
+def _show(error: Exception, debugger: KernelDebugger) -> None:
+    """Print the user's part of the traceback, and let the user look at where it ended."""
+    frames = [entry for entry in traceback.walk_tb(error.__traceback__) if not hidden(entry[0])]
+    debugger.message("Traceback (most recent call last):")
+    for text in traceback.StackSummary.extract(iter(frames)).format():
+        debugger.message(text.rstrip())
+    debugger.message("".join(traceback.format_exception_only(error)).rstrip())
+    debugger.reset()
+    debugger.interaction(None, error.__traceback__)

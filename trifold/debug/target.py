@@ -1,0 +1,100 @@
+"""Where ``trifold debug`` stops: a line of a CUDA thread, in a launch that a certain function makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+from trifold import _simulator
+from trifold.debug import stepping
+from trifold.debug.coordinates import Coordinates, Place, written
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A launch that was made."""
+
+    kernel: str
+    grid: Coordinates
+    block: Coordinates
+
+    @classmethod
+    def running(cls, kernel: str) -> Launch:
+        grid, block = _simulator.gridDim, _simulator.blockDim
+        return cls(kernel, (grid.x, grid.y, grid.z), (block.x, block.y, block.z))
+
+    @property
+    def threads(self) -> int:
+        x, y, z = self.grid
+        return x * y * z * self.block[0] * self.block[1] * self.block[2]
+
+    def has_block(self, block: Coordinates) -> bool:
+        return all(i < n for i, n in zip(block, self.grid, strict=True))
+
+    def has(self, place: Place) -> bool:
+        return self.has_block(place[1]) and all(i < n for i, n in zip(place[0], self.block, strict=True))
+
+    def __str__(self) -> str:
+        return f"{self.kernel}, grid {written(self.grid)}, block {written(self.block)}"
+
+
+@dataclass
+class Target:
+    """A trace function that waits until a CUDA thread comes to a line. No other thread is traced.
+
+    Attributes:
+        place: the thread.
+        within: the launch function's code; launches that others make do not count.
+        line: file and number; None: the kernel's first line.
+        arrive: called there, once, with the frame and that of the launch function; its result is the frame's trace
+            function from then on.
+        at_call: arrive where the kernel is called, before its first line. A profile function is told no lines.
+        launches: those that ``within`` made so far.
+    """
+
+    place: Place
+    within: CodeType
+    line: tuple[str, int] | None
+    arrive: Callable[[FrameType, FrameType], Any]
+    at_call: bool = False
+    launches: list[Launch] = field(default_factory=list)
+    arrived: bool = False
+    _to_begin: int = 0  # threads of the launch that runs
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> Any:
+        """The trace function; see :func:`sys.settrace`."""
+        running = _simulator.current()
+        if running is None or event not in ("call", "line"):
+            return self if event != "call" else None
+        if event == "call":
+            begins = stepping.outermost(frame) and not stepping.resumes(frame)
+            if begins:
+                self._count(frame)
+            if running != self.place or (self.at_call and not begins):
+                return None
+        if event == "line" or self.at_call:
+            launcher = self._launch_function(frame)
+            if launcher is not None and running == self.place and self._is_here(frame):
+                self.arrived = True
+                return self.arrive(frame, launcher)
+        return self
+
+    def _is_here(self, frame: FrameType) -> bool:
+        return self.line is None or (frame.f_code.co_filename, frame.f_lineno) == self.line
+
+    def _count(self, frame: FrameType) -> None:
+        """A launch is met when the first of its threads begins."""
+        if self._to_begin == 0:
+            launch = Launch.running(frame.f_code.co_name)
+            self._to_begin = launch.threads
+            if self._launch_function(frame) is not None:
+                self.launches.append(launch)
+        self._to_begin -= 1
+
+    def _launch_function(self, frame: FrameType) -> FrameType | None:
+        caller = frame.f_back
+        while caller is not None and caller.f_code is not self.within:
+            caller = caller.f_back
+        return caller
