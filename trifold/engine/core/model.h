@@ -46,10 +46,11 @@ struct Limits {
 // What a waiting thread asks for and, once it is ready again, what it got.
 struct Request {
   uint8_t operation = 0;  // execution.h's Operation
-  bool predicate =
-      false;  // of a reduction or vote; then the answer of any, all, and whether a shuffle's lane is in range
+  // Of a reduction or a vote; then the answer of any, all, and whether a shuffle's lane is in range.
+  bool predicate = false;
   bool undefined = false;  // answer of a shuffle: the source lane took no part, so CUDA does not say what it gives
   uint8_t source = 0;      // answer of a shuffle: the source lane
+  bool pair = false;       // the front end's: how to hand the answer over
   uint32_t mask = 0;       // lanes named by a warp operation
   uint32_t lane = 0;       // of a shuffle: source lane, delta or xor mask
   uint32_t clamp = 0x1f;   // of a shuffle: operand c of PTX's shfl.sync
@@ -65,7 +66,8 @@ struct Thread {
   Block* block = nullptr;
   ThreadClock clock;
   Request request;
-  void* front = nullptr;  // the front end's: a generator, a fiber
+  void* front = nullptr;    // the front end's: a generator, a fiber
+  void* operand = nullptr;  // the front end's: what a shuffle exchanges
 };
 
 // Each live lane is in one of the sets below it, one bit a lane.

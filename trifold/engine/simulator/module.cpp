@@ -6,6 +6,8 @@
 #include "launch.h"
 #include "scalar.h"
 #include "sites.h"
+#include "traceback.h"
+#include "undefined.h"
 
 namespace {
 
@@ -22,7 +24,7 @@ PyMODINIT_FUNC PyInit__simulator() {
   using namespace trifold::simulator;
   PyObject* const module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
-  for (auto* const add : {add_scalars, add_sites, add_builtins, add_arrays, add_launch}) {
+  for (auto* const add : {add_scalars, add_sites, add_undefined, add_builtins, add_arrays, add_traceback, add_launch}) {
     if (add(module) == 0) continue;
     Py_DECREF(module);
     return nullptr;

@@ -1,0 +1,234 @@
+#include "launch.h"
+
+#include <optional>
+#include <string>
+
+#include "../core/checker.h"
+#include "../core/execution.h"
+#include "array.h"
+#include "fault.h"
+#include "front.h"
+#include "sites.h"
+#include "traceback.h"
+
+namespace trifold::simulator {
+
+using engine::Dim3;
+using engine::Launch;
+using engine::Thread;
+
+namespace {
+
+// One launch at a time: sites, shared memory and what device code finds are the process's.
+PyThread_type_lock launch_lock = nullptr;
+
+// The frame that called launch(), on the OS thread that launches.
+constinit thread_local PyObject* launching_frame = nullptr;
+constinit thread_local bool launching = false;
+
+void raise_launch_error(const std::string& problem, const std::string& remedy) {
+  PyObject* const errors = PyImport_ImportModule("trifold.errors");
+  PyObject* const type = errors != nullptr ? PyObject_GetAttrString(errors, "LaunchError") : nullptr;
+  PyObject* const error =
+      type != nullptr ? PyObject_CallFunction(type, "ss", problem.c_str(), remedy.c_str()) : nullptr;
+  if (error != nullptr) PyErr_SetObject(type, error);
+  Py_XDECREF(error);
+  Py_XDECREF(type);
+  Py_XDECREF(errors);
+}
+
+// Holds the launch lock, the launching frame and what the launch leaves behind when it ends.
+class Turn {
+ public:
+  // False with an exception.
+  bool begin(const std::string& kernel) {
+    if (launching) {
+      raise_launch_error("kernel " + kernel + " is launched while another kernel runs",
+                         "launch it after that kernel, from the host; a kernel calls other code as a device function");
+      return false;
+    }
+    while (PyThread_acquire_lock(launch_lock, NOWAIT_LOCK) == 0) {
+      PyLockStatus status;
+      Py_BEGIN_ALLOW_THREADS;
+      status = PyThread_acquire_lock_timed(launch_lock, -1, 1);
+      Py_END_ALLOW_THREADS;
+      if (status == PY_LOCK_ACQUIRED) break;
+      if (PyErr_CheckSignals() < 0) return false;
+    }
+    holds_ = launching = true;
+    launching_frame = Py_XNewRef(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
+    forget_sites();
+    return true;
+  }
+
+  ~Turn() {
+    if (!holds_) return;
+    engine::current = nullptr;
+    Py_CLEAR(launching_frame);
+    forget_sites();
+    launching = false;
+    PyThread_release_lock(launch_lock);
+  }
+
+ private:
+  bool holds_ = false;
+};
+
+// Ends the threads that a failed launch leaves and gives the blocks' memory back, without touching the exception.
+void clean_up(const engine::Execution& execution) {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  for (const auto& block : execution.blocks()) {
+    for (Thread& thread : block->threads) PythonFront::abandon(thread);
+    engine::current = nullptr;
+    free_block_memory(*block);
+  }
+  PyErr_Restore(type, value, traceback);
+}
+
+// A thread of this block that waits, to show a fault of several threads at a line of the kernel.
+Thread* waiting_thread(Thread& running) {
+  if (running.front != nullptr) return &running;
+  for (Thread& thread : running.block->threads)
+    if (thread.front != nullptr) return &thread;
+  return nullptr;
+}
+
+// Raises the exception that is set at the line where a thread waits: a traceback and a debugger then show it.
+void raise_at_waiting_thread() {
+  Thread* const thread = engine::current != nullptr ? waiting_thread(*engine::current) : nullptr;
+  if (thread == nullptr) return;
+  engine::current = thread;
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  PyObject* const result = PyObject_CallMethod(static_cast<PyObject*>(thread->front), "throw", "O", value);
+  Py_XDECREF(result);
+  if (result != nullptr || PyErr_GivenExceptionMatches(PyErr_Occurred(), type) == 0) {
+    PyErr_Restore(type, value, traceback);  // the kernel caught it: it ends the launch nevertheless
+    return;
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+}
+
+// False with an exception.
+bool run(Launch& launch, PythonFront& front) {
+  engine::Execution execution(launch, front);
+  bool succeeded = false;
+  try {
+    execution.run();
+    succeeded = true;
+  } catch (const PythonError&) {
+    if (engine::current != nullptr) name_thread(*engine::current);
+  } catch (const engine::Fault& fault) {
+    raise_fault(fault.finding);
+    raise_at_waiting_thread();
+  } catch (const engine::LaunchMistake& mistake) {
+    raise_launch_error(mistake.problem, mistake.remedy);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  }
+  clean_up(execution);
+  return succeeded;
+}
+
+// ------------------------------------------------------------------------------------------------- arguments
+
+bool read_extent(PyObject* object, const char* what, Dim3& extent) {
+  if (!PyTuple_Check(object) || PyArg_ParseTuple(object, "III", &extent.x, &extent.y, &extent.z) == 0) {
+    PyErr_Format(PyExc_TypeError, "%s must be a tuple of three integers", what);
+    return false;
+  }
+  if (extent.x == 0 || extent.y == 0 || extent.z == 0) {
+    PyErr_Format(PyExc_ValueError, "%s must not contain zero", what);
+    return false;
+  }
+  return true;
+}
+
+bool read_limits(PyObject* object, engine::Limits& limits) {
+  return object == Py_None ||
+         (PyTuple_Check(object) &&
+          PyArg_ParseTuple(object, "IIIIII", &limits.static_shared_bytes, &limits.shared_bytes, &limits.multiprocessors,
+                           &limits.threads, &limits.blocks, &limits.multiprocessor_shared_bytes) != 0);
+}
+
+// The largest number of threads in a block that any compute capability has.
+constexpr uint64_t block_limit = 1024;
+
+bool check_size(const Launch& launch) {
+  const uint64_t threads = launch.block.size();
+  if (threads > block_limit) {
+    raise_launch_error("kernel " + launch.kernel + " is launched with " + std::to_string(threads) + " threads a block",
+                       "use at most " + std::to_string(block_limit));
+    return false;
+  }
+  if (launch.grid.size() * threads > UINT32_MAX) {
+    raise_launch_error("kernel " + launch.kernel + " is launched with " + std::to_string(launch.grid.size()) +
+                           " blocks of " + std::to_string(threads) + " threads, more than the simulator can number",
+                       "launch fewer than 2^32 threads");
+    return false;
+  }
+  return true;
+}
+
+PyObject* launch(PyObject*, PyObject* arguments) {
+  PyObject *function = nullptr, *grid = nullptr, *block = nullptr, *values = nullptr, *limits = Py_None;
+  int generator = 0, cooperative = 0;
+  const char* kernel = nullptr;
+  unsigned dynamic_shared_bytes = 0, checks = 0;
+  unsigned long long seed = 0;
+  if (PyArg_ParseTuple(arguments, "OpsOOIO!IK|Op:launch", &function, &generator, &kernel, &grid, &block,
+                       &dynamic_shared_bytes, &PyTuple_Type, &values, &checks, &seed, &limits, &cooperative) == 0)
+    return nullptr;
+  Launch state;
+  state.kernel = kernel;
+  state.dynamic_shared_bytes = dynamic_shared_bytes;
+  state.checks = checks;
+  state.seed = seed;
+  state.cooperative = cooperative != 0;
+  if (!read_extent(grid, "the grid", state.grid) || !read_extent(block, "the block", state.block) ||
+      !read_limits(limits, state.limits) || !check_size(state))
+    return nullptr;
+
+  Turn turn;
+  if (!turn.begin(state.kernel)) return nullptr;
+  std::optional<engine::Checker> checker;
+  if ((checks & (engine::check_race | engine::check_uninitialised)) != 0) state.checker = &checker.emplace(state);
+  PythonFront front(function, generator != 0, values);
+  if (!run(state, front)) return nullptr;
+  Py_RETURN_NONE;
+}
+
+PyObject* current(PyObject*, PyObject*) {
+  const Thread* const thread = engine::current;
+  if (thread == nullptr) Py_RETURN_NONE;
+  const Dim3 index = thread->block->launch->block.at(thread->index), block = thread->block->index;
+  return Py_BuildValue("(III)(III)", index.x, index.y, index.z, block.x, block.y, block.z);
+}
+
+PyObject* launcher(PyObject*, PyObject*) {
+  return Py_NewRef(launching_frame != nullptr ? launching_frame : Py_None);
+}
+
+PyMethodDef functions[] = {
+    {"launch", launch, METH_VARARGS, "Runs a kernel: see trifold/_simulator.pyi."},
+    {"current", current, METH_NOARGS, "threadIdx and blockIdx of the CUDA thread that runs; None outside a kernel."},
+    {"launcher", launcher, METH_NOARGS, "The frame that called launch(); None outside a launch."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int add_launch(PyObject* module) {
+  if (launch_lock == nullptr) launch_lock = PyThread_allocate_lock();
+  if (launch_lock == nullptr) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  return PyModule_AddFunctions(module, functions);
+}
+
+}  // namespace trifold::simulator
