@@ -25,7 +25,9 @@ def environment(root: Path, device: torch.device) -> dict[str, Any]:
         "trifold": _version("trifold"),
         "device": torch.cuda.get_device_name(device) if cuda else _processor(),
         "device_type": device.type,
-        "driver": _output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") if cuda else None,
+        "driver": _output("nvidia-smi", "--id=0", "--query-gpu=driver_version", "--format=csv,noheader")
+        if cuda
+        else None,
         "l2_bytes": torch.cuda.get_device_properties(device).L2_cache_size if cuda else None,
         "torch": torch.__version__,
         "cuda": torch.version.cuda,

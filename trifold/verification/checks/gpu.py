@@ -115,7 +115,10 @@ def _replay_random(captured: torch.cuda.CUDAGraph, result: Tensor, call: Call) -
     if result.numel() > 1 and same_bits(drawn[0], drawn[1]):
         raise CheckFailed("a replay draws the same numbers again", call)
     if not same_bits(drawn[0], drawn[2]):
-        raise CheckFailed("torch.manual_seed before a replay does not repeat it", call)
+        differ = int((drawn[0] != drawn[2]).sum())
+        raise CheckFailed(
+            f"torch.manual_seed before a replay does not repeat it: {differ} of {result.numel()} numbers differ", call
+        )
 
 
 def second_device(cell: Cell) -> None:
