@@ -1,0 +1,212 @@
+"""The simulator's speed with all checks on, against Numba's own simulator in the same run.
+
+    python benchmarks/simulator.py [--json FILE]
+
+Prints what was asked for and what was measured; exits with 1 if a figure is missed. Takes about two minutes, most of
+them in Numba's simulator. Each simulator runs in a process of its own. A time is the median of several launches;
+ours leave out the first one, which rewrites the kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+STOCK, NATURAL, SEEDED = "stock", "natural", "seeded"
+
+# How many times as fast as Numba's simulator. A shuffle reduction is compared with the shared-memory one that a kernel
+# has to be without shuffles.
+TIMES_AS_FAST = {
+    "reduce 8×128": (500, "reduce 8×128"),
+    "reduce 1×1024": (500, "reduce 1×1024"),
+    "transpose 32×32": (300, "transpose 32×32"),
+    "elementwise 65,536": (300, "elementwise 65,536"),
+    "matmul 32³, tile 16": (100, "matmul 32³, tile 16"),
+    "shuffles, 4,096": (300, "shared memory, 4,096"),
+}
+SEEDED_RATIO = 2.0
+LAUNCH_MICROSECONDS = 30.0
+THREADS = (10**5, 10**6, 10**7)
+LINEAR = 1.3  # a thread's time at the most threads over its time at the fewest: room for the machine's noise
+FLAT_MEBIBYTES = 16.0  # the peak resident memory may grow so far from the fewest threads to the most
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One thing asked for: ``measured`` must be at least or at most ``asked``."""
+
+    name: str
+    asked: float
+    measured: float
+    unit: str
+    at_least: bool = False
+
+    @property
+    def met(self) -> bool:
+        return self.measured >= self.asked if self.at_least else self.measured <= self.asked
+
+
+def figures(times: dict[str, dict[str, float]], growth: dict[str, Any]) -> list[Figure]:
+    """What is asked for, from milliseconds by simulator and case, and from what more threads cost."""
+    stock, natural, seeded = times[STOCK], times[NATURAL], times[SEEDED]
+    found = [
+        Figure(f"{case}: times as fast", asked, stock[against] / natural[case], "×", at_least=True)
+        for case, (asked, against) in TIMES_AS_FAST.items()
+    ]
+    found += [
+        Figure(f"{case}: seeded order", SEEDED_RATIO, seeded[case] / natural[case], "×") for case in TIMES_AS_FAST
+    ]
+    found.append(Figure("launch", LAUNCH_MICROSECONDS, growth["launch_us"], "µs"))
+    for kernel, nanoseconds in growth["ns_a_thread"].items():
+        ratio = nanoseconds[-1] / nanoseconds[0]
+        found.append(Figure(f"{kernel}: a thread of {THREADS[-1]:,} over one of {THREADS[0]:,}", LINEAR, ratio, "×"))
+    for kernel, mebibytes in growth["grown_mib"].items():
+        found.append(Figure(f"{kernel}: memory grown to {THREADS[-1]:,} threads", FLAT_MEBIBYTES, mebibytes, "MiB"))
+    return found
+
+
+# ------------------------------------------------------------------------------------------------ in a child process
+
+
+def _install(simulator: str) -> None:
+    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+    if simulator == STOCK:
+        return
+    import trifold.simulator
+
+    trifold.simulator.install(checks="all", seed=1 if simulator == SEEDED else 0)
+
+
+def _time_cases(simulator: str) -> dict[str, float]:
+    """Milliseconds of each case."""
+    from benchmarks.simulator_kernels import cases
+
+    typical = {}
+    for case in cases():
+        if simulator == STOCK and not case.in_stock:
+            continue
+        slow = case.threads > 4096
+        repeats = (1 if slow else 3) if simulator == STOCK else (8 if slow else 30)
+        typical[case.name] = 1e3 * _typical(case.launch, repeats, warm=simulator != STOCK)
+        if not case.right():
+            sys.exit(f"{case.name}: {simulator} gives a wrong result")
+    return typical
+
+
+def _typical(launch: Callable[[], None], repeats: int, warm: bool = True) -> float:
+    if warm:
+        launch()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        launch()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def _measure_growth() -> dict[str, Any]:
+    """A launch of no work; a thread's time and the process's memory as threads grow."""
+    import numpy as np
+
+    from benchmarks.simulator_kernels import few_elements, few_elements_and_a_barrier, nothing
+
+    x, y, z = (np.ones(4096, np.float32) for _ in range(3))
+    found: dict[str, Any] = {"launch_us": 1e6 * _typical(lambda: nothing[1, 1](x, y, z), 2000)}
+    found["ns_a_thread"], found["grown_mib"] = {}, {}
+    for kernel in (few_elements, few_elements_and_a_barrier):
+        nanoseconds, peaks = [], []
+        for threads in THREADS:
+            configured = kernel[-(-threads // 256), 256]
+            repeats = 1 if threads > 10**6 else 3
+            seconds = _typical(lambda configured=configured: configured(x, y), repeats, warm=repeats > 1)  # type: ignore[misc]
+            nanoseconds.append(1e9 * seconds / threads)
+            peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        name = "barrier" if kernel is few_elements_and_a_barrier else "no barrier"
+        found["ns_a_thread"][name], found["grown_mib"][name] = nanoseconds, peaks[-1] - peaks[0]
+    return found
+
+
+def _child(measurement: str) -> None:
+    simulator = NATURAL if measurement == "growth" else measurement
+    _install(simulator)
+    json.dump(_measure_growth() if measurement == "growth" else _time_cases(simulator), sys.stdout)
+
+
+# ------------------------------------------------------------------------------------------------ in the parent
+
+
+def _run_child(measurement: str) -> Any:
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    child = subprocess.run(
+        [sys.executable, __file__, "--child", measurement],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
+    )
+    if child.returncode != 0:
+        sys.exit(f"the measurement '{measurement}' failed with exit status {child.returncode}")
+    return json.loads(child.stdout)
+
+
+def _environment() -> dict[str, Any]:
+    import torch
+
+    from trifold.environment import environment
+
+    return environment(ROOT, torch.device("cpu"))
+
+
+def _table(times: dict[str, dict[str, float]], growth: dict[str, Any], found: list[Figure]) -> str:
+    from trifold.bench.table import align
+
+    rows: list[tuple[str, ...]] = [("milliseconds", "", "Numba's", "ours", "ours, seeded")]
+    for case in times[NATURAL]:
+        numbers = (times[simulator].get(case) for simulator in (STOCK, NATURAL, SEEDED))
+        rows.append((case, "", *("-" if ms is None else f"{ms:,.3f}" for ms in numbers)))
+    threads: list[tuple[str, ...]] = [("ns a thread", "", *(f"{n:,}" for n in THREADS))]
+    threads += [(name, "", *(f"{ns:,.0f}" for ns in values)) for name, values in growth["ns_a_thread"].items()]
+    verdicts: list[tuple[str, ...]] = [("figure", "", "asked", "measured", "")]
+    for figure in found:
+        asked = f"{'≥' if figure.at_least else '≤'} {figure.asked:,g} {figure.unit}"
+        measured = f"{figure.measured:,.{0 if figure.measured >= 100 else 2}f} {figure.unit}"
+        verdicts.append((figure.name, "", asked, measured, "met" if figure.met else "MISSED"))
+    return "\n\n".join("\n".join([align(part)]) for part in (rows, threads, verdicts))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements there")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        _child(arguments.child)
+        return 0
+    times = {simulator: _run_child(simulator) for simulator in (NATURAL, SEEDED, STOCK)}
+    growth = _run_child("growth")
+    found = figures(times, growth)
+    print(_table(times, growth, found))
+    if arguments.json:
+        content = {
+            "environment": _environment(),
+            "milliseconds": times,
+            "growth": growth,
+            "figures": [{**asdict(figure), "met": figure.met} for figure in found],
+        }
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return 0 if all(figure.met for figure in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
