@@ -312,7 +312,7 @@ def _run_laplacian(kernel):
     want = np.zeros_like(x)
     inside = (slice(1, -1),) * 3
     shifted = [np.roll(x, shift, axis) for axis in range(3) for shift in (-1, 1)]
-    want[inside] = sum(shifted)[inside] - 6 * x[inside]
+    want[inside] = np.sum(shifted, axis=0)[inside] - 6 * x[inside]
     np.testing.assert_array_equal(y, want)
 
 

@@ -109,7 +109,7 @@ def tail_sum_with_zeros(x, total, n):
         total[0] = v
 
 
-@wrong("warp divergence", None, None, waits("shfl_down_sync", "first", 0), run=_run_tail_sum)
+@wrong("warp divergence", None, None, waits("shfl_down_sync", "first", 8), run=_run_tail_sum)
 @cuda.jit
 def tail_sum_after_early_return(x, total, n):
     i = cuda.grid(1)
@@ -352,11 +352,14 @@ def warps_take_different_ways(x, y):
     y[i] = v
 
 
-@wrong("warp divergence", None, None, waits("all_sync", "first", 0), run=_run_vote)
+@wrong(
+    "warp divergence", None, None, waits("all_sync", "first", 0), waits("shfl_sync", "second", 1), run=_run_vote
+)
 @cuda.jit
 def vote_under_a_lane_condition(x, y):
+    """Odd lanes go on to the shuffle; even ones wait for their votes."""
     i = cuda.grid(1)
     v = x[i]
-    y[i] = v
     if v % 2 == 0 and cuda.all_sync(FULL, v >= WARP):  # first
-        y[i] = 2 * v
+        v *= 2
+    y[i] = cuda.shfl_sync(FULL, v, cuda.laneid)  # second
