@@ -1,28 +1,14 @@
 #include "builtins.h"
 
-#include <string>
-
-#include "../core/checker.h"
-#include "../core/execution.h"
-#include "front.h"
 #include "scalar.h"
-#include "sites.h"
 
 namespace trifold::simulator {
 
 using engine::Dim3;
 using engine::Launch;
-using engine::Operation;
 using engine::Thread;
 
 namespace {
-
-// The CUDA thread that runs; null with an exception outside a kernel.
-const Thread* running(const char* name) {
-  if (engine::current == nullptr)
-    PyErr_Format(PyExc_RuntimeError, "cuda.%s has no meaning outside a kernel: no CUDA thread runs here", name);
-  return engine::current;
-}
 
 const Launch& launch_of(const Thread& thread) {
   return *thread.block->launch;
@@ -46,7 +32,8 @@ PyObject* uint32(uint32_t number) {
 
 // One of four objects; which of them is told by its place in the table.
 struct Index3 {
-  PyObject_HEAD const char* name;
+  PyObject ob_base;
+  const char* name;
   Dim3 (*of)(const Thread& thread);
 };
 
@@ -268,173 +255,25 @@ PyObject* lanemask_lt(PyObject*, PyObject*) {
   return thread != nullptr ? uint32((1u << thread->lane) - 1) : nullptr;
 }
 
-// ------------------------------------------------------------------------------------------------- fences
-
-template <engine::Scope scope>
-PyObject* fence(PyObject*, PyObject*) {
-  if (running("threadfence()") == nullptr) return nullptr;
-  Thread& thread = *engine::current;
-  if (engine::Checker* const checker = launch_of(thread).checker; checker != nullptr) checker->fence(thread, scope);
-  Py_RETURN_NONE;
-}
-
-// ------------------------------------------------------------------------------------------------- waiting
-
-// What code that is not rewritten calls to wait, with what a rewritten kernel would yield; null: nothing can.
-PyObject* switch_function = nullptr;
-
-PyObject* set_switch(PyObject*, PyObject* function) {
-  Py_XSETREF(switch_function, function == Py_None ? nullptr : Py_NewRef(function));
-  Py_RETURN_NONE;
-}
-
-constexpr long number(Operation operation) {
-  return static_cast<long>(operation);
-}
-
-std::string name_of(long operation) {
-  if (operation == shuffle_intrinsic) return "shfl_sync_intrinsic";
-  if (operation == vote_intrinsic) return "vote_sync_intrinsic";
-  return std::string(name(static_cast<Operation>(operation)));
-}
-
-bool can_switch(const Thread& thread) {
-  return switch_function != nullptr && thread.front != nullptr &&
-         !PyGen_CheckExact(static_cast<PyObject*>(thread.front));
-}
-
-// The rewriter replaces these calls, so only code that it could not see comes here.
-template <long operation>
-PyObject* wait(PyObject*, PyObject* const* operands, Py_ssize_t count) {
-  const std::string name = name_of(operation);
-  const Thread* const thread = running((name + "()").c_str());
-  if (thread == nullptr) return nullptr;
-  if (!can_switch(*thread))
-    return PyErr_Format(
-        PyExc_RuntimeError,
-        "cuda.%s() is called from code that the simulator could not rewrite, so this thread cannot wait "
-        "for the others: call it from the kernel or from a device function whose source can be read",
-        name.c_str());
-  PyObject* const request = PyTuple_New(count + 2);
-  if (request == nullptr) return nullptr;
-  PyTuple_SET_ITEM(request, 0, PyLong_FromLong(current_number()));
-  PyTuple_SET_ITEM(request, 1, PyLong_FromLong(operation));
-  for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(request, i + 2, Py_NewRef(operands[i]));
-  PyObject* const answer = PyObject_CallOneArg(switch_function, request);
-  Py_DECREF(request);
-  return answer;
-}
-
-// Time does not pass here. Where the thread can wait, others run; a rewritten loop that polls waits by itself.
-PyObject* nanosleep(PyObject*, PyObject*) {
-  const Thread* const thread = running("nanosleep()");
-  if (thread == nullptr) return nullptr;
-  if (can_switch(*thread)) return wait<number(Operation::poll)>(nullptr, nullptr, 0);
-  Py_RETURN_NONE;
-}
-
-using FastFunction = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t);
-
-// METH_FASTCALL functions are kept under the type of METH_NOARGS ones.
-PyCFunction method(FastFunction function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
-}
-
-PyTypeObject grid_group_type;
-
-PyMethodDef grid_group_methods[] = {
-    {"sync", method(wait<number(Operation::grid_barrier)>), METH_FASTCALL, "Waits for the whole grid."},
-    {nullptr, nullptr, 0, nullptr},
-};
-
-PyTypeObject grid_group_definition() {
-  PyTypeObject made = {PyVarObject_HEAD_INIT(nullptr, 0)};
-  made.tp_name = "trifold._simulator.GridGroup";
-  made.tp_doc = "All threads of a cooperative launch.";
-  made.tp_basicsize = sizeof(PyObject);
-  made.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-  made.tp_dealloc = [](PyObject* object) { PyObject_Free(object); };
-  made.tp_methods = grid_group_methods;
-  return made;
-}
-
-PyObject* this_grid(PyObject*, PyObject*) {
-  if (running("cg.this_grid()") == nullptr) return nullptr;
-  return reinterpret_cast<PyObject*>(PyObject_New(PyObject, &grid_group_type));
-}
-
-template <long operation>
-PyMethodDef waiting(const char* name, const char* documentation) {
-  return {name, method(wait<operation>), METH_FASTCALL, documentation};
-}
-
 PyMethodDef functions[] = {
     {"grid", grid, METH_O, "The running thread's place in the grid."},
     {"gridsize", gridsize, METH_O, "The grid's extent in threads."},
     {"lanemask_lt", lanemask_lt, METH_NOARGS, "The lanes below the running thread's."},
-    {"threadfence", fence<engine::Scope::device>, METH_NOARGS, "Orders memory for all threads of the launch."},
-    {"threadfence_block", fence<engine::Scope::block>, METH_NOARGS, "Orders memory for the block's threads."},
-    {"threadfence_system", fence<engine::Scope::system>, METH_NOARGS, "Orders memory for all threads and the host."},
-    {"nanosleep", nanosleep, METH_O, "Lets other threads run; no time passes."},
-    {"this_grid", this_grid, METH_NOARGS, "The group of all threads of a cooperative launch."},
-    {"set_switch", set_switch, METH_O, "What waits for code that was not rewritten: see trifold/_simulator.pyi."},
-    waiting<number(Operation::barrier)>("syncthreads", "Waits for the block's threads."),
-    waiting<number(Operation::barrier_count)>("syncthreads_count", "And counts the true predicates."),
-    waiting<number(Operation::barrier_and)>("syncthreads_and", "And tells whether all predicates are true."),
-    waiting<number(Operation::barrier_or)>("syncthreads_or", "And tells whether any predicate is true."),
-    waiting<number(Operation::grid_barrier)>("grid_sync", "Waits for the whole grid."),
-    waiting<number(Operation::sync_warp)>("syncwarp", "Waits for the lanes of the mask."),
-    waiting<number(Operation::shuffle)>("shfl_sync", "The value of a lane."),
-    waiting<number(Operation::shuffle_up)>("shfl_up_sync", "The value of the lane that is delta below."),
-    waiting<number(Operation::shuffle_down)>("shfl_down_sync", "The value of the lane that is delta above."),
-    waiting<number(Operation::shuffle_xor)>("shfl_xor_sync", "The value of the lane whose number differs in the bits."),
-    waiting<shuffle_intrinsic>("shfl_sync_intrinsic", "A value, and whether its lane is in range."),
-    waiting<number(Operation::vote_all)>("all_sync", "Whether all predicates are true."),
-    waiting<number(Operation::vote_any)>("any_sync", "Whether any predicate is true."),
-    waiting<number(Operation::vote_equal)>("eq_sync", "Whether all predicates are the same."),
-    waiting<number(Operation::ballot)>("ballot_sync", "The lanes whose predicate is true."),
-    waiting<vote_intrinsic>("vote_sync_intrinsic", "The lanes whose predicate is true, and the answer of the mode."),
-    waiting<number(Operation::match_any)>("match_any_sync", "The lanes that have the same value."),
-    waiting<number(Operation::match_all)>("match_all_sync", "The mask and True where all lanes have the same value."),
-    waiting<number(Operation::active_mask)>("activemask", "The lanes that run this line together."),
     {nullptr, nullptr, 0, nullptr},
-};
-
-constexpr struct {
-  const char* name;
-  long number;
-} operations[] = {
-    {"OP_SYNCTHREADS_COUNT", number(Operation::barrier_count)},
-    {"OP_SYNCTHREADS_AND", number(Operation::barrier_and)},
-    {"OP_SYNCTHREADS_OR", number(Operation::barrier_or)},
-    {"OP_GRID_SYNC", number(Operation::grid_barrier)},
-    {"OP_SYNCWARP", number(Operation::sync_warp)},
-    {"OP_SHFL", number(Operation::shuffle)},
-    {"OP_SHFL_UP", number(Operation::shuffle_up)},
-    {"OP_SHFL_DOWN", number(Operation::shuffle_down)},
-    {"OP_SHFL_XOR", number(Operation::shuffle_xor)},
-    {"OP_SHFL_INTRINSIC", shuffle_intrinsic},
-    {"OP_ALL", number(Operation::vote_all)},
-    {"OP_ANY", number(Operation::vote_any)},
-    {"OP_EQ", number(Operation::vote_equal)},
-    {"OP_BALLOT", number(Operation::ballot)},
-    {"OP_VOTE_INTRINSIC", vote_intrinsic},
-    {"OP_MATCH_ANY", number(Operation::match_any)},
-    {"OP_MATCH_ALL", number(Operation::match_all)},
-    {"OP_ACTIVEMASK", number(Operation::active_mask)},
-    {"OP_POLL", number(Operation::poll)},
 };
 
 }  // namespace
 
+const Thread* running(const char* name) {
+  if (engine::current == nullptr)
+    PyErr_Format(PyExc_RuntimeError, "cuda.%s has no meaning outside a kernel: no CUDA thread runs here", name);
+  return engine::current;
+}
+
 int add_builtins(PyObject* module) {
   index3_type = index3_definition();
   lane_type = lane_definition();
-  grid_group_type = grid_group_definition();
-  for (auto* const type : {&index3_type, &lane_type, &grid_group_type})
-    if (PyType_Ready(type) < 0) return -1;
-  for (const auto& [name, number] : operations)
-    if (PyModule_AddIntConstant(module, name, number) < 0) return -1;
+  if (PyType_Ready(&index3_type) < 0 || PyType_Ready(&lane_type) < 0) return -1;
   if (add_index3(module, "threadIdx", thread_index) < 0 || add_index3(module, "blockIdx", block_index) < 0 ||
       add_index3(module, "blockDim", block_dim) < 0 || add_index3(module, "gridDim", grid_dim) < 0)
     return -1;

@@ -72,7 +72,8 @@ void add_note(PyObject* exception, const std::string& note) {
 // ------------------------------------------------------------------------------------------------- seam
 
 struct Seam {
-  PyObject_HEAD PyObject* function;
+  PyObject ob_base;
+  PyObject* function;
   PyObject* folder;  // str: code in here is the simulator's; null: nothing is
 };
 

@@ -11,7 +11,8 @@ namespace trifold::simulator {
 namespace {
 
 struct Undefined {
-  PyObject_HEAD engine::Dim3 thread, block;
+  PyObject ob_base;
+  engine::Dim3 thread, block;
   uint32_t interval;
   uint32_t mask;
   uint8_t lane, source, operation;
