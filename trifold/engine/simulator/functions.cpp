@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "arithmetic.h"
+#include "device_function.h"
 
 namespace trifold::simulator {
 namespace {

@@ -98,6 +98,18 @@ constexpr Kind divmod_kind(Kind a, Kind b) {
   return is_unsigned(kind) ? Kind::uint64 : Kind::int64;
 }
 
+// The float that a NumPy ufunc computes in: a float operand outweighs integers of any width.
+constexpr Kind numpy_float(Kind a, Kind b) {
+  if (a == Kind::float64 || b == Kind::float64) return Kind::float64;
+  if (is_floating(a) || is_floating(b)) return Kind::float32;
+  return item_size(a) > 2 || item_size(b) > 2 ? Kind::float64 : Kind::float32;
+}
+
+// The kind in which a NumPy ufunc that keeps integers computes.
+constexpr Kind numpy_result(Kind a, Kind b) {
+  return is_floating(a) || is_floating(b) ? numpy_float(a, b) : unified(a, b);
+}
+
 // Of + - ~ on an integer: computed in its own width, then widened.
 constexpr Kind widened(Kind kind) {
   return is_unsigned(kind) ? Kind::uint64 : Kind::int64;
