@@ -128,25 +128,34 @@ __global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* sample
   trifold::wait_for_earlier_kernels();
   if (column >= columns || row >= rows) return;
   const uint32_t end = rows - row < rows_a_thread ? rows : row + rows_a_thread;
-  const uint64_t key = seed_of(seed, state);
   // Pointers that advance: in a loop bound by the multiplications of Philox, an address must not cost one more.
   const T* m = mean + row;
   const T* s = std + row;
   T* out = samples + (static_cast<int64_t>(row) * columns + column);
   C z[Noise<T>::groups][4];
   if constexpr (shared_noise) {
-    Noise<T>(key, offset, vector).normals(z);
+    // Loads are far ahead of their use: the first row's while the noise is made, each other one's while a row is
+    // written. Memory takes as long to answer as all the rest of a small launch.
+    T next_mean = *m, next_std = *s;
+    Noise<T>(seed_of(seed, state), offset, vector).normals(z);
     const bool whole = column + size <= columns && columns % trifold::Vector<T>::size == 0;
-    for (; row < end; ++row, ++m, ++s, out += columns) {
+    do {
+      const C row_mean(next_mean), row_std(next_std);
+      if (row + 1 < end) {
+        next_mean = *++m;
+        next_std = *++s;
+      }
       if (whole) {
-        store(out, C(*m), C(*s), z);
+        store(out, row_mean, row_std, z);
       } else {
 #pragma unroll
         for (int k = 0; k < size; ++k)
-          if (column + k < columns) out[k] = T(C(*m) + C(*s) * z[k / 4][k % 4]);
+          if (column + k < columns) out[k] = T(row_mean + row_std * z[k / 4][k % 4]);
       }
-    }
+      out += columns;
+    } while (++row < end);
   } else {
+    const uint64_t key = seed_of(seed, state);
     const uint32_t vectors = columns / size;
     uint32_t index = row * vectors + vector;
 #pragma unroll 4
