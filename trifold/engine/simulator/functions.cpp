@@ -269,7 +269,7 @@ PyObject* view(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
 }
 
 int add_functions(PyObject* module) {
-  return PyModule_AddFunctions(module, functions);
+  return PyModule_AddFunctions(module, functions) == 0 ? add_device_functions(module) : -1;
 }
 
 }  // namespace trifold::simulator

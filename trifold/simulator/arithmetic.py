@@ -1,0 +1,132 @@
+"""Which device function stands for a host object in a kernel: ``math.sqrt``, ``np.float32``, ``abs``, ``libdevice.sinf``.
+
+The functions themselves are C++ (``_simulator``); this is the map to them, by identity.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import math
+import operator
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from trifold import _simulator
+
+# A number's name in NumPy and in Numba, and what makes one of it.
+_CASTS: dict[str, Any] = {
+    "bool": _simulator.boolean,
+    "int8": _simulator.int8,
+    "int16": _simulator.int16,
+    "int32": _simulator.int32,
+    "int64": _simulator.int64,
+    "uint8": _simulator.uint8,
+    "uint16": _simulator.uint16,
+    "uint32": _simulator.uint32,
+    "uint64": _simulator.uint64,
+    "float16": _simulator.float16,
+    "float32": _simulator.float32,
+    "float64": _simulator.float64,
+}
+_BUILTINS: dict[str, Any] = {
+    "abs": _simulator.abs,
+    "bool": _simulator.boolean,
+    "divmod": _simulator.divmod,
+    "float": _simulator.float,
+    "int": _simulator.int,
+    "max": _simulator.max,
+    "min": _simulator.min,
+    "pow": _simulator.pow,
+    "round": _simulator.round,
+}
+_OPERATORS: dict[str, Any] = {
+    "abs": _simulator.abs,
+    "add": _simulator.add,
+    "and_": _simulator.bit_and,
+    "floordiv": _simulator.floordiv,
+    "invert": _simulator.invert,
+    "lshift": _simulator.lshift,
+    "mod": _simulator.mod,
+    "mul": _simulator.mul,
+    "neg": _simulator.neg,
+    "or_": _simulator.bit_or,
+    "pos": _simulator.pos,
+    "pow": _simulator.pow,
+    "rshift": _simulator.rshift,
+    "sub": _simulator.sub,
+    "truediv": _simulator.truediv,
+    "xor": _simulator.bit_xor,
+}
+_PLAIN_INTEGER = 2**31  # a Python int of less is an int64 as it stands
+
+
+def device_function(value: Any) -> Any | None:
+    """What a kernel calls where its source names this host object; None for one that means the same on the device."""
+    known = _functions.get(id(value))
+    if known is not None:
+        return known[1]
+    return _numba_cast(value)
+
+
+def literal(value: Any) -> Any | None:
+    """A constant's or an argument's value as a number of Numba's type; None where it is one already, or no number."""
+    if isinstance(value, np.generic):
+        cast = _CASTS.get(value.dtype.name)
+        return None if cast is None else cast(value)
+    if isinstance(value, int) and not isinstance(value, bool) and not -_PLAIN_INTEGER <= value < _PLAIN_INTEGER:
+        return _simulator.int64(value) if value < 2**63 else _simulator.uint64(value)
+    return None
+
+
+def device_names() -> dict[str, Any]:
+    """What ``numba.cuda`` gets of these: integer intrinsics, ``fp16`` and ``libdevice``, by name."""
+    return {**_of_module("cuda"), "fp16": _fp16, "libdevice": _libdevice}
+
+
+def _of_module(module: str) -> dict[str, Any]:
+    prefix = module + "."
+    return {
+        name.removeprefix(prefix): function
+        for name, function in _simulator.functions.items()
+        if name.startswith(prefix)
+    }
+
+
+def _numba_cast(value: Any) -> Any | None:
+    """A cast for one of Numba's number types, of Numba's own or of numba-cuda's: they are equal by name."""
+    if not type(value).__module__.startswith("numba."):
+        return None
+    return _CASTS.get(str(value)) if type(value).__name__ in ("Integer", "Float", "Boolean") else None
+
+
+def _pairs() -> Iterator[tuple[Any, Any]]:
+    for module, functions in ((builtins, _BUILTINS), (operator, _OPERATORS), (math, _of_module("math"))):
+        for name, function in functions.items():
+            if hasattr(module, name):  # math.exp2 is Python 3.11's
+                yield getattr(module, name), function
+    for name, function in _of_module("numpy").items():
+        yield getattr(np, name), function
+    for scalar in vars(np).values():
+        if isinstance(scalar, type) and issubclass(scalar, np.generic) and scalar not in _ABSTRACT:
+            cast = _CASTS.get(np.dtype(scalar).name)
+            if cast is not None:
+                yield scalar, cast
+    for name, function in {**_of_module("libdevice")}.items():
+        yield getattr(importlib.import_module("numba.cuda.libdevice"), name), function
+    stubs = sys.modules.get("numba.cuda.stubs")
+    for name, function in _of_module("cuda").items():
+        if hasattr(stubs, name):
+            yield getattr(stubs, name), function
+
+
+_ABSTRACT = {np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating}
+_ABSTRACT |= {np.complexfloating, np.flexible, np.character}
+_fp16 = SimpleNamespace(**_of_module("fp16"))
+_libdevice = SimpleNamespace(**_of_module("libdevice"))
+# By identity: NumPy's types compare equal to much else. The host object is kept so that its id stays its own.
+_functions: dict[int, tuple[Any, Any]] = {id(host): (host, device) for host, device in _pairs()}
