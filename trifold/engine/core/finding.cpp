@@ -181,6 +181,15 @@ void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std
                     ". The access did not happen. Guard it with a comparison of the index and the size.";
 }
 
+void describe_misaligned(Finding& finding, std::string_view type, int64_t alignment, int64_t offset) {
+  const Access& access = finding.accesses[0];
+  finding.message = "misaligned " + std::string(type) + " in " + finding.memory + " array " +
+                    (finding.array.empty() ? "" : finding.array + " ") + "in kernel " + finding.kernel + ": " +
+                    who(access, false) + " sees byte " + std::to_string(offset) + " of it as " + std::string(type) +
+                    " at " + where(access.location) + ", but a GPU loads that type only from multiples of " +
+                    std::to_string(alignment) + " bytes. Start the view at such a multiple.";
+}
+
 void describe_negative_index(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape) {
   const Access& access = finding.accesses[0];
   finding.message = "negative index " + std::to_string(index) + " for axis " + std::to_string(axis) + " of " +
