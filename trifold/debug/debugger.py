@@ -27,6 +27,7 @@ class KernelDebugger(pdb.Pdb):
         super().__init__(*args, **more)
         self._shown: Place | None = None
         self._awaited: Place | None = None
+        self._lowest: FrameType | None = None
 
     def begin(self, frame: FrameType, lowest: FrameType, at: Place) -> None:
         """Debug from the next line of ``frame`` in the CUDA thread ``at``; what called ``lowest`` is not shown."""
@@ -37,7 +38,7 @@ class KernelDebugger(pdb.Pdb):
             self.botframe = caller
             caller = caller.f_back if caller is not lowest else None
         self.set_step()
-        self._shown = at
+        self._shown, self._lowest = at, lowest
         sys.settrace(self.trace_dispatch)
 
     def interaction(self, *args: Any) -> None:
@@ -55,7 +56,7 @@ class KernelDebugger(pdb.Pdb):
 
     def user_return(self, frame: FrameType, return_value: Any) -> None:
         super().user_return(frame, return_value)
-        if frame is self.botframe and not self.quitting:
+        if frame is self._lowest and not self.quitting:
             self.set_continue()  # what called it is not the user's
 
     def get_stack(

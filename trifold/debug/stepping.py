@@ -54,16 +54,30 @@ def uninstall() -> None:
 def on_cuda_thread(frame: FrameType) -> bool:
     """Whether ``frame`` belongs to the CUDA thread that runs, rather than to the program that launched it."""
     launcher = _simulator.launcher()
-    caller = frame.f_back if launcher is not None else None
-    while caller is not None and caller is not launcher:
-        caller = caller.f_back
-    return caller is not None
+    if launcher is None:
+        return False
+    lowest = frame
+    while lowest.f_back is not None:
+        lowest = lowest.f_back
+        if lowest is launcher:
+            return True
+    return _has_own_stack(lowest, launcher)
 
 
 def outermost(frame: FrameType) -> bool:
     """Whether ``frame`` is the kernel's own: the first of the CUDA thread that runs."""
     launcher = _simulator.launcher()
-    return launcher is not None and frame.f_back is launcher
+    if launcher is None:
+        return False
+    return frame.f_back is launcher or (frame.f_back is None and _has_own_stack(frame, launcher))
+
+
+def _has_own_stack(lowest: FrameType, launcher: FrameType) -> bool:
+    """Whether a frame that nothing called is a greenlet's: then it is not the lowest of the launching program."""
+    caller: FrameType | None = launcher
+    while caller is not None and caller is not lowest:
+        caller = caller.f_back
+    return caller is None
 
 
 def passed_over(frame: FrameType) -> bool:
@@ -82,8 +96,8 @@ def _called_below(frame: FrameType) -> bool:
 
 
 def nearest_caller(frame: FrameType) -> FrameType | None:
-    """The frame below ``frame`` on the stack that a user would want to see."""
-    caller = frame.f_back
+    """The frame below a kernel's on the stack that a user would want to see."""
+    caller = frame.f_back or _simulator.launcher()
     while caller is not None and passed_over(caller):
         caller = caller.f_back
     return caller
@@ -162,10 +176,13 @@ def _leave_cuda_thread(debugger: bdb.Bdb, frame: FrameType) -> None:
 class _Rules(bdb.Bdb):
     """Methods that :func:`install` puts into :class:`bdb.Bdb`. What a Python's Bdb does not have stays out."""
 
-    def _set_stopinfo(self, stopframe: FrameType | None, *rest: Any, **more: Any) -> None:
-        _original["_set_stopinfo"](self, stopframe, *rest, **more)
-        on_host = stopframe is not None and not on_cuda_thread(stopframe)  # "continue", too: it names the lowest frame
-        bind(self, None if on_host else _simulator.current())
+    def _set_stopinfo(
+        self, stopframe: FrameType | None, returnframe: FrameType | None, stoplineno: int = 0, **more: Any
+    ) -> None:
+        _original["_set_stopinfo"](self, stopframe, returnframe, stoplineno, **more)
+        goes_on = stoplineno == -1
+        in_kernel = stopframe is None or on_cuda_thread(stopframe)
+        bind(self, _simulator.current() if in_kernel and not goes_on else None)
 
     def set_trace(self, frame: FrameType | None = None) -> None:
         tracer = getattr(sys.gettrace(), "__self__", None)
