@@ -63,9 +63,7 @@ def test_every_thread_runs_once_and_knows_its_place(
 def test_grid_and_gridsize_count_threads() -> None:
     def kernel() -> None:
         for n in (1, 2, 3):
-            at = [
-                getattr(blockIdx, axis) * getattr(blockDim, axis) + getattr(threadIdx, axis) for axis in "xyz"[:n]
-            ]
+            at = [getattr(blockIdx, axis) * getattr(blockDim, axis) + getattr(threadIdx, axis) for axis in "xyz"[:n]]
             size = [getattr(gridDim, axis) * getattr(blockDim, axis) for axis in "xyz"[:n]]
             assert _simulator.grid(n) == (at[0] if n == 1 else tuple(at))
             assert _simulator.gridsize(n) == (size[0] if n == 1 else tuple(size))
