@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -106,7 +106,17 @@ class OutOfBounds(KernelFault, IndexError):
     """A kernel used an index outside an array. The access did not happen."""
 
 
-_listeners: list[list[Finding]] = []
+_listeners: list[Callable[[Finding], object]] = []
+
+
+def listen(listener: Callable[[Finding], object]) -> None:
+    """Have a function called with every finding from now on: faults of launches, warnings and lints."""
+    _listeners.append(listener)
+
+
+def stop_listening(listener: Callable[[Finding], object]) -> None:
+    """The reverse of :func:`listen`."""
+    _listeners.remove(listener)
 
 
 def record(finding: Finding) -> None:
@@ -116,7 +126,7 @@ def record(finding: Finding) -> None:
         KernelWarning: warnings are errors.
     """
     for listener in _listeners:
-        listener.append(finding)
+        listener(finding)
     if finding.severity == "warning":
         frame = sys._getframe(1)  # the kernel's line: the engine, which calls this, has no frames
         warnings.warn_explicit(
@@ -132,9 +142,12 @@ def record(finding: Finding) -> None:
 def collect() -> Iterator[list[Finding]]:
     """Within it, all that is recorded is appended to the list that it gives: faults, warnings and lints."""
     findings: list[Finding] = []
-    _listeners.append(findings)
+
+    def add(finding: Finding) -> None:
+        findings.append(finding)
+
+    listen(add)
     try:
         yield findings
     finally:
-        # By identity: two lists of equal findings are equal.
-        _listeners[:] = [listener for listener in _listeners if listener is not findings]
+        stop_listening(add)

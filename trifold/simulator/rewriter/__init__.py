@@ -1,7 +1,8 @@
 """Rewrites kernels so that the simulator can run them: waiting becomes ``yield``, arithmetic becomes the GPU's."""
 
+from trifold.simulator.rewriter.link import is_rewritten
 from trifold.simulator.rewriter.program import Builder, Captured, Program, Unread, reasons
 from trifold.simulator.rewriter.survey import Operation, Vocabulary
 from trifold.simulator.rewriter.transform import Runtime
 
-__all__ = ["Builder", "Captured", "Operation", "Program", "Runtime", "Unread", "Vocabulary", "reasons"]
+__all__ = ["Builder", "Captured", "Operation", "Program", "Runtime", "Unread", "Vocabulary", "is_rewritten", "reasons"]

@@ -14,6 +14,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 _MARK = "\0trifold"
+_REWRITTEN = object()  # the last constant of rewritten code
 _FUTURE_FLAGS = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names} - {0x10})
 
 
@@ -38,7 +39,7 @@ class Objects:
 
     def put_in(self, code: CodeType) -> CodeType:
         """The code with the objects for their marks, in nested functions too."""
-        return code.replace(co_consts=tuple(map(self._constant, code.co_consts)))
+        return code.replace(co_consts=(*map(self._constant, code.co_consts), _REWRITTEN))
 
     def _constant(self, value: Any) -> Any:
         if isinstance(value, CodeType):
@@ -53,6 +54,12 @@ class Objects:
         return value
 
 
+def is_rewritten(function: FunctionType) -> bool:
+    """Whether a function is, or is nested in, one that was rewritten."""
+    constants = function.__code__.co_consts
+    return bool(constants) and constants[-1] is _REWRITTEN
+
+
 def compile_function(node: ast.FunctionDef | ast.Lambda, original: FunctionType) -> FunctionType:
     """A function of the rewritten node with the original's globals, cells and defaults; marks are still in it."""
     code = original.__code__
@@ -65,9 +72,8 @@ def compile_function(node: ast.FunctionDef | ast.Lambda, original: FunctionType)
     tree = ast.Module([ast.copy_location(outer, node)], [])
     ast.fix_missing_locations(tree)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # its source was compiled before, with its warnings; marks are called, indexed, …
+        # The source was compiled before, with its warnings, and a mark must not look like a constant that is called.
+        warnings.simplefilter("ignore")
         module = compile(tree, code.co_filename, "exec", flags=code.co_flags & _FUTURE_FLAGS, dont_inherit=True)
     rewritten = _only_code(_only_code(module.co_consts).co_consts)
     rewritten = _rename(rewritten, rewritten.co_qualname, code.co_qualname)

@@ -18,6 +18,7 @@ from trifold.simulator.rewriter.transform import Runtime, Transform
 class Captured:
     """An array of the host that a kernel refers to by name; during a launch ``array`` is the kernel's view of it."""
 
+    name: str
     host: Any
     array: Any = None
 
@@ -36,12 +37,14 @@ class Program:
 
     Attributes:
         function: takes the kernel's arguments. It is a generator function if ``waits``.
+        cooperative: it synchronises the whole grid.
         captured: arrays that it, or a device function of it, refers to by name.
         unread: functions among them that could not be rewritten.
     """
 
     function: Callable[..., Any]
     waits: bool
+    cooperative: bool
     captured: tuple[Captured, ...]
     unread: tuple[Unread, ...]
     _names: tuple[Names, ...] = field(repr=False)
@@ -152,6 +155,7 @@ class _Graph:
         return Program(
             self._forwards[self._root].function,
             self._root in self._waiting,
+            any(survey.synchronises_grid for survey in self._surveys.values()),
             tuple(self._captured.values()),
             tuple(self._unread.values()),
             tuple(survey.names for survey in self._surveys.values()),
@@ -177,8 +181,8 @@ class _Graph:
             raise _Stop(function, str(reason)) from None
         return objects
 
-    def _capture(self, array: Any) -> Captured:
-        return self._captured.setdefault(id(array), Captured(array))
+    def _capture(self, name: str, array: Any) -> Captured:
+        return self._captured.setdefault(id(array), Captured(name, array))
 
 
 def reasons(unread: Iterable[Unread]) -> str:

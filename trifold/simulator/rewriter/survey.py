@@ -78,10 +78,18 @@ class Inject:
 class Capture:
     """An array of the host that the kernel refers to: an argument that is not passed."""
 
+    name: str
     array: Any
 
 
-Decision = Wait | DeviceCall | LocalCall | DynamicCall | Inject | Capture
+@dataclass(frozen=True)
+class Ask:
+    """The device's answer in place of the expression: a call of the object."""
+
+    value: Any
+
+
+Decision = Wait | DeviceCall | LocalCall | DynamicCall | Inject | Capture | Ask
 
 
 class Vocabulary(Protocol):
@@ -95,6 +103,10 @@ class Vocabulary(Protocol):
         """The Python function of a device function; None for anything else."""
 
     def is_atomic(self, value: Any) -> bool: ...
+    def is_device_array(self, value: Any) -> bool: ...
+    def is_question(self, value: Any) -> bool:
+        """Whether the name alone is a question to the device, as laneid is."""
+
     def called(self, value: Any) -> Any | None:
         """What a kernel calls in place of a host function; None: the same."""
 
@@ -123,6 +135,7 @@ class Survey(ast.NodeVisitor):
         )
         self.decisions: dict[ast.AST, Decision] = {}
         self.bodies: dict[Definition, Body] = {node: Body(node)}
+        self.synchronises_grid = False
         self.repeated: set[ast.AST] = set()
         self.in_comprehension: list[tuple[ast.Call, FunctionType | Body]] = []
         self._vocabulary = vocabulary
@@ -222,8 +235,10 @@ class Survey(ast.NodeVisitor):
     visit_Attribute = visit_Name
 
     def _decide_value(self, node: ast.expr, value: Any) -> None:
-        if isinstance(value, np.ndarray):
-            self.decisions[node] = Capture(value)
+        if isinstance(value, np.ndarray) or self._vocabulary.is_device_array(value):
+            self.decisions[node] = Capture(ast.unparse(node), value)
+        elif self._vocabulary.is_question(value):
+            self.decisions[node] = Ask(value)
         elif (replacement := self._vocabulary.value(value)) is not None:
             self.decisions[node] = Inject(replacement)
 
@@ -285,6 +300,7 @@ class Survey(ast.NodeVisitor):
             raise Unrewritable(f"line {node.lineno}: {operation.name} in a comprehension")
         self.decisions[node] = Wait(operation)
         self._body.waits = True
+        self.synchronises_grid |= operation is self._vocabulary.grid_sync
 
     def _reads_memory(self, node: ast.AST) -> bool:
         """Whether evaluating this node, its parts apart, looks at memory that other threads may write."""

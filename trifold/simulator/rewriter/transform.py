@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from trifold.simulator.rewriter.link import Forward, Objects
 from trifold.simulator.rewriter.survey import (
+    Ask,
     Body,
     Capture,
     DeviceCall,
@@ -74,7 +75,7 @@ class Transform:
         *,
         waits: Callable[[FunctionType | Body], bool],
         function: Callable[[FunctionType], Forward],
-        captured: Callable[[Any], Any],
+        captured: Callable[[str, Any], Any],
         called: bool,
         casts: Mapping[ast.AST, Any],
     ) -> None:
@@ -87,7 +88,7 @@ class Transform:
         self._called = called
         self._casts = casts
         self._temporaries = 0
-        self._polling: list[bool] = []  # for each loop around, whether it polls
+        self._polling: list[ast.While | ast.For | None] = []  # each loop around, where it polls
 
     def run(self) -> ast.FunctionDef | ast.Lambda:
         """The copy, without decorators, annotations and defaults: those have been evaluated already."""
@@ -129,8 +130,8 @@ class Transform:
     def _list(self, nodes: list[Any]) -> list[Any]:
         result: list[Any] = []
         for node in nodes:
-            if isinstance(node, ast.Continue) and self._polling and self._polling[-1]:
-                result.append(self._poll(node))
+            if isinstance(node, ast.Continue) and (loop := self._polling[-1]) is not None:
+                result.append(self._poll(node, loop))
             result.append(self.visit(node) if isinstance(node, ast.AST) else node)
         return result
 
@@ -140,8 +141,10 @@ class Transform:
         match decision:
             case Inject(value):
                 return self._object(node, value)
-            case Capture(array):
-                holder = self._object(node, self._captured(array))
+            case Ask(value):
+                return self._call(node, value)
+            case Capture(name, array):
+                holder = self._object(node, self._captured(name, array))
                 return _at(node, ast.Attribute(holder, "array", ast.Load()))
         assert isinstance(node, ast.Call)
         match decision:
@@ -194,25 +197,25 @@ class Transform:
 
     def _visit_loop(self, node: ast.While | ast.For) -> ast.While | ast.For:
         polls = node in self._survey.polls
-        self._polling.append(polls)
+        self._polling.append(node if polls else None)
         copy = self._copy(node)
         self._polling.pop()
         if polls:
-            copy.body.append(self._poll(node))
+            copy.body.append(self._poll(node, node))
         return copy
 
     _visit_While = _visit_For = _visit_loop
 
     def _visit_FunctionDef(self, node: ast.FunctionDef | ast.Lambda) -> ast.AST:
-        self._polling.append(False)
+        self._polling.append(None)
         copy = self._copy(node)
         self._polling.pop()
         return copy
 
     _visit_Lambda = _visit_FunctionDef
 
-    def _poll(self, node: ast.stmt) -> ast.stmt:
-        request = _constant(node, (self._runtime.site(node.lineno), self._runtime.poll))
+    def _poll(self, node: ast.stmt, loop: ast.stmt) -> ast.stmt:
+        request = _constant(node, (self._runtime.site(loop.lineno), self._runtime.poll))
         return _at(node, ast.Expr(_at(node, ast.Yield(request))))
 
     # Arithmetic ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,567 @@
+"""The rewriter alone: what it makes of a kernel's source, with a device that only names things."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import types
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trifold.simulator.rewriter import Builder, Operation, Program, Runtime
+from trifold.simulator.rewriter.link import is_rewritten
+from trifold.simulator.rewriter.polling import polling_loops
+
+# A device ------------------------------------------------------------------------------------------------------------
+
+
+def barrier() -> None:
+    raise AssertionError("called, not yielded")
+
+
+def shuffle(mask: int, value: Any, lane: int = 0) -> Any:
+    raise AssertionError("called, not yielded")
+
+
+class Jitted:
+    """What @cuda.jit makes."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self.fn = fn
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise AssertionError("called as an object")
+
+
+def jit(fn: Callable[..., Any]) -> Jitted:
+    return Jitted(fn)
+
+
+def product(a: Any, b: Any) -> Any:
+    return ("product", a, b)
+
+
+def quotient(a: Any, b: Any) -> Any:
+    return ("quotient", a, b)
+
+
+def total(a: Any, b: Any) -> Any:
+    return a + b if not isinstance(a, tuple) else ("sum", a, b)
+
+
+def device_sqrt(x: Any) -> Any:
+    return ("sqrt", x)
+
+
+class Index:
+    x = 5
+
+
+index = Index()
+lane = object()
+api = types.SimpleNamespace(barrier=barrier, shuffle=shuffle, index=index, lane=lane)
+
+
+class Vocabulary:
+    grid_sync = Operation("sync", 9)
+
+    def operation(self, value: Any) -> Operation | None:
+        if value is barrier:
+            return Operation("barrier", None)
+        return Operation("shuffle", 1, (("mask", ...), ("value", ...), ("lane", 0))) if value is shuffle else None
+
+    def is_namespace(self, value: Any) -> bool:
+        return value is api
+
+    def is_atomic(self, value: Any) -> bool:
+        return False
+
+    def is_device_array(self, value: Any) -> bool:
+        return False
+
+    def is_question(self, value: Any) -> bool:
+        return value is lane
+
+    def device_function(self, value: Any) -> types.FunctionType | None:
+        return value.fn if isinstance(value, Jitted) else None
+
+    def called(self, value: Any) -> Any | None:
+        return device_sqrt if value is math.sqrt else None
+
+    def value(self, value: Any) -> Any | None:
+        return value if value is index else None
+
+    def literal(self, value: int) -> Any | None:
+        return ("long", value) if value >= 2**31 else None
+
+
+class Returned:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __iter__(self) -> Returned:
+        return self
+
+    def __next__(self) -> Any:
+        raise StopIteration(self.value)
+
+
+def dynamic(callee: Any) -> Any:
+    if isinstance(callee, Jitted):
+        return program(callee).function
+    return {math.sqrt: device_sqrt}.get(callee, callee)
+
+
+def runtime(site: Callable[[int], int]) -> Runtime:
+    arithmetic = {ast.Mult: product, ast.Div: quotient, ast.Add: total}
+    awaited = lambda result: result if isinstance(result, types.GeneratorType) else Returned(result)  # noqa: E731
+    return Runtime(arithmetic, (index,), dynamic, awaited, site, poll=7)
+
+
+builder = Builder(
+    vocabulary=Vocabulary(),
+    runtime=runtime,
+    site=lambda file, line, function: line,
+    might_wait=lambda function: "barrier" in function.__code__.co_names,
+    as_generator=lambda function: function,
+)
+
+
+def program(kernel: Any, **more: Any) -> Program:
+    return builder.build(kernel.fn if isinstance(kernel, Jitted) else kernel, **more)
+
+
+def run(kernel: Any, *arguments: Any, replies: dict[Any, Any] | None = None) -> tuple[Any, list[Any]]:
+    """What the rewritten kernel returns, and what it yields; each request is answered from ``replies``."""
+    made = program(kernel)
+    result = made.function(*arguments)
+    if not made.waits:
+        return result, []
+    assert isinstance(result, Generator)
+    requests = []
+    reply = None
+    while True:
+        try:
+            request = result.send(reply)
+        except StopIteration as end:
+            return end.value, requests
+        requests.append(request)
+        reply = (replies or {}).get(request)
+
+
+def line_of(kernel: Any, marker: str) -> int:
+    import inspect
+
+    function = kernel.fn if isinstance(kernel, Jitted) else kernel
+    lines, first = inspect.getsourcelines(function)
+    return next(first + i for i, line in enumerate(lines) if marker in line)
+
+
+# Waiting -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_without_a_barrier_is_called_once() -> None:
+    @jit
+    def kernel(a):  # type: ignore[no-untyped-def]
+        return a + 1
+
+    assert not program(kernel).waits
+    assert run(kernel, 3) == (4, [])
+
+
+def test_a_barrier_yields_its_line_and_an_operation_its_operands() -> None:
+    @jit
+    def kernel(a):  # type: ignore[no-untyped-def]
+        api.barrier()  # first
+        return api.shuffle(15, lane=2, value=a)  # second
+
+    first, second = line_of(kernel, "# first"), line_of(kernel, "# second")
+    assert run(kernel, 3, replies={(second, 1, 15, 3, 2): "reply"}) == ("reply", [first, (second, 1, 15, 3, 2)])
+
+
+def test_operands_have_their_defaults_and_may_be_starred() -> None:
+    @jit
+    def kernel(a):  # type: ignore[no-untyped-def]
+        shuffle(1, a)
+        shuffle(*a)
+
+    _, requests = run(kernel, (8, 9))
+    assert [request[1:] for request in requests] == [(1, 1, (8, 9), 0), (1, 8, 9)]
+
+
+def test_wrong_operands_name_the_operation() -> None:
+    @jit
+    def kernel(a):  # type: ignore[no-untyped-def]
+        shuffle(1, wrong=a)
+
+    with pytest.raises(TypeError, match=r"shuffle\(mask, value, lane\)"):
+        program(kernel)
+
+
+@jit
+def inner(x):  # type: ignore[no-untyped-def]
+    barrier()
+    return x + 1
+
+
+@jit
+def outer_helper(x):  # type: ignore[no-untyped-def]
+    return inner(x) + 1
+
+
+def test_helpers_wait_through_helpers() -> None:
+    @jit
+    def kernel(a):  # type: ignore[no-untyped-def]
+        return outer_helper(a)
+
+    result, requests = run(kernel, 1)
+    assert result == 3
+    assert requests == [line_of(inner, "barrier()")]
+
+
+@jit
+def even(n):  # type: ignore[no-untyped-def]
+    return True if n == 0 else odd(n - 1)
+
+
+@jit
+def odd(n):  # type: ignore[no-untyped-def]
+    if n == 0:
+        return False
+    barrier()
+    return even(n - 1)
+
+
+def test_mutual_recursion() -> None:
+    result, requests = run(even, 7)
+    assert result is False
+    assert len(requests) == 3  # for 6, 4 and 2
+
+
+def test_closures_and_what_their_cells_hold_later() -> None:
+    factor = 2
+    helper = inner
+
+    @jit
+    def kernel(a):  # type: ignore[no-untyped-def]
+        return helper(a) + factor
+
+    assert run(kernel, 1)[0] == 4
+    factor = 10
+    made = program(kernel)
+    assert made.is_current()
+    helper = outer_helper
+    assert not made.is_current()
+    assert run(kernel, 1)[0] == 13
+
+
+def test_device_functions_as_values_chosen_at_run_time() -> None:
+    @jit
+    def kernel(functions, which, x):  # type: ignore[no-untyped-def]
+        f = functions[which]
+        return f(x)
+
+    assert run(kernel, (inner, math.sqrt), 0, 1) == (2, [line_of(inner, "barrier()")])
+    assert run(kernel, (inner, math.sqrt), 1, 4.0) == (("sqrt", 4.0), [])
+
+
+def test_nested_functions_and_lambdas() -> None:
+    @jit
+    def kernel(a):  # type: ignore[no-untyped-def]
+        def add(x, y=a):  # type: ignore[no-untyped-def]
+            barrier()
+            return x + y
+
+        twice = lambda x: add(add(x))  # noqa: E731
+        return twice(1)
+
+    result, requests = run(kernel, 10)
+    assert result == 21
+    assert len(requests) == 2
+
+
+def test_a_nested_function_as_a_value() -> None:
+    @jit
+    def kernel(a):  # type: ignore[no-untyped-def]
+        def first(x):  # type: ignore[no-untyped-def]
+            barrier()
+            return x
+
+        second = first if a else None
+        return second(a)
+
+    assert run(kernel, 3)[0] == 3
+
+
+def test_a_lambda_kernel_and_several_on_one_line() -> None:
+    one, two = jit(lambda a: (barrier(), a)[1]), jit(lambda a: (barrier(), a + 1)[1])
+    assert run(one, 1)[0] == 1
+    assert run(two, 1)[0] == 2
+
+
+class Holder:
+    @staticmethod
+    def kernel(a):  # type: ignore[no-untyped-def]
+        barrier()
+        return a
+
+    helper = jit(lambda x: (barrier(), x * 0)[1])
+
+
+def test_kernels_in_classes() -> None:
+    assert run(Holder.kernel, 4)[0] == 4
+
+
+def test_grid_synchronisation_by_method() -> None:
+    @jit
+    def kernel(group):  # type: ignore[no-untyped-def]
+        group.sync()
+
+    made = program(kernel)
+    assert made.waits
+    assert made.cooperative
+    assert run(kernel, None)[1] == [(line_of(kernel, "group.sync()"), 9)]
+
+
+def test_waiting_in_a_comprehension_falls_back() -> None:
+    def kernel(a):  # type: ignore[no-untyped-def]
+        return [inner(x) for x in a]
+
+    assert [unread.function for unread in program(kernel).unread] == [kernel]
+
+
+def test_source_that_is_missing_falls_back() -> None:
+    names: dict[str, Any] = {}
+    exec("def kernel(a):\n    return a * 2", names)
+    made = program(names["kernel"])
+    assert made.function is names["kernel"]
+    assert "in no file" in made.unread[0].reason
+
+
+# Arithmetic ----------------------------------------------------------------------------------------------------------
+
+
+def test_products_and_quotients_are_calls_and_sums_are_in_loops() -> None:
+    @jit
+    def kernel(a, b):  # type: ignore[no-untyped-def]
+        c = a * b
+        d = a / b
+        e = a + b
+        for _ in range(1):
+            e += b
+        return c, d, e
+
+    made = run(kernel, 6, 3)[0]
+    assert made == (("product", 6, 3), ("quotient", 6, 3), 12)
+
+
+def test_an_augmented_element_is_evaluated_once() -> None:
+    calls = []
+
+    def here(value):  # type: ignore[no-untyped-def]
+        calls.append(value)
+        return value
+
+    @jit
+    def kernel(a):  # type: ignore[no-untyped-def]
+        here(a)[here(1)] /= here(0)
+
+    data = [1, 2]
+    program(kernel)
+    run(kernel, data)
+    assert data == [1, ("quotient", 2, 0)]
+    assert calls == [data, 1, 0]
+
+
+def test_products_of_indices_stay() -> None:
+    @jit
+    def kernel():  # type: ignore[no-untyped-def]
+        return api.index.x * 2 + api.index.x
+
+    assert run(kernel)[0] == 15
+
+
+def test_long_literals_and_host_functions() -> None:
+    @jit
+    def kernel(a):  # type: ignore[no-untyped-def]
+        return math.sqrt(a), 0xFFFFFFFF, 7
+
+    assert run(kernel, 2.0)[0] == (("sqrt", 2.0), ("long", 0xFFFFFFFF), 7)
+
+
+def test_a_cast_and_a_dtype_with_the_same_name_differ() -> None:
+    @jit
+    def kernel(make):  # type: ignore[no-untyped-def]
+        return make.of(math.sqrt)
+
+    assert run(kernel, types.SimpleNamespace(of=lambda value: value))[0] is math.sqrt
+
+
+# What stays ----------------------------------------------------------------------------------------------------------
+
+CONSTANT = 3
+TABLE = np.arange(4)
+
+
+def test_lines_columns_names_and_globals_stay() -> None:
+    @jit
+    def kernel(a, b=2):  # type: ignore[no-untyped-def]
+        """Its words."""
+        c = a * b + CONSTANT
+        api.barrier()
+        return c
+
+    function = program(kernel).function
+    assert isinstance(function, types.FunctionType)
+    original = kernel.fn
+    assert isinstance(original, types.FunctionType)
+    assert function.__globals__ is original.__globals__
+    assert (function.__name__, function.__qualname__) == (original.__name__, original.__qualname__)
+    assert (function.__doc__, function.__defaults__) == (original.__doc__, original.__defaults__)
+    assert function.__code__.co_filename == original.__code__.co_filename
+    assert function.__code__.co_qualname == original.__code__.co_qualname
+    assert function.__code__.co_varnames == original.__code__.co_varnames
+    assert is_rewritten(function)
+    assert not is_rewritten(original)
+    lines = {line for *_, line in original.__code__.co_lines() if line}
+    decorator = original.__code__.co_firstlineno
+    assert {line for *_, line in function.__code__.co_lines() if line} - {decorator + 1} == lines - {decorator}
+
+
+def test_a_traceback_points_at_the_same_columns() -> None:
+    @jit
+    def kernel(a):  # type: ignore[no-untyped-def]
+        return a * a + a["no"]
+
+    def where(function: Callable[..., Any]) -> Any:
+        with pytest.raises(TypeError) as raised:
+            function(1)
+        frame = raised.traceback[-1]._rawentry
+        return list(frame.tb_frame.f_code.co_positions())[frame.tb_lasti // 2]
+
+    assert isinstance(kernel.fn, types.FunctionType)
+    made = program(kernel).function
+    with pytest.raises(TypeError):
+        made(1)
+    assert where(lambda a: made(a))[:2] != ()
+    assert list(kernel.fn.__code__.co_positions())[0][0] is not None
+
+
+def test_globals_are_read_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    @jit
+    def kernel():  # type: ignore[no-untyped-def]
+        return CONSTANT
+
+    made = program(kernel)
+    monkeypatch.setitem(globals(), "CONSTANT", 8)
+    assert made.function() == 8
+
+
+def test_arrays_by_name_are_captured() -> None:
+    @jit
+    def kernel(i):  # type: ignore[no-untyped-def]
+        return TABLE[i]
+
+    made = program(kernel)
+    (captured,) = made.captured
+    assert captured.name == "TABLE"
+    assert captured.host is TABLE
+    captured.array = TABLE + 10
+    assert made.function(1) == 11
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "with open(a) as f: pass",
+        "try:\n  x = a * 1\nexcept E as e:\n  raise\nfinally:\n  pass",
+        "match a:\n  case {'k': [1, *rest], **others} if rest: x = rest\n  case -1 | 'a': pass",
+        "if (n := a) * 2 > 1: x = n",
+        "x = [i * y for i in a for y in i if y]",
+        "x = {k: v for k, v in a}; y = {i for i in a}; z = (i for i in a)",
+        "x: int = 3; y: 'unknown * name'",
+        "x, *y = a; x[1:2, ...] = y; del x",
+        "x = f'{a!r:>{w}} {a * 2}'; assert a, x",
+        "for i, (j, k) in a:\n  continue\nelse:\n  pass",
+        "global G; G = a; G *= a",
+        "x = a if a else -a; y = not a; z = a < 1 < 2 and a is None or a in (1, 2)",
+        "def g(*p, k=a, **o): nonlocal_ = p; return g(*p, **o)",
+        "class C: x = a * 2",
+        "x = lambda *p, k=1: p * k",
+    ],
+)
+def test_all_statements_pass(statements: str, tmp_path: Any) -> None:
+    source = "def kernel(a, w=1):\n" + "\n".join(f"    {line}" for line in statements.split("\n"))
+    path = tmp_path / "module.py"
+    path.write_text(source)
+    names: dict[str, Any] = {}
+    exec(compile(source, str(path), "exec"), names)
+    assert not program(names["kernel"]).unread
+
+
+# Polling -------------------------------------------------------------------------------------------------------------
+
+POLLS = {
+    "lock": "while atomic(m, 0, 1) != 0: pass",
+    "flag": "while f[0] == 0: pass",
+    "lock in the body": "done = False\nwhile not done:\n  if atomic(m) == 0:\n    x[0] += 1\n    done = True",
+    "look-back": "while True:\n  s = st[j]\n  if s == 0: continue\n  t += v[j]\n  if s == 2: break\n  j -= 1",
+    "bounded": "for _ in range(1000):\n  if f[0]: break",
+    "return": "while True:\n  if atomic(f) > k: return",
+    "exchange": "while True:\n  old = a[i]\n  if atomic(a, i, old, old + v) == old: break",
+    "given up": "n = 0\nwhile f[0] == 0 and n < 5:\n  n += 1",
+    "through a name": "v = f[0]\nwhile v != 3:\n  v = f[0]",
+    "the same index": "while True:\n  i = 0\n  if f[i]: break",
+    "walrus": "while (v := f[0]) == 0: pass",
+    "inner loop": "found = False\nwhile not found:\n  for k in range(4):\n    if f[k]: found = True",
+}
+RUNS = {
+    "grid stride": "i = g\nwhile i < n:\n  y[i] = x[i]\n  i += s",
+    "reduction": "while n > 0:\n  if t < n: s[t] += s[t + n]\n  barrier()\n  n //= 2",
+    "bisection": "while lo < hi:\n  mid = (lo + hi) // 2\n  if a[mid] < x: lo = mid + 1\n  else: hi = mid",
+    "search": "for i in range(n):\n  if a[i] > x: break",
+    "scan": "while a[i] < x: i += 1",
+    "list": "while p != -1: p = nxt[p]",
+    "roots": "while q[i] != i: i = q[i]",
+    "own element": "while x[t] > e:\n  x[t] = x[t] / 2",
+    "own element, augmented": "while x[t] > e:\n  x[t] /= 2",
+    "iteration": "for k in range(10):\n  z = z * z + c\n  if z > 4: return k",
+    "sum": "for i in range(n):\n  s += a[i]",
+    "endless": "while True:\n  v = a[i]\n  if v < 0: break\n  i += 1",
+}
+
+
+def reads_memory(node: ast.AST) -> bool:
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.ctx, ast.Load)
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "atomic"
+
+
+@pytest.mark.parametrize("name", [*POLLS, *RUNS])
+def test_loops_that_poll(name: str) -> None:
+    source = POLLS.get(name) or RUNS[name]
+    assert bool(polling_loops(ast.parse(source), reads_memory)) == (name in POLLS)
+
+
+def test_a_polling_loop_yields_when_it_goes_round() -> None:
+    @jit
+    def kernel(flag):  # type: ignore[no-untyped-def]
+        while not flag[0]:  # poll
+            flag[1] -= 1
+            if flag[1] == 1:
+                continue
+            if flag[1] == 0:
+                break
+
+    line = line_of(kernel, "# poll")
+    assert run(kernel, [1, 5])[1] == []
+    assert run(kernel, [0, 3])[1] == [(line, 7)] * 2
+
+
+def test_operators_are_real_ones() -> None:
+    """The arithmetic of this file's device stands for functions of two operands."""
+    assert total(1, 2) == operator.add(1, 2)

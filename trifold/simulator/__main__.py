@@ -1,0 +1,147 @@
+"""``python -m trifold.simulator [options] (script.py | -m module) [arguments]``: any program, its kernels simulated."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.machinery
+import importlib.util
+import io
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from trifold.errors import TrifoldError
+from trifold.simulator import report, settings
+from trifold.simulator.startup import activate
+
+
+class ProgramError(TrifoldError):
+    """The program that was named cannot be run."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the program as ``python`` would; its exit status, 1 where an exception (a finding, say) escaped, 2 where it
+    could not be started."""
+    given, program = _split(sys.argv[1:] if arguments is None else arguments)
+    chosen = _parser().parse_args(given)
+    if not program:
+        _parser().error("name a script, or a module after -m")
+    try:
+        changes = {name: getattr(chosen, name) for name in ("checks", "seed", "schedules", "report")}
+        activate(**changes, lint=chosen.lint or None, compute_capability=chosen.compute_capability)
+        _begin_report()
+        run = _module(program) if program[0] == "-m" else _script(program)
+    except TrifoldError as error:
+        print(f"trifold.simulator: {error}", file=sys.stderr)
+        return 2
+    return _run(run)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m trifold.simulator",
+        usage="%(prog)s [options] (script.py | -m module) [arguments]",
+        description="Run a program; its Numba CUDA kernels run on the CPU, with checks.",
+        allow_abbrev=False,
+    )
+    checks = ", ".join(settings.CHECKS)
+    parser.add_argument("--checks", metavar="LIST", help=f"all (default), none, or some of {checks}")
+    parser.add_argument("--seed", metavar="N", help="order of blocks and threads; 0, the default, is the natural one")
+    parser.add_argument("--schedules", metavar="N", help="run each launch in N orders; the first has --seed")
+    parser.add_argument("--report", metavar="FILE", help="write all findings to this file, as JSON")
+    parser.add_argument("--lint", action="store_true", help="report negative indices too: C++ does not wrap them")
+    parser.add_argument("--compute-capability", metavar="X.Y", help="whose limits hold; 9.0 without")
+    return parser
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Our options, and the program with its own."""
+    with_value = {"--checks", "--seed", "--schedules", "--report", "--compute-capability"}
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        if argument == "-m" or not argument.startswith("-"):
+            break
+        position += 2 if argument in with_value else 1
+    return arguments[:position], arguments[position:]
+
+
+def _begin_report() -> None:
+    path = settings.current().report
+    if path is not None:
+        try:
+            report.begin_anew(path)
+        except OSError as error:
+            raise ProgramError(f"the report cannot be written: {error}", "name another file with --report") from None
+
+
+def _script(program: list[str]) -> Callable[[], None]:
+    path = Path(program[0])
+    try:
+        with io.open_code(str(path.absolute())) as file:
+            source = file.read()
+    except OSError as error:
+        raise ProgramError(f"{path} cannot be read: {error.strerror}", "name a Python script") from None
+    sys.argv = program
+    sys.path[0] = str(path.resolve().parent)
+
+    def run() -> None:
+        code = compile(source, str(path), "exec", dont_inherit=True)
+        exec(code, _main_module(code, __file__=str(path), __cached__=None).__dict__)
+
+    return run
+
+
+def _module(program: list[str]) -> Callable[[], None]:
+    if len(program) < 2:
+        raise ProgramError("-m names no module", "give its name: -m package.module")
+    name = program[1]
+    sys.path[0] = os.getcwd()
+    spec = _find(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = _find(f"{name}.__main__")
+    if spec is None or spec.loader is None or not hasattr(spec.loader, "get_code"):
+        raise ProgramError(f"there is no module {name} that can be run", "name a module, or a package with __main__.py")
+    found, loader = spec, spec.loader
+    sys.argv = [found.origin or name, *program[2:]]
+
+    def run() -> None:
+        code = loader.get_code(found.name)
+        names = {"__file__": found.origin, "__cached__": found.cached, "__loader__": loader, "__spec__": found}
+        exec(code, _main_module(code, __package__=found.parent, **names).__dict__)
+
+    return run
+
+
+def _find(name: str) -> importlib.machinery.ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(name)
+    except (ImportError, ValueError) as error:
+        raise ProgramError(f"{name} cannot be imported: {error}", "look at its import in python itself") from None
+
+
+def _main_module(code: CodeType, **names: Any) -> ModuleType:
+    module = ModuleType("__main__")
+    vars(module).update(names)
+    sys.modules["__main__"] = module
+    return module
+
+
+def _run(program: Callable[[], None]) -> int:
+    """Runs it; an exception that escapes is printed as python does, without our frames."""
+    try:
+        program()
+    except Exception as error:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""One launch: the kernel's program, its arguments as the kernel sees them, its schedules, and what was found."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import threading
+import warnings
+from collections.abc import Sequence
+from itertools import combinations
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from trifold import _simulator, findings
+from trifold.errors import LaunchError
+from trifold.findings import KernelFault, KernelWarning
+from trifold.simulator import arguments as argument
+from trifold.simulator.limits import LIMITS, Dim3, check_launch
+from trifold.simulator.settings import Options, current
+from trifold.simulator.programs import Programs
+from trifold.simulator.rewriter import Program
+
+_CHECK_BITS = {
+    "race": _simulator.CHECK_RACE,
+    "uninitialised": _simulator.CHECK_UNINITIALISED,
+    "bounds": _simulator.CHECK_BOUNDS,
+    "lint": _simulator.CHECK_LINT,
+}
+_one_at_a_time = threading.Lock()  # a program's captured arrays belong to the launch that runs
+_started = 0
+
+
+def launches() -> int:
+    """How many launches this process has started."""
+    return _started
+
+
+class Launcher:
+    """Runs kernels: ``kernel[grid, block, stream, shared](*arguments)``."""
+
+    def __init__(self, programs: Programs) -> None:
+        self._programs = programs
+        self._allowed: set[tuple[object, ...]] = set()  # configurations that the GPU can start
+        self._parameters: dict[object, tuple[int, int, tuple[str, ...]]] = {}
+
+    def launch(self, kernel: Any, arguments: Sequence[Any]) -> None:
+        """Run a configured FakeCUDAKernel.
+
+        Raises:
+            LaunchError: the configuration or an argument is wrong.
+            KernelFault: a check found a mistake.
+        """
+        global _started
+        options = current()
+        function: FunctionType = kernel.fn
+        where = kernel.grid_dim, kernel.block_dim, kernel.dynshared_size
+        configuration = (options.compute_capability, *where)
+        if configuration not in self._allowed:
+            check_launch(function.__name__, *configuration)
+            self._allowed.add(configuration)
+        program = self._programs.of(function, debug=kernel._debug)
+        staging, shapes = self._stage(function, arguments, kernel.extensions)
+        for captured in program.captured:
+            argument.stage_captured(staging, captured.name, captured.host)
+        _started += 1
+        run = _Run(program, where, staging, shapes, options)
+        with _one_at_a_time:
+            try:
+                run.all_schedules()
+            except KernelFault as fault:
+                for finding in fault.findings:
+                    findings.record(finding)
+                raise
+        for finish in staging.after:
+            finish()
+
+    def _stage(
+        self, function: FunctionType, arguments: Sequence[Any], extensions: Sequence[Any]
+    ) -> tuple[argument.Staging, list[argument.Shape]]:
+        code = function.__code__
+        least, most, names = self._parameters.get(code) or self._parameters.setdefault(code, _parameters(function))
+        if not least <= len(arguments) <= most:
+            wants = f"{least}" if least == most else f"{least} to {most}"
+            raise argument.ArgumentError(
+                f"{function.__name__} takes {wants} argument{'' if most == 1 else 's'} ({', '.join(names)}), "
+                f"but {len(arguments)} were given",
+                f"launch it as {function.__name__}[blocks, threads]({', '.join(names)})",
+            )
+        staging = argument.Staging(function.__name__)
+        if len(arguments) > len(names):
+            names = (*names, *(f"{names[-1]}[{i}]" for i in range(1, len(arguments))))
+        for extension in extensions:
+            arguments = [extension.prepare_args(None, value, stream=0, retr=staging.after)[1] for value in arguments]
+        shapes = [argument.stage(staging, name, value) for name, value in zip(names, arguments, strict=False)]
+        return staging, shapes
+
+
+def _parameters(function: FunctionType) -> tuple[int, int, tuple[str, ...]]:
+    """Fewest and most arguments, and their names; those after * have one name."""
+    code = function.__code__
+    if code.co_kwonlyargcount or code.co_flags & 0x08:  # CO_VARKEYWORDS
+        raise LaunchError(
+            f"{function.__name__} has parameters by keyword, which a launch cannot pass",
+            f"declare them without * and ** in {function.__name__}",
+        )
+    names = code.co_varnames[: code.co_argcount]
+    least = len(names) - len(function.__defaults__ or ())
+    if code.co_flags & 0x04:  # CO_VARARGS
+        return least, 2**31, (*names, code.co_varnames[code.co_argcount])
+    return least, len(names), names
+
+
+class _Run:
+    """The schedules of one launch."""
+
+    def __init__(
+        self,
+        program: Program,
+        where: tuple[Dim3, Dim3, int],
+        staging: argument.Staging,
+        shapes: list[argument.Shape],
+        options: Options,
+    ) -> None:
+        self._program = program
+        self._where = where
+        self._staging = staging
+        self._shapes = shapes
+        self._options = options
+        self._checks = sum(_CHECK_BITS[name] for name in options.checks)
+
+    def all_schedules(self) -> None:
+        """Every schedule on the same input; what the last one leaves is the launch's result."""
+        options = self._options
+        aliases = _Aliases(self._staging)
+        if options.schedules > 1:
+            saved = [(a, a.copy()) for a in self._staging.values if isinstance(a, np.ndarray) and a.flags.writeable]
+            for seed in range(options.seed + 1, options.seed + options.schedules):
+                try:
+                    with contextlib.redirect_stdout(io.StringIO()):  # what a kernel prints is printed once
+                        self._once(seed)
+                finally:
+                    for array, content in saved:
+                        np.copyto(array, content)
+        self._once(options.seed)
+        aliases.warn_if_written(self._staging.kernel)
+
+    def _once(self, seed: int) -> None:
+        staging, program = self._staging, self._program
+        values = _simulator.wrap_arguments(
+            tuple(staging.names), tuple(staging.values), tuple(staging.flags), self._checks
+        )
+        if staging.records:
+            values = tuple(value[()] if i in staging.records else value for i, value in enumerate(values))
+        if program.captured:
+            count = len(program.captured)
+            for captured, view in zip(program.captured, values[-count:], strict=True):
+                captured.array = view
+            values = values[:-count]
+        if staging.tuples:
+            values = tuple(argument.assemble(shape, values) for shape in self._shapes)
+        grid, block, shared = self._where
+        try:
+            _simulator.launch(
+                program.function,
+                program.waits,
+                staging.kernel,
+                grid,
+                block,
+                shared,
+                values,
+                self._checks,
+                seed,
+                LIMITS[self._options.compute_capability].for_engine(),
+                program.cooperative,
+            )
+        finally:
+            for captured in program.captured:
+                captured.array = None
+
+
+class _Aliases:
+    """Host arrays of one launch that overlap: one memory here, several copies in CUDA."""
+
+    def __init__(self, staging: argument.Staging) -> None:
+        self._pairs: list[tuple[str, str, Any, Any]] = []
+        if len(staging.copied) < 2:
+            return
+        arrays = [(staging.names[i], staging.values[i]) for i in staging.copied]
+        for (name, array), (other_name, other) in combinations(arrays, 2):
+            views = array.base is not None or other.base is not None
+            if array is other or (views and np.may_share_memory(array, other)):
+                self._pairs.append((name, other_name, array, array.copy()))
+
+    def warn_if_written(self, kernel: str) -> None:
+        """CUDA would give another result: each copy misses what was written to the other."""
+        for name, other_name, array, before in self._pairs:
+            if array.tobytes() != before.tobytes():
+                warnings.warn(
+                    f"{kernel}: {name} and {other_name} are the same host memory, and the kernel wrote to it. CUDA "
+                    "copies each argument to the GPU and back by itself, so there one does not see what is written to "
+                    "the other. Pass one device array: cuda.to_device(...)",
+                    KernelWarning,
+                    stacklevel=5,
+                )

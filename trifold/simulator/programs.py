@@ -1,0 +1,100 @@
+"""Each kernel's program, rewritten once and kept as long as its names stand for the same objects."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from types import FunctionType, GeneratorType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from trifold import _simulator
+from trifold.findings import KernelWarning
+from trifold.simulator import device, fallback
+from trifold.simulator.rewriter import Builder, Program, is_rewritten, reasons
+
+_WAITING_NAMES = frozenset(device.OPERATION_NAMES) | {"this_grid"}
+
+
+class Programs:
+    """Makes and keeps programs of kernels and of device functions that are called as values."""
+
+    def __init__(self, vocabulary: device.DeviceVocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._kept: WeakKeyDictionary[FunctionType, dict[tuple[bool, bool], Program]] = WeakKeyDictionary()
+        self._builders = {debug: self._builder(debug) for debug in (False, True)}
+
+    def _builder(self, debug: bool) -> Builder:
+        return Builder(
+            vocabulary=self._vocabulary,
+            runtime=lambda site: device.runtime(site, self.dynamic, awaited, debug),
+            site=_simulator.register_site,
+            might_wait=self._might_wait,
+            as_generator=fallback.as_generator,
+        )
+
+    def of(self, function: FunctionType, *, called: bool = False, debug: bool = False) -> Program:
+        """The program of a kernel or, with ``called``, of a device function.
+
+        ``debug``: division by zero raises, as in ``@cuda.jit(debug=True)``.
+        """
+        kept = self._kept.get(function)
+        if kept is not None:
+            program = kept.get((called, debug))
+            if program is not None and program.is_current():
+                return program
+        else:
+            kept = self._kept[function] = {}
+        program = kept[called, debug] = self._builders[debug].build(function, called=called)
+        if program.unread:
+            warnings.warn(
+                "runs without the GPU's arithmetic, and loops that poll do not let others run, where the source is "
+                f"missing: {reasons(program.unread)}. Put the function into a file to have all of it.",
+                KernelWarning,
+                stacklevel=4,
+            )
+        return program
+
+    def dynamic(self, callee: Any) -> Any:
+        """What a kernel calls where it calls a value: the device's form of it."""
+        operation = self._vocabulary.operation(callee)
+        if operation is not None:
+            frame = sys._getframe(1)
+            code = frame.f_code
+            site = _simulator.register_site(code.co_filename, frame.f_lineno, code.co_qualname)
+            return _waiting_call(site, operation.code)
+        if isinstance(callee, FunctionType) and is_rewritten(callee):
+            return callee
+        function = self._vocabulary.device_function(callee)
+        if function is not None:
+            return self.of(function, called=True).function
+        replacement = self._vocabulary.called(callee)
+        return callee if replacement is None else replacement
+
+    def call_inside(self, function: FunctionType, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """A device function called as a Python object by a running kernel."""
+        program = self.of(function, called=True)
+        result = program.function(*arguments, **keywords)
+        return fallback.drive(result) if program.waits else result
+
+    def _might_wait(self, function: FunctionType) -> bool:
+        vocabulary = self._vocabulary
+        return fallback.might_wait(
+            function,
+            lambda value: vocabulary.operation(value) is not None,
+            vocabulary.device_function,
+            _WAITING_NAMES,
+        )
+
+
+def awaited(result: Any) -> Any:
+    """An iterator that waits as the called function does, and returns what it returns."""
+    return result if isinstance(result, GeneratorType) else fallback.Returned(result)
+
+
+def _waiting_call(site: int, code: int | None) -> Callable[..., Any]:
+    def wait(*operands: Any) -> Any:
+        return (yield site if code is None else (site, code, *operands))
+
+    return wait

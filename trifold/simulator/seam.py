@@ -1,0 +1,143 @@
+"""The seam: what the simulator replaces in Numba's, for numba's built-in target and for numba-cuda's.
+
+``FakeCUDAKernel`` stays; its ``__call__`` runs our launch. ``kernel[...]`` gives a configured copy, as on a GPU, so
+that two configurations of one kernel do not overwrite each other; ``forall`` covers its tasks with whole blocks, as a
+GPU does. ``numba.cuda`` gets the device's names that it lacks in simulator mode: ``from numba.cuda import grid`` works.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from trifold import _simulator
+from trifold.errors import LaunchError
+from trifold.simulator import uninitialised
+from trifold.simulator.device import DeviceVocabulary, device_names
+from trifold.simulator.launch import Launcher
+from trifold.simulator.programs import Programs
+
+_MISSING = object()
+_THREADS_OF_FORALL = 128  # where the caller names none; Numba on a GPU takes the occupancy's optimum
+
+
+class Seam:
+    """The replaced attributes, and what they were."""
+
+    def __init__(self) -> None:
+        from numba import cuda
+        from numba.cuda.errors import normalize_kernel_dimensions
+        from numba.cuda.simulator.cudadrv import devicearray
+        from numba.cuda.simulator.kernel import FakeCUDAKernel
+
+        self._cuda = cuda
+        self._kernel_class = FakeCUDAKernel
+        self._normalized = normalize_kernel_dimensions
+        self._programs = Programs(DeviceVocabulary(FakeCUDAKernel))
+        self._launcher = Launcher(self._programs)
+        self._before: list[tuple[Any, str, Any]] = []
+        self._replace(FakeCUDAKernel, "__call__", _simulator.seam(self._call))
+        self._replace(FakeCUDAKernel, "__getitem__", lambda kernel, where: self._configured(kernel, where))
+        self._replace(FakeCUDAKernel, "forall", self._forall(FakeCUDAKernel.forall))
+        for name, value in device_names().items():
+            self._replace(cuda, name, value)
+        for name in ("device_array", "mapped_array", "managed_array"):
+            if hasattr(devicearray, name):
+                allocate = _allocating(getattr(devicearray, name))
+                self._replace(devicearray, name, allocate)
+                if hasattr(cuda, name):
+                    self._replace(cuda, name, allocate)
+        _simulator.set_switch(_switch)
+
+    def remove(self) -> None:
+        """All is again as it was."""
+        for owner, name, value in reversed(self._before):
+            if value is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+        self._before.clear()
+        _simulator.set_switch(None)
+
+    def _replace(self, owner: Any, name: str, value: Any) -> None:
+        self._before.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, value)
+
+    def _call(self, kernel: Any, *arguments: Any, **keywords: Any) -> Any:
+        if _simulator.current() is not None:
+            if kernel.__dict__.get("_configured"):
+                raise LaunchError(
+                    f"{kernel.__name__} is launched by a running kernel; Numba has no dynamic parallelism",
+                    "launch it from the host, or call it without [...] as a device function",
+                )
+            return self._programs.call_inside(kernel.fn, arguments, keywords)
+        if kernel._device:  # as Numba's simulator does: on the host a device function is a Python function
+            return kernel.fn(*arguments, **keywords)
+        if keywords:
+            raise LaunchError(
+                f"{kernel.__name__} is launched with keyword arguments ({', '.join(keywords)})", "pass all by position"
+            )
+        if not kernel.__dict__.get("_configured"):
+            self._normalized(kernel.grid_dim, kernel.block_dim)  # Numba's own message where it has none
+        self._launcher.launch(kernel, arguments)
+        return None
+
+    def _configured(self, kernel: Any, where: Any) -> Any:
+        grid, block = self._normalized(*where[:2])
+        configured = copy.copy(kernel)
+        configured.grid_dim = tuple(map(int, grid))
+        configured.block_dim = tuple(map(int, block))
+        configured.dynshared_size = int(where[3]) if len(where) == 4 else 0
+        configured._configured = True
+        return configured
+
+    def _forall(self, before: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(before)
+        def forall(kernel: Any, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Any:
+            if ntasks <= 0:
+                before(kernel, ntasks)  # Numba's own message for a negative number
+                return _nothing_to_do
+            threads = tpb or _THREADS_OF_FORALL
+            return kernel[-(-ntasks // threads), threads, stream, sharedmem]
+
+        return forall
+
+
+def _nothing_to_do(*arguments: Any) -> None:
+    """A launch of no task."""
+
+
+def _allocating(allocate: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(allocate)
+    def allocated(*arguments: Any, **keywords: Any) -> Any:
+        array = allocate(*arguments, **keywords)
+        uninitialised.fill(getattr(array, "_ary", array))
+        return array
+
+    return allocated
+
+
+def _switch(request: Any) -> Any:
+    from trifold.simulator.fallback import switch  # greenlet is needed by programs without source alone
+
+    return switch(request)
+
+
+_installed: Seam | None = None
+
+
+def put_in() -> None:
+    """Replace Numba's simulator by this one; once is enough."""
+    global _installed
+    if _installed is None:
+        _installed = Seam()
+
+
+def take_out() -> None:
+    """Numba's own simulator runs kernels again."""
+    global _installed
+    if _installed is not None:
+        _installed.remove()
+        _installed = None

@@ -1,0 +1,166 @@
+"""What the simulator checks, in which order threads run, and which GPU's limits hold."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trifold.errors import TrifoldError
+
+CHECKS = ("race", "uninitialised", "bounds", "lint")
+_ALL = frozenset(CHECKS) - {"lint"}
+_ALWAYS = frozenset({"bounds"})
+
+# What child processes read; a process without SWITCH is not simulated.
+SWITCH = "TRIFOLD_SIMULATOR"
+_VARIABLES = {
+    "checks": "TRIFOLD_CHECKS",
+    "seed": "TRIFOLD_SEED",
+    "schedules": "TRIFOLD_SCHEDULES",
+    "report": "TRIFOLD_REPORT",
+    "compute_capability": "TRIFOLD_COMPUTE_CAPABILITY",
+}
+
+
+class OptionError(TrifoldError):
+    """An option of the simulator has a value that it cannot have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How launches run.
+
+    Attributes:
+        checks: names of :data:`CHECKS`. ``bounds`` is always among them.
+        seed: the order of blocks and threads; 0 is the natural one.
+        schedules: orders in which each launch runs: ``seed`` and the seeds after it.
+        report: a file for all findings, as JSON.
+        compute_capability: the GPU whose limits hold: "9.0" or "sm_90".
+    """
+
+    checks: frozenset[str] = _ALL
+    seed: int = 0
+    schedules: int = 1
+    report: Path | None = None
+    compute_capability: str = "9.0"
+
+
+_current = Options()
+
+
+def current() -> Options:
+    """The options that hold now."""
+    return _current
+
+
+def change(**changes: Any) -> Options:
+    """Set options (names and values as :func:`parsed` takes them) and return what they were."""
+    global _current
+    before = _current
+    _current = parsed(before, **changes)
+    return before
+
+
+@contextmanager
+def options(**changes: Any) -> Iterator[Options]:
+    """Launches within it run with other options.
+
+    >>> with options(checks="none", seed=3) as now:
+    ...     now.seed
+    3
+    """
+    global _current
+    before = change(**changes)
+    try:
+        yield _current
+    finally:
+        _current = before
+
+
+def parsed(
+    base: Options,
+    *,
+    checks: str | frozenset[str] | list[str] | tuple[str, ...] | None = None,
+    seed: int | str | None = None,
+    schedules: int | str | None = None,
+    report: str | os.PathLike[str] | None = None,
+    lint: bool | None = None,
+    compute_capability: str | tuple[int, int] | None = None,
+) -> Options:
+    """``base`` with the options that are given.
+
+    Args:
+        checks: ``all``, ``none``, or names of :data:`CHECKS`, in a list or separated by commas.
+        lint: add or take away the check ``lint``.
+
+    Raises:
+        OptionError: a value is wrong; the message names the option.
+    """
+    result = base
+    if checks is not None:
+        result = replace(result, checks=_checks(checks))
+    if lint is not None:
+        result = replace(result, checks=result.checks | {"lint"} if lint else result.checks - {"lint"})
+    if seed is not None:
+        result = replace(result, seed=_integer("seed", seed, 0))
+    if schedules is not None:
+        result = replace(result, schedules=_integer("schedules", schedules, 1))
+    if report is not None:
+        result = replace(result, report=Path(report).absolute())
+    if compute_capability is not None:
+        result = replace(result, compute_capability=_capability(compute_capability))
+    return result
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The options that environment variables set, for :func:`change`."""
+    return {name: environment[variable] for name, variable in _VARIABLES.items() if environment.get(variable)}
+
+
+def to_environment(options: Options) -> dict[str, str]:
+    """Environment variables that make child processes run as this one does."""
+    variables = {SWITCH: "1", "NUMBA_ENABLE_CUDASIM": "1"}
+    variables[_VARIABLES["checks"]] = ",".join(sorted(options.checks))
+    variables[_VARIABLES["seed"]] = str(options.seed)
+    variables[_VARIABLES["schedules"]] = str(options.schedules)
+    variables[_VARIABLES["compute_capability"]] = options.compute_capability
+    if options.report is not None:
+        variables[_VARIABLES["report"]] = str(options.report)
+    return variables
+
+
+def _checks(value: str | frozenset[str] | list[str] | tuple[str, ...]) -> frozenset[str]:
+    names = [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else list(value)
+    if names == ["all"]:
+        return _ALL
+    if names == ["none"]:
+        return _ALWAYS
+    for name in names:
+        if name not in CHECKS:
+            raise OptionError(f"there is no check '{name}'", f"checks: all, none, or some of {', '.join(CHECKS)}")
+    return frozenset(names) | _ALWAYS
+
+
+def _integer(option: str, value: int | str, least: int) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = -1
+    if not least <= number < 2**64:
+        raise OptionError(f"{option} is '{value}'", f"give {option} as a whole number from {least} up")
+    return number
+
+
+def _capability(value: str | tuple[int, int]) -> str:
+    from trifold.simulator.limits import LIMITS
+
+    text = ".".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if text.startswith("sm_") and text[3:].isdigit():
+        text = f"{text[3:-1]}.{text[-1]}"
+    if text not in LIMITS:
+        raise OptionError(f"compute capability '{value}' is not known", f"give one of {', '.join(LIMITS)}")
+    return text

@@ -1,0 +1,120 @@
+"""Switching the simulator on: at once, when ``numba.cuda`` is first imported, or in every child process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from trifold.errors import TrifoldError
+from trifold.simulator import report, settings
+
+
+class InstallError(TrifoldError):
+    """The simulator cannot be switched on in this process any more."""
+
+
+def install(**changes: Any) -> None:
+    """Kernels of ``numba.cuda`` run in this simulator from now on; imports ``numba.cuda``.
+
+    Args:
+        changes: options, as :func:`trifold.simulator.options` takes them.
+
+    Raises:
+        InstallError: numba.cuda is imported already, for a GPU.
+        OptionError: an option has a wrong value.
+    """
+    settings.change(**changes)
+    report.start(settings.current().report)
+    _enable()
+    from trifold.simulator import seam
+
+    seam.put_in()
+
+
+def uninstall() -> None:
+    """Numba's own simulator runs kernels again."""
+    if "trifold.simulator.seam" in sys.modules:
+        from trifold.simulator import seam
+
+        seam.take_out()
+
+
+def activate(**changes: Any) -> None:
+    """As :func:`install`, but when ``numba.cuda`` is first imported; child processes are simulated too.
+
+    Raises as :func:`install`.
+    """
+    settings.change(**changes)
+    if "numba.cuda" in sys.modules:
+        install()
+    else:
+        report.start(settings.current().report)
+        _enable()
+        if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+            sys.meta_path.insert(0, _Finder())
+    os.environ.update(settings.to_environment(settings.current()))
+
+
+def activate_from_environment() -> None:
+    """What the start-up file of the installed package calls where TRIFOLD_SIMULATOR is set."""
+    try:
+        activate(**settings.from_environment(os.environ))
+    except TrifoldError as error:
+        sys.exit(f"trifold.simulator: {error}")
+
+
+def _enable() -> None:
+    """Numba's simulator mode, whether or not numba has been imported."""
+    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+    cuda = sys.modules.get("numba.cuda")
+    if cuda is not None and "numba.cuda.simulator.kernel" not in sys.modules:
+        raise InstallError(
+            "numba.cuda was imported for a GPU before the simulator was switched on",
+            "call trifold.simulator.install() before anything imports numba.cuda, or set NUMBA_ENABLE_CUDASIM=1",
+        )
+    for name in ("numba.core.config", "numba.cuda.core.config"):
+        if name in sys.modules:
+            sys.modules[name].ENABLE_CUDASIM = 1  # type: ignore[attr-defined]
+
+
+class _Finder(MetaPathFinder):
+    """Finds ``numba.cuda`` as the others do and sees to it that the seam is put in once it is loaded."""
+
+    _searching = False
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name != "numba.cuda" or self._searching:
+            return None
+        self._searching = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._searching = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+class _Loader(Loader):
+    """Another loader, and the seam after it."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        from trifold.simulator import seam
+
+        seam.put_in()

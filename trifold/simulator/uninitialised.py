@@ -1,0 +1,51 @@
+"""Device arrays that nobody has written: they are filled with a pattern, and still hold it when they are passed.
+
+The pattern says it exactly, whatever way the host wrote (copy_to_device, an index, a view, NumPy): an array counts as
+never written while it holds nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import ReferenceType, ref
+
+import numpy as np
+
+_NAN = {4: 0x7FCBCBCB, 8: 0x7FFBCBCBCBCBCBCB}  # quiet NaNs with a payload that no operation makes
+_BYTE = 0xCB
+
+_filled: dict[int, ReferenceType[np.ndarray[Any, Any]]] = {}  # by id of the array
+
+
+def fill(array: np.ndarray[Any, Any]) -> None:
+    """Make the whole of a fresh contiguous array look unwritten."""
+    if array.nbytes < 8 or array.dtype.hasobject:  # a shorter pattern may be data
+        return
+    _cells(array)[...] = _pattern(array)
+    key = id(array)
+    _filled[key] = ref(array, lambda _: _filled.pop(key, None))
+
+
+def never_written(array: np.ndarray[Any, Any]) -> bool:
+    """Whether :func:`fill` made the array (or what it is a view of), and it holds nothing but the pattern."""
+    owner = array if id(array) in _filled else array.base
+    known = _filled.get(id(owner))
+    if known is None or known() is not owner:
+        return False
+    assert isinstance(owner, np.ndarray)
+    if (_cells(owner) == _pattern(owner)).all():
+        return True
+    del _filled[id(owner)]
+    return False
+
+
+def _pattern(array: np.ndarray[Any, Any]) -> int:
+    size = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
+    return _NAN[size] if array.dtype.kind in "fc" and size in _NAN else _BYTE
+
+
+def _cells(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Its memory as unsigned integers as wide as the pattern."""
+    flat = array.ravel(order="K").view(np.ndarray)
+    size = array.dtype.itemsize // (2 if array.dtype.kind == "c" else 1)
+    return flat.view(f"u{size}" if array.dtype.kind in "fc" and size in _NAN else np.uint8)
