@@ -32,6 +32,8 @@ def install(**changes: Any) -> None:
     settings.change(**changes)
     report.start(settings.current().report)
     _enable()
+    # The seam imports numba.cuda itself, and would be put in while it is half loaded.
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
     from trifold.simulator import seam
 
     seam.put_in()
