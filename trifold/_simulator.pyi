@@ -50,8 +50,11 @@ def current() -> tuple[tuple[int, int, int], tuple[int, int, int]] | None:
 def launcher() -> FrameType | None:
     """The frame that called :func:`launch`; a kernel's outermost frames have it as ``f_back``."""
 
-def set_switch(switch: Callable[[Any], Any] | None, /) -> None:
-    """What ``cuda.syncthreads()`` and its like call in code that was not rewritten, with what a kernel would yield."""
+def set_switch(switch: Callable[[Any], Any] | None, /) -> Callable[[Any], Any] | None:
+    """What ``cuda.syncthreads()`` and its like call in code that was not rewritten, with what a kernel would yield.
+
+    Gives back what it was before.
+    """
 
 def register_site(file: str, line: int, function: str, /) -> int:
     """The number by which a yield names this line."""

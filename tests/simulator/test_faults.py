@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -59,12 +59,13 @@ def raised_by(kernel: Callable[[], Any], kind: type[BaseException] = BaseExcepti
 )
 def test_an_exception_keeps_its_type_and_names_its_thread(error: Exception, text: str) -> None:
     error.__cause__ = OSError("first")
+    error.detail = 5  # type: ignore[attr-defined]
     error.add_note("a note")
     caught = raised_by(raises(error))
     assert type(caught.value) is type(error)
     assert str(caught.value) == text
     assert caught.value.__cause__ is error.__cause__
-    assert caught.value.__notes__ == ["a note"]
+    assert (caught.value.__notes__, caught.value.detail) == (["a note"], 5)
     assert caught.traceback[-1].name == "kernel"
 
 
@@ -201,12 +202,12 @@ def test_a_failed_launch_leaks_nothing(kernel: Callable[..., Any]) -> None:
 
     fail()
     references = sys.getrefcount(value)
-    for _ in range(50):
+    for _ in range(300):
         fail()
     before = blocks_of_memory()
-    for _ in range(200):
+    for _ in range(400):
         fail()
-    assert blocks_of_memory() - before < 100  # Python's and our free lists, which fill up
+    assert blocks_of_memory() - before < 200  # less than one in two launches: free lists that fill up
     assert sys.getrefcount(value) == references
 
 
@@ -288,6 +289,14 @@ def test_launches_of_several_python_threads_wait_for_each_other() -> None:
 # Code that was not rewritten ------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def no_switch() -> Iterator[None]:
+    before = _simulator.set_switch(None)
+    yield
+    _simulator.set_switch(before)
+
+
+@pytest.mark.usefixtures("no_switch")
 def test_a_barrier_in_code_that_was_not_rewritten_is_refused() -> None:
     def calls() -> None:
         _simulator.syncthreads()
@@ -303,23 +312,20 @@ def test_a_barrier_in_code_that_was_not_rewritten_is_refused() -> None:
     launch(lambda: _simulator.nanosleep(100))
 
 
-class OfThread:
-    """A CUDA thread that is no generator but lives in an OS thread: what a greenlet is, in tens of lines."""
+class Handmade:
+    """A CUDA thread that is no generator; it waits once."""
 
-    running: OfThread | None = None
+    running: Handmade | None = None
 
     def __init__(self, function: Callable[[], None]) -> None:
         self.function = function
-        self.turn, self.done = threading.Semaphore(0), threading.Semaphore(0)
         self.requests: list[Any] = []
-        self.answer: Any = None
 
-    def wait(self, request: Any) -> Any:
+    def wait(self, request: Any) -> None:
         self.requests.append(request)
-        return self.answer
 
     def send(self, value: Any) -> Any:
-        OfThread.running = self
+        Handmade.running = self
         if self.requests:
             raise StopIteration
         self.function()
@@ -328,29 +334,28 @@ class OfThread:
     def __next__(self) -> Any:
         return self.send(None)
 
-    def __iter__(self) -> OfThread:
+    def __iter__(self) -> Handmade:
         return self
 
 
+@pytest.mark.usefixtures("no_switch")
 def test_the_switch_gets_what_a_rewritten_kernel_would_yield() -> None:
-    ran: list[OfThread] = []
+    ran: list[Handmade] = []
 
     def body() -> None:
         _simulator.syncthreads_count(True)
-        ran.append(OfThread.running)  # type: ignore[arg-type]
+        ran.append(Handmade.running)  # type: ignore[arg-type]
 
-    def kernel() -> OfThread:
-        return OfThread(body)
+    def kernel() -> Handmade:
+        return Handmade(body)
 
-    def switch(request: Any) -> Any:
-        assert OfThread.running is not None
-        return OfThread.running.wait(request)
+    def switch(request: Any) -> None:
+        assert Handmade.running is not None
+        Handmade.running.wait(request)
 
     _simulator.set_switch(switch)
-    try:
-        _simulator.launch(kernel, True, "kernel", (1, 1, 1), (3, 1, 1), 0, (), 0, 0)
-    finally:
-        _simulator.set_switch(None)
+    _simulator.launch(kernel, True, "kernel", (1, 1, 1), (3, 1, 1), 0, (), 0, 0)
+    assert _simulator.set_switch(None) is switch
     site, operation, predicate = ran[0].requests[0]
     assert (operation, predicate) == (_simulator.OP_SYNCTHREADS_COUNT, True)
     line = body.__code__.co_firstlineno + 1

@@ -11,6 +11,7 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
+from trifold import _simulator
 from trifold.errors import LaunchError
 
 
@@ -35,6 +36,11 @@ def as_generator(function: Callable[..., Any]) -> Callable[..., Generator[Any, A
     return run
 
 
+def in_thread() -> bool:
+    """Whether the caller runs on a CUDA thread's own stack."""
+    return getattr(getcurrent(), "is_cuda_thread", False)
+
+
 def switch(request: Any) -> Any:
     """Waits, for a device function that is called outside rewritten code.
 
@@ -42,7 +48,7 @@ def switch(request: Any) -> Any:
         LaunchError: the caller has no stack of its own.
     """
     thread = getcurrent()
-    if not getattr(thread, "is_cuda_thread", False) or thread.parent is None:
+    if not in_thread():
         raise LaunchError(
             "a barrier or warp operation is called where the simulator cannot switch to another thread",
             "call it, or the device function that calls it, by its name in the kernel",

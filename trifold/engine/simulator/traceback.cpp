@@ -56,7 +56,7 @@ PyObject* with_message(PyObject* exception, const std::string& message) {
     Py_XDECREF(made);
     return nullptr;
   }
-  for (const char* name : {"__traceback__", "__cause__", "__context__", "__suppress_context__", "__notes__"}) {
+  for (const char* name : {"__traceback__", "__cause__", "__context__", "__suppress_context__", "__dict__"}) {
     PyObject* const value = PyObject_GetAttrString(exception, name);
     if (value == nullptr || PyObject_SetAttrString(made, name, value) < 0) PyErr_Clear();
     Py_XDECREF(value);

@@ -31,8 +31,9 @@ PyObject* fence(PyObject*, PyObject*) {
 PyObject* switch_function = nullptr;
 
 PyObject* set_switch(PyObject*, PyObject* function) {
-  Py_XSETREF(switch_function, function == Py_None ? nullptr : Py_NewRef(function));
-  Py_RETURN_NONE;
+  PyObject* const before = switch_function != nullptr ? switch_function : Py_NewRef(Py_None);
+  switch_function = function == Py_None ? nullptr : Py_NewRef(function);
+  return before;
 }
 
 constexpr long number(Operation operation) {
@@ -45,17 +46,12 @@ std::string name_of(long operation) {
   return std::string(name(static_cast<Operation>(operation)));
 }
 
-bool can_switch(const Thread& thread) {
-  return switch_function != nullptr && thread.front != nullptr &&
-         !PyGen_CheckExact(static_cast<PyObject*>(thread.front));
-}
-
 template <long operation>
 PyObject* wait(PyObject*, PyObject* const* operands, Py_ssize_t count) {
   const std::string name = name_of(operation);
   const Thread* const thread = running((name + "()").c_str());
   if (thread == nullptr) return nullptr;
-  if (!can_switch(*thread))
+  if (switch_function == nullptr)
     return PyErr_Format(
         PyExc_RuntimeError,
         "cuda.%s() is called from code that the simulator could not rewrite, so this thread cannot wait "
@@ -73,9 +69,8 @@ PyObject* wait(PyObject*, PyObject* const* operands, Py_ssize_t count) {
 
 // Time does not pass here. Where the thread can wait, others run; a rewritten loop that polls waits by itself.
 PyObject* nanosleep(PyObject*, PyObject*) {
-  const Thread* const thread = running("nanosleep()");
-  if (thread == nullptr) return nullptr;
-  if (can_switch(*thread)) return wait<number(Operation::poll)>(nullptr, nullptr, 0);
+  if (running("nanosleep()") == nullptr) return nullptr;
+  if (switch_function != nullptr) return wait<number(Operation::poll)>(nullptr, nullptr, 0);
   Py_RETURN_NONE;
 }
 
