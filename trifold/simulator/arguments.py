@@ -117,10 +117,21 @@ def _complex(staging: Staging, name: str, value: complex) -> int:
 
 def _record(staging: Staging, name: str, value: np.void) -> int:
     """A record is passed by reference: the kernel writes into it."""
-    array: np.ndarray[Any, Any] = np.ndarray((), value.dtype, buffer=value)
+    array = np.asarray(_Memory(value)).view(value.dtype).reshape(())
     position = staging.add(name, array)
     staging.records.append(position)
     return position
+
+
+class _Memory:
+    """A record's bytes as NumPy's array interface describes them; its own buffer cannot be written."""
+
+    def __init__(self, record: np.void) -> None:
+        address, _ = record.__array_interface__["data"]
+        self.__array_interface__ = {
+            "shape": (record.nbytes,), "typestr": "|u1", "data": (address, False), "version": 3
+        }  # fmt: skip
+        self.record = record
 
 
 def _host_array(staging: Staging, name: str, value: np.ndarray[Any, Any]) -> int:

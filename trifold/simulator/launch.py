@@ -18,9 +18,9 @@ from trifold.errors import LaunchError
 from trifold.findings import KernelFault, KernelWarning
 from trifold.simulator import arguments as argument
 from trifold.simulator.limits import LIMITS, Dim3, check_launch
-from trifold.simulator.settings import Options, current
 from trifold.simulator.programs import Programs
 from trifold.simulator.rewriter import Program
+from trifold.simulator.settings import Options, current
 
 _CHECK_BITS = {
     "race": _simulator.CHECK_RACE,

@@ -120,8 +120,10 @@ def _allocating(allocate: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _switch(request: Any) -> Any:
-    from trifold.simulator.fallback import switch  # greenlet is needed by programs without source alone
+    from trifold.simulator.fallback import in_thread, switch  # greenlet is needed for code without source alone
 
+    if request[1] == _simulator.OP_POLL and not in_thread():
+        return None  # nanosleep() in rewritten code, whose loops poll by themselves
     return switch(request)
 
 
