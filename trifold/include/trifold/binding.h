@@ -311,8 +311,8 @@ inline constexpr int64_t few_elements = sizeof(T) == 2 ? 1 << 13 : 1 << 16;
 // An elementwise map. The plain kernel takes (in..., out..., n) in blocks of `threads_per_block`. The vector kernel
 // takes (in..., out..., share), with pointers that stand at the first vector, begins with map_vectors or
 // wait_for_earlier_kernels, and is nullptr where there is none; it is launched if all pointers lie equally far from a
-// 16-byte boundary: early where the device can, and else for more than a few elements. The outputs must be dense and
-// laid out alike.
+// 16-byte boundary: for a vector and more where the device can start it early, else for more than a few elements. The
+// outputs must be dense and laid out alike.
 template <auto Plain, auto Vectorised, class T, std::size_t Outputs, std::same_as<Tensor>... In>
 void launch_elementwise(const std::array<Tensor, Outputs>& outputs, const In&... in) {
   const Tensor& first = outputs[0];
@@ -325,7 +325,8 @@ void launch_elementwise(const std::array<Tensor, Outputs>& outputs, const In&...
     if constexpr (!std::same_as<decltype(Vectorised), std::nullptr_t>) {
       const int head = elements_to_boundary(data<T>(first));
       const Share share = share_out<T>(n, head);
-      if ((stream.starts_early || n > few_elements<T>) && ((elements_to_boundary(pointers) == head) && ...))
+      const bool worth_it = stream.starts_early ? share.vectors > 0 : n > few_elements<T>;
+      if (worth_it && ((elements_to_boundary(pointers) == head) && ...))
         return launch_early<Vectorised>(stream, blocks(share.threads(), vector_block), vector_block, 0,
                                         (pointers + head)..., share);
     }
