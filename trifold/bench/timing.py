@@ -12,8 +12,8 @@
     Wall time of a call on CPU tensors.
 
 In each, the competitors take turns (A B C A B C ...) within one process, so that a drift of the clock meets all of
-them. Before each reading by ``events``, ``host`` or ``cpu`` a competitor is called once more, unmeasured: what the one
-before it leaves behind (cold caches, a thread without its CUDA context) is not its own. A competitor that raises fails
+them. A turn by ``events``, ``host`` or ``cpu`` begins with calls that are not kept: what the competitor before leaves
+behind (cold caches, a processor that waits in a deeper sleep) is not this one's own. A competitor that raises fails
 alone; one whose call takes longer than ``slow_after`` seconds is read once.
 """
 
@@ -35,6 +35,7 @@ Competitor = Callable[[], Sequence[Thunk]]  # prepares one call for each buffer 
 
 GRAPH_CALLS = 512  # at most, in one graph
 GRAPH_BYTES = 8 << 30  # a graph moves about this much: 2 ms on an H200, long against a replay's launch
+EVENTS_A_TURN = 5  # readings of one competitor, before the next one's turn
 HOST_CALLS = 20  # in a batch: far below the 1,024 launches that the driver queues before it blocks
 
 
@@ -265,12 +266,13 @@ class _Events:
 
     def read(self) -> None:
         self.thunk()
-        torch.cuda.synchronize()
-        self.start.record()
-        self.thunk()
-        self.end.record()
-        self.end.synchronize()
-        self.seconds.append(self.start.elapsed_time(self.end) * 1e-3)
+        for _ in range(EVENTS_A_TURN):
+            torch.cuda.synchronize()
+            self.start.record()
+            self.thunk()
+            self.end.record()
+            self.end.synchronize()
+            self.seconds.append(self.start.elapsed_time(self.end) * 1e-3)
 
     def readings(self) -> list[float]:
         return self.seconds
@@ -288,12 +290,13 @@ class _Wall:
 
     def read(self) -> None:
         thunk = self.thunk
-        thunk()
-        _synchronize(self.on_gpu)
-        started = time.perf_counter()
-        for _ in range(self.calls):
-            thunk()
-        self.seconds.append((time.perf_counter() - started) / self.calls)
+        for _ in range(2):  # the first is not kept
+            _synchronize(self.on_gpu)
+            started = time.perf_counter()
+            for _ in range(self.calls):
+                thunk()
+            seconds = (time.perf_counter() - started) / self.calls
+        self.seconds.append(seconds)
         _synchronize(self.on_gpu)
 
     def readings(self) -> list[float]:
