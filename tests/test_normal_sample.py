@@ -256,6 +256,7 @@ def captured(sample: Sampler, calls: int, generator: torch.Generator | None = No
         graph.register_generator_state(generator)
     with torch.cuda.graph(graph):
         samples = [on_gpu(sample, generator) for _ in range(calls)]
+    torch.cuda.synchronize()  # as the row "graph" of verify says
 
     def replay() -> Tensor:
         graph.replay()

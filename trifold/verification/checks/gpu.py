@@ -83,6 +83,9 @@ def graph(cell: Cell) -> None:
         captured = torch.cuda.CUDAGraph()
         with torch.cuda.graph(captured):
             results = cell.implementation.function(*static, **call.kwargs)
+        # Capturing sets the generator's state on the device in the stream of the capture, and torch lets no replay wait
+        # for that: a first replay at once may find it set only now, over its own.
+        torch.cuda.synchronize()
         results = tuple(results) if isinstance(results, tuple | list) else (results,)
         if cell.spec.random:
             _replay_random(captured, results[0], call)
