@@ -65,11 +65,14 @@ def philox_state(device: torch.device, generator: torch.Generator | None = None)
     if device.index != _current_device():
         with torch.cuda.device(device):
             return philox_state(device, generator)
-    if _is_capturing():
-        return 0, 0, _captured_seed(device, generator)
-    with _draw_lock:
-        offset = generator.get_offset()
-        generator.set_offset(offset + PHILOX_OFFSET)
+    try:
+        with _draw_lock:
+            offset = generator.get_offset()
+            generator.set_offset(offset + PHILOX_OFFSET)
+    except RuntimeError:  # both refuse while a graph is captured; to ask first takes as long as either
+        if _is_capturing():
+            return 0, 0, _captured_seed(device, generator)
+        raise
     seed = generator.initial_seed()
     return seed if seed <= _TOP else seed - 2**64, offset, None
 

@@ -250,7 +250,12 @@ def _formula(
             output = run(*args)
         finally:
             del guard
-        _keep(ctx, save(*args, output))
+        saved = save(*args, output)
+        for value in saved:
+            if type(value) is not Tensor:
+                _keep(ctx, saved)
+                return output
+        ctx.save_for_backward(*saved)
         return output
 
     def setup_context(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
@@ -277,14 +282,6 @@ def _below(overload: torch._ops.OpOverload[..., Any]) -> _Call:
 
 
 def _keep(ctx: Any, saved: tuple[Any, ...]) -> None:
-    for value in saved:
-        if type(value) is not Tensor:
-            _keep_mixed(ctx, saved)
-            return
-    ctx.save_for_backward(*saved)
-
-
-def _keep_mixed(ctx: Any, saved: tuple[Any, ...]) -> None:
     constants = tuple(value for value in saved if value is not None and not isinstance(value, Tensor))
     if constants:
         ctx.constants = constants
