@@ -133,6 +133,10 @@ def prototype_module(files: OpFiles, device: Device) -> ModuleType:
             else "numba was imported with its simulator on, which excludes the GPU",
             f"set NUMBA_ENABLE_CUDASIM={int(simulate)} before Python starts, or load the prototype first",
         )
+    if simulate:
+        from trifold import simulator
+
+        simulator.install()
     name = _namespace("prototype_source", files)
     return sys.modules.get(name) or import_file(files.prototype, name)
 

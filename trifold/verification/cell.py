@@ -11,19 +11,28 @@ import torch
 from hypothesis import HealthCheck, Phase, settings
 from torch import Tensor
 
+from trifold.findings import Finding, KernelFault
 from trifold.implementation import Implementation
 from trifold.spec import Call, Limits, Spec, TensorCase
 from trifold.verification.report import Failure
 
 
 class CheckFailed(Exception):
-    """A check found something wrong."""
+    """A check found something wrong.
 
-    def __init__(self, message: str, call: Call | None = None, sample: str = "") -> None:
+    Attributes:
+        call, sample: with which call, and its name if it has one.
+        findings: of the execution engine, where it is what found it.
+    """
+
+    def __init__(
+        self, message: str, call: Call | None = None, sample: str = "", findings: tuple[Finding, ...] = ()
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.call = call
         self.sample = sample
+        self.findings = findings
 
 
 class NotRun(Exception):
@@ -111,13 +120,13 @@ class Cell:
             CheckFailed: with the call. Any other exception of ``test`` is reported as one.
         """
         for name, call in self.fixed_calls() if fixed else ():
-            self._guarded(test, call, name)
+            self.run_case(test, call, name)
         count = self.search.examples if examples is None else examples
         if count == 0:
             return
 
         def draw(call: Call) -> None:
-            self._guarded(test, call, "")
+            self.run_case(test, call)
 
         configured = settings(
             max_examples=count,
@@ -131,21 +140,27 @@ class Cell:
         )(hypothesis.given(self.spec.calls(self.limits))(draw))
         (configured if self.search.seed is None else hypothesis.seed(self.search.seed)(configured))()
 
-    def _guarded(self, test: Callable[[Call], None], call: Call, sample: str) -> None:
+    def run_case(self, test: Callable[[Call], object], call: Call, sample: str = "") -> None:
+        """Run ``test`` on one call; whatever it raises but ``NotRun`` becomes a ``CheckFailed`` with the call."""
         self.begin(call, sample)
         try:
             test(call)
         except CheckFailed as error:
-            raise CheckFailed(error.message, error.call or call, error.sample or sample) from error.__cause__
+            raise CheckFailed(
+                error.message, error.call or call, error.sample or sample, error.findings
+            ) from error.__cause__
         except NotRun:
             raise
+        except KernelFault as fault:
+            raise CheckFailed(str(fault), call, sample, fault.findings) from fault
         except Exception as error:
             raise CheckFailed(f"{type(error).__name__}: {error}", call, sample) from error
 
     def failure(self, error: CheckFailed) -> Failure:
         code = error.call.code(self.op, self.device) if error.call else ""
         name = error.sample or (describe(error.call) if error.call else "")
-        return Failure(error.message, name, code, self.search.seed)
+        findings = tuple(finding.to_json() for finding in error.findings)
+        return Failure(error.message, name, code, self.search.seed, findings)
 
 
 def as_tuple(result: Any) -> tuple[Tensor, ...]:

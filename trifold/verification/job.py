@@ -31,8 +31,6 @@ class Job:
         skip: names that are not run (because a worker died in them).
         examples: calls drawn for each check that draws; None: what suits the cell.
         seed: of the drawing; None: the same for every run.
-        slot: which of the workers that run side by side this one is; a worker that runs one thread at a time is
-            kept on one core by it.
     """
 
     workspace: str
@@ -41,7 +39,6 @@ class Job:
     skip: tuple[str, ...] = ()
     examples: int | None = None
     seed: int | None = None
-    slot: int | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

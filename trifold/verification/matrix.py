@@ -13,7 +13,7 @@ from rich.text import Text
 from trifold.verification.checks import CHECKS
 from trifold.verification.report import Failure, OpReport, Report
 from trifold.verification.verify import ALL_CHECKS, CELLS
-from trifold.verification.worker import BUILD, FINDINGS
+from trifold.verification.worker import BUILD
 
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not run": ("·", "dim")}
 _LEGEND = f"each four: {', '.join(f'{kind} {device}' for kind, device in CELLS)}; ✓ passed  ✗ failed  · not run"
@@ -36,11 +36,10 @@ def _table(report: Report) -> Table:
 
 
 def _checks(report: Report) -> list[str]:
-    """The names of all checks that have a mark, in the order in which they ran; properties before the last ones."""
+    """The names of all checks that have a mark, in the order in which they ran; properties last."""
     known = [BUILD, *(check.name for check in CHECKS)]
     seen = {row.check for op in report.ops for row in op.rows if row.check != ALL_CHECKS}
-    properties = sorted(seen - set(known) - {FINDINGS})
-    return [name for name in [*known, *properties, FINDINGS] if name in seen]
+    return [*(name for name in known if name in seen), *sorted(seen - set(known))]
 
 
 def _marks(op: OpReport, check: str) -> Text:

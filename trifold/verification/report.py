@@ -18,12 +18,14 @@ class Failure:
         sample: the name of the sample or the shrunk call.
         code: a program that reproduces it, where there is one.
         seed: of the search that found it; None where no search was made.
+        findings: of the execution engine, as ``Finding.to_json`` gives them, where it is what found it.
     """
 
     message: str
     sample: str = ""
     code: str = ""
     seed: int | None = None
+    findings: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +19,7 @@ from trifold.verification.job import CellName, Job
 from trifold.verification.machine import Machine
 from trifold.verification.report import Failure, OpReport, Report, Row
 from trifold.verification.runner import run_cell
-from trifold.verification.worker import BUILD, FINDINGS, PROPERTY
+from trifold.verification.worker import BUILD, PROPERTY
 from trifold.workspace import OpFiles, Workspace
 
 CELLS: tuple[tuple[Kind, Device], ...] = (
@@ -74,7 +71,7 @@ def verify(
     """
     _require(implementations, "implementations", ("prototype", "port"))
     _require(devices, "devices", ("cpu", "cuda"))
-    known = (BUILD, *(check.name for check in CHECKS), FINDINGS)
+    known = (BUILD, *(check.name for check in CHECKS))
     _require([name for name in checks if not name.startswith(PROPERTY)], "checks", (*known, f"{PROPERTY}<name>"))
     if examples is not None and examples < 1:
         raise ValueError(f"examples must be at least 1, not {examples}")
@@ -140,23 +137,6 @@ def _run(
             raise
 
 
-_slots_in_use: set[int] = set()
-_slots_lock = threading.Lock()
-
-
-@contextmanager
-def _slot() -> Iterator[int]:
-    """The least number that no other worker of this process has, for as long as this one runs."""
-    with _slots_lock:
-        slot = next(number for number in itertools.count() if number not in _slots_in_use)
-        _slots_in_use.add(slot)
-    try:
-        yield slot
-    finally:
-        with _slots_lock:
-            _slots_in_use.remove(slot)
-
-
 def worker_pool() -> ThreadPoolExecutor:
     """Threads that call :func:`rows_of_cell`, as many as workers may run side by side."""
     return ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2)))
@@ -174,9 +154,7 @@ def rows_of_cell(
     tell(str(cell))
     reason = machine.lacks(cell)
     if not reason:
-        with _slot() as slot:
-            job = replace(job, slot=slot)
-            return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"))
+        return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"))
     nothing = Row(ALL_CHECKS, cell.implementation, cell.device, "not run", reason=reason)
     if cell.implementation == "port" and cell.device == "cuda" and machine.nvcc_archs:
         return [_compile_only(job, workspace.files(cell.op), machine, reason), nothing]

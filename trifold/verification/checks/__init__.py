@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trifold.verification.cell import Cell
-from trifold.verification.checks import contract, gpu, gradients, memory, registration, values
+from trifold.verification.checks import contract, findings, gpu, gradients, memory, registration, values
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ CHECKS: tuple[Check, ...] = (
     Check("compile", registration.compiles, "graph breaks, results that change under torch.compile"),
     Check("errors", contract.errors, "bad arguments that pass, crash, or raise without naming the argument"),
     Check("repeatable", contract.repeatable, "results that change from call to call"),
+    Check("findings", findings.findings, "races, uninitialised reads, divergent barriers, deadlocks", ("cpu",)),
     Check("branches", contract.branches, "kernels of the port that no case reaches", after=_CASES),
     Check("stream", gpu.stream, "work in another stream than torch's current one", ("cuda",)),
     Check("no sync", gpu.no_synchronisation, "a call that waits for the device", ("cuda",)),
