@@ -11,7 +11,6 @@ from typing import Any
 
 from greenlet import getcurrent, greenlet
 
-from trifold import _simulator
 from trifold.errors import LaunchError
 
 

@@ -6,7 +6,7 @@ import contextlib
 import io
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from types import FunctionType
 from typing import Any
@@ -21,6 +21,7 @@ from trifold.simulator.limits import LIMITS, Dim3, check_launch
 from trifold.simulator.programs import Programs
 from trifold.simulator.rewriter import Program
 from trifold.simulator.settings import Options, current
+from trifold.simulator.signatures import cast_scalars
 
 _CHECK_BITS = {
     "race": _simulator.CHECK_RACE,
@@ -61,7 +62,12 @@ class Launcher:
             check_launch(function.__name__, *configuration)
             self._allowed.add(configuration)
         program = self._programs.of(function, debug=kernel._debug)
-        staging, shapes = self._stage(function, arguments, kernel.extensions)
+        if kernel.extensions or hasattr(kernel, "signatures"):
+            arguments, after = _prepared(kernel, arguments)
+            staging, shapes = self._stage(function, arguments)
+            staging.after += after
+        else:
+            staging, shapes = self._stage(function, arguments)
         for captured in program.captured:
             argument.stage_captured(staging, captured.name, captured.host)
         _started += 1
@@ -76,9 +82,7 @@ class Launcher:
         for finish in staging.after:
             finish()
 
-    def _stage(
-        self, function: FunctionType, arguments: Sequence[Any], extensions: Sequence[Any]
-    ) -> tuple[argument.Staging, list[argument.Shape]]:
+    def _stage(self, function: FunctionType, arguments: Sequence[Any]) -> tuple[argument.Staging, list[argument.Shape]]:
         code = function.__code__
         least, most, names = self._parameters.get(code) or self._parameters.setdefault(code, _parameters(function))
         if not least <= len(arguments) <= most:
@@ -91,10 +95,18 @@ class Launcher:
         staging = argument.Staging(function.__name__)
         if len(arguments) > len(names):
             names = (*names, *(f"{names[-1]}[{i}]" for i in range(1, len(arguments))))
-        for extension in extensions:
-            arguments = [extension.prepare_args(None, value, stream=0, retr=staging.after)[1] for value in arguments]
         shapes = [argument.stage(staging, name, value) for name, value in zip(names, arguments, strict=False)]
         return staging, shapes
+
+
+def _prepared(kernel: Any, arguments: Sequence[Any]) -> tuple[Sequence[Any], list[Callable[[], object]]]:
+    """The arguments as the kernel's extensions and its explicit signatures have them, and what runs after it."""
+    after: list[Callable[[], object]] = []
+    for extension in kernel.extensions:
+        arguments = [extension.prepare_args(None, value, stream=0, retr=after)[1] for value in arguments]
+    if signatures := getattr(kernel, "signatures", None):
+        arguments = cast_scalars(signatures, arguments)
+    return arguments, after
 
 
 def _parameters(function: FunctionType) -> tuple[int, int, tuple[str, ...]]:

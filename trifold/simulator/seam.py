@@ -18,6 +18,7 @@ from trifold.simulator import uninitialised
 from trifold.simulator.device import DeviceVocabulary, device_names
 from trifold.simulator.launch import Launcher
 from trifold.simulator.programs import Programs
+from trifold.simulator.signatures import keeping_signatures
 
 _MISSING = object()
 _THREADS_OF_FORALL = 128  # where the caller names none; Numba on a GPU takes the occupancy's optimum
@@ -41,6 +42,7 @@ class Seam:
         self._replace(FakeCUDAKernel, "__call__", _simulator.seam(self._call))
         self._replace(FakeCUDAKernel, "__getitem__", lambda kernel, where: self._configured(kernel, where))
         self._replace(FakeCUDAKernel, "forall", self._forall(FakeCUDAKernel.forall))
+        self._replace_jit()
         for name, value in device_names().items():
             self._replace(cuda, name, value)
         for name in ("device_array", "mapped_array", "managed_array"):
@@ -64,6 +66,14 @@ class Seam:
     def _replace(self, owner: Any, name: str, value: Any) -> None:
         self._before.append((owner, name, vars(owner).get(name, _MISSING)))
         setattr(owner, name, value)
+
+    def _replace_jit(self) -> None:
+        from numba.cuda import simulator
+        from numba.cuda.simulator import api
+
+        jit = keeping_signatures(api.jit)
+        for module in (api, simulator, self._cuda):
+            self._replace(module, "jit", jit)
 
     def _call(self, kernel: Any, *arguments: Any, **keywords: Any) -> Any:
         if _simulator.current() is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -40,13 +41,21 @@ def find_definition(function: FunctionType) -> Definition:
 
 def _file(function: FunctionType) -> _File:
     name = function.__code__.co_filename
-    lines = linecache.getlines(name, function.__globals__)
+    lines = linecache.getlines(name, function.__globals__) or _command(name, function)
     if not lines:
         raise SourceMissing("it was made from text that is in no file" if name.startswith("<") else f"no file {name}")
     known = _files.get(name)
     if known is None or (known.lines is not lines and known.lines != lines):
         known = _files[name] = _parse(name, lines)
     return known
+
+
+def _command(name: str, function: FunctionType) -> list[str]:
+    """The text after ``python -c``."""
+    words = sys.orig_argv
+    if name != "<string>" or function.__globals__.get("__name__") != "__main__" or "-c" not in words:
+        return []
+    return words[words.index("-c") + 1].splitlines(keepends=True)
 
 
 def _parse(name: str, lines: list[str]) -> _File:
