@@ -24,11 +24,9 @@ def keeping_signatures(jit: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(jit)
     def keeping(func_or_sig: Any = None, *arguments: Any, **keywords: Any) -> Any:
         made = jit(func_or_sig, *arguments, **keywords)
-        given = func_or_sig if isinstance(func_or_sig, list | tuple) else [func_or_sig]
-        if sigutils.is_signature(func_or_sig):
-            given = [func_or_sig]
-        elif not isinstance(func_or_sig, list):
+        if not (sigutils.is_signature(func_or_sig) or isinstance(func_or_sig, list)):
             return made
+        given = func_or_sig if isinstance(func_or_sig, list) else [func_or_sig]
         signatures = [sigutils.normalize_signature(signature)[0] for signature in given]
 
         def decorate(function: Any) -> Any:
