@@ -3,11 +3,10 @@
 namespace trifold::simulator {
 namespace {
 
-// The remainder as NVVM expands `frem`: the quotient is divided, truncated and multiplied back with one fused rounding,
-// which is not fmod's exact remainder where the quotient has more bits than the type.
+// The remainder as NVVM expands `frem`: the quotient is divided, truncated and multiplied back with one fused rounding.
+// It is not fmod's exact remainder where the quotient has more bits than the type, and NaN for an infinite divisor.
 template <typename T>
 T remainder_of_division(T x, T y) {
-  if (std::isinf(y) && std::isfinite(x)) return x;
   return std::fma(-std::trunc(x / y), y, x);
 }
 
@@ -158,7 +157,8 @@ bool compute(Operator op, const Value& a, const Value& b, Value& result) {
 
 bool negate(const Value& a, Value& result) {
   if (is_integer(a.kind)) {
-    result = {widened(a.kind), {.u = a.kind == Kind::boolean ? -a.u : wrap(-a.u, a.kind)}};
+    const bool whole = a.kind == Kind::boolean || a.kind == Kind::int16;  // the GPU keeps the 17th bit of -(-32768)
+    result = {widened(a.kind), {.u = whole ? -a.u : wrap(-a.u, a.kind)}};
   } else {
     result = a;
     if (a.kind == Kind::float64)

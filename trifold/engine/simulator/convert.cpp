@@ -75,12 +75,20 @@ Kind kind_of_format(const char* format, size_t size) {
   }
 }
 
+namespace {
+constexpr Kind sixteen_bits(Kind kind) {
+  return is_unsigned(kind) ? Kind::uint16 : Kind::int16;
+}
+}  // namespace
+
 uint64_t float_to_integer(double x, Kind from, Kind to) {
   const int bits = static_cast<int>(8 * item_size(to));
   if (std::isnan(x)) {
     const bool wide = from == Kind::float64 || bits == 64;
     return wide ? wrap(uint64_t{1} << (bits < 32 ? 31 : bits - 1), to) : 0;
   }
+  // PTX has no conversion to 8 bits: 16 are made and cut. Numba converts a float16 to the nearest integer, in 8 too.
+  if (bits == 8 && from != Kind::float16) return wrap(float_to_integer(x, from, sixteen_bits(to)), to);
   const double whole = from == Kind::float16 ? std::nearbyint(x) : std::trunc(x);
   if (is_unsigned(to)) {
     const double end = std::ldexp(1.0, bits);

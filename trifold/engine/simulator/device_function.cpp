@@ -102,8 +102,16 @@ PyObject* name(PyObject* self, void*) {
   return PyUnicode_FromString(std::strchr(row_of(self).name, '.') + 1);
 }
 
+// Results and arguments as letters; None where the types of the arguments choose.
+PyObject* signature(PyObject* self, void*) {
+  const Row& row = row_of(self);
+  if (row.typing != Typing::fixed) Py_RETURN_NONE;
+  return PyUnicode_FromString(row.signature);
+}
+
 PyGetSetDef attributes[] = {
     {"__name__", name, nullptr, nullptr, nullptr},
+    {"signature", signature, nullptr, "Letters of the types of results and arguments, or None.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
 

@@ -100,16 +100,11 @@ int reverse(const Row&, const Value* a, Value* r) {
   return give_bits(r, to);
 }
 
-// PTX's prmt: each of the selector's four nibbles takes one of eight bytes, or its sign spread over the byte.
+// Each of the selector's four nibbles takes one of eight bytes by its low three bits.
 int permute_bytes(const Row&, const Value* a, Value* r) {
-  const uint64_t bytes = low(a[1]) * (uint64_t{1} << 32) | low(a[0]);
+  const uint64_t bytes = uint64_t{low(a[1])} << 32 | low(a[0]);
   uint32_t result = 0;
-  for (int i = 0; i < 4; ++i) {
-    const uint32_t selector = low(a[2]) >> (4 * i) & 0xf;
-    uint32_t byte = bytes >> (8 * (selector & 7)) & 0xff;
-    if (selector & 8) byte = byte & 0x80 ? 0xff : 0;
-    result |= byte << (8 * i);
-  }
+  for (int i = 0; i < 4; ++i) result |= (bytes >> (8 * (low(a[2]) >> (4 * i) & 7)) & 0xff) << (8 * i);
   return give_bits(r, result);
 }
 
@@ -164,7 +159,9 @@ int scale_by_power(const Row&, const Value* a, Value* r) {
 }
 
 int power_of_int(const Row&, const Value* a, Value* r) {
-  return give(r, std::pow(as_double(a[0]), static_cast<double>(a[1].i)));
+  const auto exponent = static_cast<int32_t>(a[1].i);
+  if (a[0].kind == Kind::float32) return r[0].f = power_of_integer(a[0].f, exponent), 1;
+  return give(r, power_of_integer(a[0].d, exponent));
 }
 
 int exponent(const Row&, const Value* a, Value* r) {
@@ -189,11 +186,11 @@ int bessel(const Row& row, const Value* a, Value* r) {
   return give(r, row.option == 'j' ? ::jn(order, as_double(a[1])) : ::yn(order, as_double(a[1])));
 }
 
-// The quotient's low bits with its sign; C promises three of them, CUDA gives them all.
+// With the sign and the low three bits of the quotient.
 int remainder_and_quotient(const Row&, const Value* a, Value* r) {
-  const double x = as_double(a[0]), y = as_double(a[1]), rest = std::remainder(x, y);
-  const double quotient = std::isfinite(x) && y != 0 ? std::nearbyint((x - rest) / y) : 0;
-  r[1].i = static_cast<int32_t>(static_cast<int64_t>(std::fmod(quotient, 0x1p31)));
+  int quotient = 0;
+  const double rest = std::remquo(as_double(a[0]), as_double(a[1]), &quotient);
+  r[1].i = std::isfinite(rest) ? quotient % 8 : 0;
   return give(r, rest);
 }
 
@@ -207,6 +204,11 @@ int half_compare(const Row& row, const Value* a, Value* r) {
     case '>': return r[0] = of_bool(order == 1), 1;
     default: return r[0] = of_bool(order == 0 || order == 1), 1;
   }
+}
+
+// ex2(y * lg2(x)): NaN for a negative base, whatever the exponent.
+double power_by_logarithm(double x, double y) {
+  return std::exp2(y * std::log2(x));
 }
 
 double sum(double x, double y) {
@@ -296,7 +298,7 @@ constexpr Row libdevice_table[] = {
     f("libdevice.fast_log10f", std::log10),
     f("libdevice.saturatef", saturated),
     f("libdevice.frsqrt_rn", rsqrt_of),
-    ff("libdevice.fast_powf", std::pow),
+    ff("libdevice.fast_powf", power_by_logarithm),
     ff("libdevice.fast_fdividef", ratio),
     with("libdevice.fast_sincosf", "ff:f", both<std::sin, std::cos>),
     with("libdevice.sincosf", "ff:f", both<std::sin, std::cos>),

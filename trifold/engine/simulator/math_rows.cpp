@@ -78,12 +78,17 @@ int ldexp(const Row&, const Value* a, Value* results) {
   return 1;
 }
 
-// An exponent of at most 32 signed bits has forms of its own; a float32 base takes uint16 there too.
+// An exponent of at most 32 signed bits has forms of its own, by squaring; a float32 base takes uint16 there too.
 int math_power(const Row&, const Value* a, Value* results) {
   const Kind base = a[0].kind, exponent = a[1].kind;
   const bool small = is_signed(exponent) && exponent != Kind::int64;
-  const Kind kind = small || (base == Kind::float32 && exponent == Kind::uint16) ? single_or_double(a[0])
-                                                                                 : float_result(base, exponent, false);
+  if (small || (base == Kind::float32 && exponent == Kind::uint16)) {
+    const auto places = static_cast<int32_t>(a[1].i);
+    results[0] = single_or_double(a[0]) == Kind::float32 ? of_float(power_of_integer(as_float(a[0]), places))
+                                                         : of_double(power_of_integer(as_double(a[0]), places));
+    return 1;
+  }
+  const Kind kind = float_result(base, exponent, false);
   const double x = as_double(convert(a[0], kind)), y = as_double(convert(a[1], kind));
   results[0] = convert(of_double(std::pow(x, y)), kind);
   return 1;
@@ -295,7 +300,7 @@ constexpr Row math_table[] = {
     real("math.log1p", std::log1p),
     real("math.sinh", std::sinh),
     real("math.tan", std::tan),
-    real("math.tanh", std::tanh),
+    real("math.tanh", std::tanh, Typing::real_or_half),
     general("math.degrees", "1", degrees),
     general("math.radians", "1", radians),
     real("math.ceil", std::ceil, Typing::real_or_half),

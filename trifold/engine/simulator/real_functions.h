@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 namespace trifold::simulator {
@@ -69,10 +70,23 @@ inline double normal_cdf(double x) {
   return static_cast<double>(std::erfc(-x / std::sqrt(2.0L)) / 2);
 }
 
+// libdevice's powi: by squaring, and the reciprocal of the power for a negative exponent.
+template <typename T>
+T power_of_integer(T base, int32_t exponent) {
+  T result = 1;
+  for (uint32_t left = exponent < 0 ? -static_cast<uint32_t>(exponent) : static_cast<uint32_t>(exponent); left != 0;
+       left >>= 1, base *= base)
+    if (left & 1) result *= base;
+  return exponent < 0 ? 1 / result : result;
+}
+
+double inverse_erf(double y);
+
 // Halley's method on erfc, whose relative error does not grow in the tail.
 inline double inverse_erfc(double y) {
   if (!(y >= 0 && y <= 2)) return std::numeric_limits<double>::quiet_NaN();
   if (y == 0 || y == 2) return std::copysign(std::numeric_limits<double>::infinity(), 1 - y);
+  if (y > 0.5 && y < 1.5) return inverse_erf(1 - y);
   const long double target = y > 1 ? 2 - static_cast<long double>(y) : static_cast<long double>(y);
   const long double t = std::sqrt(-2 * std::log(target / 2));
   long double x = -0.70711L * ((2.30753L + t * 0.27061L) / (1 + t * (0.99229L + t * 0.04481L)) - t);
