@@ -68,7 +68,8 @@ def test_a_barrier_orders_the_accesses_of_a_block() -> None:
 
 def test_without_a_barrier_a_thread_reads_what_another_has_not_written() -> None:
     finding = found(reversal, zeros(), False, block=64)
-    assert (finding.kind, finding.array, finding.index, finding.memory) == ("uninitialised read", "tile", (63,), "shared")
+    assert (finding.kind, finding.memory) == ("uninitialised read", "shared")
+    assert (finding.array, finding.index) == ("tile", (63,))
 
 
 def test_a_race_names_both_accesses() -> None:
@@ -415,7 +416,8 @@ def test_local_memory_is_fresh_for_each_thread() -> None:
 
     run(partly, zeros(), 4, block=4)
     finding = found(partly, zeros(), 3, block=4)
-    assert (finding.kind, finding.memory, finding.array, finding.index) == ("uninitialised read", "local", "window", (3,))
+    assert (finding.kind, finding.memory) == ("uninitialised read", "local")
+    assert (finding.array, finding.index) == ("window", (3,))
 
 
 def test_an_output_is_not_read_before_it_is_written() -> None:

@@ -32,22 +32,22 @@ Checker::Checker(Launch& launch)
       initialisation_((launch.checks & check_uninitialised) != 0) {}
 
 // Did it happen before what the thread does now?
-bool Checker::ordered(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const {
+inline bool Checker::ordered(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const {
+  return surely_ordered(buffer, record_of(cell, earlier), thread) || ordered_by_more(buffer, cell, earlier, thread);
+}
+
+bool Checker::ordered_by_more(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const {
   const Record record = record_of(cell, earlier);
-  if (!buffer.holds(record) || record.thread == thread.id) return true;
-  const Block& block = *thread.block;
-  const uint32_t index = record.thread - (thread.id - thread.index);
-  if (index < block_size_) {
-    if (record.stamp <= block.barrier) return true;
-    if (index / warp_size == thread.index / warp_size) {
-      const WarpClock& warp = thread.warp->clock;
-      const uint32_t lane = index % warp_size;
-      const bool left = (warp.left & lane_bit(lane)) != 0;
-      if (record.stamp <= (left ? warp.lanes->left[lane] : warp.joined)) return true;
-      if (warp.partial > block.barrier && record.stamp <= warp.lanes->seen[thread.lane][lane]) return true;
-    }
-  }
   if (record.stamp <= grid_) return true;
+  const uint32_t index = record.thread - (thread.id - thread.index);
+  if (index < block_size_ && index / warp_size == thread.index / warp_size) {
+    const WarpClock& warp = thread.warp->clock;
+    const uint32_t lane = index % warp_size;
+    const bool left = (warp.left & lane_bit(lane)) != 0;
+    if (record.stamp <= (left ? warp.lanes->left[lane] : warp.joined)) return true;
+    const bool partial = warp.partial > thread.block->barrier;
+    if (partial && record.stamp <= warp.lanes->seen[thread.lane][lane]) return true;
+  }
   const bool atomic = (cell.atomic & bit(earlier)) != 0;
   return !graph_.empty() && acquired(thread, record, atomic ? buffer.address_of(cell) : 0);
 }
@@ -79,17 +79,26 @@ bool Checker::uninitialised(const Buffer& buffer, const Cell& cell, AccessType t
   return false;
 }
 
-bool Checker::check_read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site) {
-  const bool may_be_uninitialised = initialisation_ && !buffer.initialised();
-  const bool races = races_ && buffer.space() != Space::local;
+bool Checker::read(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site) {
   for (Cell& cell : buffer.cells(address, n)) {
-    if (may_be_uninitialised && !buffer.holds(cell.write)) return uninitialised(buffer, cell, AccessType::read);
-    if (!races) continue;
-    if (!ordered(buffer, cell, 0, thread)) return race(buffer, cell, AccessType::read, 0);
-    for (const int other : {1, 2}) {
-      if ((cell.other_wrote & bit(other)) == 0 || ordered(buffer, cell, other, thread)) continue;
-      return race(buffer, cell, AccessType::read, other);
-    }
+    if (!read_cell(buffer, cell, thread, site)) return false;
+  }
+  return true;
+}
+
+inline bool Checker::read_cell(Buffer& buffer, Cell& cell, const Thread& thread, Site site) {
+  const bool may_be_uninitialised = initialisation_ && !buffer.initialised();
+  if (may_be_uninitialised && !buffer.holds(cell.write)) return uninitialised(buffer, cell, AccessType::read);
+  if (!races_ || buffer.space() == Space::local) return true;
+  if (!ordered(buffer, cell, 0, thread)) return race(buffer, cell, AccessType::read, 0);
+  for (int other = 1; cell.other_wrote != 0 && other < 3; ++other) {
+    if ((cell.other_wrote & bit(other)) == 0 || ordered(buffer, cell, other, thread)) continue;
+    return race(buffer, cell, AccessType::read, other);
+  }
+  if (cell.other_wrote == 0 && cell.atomic == 0 && surely_ordered(buffer, cell.other[0], thread)) {
+    cell.other[0] = {thread.id, launch_.now};
+    cell.other_site[0] = site;
+  } else {
     remember(cell, buffer, thread, site, 0);
   }
   return true;
@@ -120,18 +129,23 @@ void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, S
   cell.atomic = static_cast<uint8_t>((cell.atomic & ~bit(place)) | (atomic << place));
 }
 
-bool Checker::check_write(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site) {
-  const bool races = races_ && buffer.space() != Space::local;
+bool Checker::write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site) {
   for (Cell& cell : buffer.cells(address, n)) {
-    for (int earlier = 0; races && earlier < 3; ++earlier) {
-      if (!ordered(buffer, cell, earlier, thread)) return race(buffer, cell, AccessType::write, earlier);
-    }
-    cell = {.write = {thread.id, launch_.now}, .write_site = site};
+    if (!write_cell(buffer, cell, thread, site)) return false;
   }
   return true;
 }
 
-bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, bool reads) {
+inline bool Checker::write_cell(Buffer& buffer, Cell& cell, const Thread& thread, Site site) {
+  const bool races = races_ && buffer.space() != Space::local;
+  for (int earlier = 0; races && earlier < 3; ++earlier) {
+    if (!ordered(buffer, cell, earlier, thread)) return race(buffer, cell, AccessType::write, earlier);
+  }
+  cell = {.write = {thread.id, launch_.now}, .write_site = site};
+  return true;
+}
+
+bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, bool reads) {
   const bool may_be_uninitialised = reads && initialisation_ && !buffer.initialised();
   const bool races = races_ && buffer.space() != Space::local;
   for (Cell& cell : buffer.cells(address, n)) {

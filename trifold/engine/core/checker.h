@@ -64,34 +64,28 @@ struct Checker {
   void fence(Thread& thread, Scope scope);
   void grid_barrier(std::span<Block* const> blocks);  // all live threads of all blocks have come
 
-  // Accesses of n > 0 bytes inside the buffer. False: see violation. `site` is called only where the access is not a
-  // repetition, of the same thread at the same time.
-  template <typename SiteOf>
-  bool read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, SiteOf site) {
+  // An access of n > 0 bytes inside the buffer. False: see violation.
+  bool read(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site);
+  bool write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site);
+  // The thread's last access again, and nothing has happened since: right without a further look.
+  bool reads_again(const Buffer& buffer, uintptr_t address, size_t n, const Thread& thread) const {
     const Cell* const cell = buffer.cell_of(address, n);
-    const Record settled{thread.id, launch_.now};
-    const bool again = cell != nullptr && cell->atomic == 0 && (cell->other[0] == settled || cell->write == settled);
-    if (again) return true;
-    return check_read(buffer, address, n, thread, site());
+    const Record now{thread.id, launch_.now};
+    return cell != nullptr && cell->atomic == 0 && (cell->other[0] == now || cell->write == now);
   }
-  template <typename SiteOf>
-  bool write(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, SiteOf site) {
+  bool writes_again(const Buffer& buffer, uintptr_t address, size_t n, const Thread& thread) const {
     const Cell* const cell = buffer.cell_of(address, n);
-    const bool again = cell != nullptr && cell->atomic == 0 && cell->write == Record{thread.id, launch_.now} &&
-                       cell->other[0].stamp == 0 && cell->other[1].stamp == 0;
-    if (again) return true;
-    return check_write(buffer, address, n, thread, site());
+    return cell != nullptr && cell->atomic == 0 && cell->write == Record{thread.id, launch_.now} &&
+           cell->other[0].stamp == 0 && cell->other[1].stamp == 0;
   }
   // An atomic is checked, done by the front end, and then noted: one that wrote nothing (a failed compare-and-swap)
   // counts as a read and releases nothing. `reads`: its result may be used.
-  bool check_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, bool reads);
+  bool check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, bool reads);
   void note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site, bool wrote);
 
   Violation violation;
 
  private:
-  bool check_read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
-  bool check_write(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
   // Leave the violation; return false. `earlier`: 0 is the cell's write, 1 and 2 are the others.
   bool race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier);
   bool uninitialised(const Buffer& buffer, const Cell& cell, AccessType type);
@@ -99,7 +93,15 @@ struct Checker {
   Stamp tick();
   void forget(Stamp mark);
   void start_again();
+  bool read_cell(Buffer& buffer, Cell& cell, const Thread& thread, Site site);
+  bool write_cell(Buffer& buffer, Cell& cell, const Thread& thread, Site site);
   bool ordered(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const;
+  bool surely_ordered(const Buffer& buffer, Record record, const Thread& thread) const {
+    if (!buffer.holds(record) || record.thread == thread.id) return true;
+    const uint32_t index = record.thread - (thread.id - thread.index);
+    return index < block_size_ && record.stamp <= thread.block->barrier;
+  }
+  bool ordered_by_more(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const;
   bool acquired(const Thread& thread, Record record, uintptr_t atomic_address) const;
   void remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint8_t atomic) const;
   static ThreadClock& clock(Thread& thread);

@@ -26,11 +26,6 @@ std::string verb(const std::string& operation) {
   return operation + "s it";
 }
 
-std::string capitalised(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
-  return text;
-}
-
 std::string memory_and_element(const Finding& finding) {
   return finding.memory + " array element " + element(finding.array, finding.index);
 }
@@ -155,14 +150,17 @@ void describe_race(Finding& finding) {
 
 void describe_uninitialised(Finding& finding) {
   const Access& access = finding.accesses[0];
-  finding.message =
-      "uninitialised read of " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " +
-      who(access, false) + " reads it at " + where(access.location) + ", but nobody has written it. " +
-      capitalised(finding.memory) +
-      (finding.memory == "global" ? " memory made without values"
-                                  : " memory is not zero at the start of a " +
-                                        std::string(finding.memory == "shared" ? "block" : "thread") + "; it") +
-      " holds whatever was there before: write each element before it is read.";
+  std::string why = "Memory made without values holds whatever was there before: write each element before it is read.";
+  if (finding.memory == "shared") {
+    why =
+        "Shared memory holds whatever was there before a block: write each element before it is read, and where "
+        "another thread writes it, put a syncthreads between the write and this read.";
+  } else if (finding.memory == "local") {
+    why = "Local memory holds whatever was there before: write each element before it is read.";
+  }
+  finding.message = "uninitialised read of " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " +
+                    who(access, false) + " reads it at " + where(access.location) +
+                    ", but nobody has written it yet. " + why;
 }
 
 void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape) {

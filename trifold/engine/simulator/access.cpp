@@ -39,13 +39,8 @@ std::string variable_name(PyObject* array) {
 
 }  // namespace
 
-// Such a statement's code is a module's.
 bool at_prompt() {
-  PyFrameObject* const frame = PyEval_GetFrame();
-  if (frame == nullptr) return false;
-  PyCodeObject* const code = PyFrame_GetCode(frame);
-  Py_DECREF(code);  // the running frame holds it
-  return PyUnicode_CompareWithASCIIString(code->co_name, "<module>") == 0;
+  return current_site() == prompt_site;
 }
 
 std::string name_of(Array* array) {
@@ -153,15 +148,22 @@ void raise_misaligned(Array* array, const ElementType& type) {
 }
 
 int check_access(Array* array, char* p, size_t n, AccessType type) {
-  engine::Thread* const thread = engine::current;
+  const engine::Thread* const thread = engine::current;
   if (array->buffer == nullptr || thread == nullptr) return 0;
   engine::Checker* const checker = thread->block->launch->checker;
   if (checker == nullptr) return 0;
   const auto address = reinterpret_cast<uintptr_t>(p);
+  engine::Buffer& buffer = *array->buffer;
+  const bool reads = type == AccessType::read;
+  if (reads ? checker->reads_again(buffer, address, n, *thread) : checker->writes_again(buffer, address, n, *thread)) {
+    return 0;
+  }
+  const Site site = current_site();
+  if (site == prompt_site) return 0;
   try {
-    const bool fine = type == AccessType::read ? checker->read(*array->buffer, address, n, *thread, current_site)
-                                               : checker->write(*array->buffer, address, n, *thread, current_site);
-    if (fine) [[likely]]
+    const bool right =
+        reads ? checker->read(buffer, address, n, *thread, site) : checker->write(buffer, address, n, *thread, site);
+    if (right) [[likely]]
       return 0;
     raise_violation(array, *thread, checker->violation);
   } catch (const std::bad_alloc&) {

@@ -26,15 +26,7 @@ PyObject* array_get(PyObject* object, PyObject* key) {
     case Found::view: return view_of(array, key);
     case Found::error: return nullptr;
   }
-  if (array->type.record) return new_record(array, p);
-  if (check_access(array, p, static_cast<size_t>(array->type.size), AccessType::read) != 0) return nullptr;
-  return load_element(array, p);
-}
-
-int refuse_write(Array* array) {
-  PyErr_Format(PyExc_TypeError, "%s%V is read-only: write to an output argument instead",
-               array->memory->space == engine::Space::constant ? "constant array " : "array ", array->name, "");
-  return -1;
+  return read_element(array, p);
 }
 
 int array_set(PyObject* object, PyObject* key, PyObject* value) {
@@ -85,13 +77,18 @@ PyObject* array_str(PyObject* object) {
   return values ? PyObject_Str(values.get()) : nullptr;
 }
 
-// A field of a record array, after everything else.
+// After everything else a field of a record array; at a debugger's prompt, all that NumPy's arrays have.
 PyObject* array_getattr(PyObject* object, PyObject* name) {
   PyObject* const attribute = PyObject_GenericGetAttr(object, name);
   if (attribute != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return attribute;
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
-  PyObject* const field = field_of_array(as_array(object), name);
+  PyObject* field = field_of_array(as_array(object), name);
+  if (field == nullptr && PyErr_Occurred() == nullptr && at_prompt()) {
+    const Object values = for_numpy(object);
+    field = values ? PyObject_GetAttr(values.get(), name) : nullptr;
+    if (field == nullptr) PyErr_Clear();
+  }
   if (field == nullptr && PyErr_Occurred() == nullptr) {
     PyErr_Restore(type, value, traceback);
     return nullptr;
@@ -204,6 +201,13 @@ bool is_contiguous(const Array& array) {
   return true;
 }
 
+int refuse_write(Array* array) {
+  const char* const what = array->memory->space == engine::Space::constant ? "constant array" : "array";
+  PyErr_Format(PyExc_TypeError, "%s %s is read-only: write to an output argument instead", what,
+               name_of(array).c_str());
+  return -1;
+}
+
 Object for_numpy(PyObject* value) {
   if (is_array(value)) {
     Array* const array = as_array(value);
@@ -220,6 +224,12 @@ Object for_numpy(PyObject* value) {
   if (plain || !read(value, number)) return Object::borrow(value);
   if (is_floating(number.kind)) return Object(PyFloat_FromDouble(convert(number, Kind::float64).d));
   return Object(is_unsigned(number.kind) ? PyLong_FromUnsignedLongLong(number.u) : PyLong_FromLongLong(number.i));
+}
+
+PyObject* read_element(Array* array, char* p) {
+  if (array->type.record) return new_record(array, p);
+  if (check_access(array, p, static_cast<size_t>(array->type.size), AccessType::read) != 0) return nullptr;
+  return load_element(array, p);
 }
 
 PyObject* load_element(Array* array, char* p) {

@@ -108,6 +108,10 @@ std::string name_of(Array* array);
 void raise_out_of_bounds(Array* array, engine::AccessType type, std::span<const Py_ssize_t> index, int axis);
 int note_negative_index(Array* array, engine::AccessType type, std::span<const Py_ssize_t> index, int axis);
 
+// Sets the exception for a write to an array that is read-only; -1.
+int refuse_write(Array* array);
+// The element at p, typed or a record, checked.
+PyObject* read_element(Array* array, char* p);
 // The element at p, typed, without a check; and its assignment.
 PyObject* load_element(Array* array, char* p);
 int store_element(Array* array, char* p, PyObject* value);

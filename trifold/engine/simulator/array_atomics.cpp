@@ -23,7 +23,7 @@ bool ordered(Array* array, char* p, AtomicOp operation, engine::Checker& checker
 PyObject* checked_atomic(AtomicOp operation, Array* array, char* p, PyObject* value, PyObject* compare) {
   engine::Thread* const thread = engine::current;
   engine::Checker* const checker = thread == nullptr ? nullptr : thread->block->launch->checker;
-  const bool watched = checker != nullptr && array->buffer != nullptr;
+  const bool watched = checker != nullptr && array->buffer != nullptr && !at_prompt();
   try {
     if (watched && !ordered(array, p, operation, *checker, *thread)) return nullptr;
     bool changed = false;
@@ -49,7 +49,7 @@ PyObject* run(AtomicOp operation, PyObject* object, PyObject* key, PyObject* val
   }
   Array* const array = as_array(object);
   if (array->read_only) {
-    PyErr_Format(PyExc_TypeError, "atomic.%s: array %s is read-only", name, name_of(array).c_str());
+    refuse_write(array);
     return nullptr;
   }
   Object first;

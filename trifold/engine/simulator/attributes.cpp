@@ -195,8 +195,7 @@ PyObject* item(PyObject* object, PyObject* arguments) {
     PyErr_SetString(PyExc_ValueError, "item() without an index wants an array of one element");
     return nullptr;
   }
-  if (check_access(array, array->data, static_cast<size_t>(array->type.size), AccessType::read) != 0) return nullptr;
-  return load_element(array, array->data);
+  return read_element(array, array->data);
 }
 
 // For a debugger's prompt: no checks.
@@ -219,10 +218,7 @@ PyObject* get_interface(PyObject* object, void*) {
 int check_elements(PyObject* object, AccessType type) {
   if (!is_array(object) || at_prompt()) return 0;
   Array* const array = as_array(object);
-  if (type == AccessType::write && array->read_only) {
-    PyErr_Format(PyExc_TypeError, "array %s is read-only", name_of(array).c_str());
-    return -1;
-  }
+  if (type == AccessType::write && array->read_only) return refuse_write(array);
   return for_each_element(array->data, array->shape(), array->strides(),
                           [&](char* p) { return check_access(array, p, static_cast<size_t>(array->type.size), type); });
 }

@@ -1,7 +1,6 @@
 #include "sites.h"
 
 #include <array>
-#include <limits>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -32,12 +31,18 @@ struct Recent {
 std::array<Recent, 256> recent;
 
 Site add(Entry entry) {
-  if (entries.size() > std::numeric_limits<Site>::max()) return 0;
+  if (entries.size() >= prompt_site) return 0;
   entries.push_back(entry);
   return static_cast<Site>(entries.size() - 1);
 }
 
+// Code that was typed is a module's; a kernel's is a function's.
+bool is_typed(const PyCodeObject* code) {
+  return PyUnicode_CompareWithASCIIString(code->co_name, "<module>") == 0;
+}
+
 Site intern(PyCodeObject* code, int instruction) {
+  if (is_typed(code)) return prompt_site;
   const auto [at, fresh] = known.try_emplace({code, instruction}, Site{0});
   if (!fresh) return at->second;
   at->second = add({code, instruction});
@@ -93,8 +98,10 @@ Site current_site() {
   const int instruction = PyFrame_GetLasti(frame);
   const auto hash = reinterpret_cast<uintptr_t>(code) / 64 + static_cast<uintptr_t>(instruction) / 2;
   Recent& last = recent[hash % recent.size()];
-  if (last.code != code || last.instruction != instruction) last = {code, instruction, intern(code, instruction)};
-  return last.site;
+  if (last.code == code && last.instruction == instruction) return last.site;
+  const Site site = intern(code, instruction);
+  if (site != prompt_site) last = {code, instruction, site};  // that code is soon gone, and another one in its place
+  return site;
 }
 
 int current_number() {

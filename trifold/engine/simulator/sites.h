@@ -17,6 +17,9 @@ struct SiteLocation {
   std::string function;
 };
 
+// The site of a statement that someone types at a debugger's prompt: its accesses are not the kernel's.
+inline constexpr Site prompt_site = 0xFFFF;
+
 // The site of the Python frame that runs; 0 where there is none or the launch's table is full.
 Site current_site();
 // The launch's site for a number that register_site gave out; 0 where it gave out none such.

@@ -201,10 +201,13 @@ PyObject* view_of(Array* array, PyObject* key) {
     return field;
   }
   Part part;
-  return take(array, key, AccessType::read, part) ? array_of(array, part) : nullptr;
+  if (!take(array, key, AccessType::read, part)) return nullptr;
+  if (part.shape.empty()) return read_element(array, part.data);  // x[...] and the like, as Numba types it
+  return array_of(array, part);
 }
 
 int assign_view(Array* array, PyObject* key, PyObject* value) {
+  if (array->read_only) return refuse_write(array);
   const Object target(PyUnicode_Check(key) ? view_of(array, key) : nullptr);
   Part part;
   if (PyUnicode_Check(key) ? !target : !take(array, key, AccessType::write, part)) return -1;
