@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trifold.bench.command import bench
+from trifold.debug.command import debug
 from trifold.errors import TrifoldError
 from trifold.workspace import Workspace
 
@@ -105,6 +106,7 @@ def _status(console: Console) -> Iterator[Callable[[str], None]]:
 
 
 app.command()(bench)
+app.command()(debug)
 
 
 @app.command()

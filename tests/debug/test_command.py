@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -12,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-COMMANDS = Path(__file__).parent / "programs" / "commands.py"
+from tests.debug.programs import ENVIRONMENT, FOLDER, ROOT, line_of
 
 
 @dataclass(frozen=True)
@@ -27,14 +25,10 @@ class Case:
     status: int = 0
 
 
-def line_of(op: str, text: str) -> int:
-    lines = (ROOT / "prototypes" / f"{op}.py").read_text(encoding="utf-8").splitlines()
-    return next(n for n, line in enumerate(lines, 1) if text in line)
-
-
+SIGMOID = ROOT / "prototypes" / "sigmoid.py"
 FIRST_LINE = "i = cuda.grid(1)"
 RIGHT, FAULTY = "y[i] = 1 if", "y[i + 1] = 1 if"
-EXP = line_of("sigmoid", "math.exp")
+EXP = line_of("math.exp", SIGMOID)
 
 CASES = (
     Case(
@@ -42,8 +36,8 @@ CASES = (
         "sigmoid",
         ("p cuda.threadIdx, cuda.blockIdx", "p x, n", "w", "c"),
         (
-            "sigmoid_kernel, grid (1,1,1), block (256,1,1), thread (0,0,0) of block (0,0,0), sample 'special float32': "
-            "special float32 (37,)\n>",
+            "sigmoid_kernel, grid (1, 1, 1), block (256, 1, 1), thread (0, 0, 0) of block (0, 0, 0), "
+            "sample 'special float32': special float32 (37,)\n>",
             FIRST_LINE,
             "(cuda.threadIdx(0, 0, 0), cuda.blockIdx(0, 0, 0))",
             ", 37)",
@@ -57,19 +51,25 @@ CASES = (
         "a line in a chosen thread",
         f"sigmoid --thread 36 --line {EXP}",
         ("p i, v == x[36]", "n", "p e <= 1 or e != e", "q"),
-        ("thread (36,0,0) of block (0,0,0)", f"sigmoid.py({EXP})sigmoid_kernel()", "(36, True)", "y[i] =", "True"),
+        ("thread (36, 0, 0) of block (0, 0, 0)", f"sigmoid.py({EXP})sigmoid_kernel()", "(36, True)", "y[i] =", "True"),
     ),
     Case(
-        "a sample by its name, and a block",
-        "normal_sample --sample many --block 2,0,0 --thread 5",
+        "a sample by its number, and a block",
+        "normal_sample --sample 1 --block 2,0,0 --thread 5",
         ("n", "p i", "q"),
-        ("grid (3,1,1)", "thread (5,0,0) of block (2,0,0), sample 'many columns'", "(Pdb) 517"),
+        ("grid (3, 1, 1)", "thread (5, 0, 0) of block (2, 0, 0), sample 'many columns'", "(Pdb) 517"),
     ),
     Case(
-        "a sample by its number, in the backward function",
+        "a sample by the beginning of its name",
+        "normal_sample --sample rows",
+        ("p rows, columns", "q"),
+        ("sample 'rows across groups of four'", "(Pdb) (5, 7)"),
+    ),
+    Case(
+        "an edge, in the backward function",
         "mul --function mul_backward --sample 2",
         ("n", "p n", "q"),
-        ("mul_backward_kernel, grid (1,1,1)", "sample 'edge 2'", "(Pdb) 8"),
+        ("mul_backward_kernel, grid (1, 1, 1)", "sample 'edge 2'", "(Pdb) 8"),
     ),
     Case("the end of the commands ends the session", "sigmoid", (), (FIRST_LINE,)),
     Case(
@@ -90,7 +90,12 @@ CASES = (
         "an unknown sample",
         "sigmoid --sample hug",
         (),
-        ("verify/sigmoid.py has no sample 'hug'", "did you mean 'huge float32'?", "1 'special float32', 2 "),
+        (
+            "verify/sigmoid.py has no sample 'hug'",
+            "did you mean 'huge float32'?",
+            "'special float32', '",
+            "'edge 1' to '",
+        ),
         status=2,
     ),
     Case(
@@ -102,16 +107,16 @@ CASES = (
     ),
     Case(
         "a line that holds no statement",
-        f"sigmoid --line {line_of('sigmoid', 'def sigmoid_kernel')}",
+        f"sigmoid --line {line_of('def sigmoid_kernel', SIGMOID)}",
         (),
-        ("no statement begins at", "in sigmoid_kernel", f"the next one: --line {line_of('sigmoid', FIRST_LINE)}"),
+        ("no statement begins at", "in sigmoid_kernel", f"the next one: --line {line_of(FIRST_LINE, SIGMOID)}"),
         status=2,
     ),
     Case(
         "a line that the thread does not reach",
         f"sigmoid --thread 37 --line {EXP}",
         (),
-        (f"thread (37,0,0) of block (0,0,0) never came to line {EXP} in sigmoid on sample 'special float32'",),
+        (f"thread (37, 0, 0) of block (0, 0, 0) never came to line {EXP} in sigmoid on sample 'special float32'",),
         status=2,
     ),
     Case(
@@ -119,8 +124,8 @@ CASES = (
         "sigmoid --block 9,0,0",
         (),
         (
-            "no launch of sigmoid on sample 'special float32': special float32 (37,) has block (9,0,0)\n",
-            "its launches: sigmoid_kernel, grid (1,1,1), block (256,1,1)\n",
+            "no launch of sigmoid on sample 'special float32': special float32 (37,) has block (9, 0, 0)\n",
+            "its launches: sigmoid_kernel, grid (1, 1, 1), block (256, 1, 1)\n",
         ),
         status=2,
     ),
@@ -128,7 +133,10 @@ CASES = (
         "a thread outside the launch",
         "sigmoid --thread 0,1",
         (),
-        ("has thread (0,1,0) in block (0,0,0)\n", "its launches: sigmoid_kernel, grid (1,1,1), block (256,1,1)\n"),
+        (
+            "has thread (0, 1, 0) in block (0, 0, 0)\n",
+            "its launches: sigmoid_kernel, grid (1, 1, 1), block (256, 1, 1)\n",
+        ),
         status=2,
     ),
     Case("no coordinates", "sigmoid --thread three", (), ("--thread", "'three' is not X,Y,Z"), status=2),
@@ -136,7 +144,7 @@ CASES = (
         "a kernel with a fault",
         "round_ste --thread 200",
         ("p i", "up", "q"),
-        (FAULTY, "(36,0,0)", FAULTY, "(Pdb) 36", "-> launch(round_ste_kernel"),
+        (FAULTY, "(36, 0, 0)", FAULTY, "(Pdb) 36", "-> launch(round_ste_kernel"),
         status=1,
     ),
 )
@@ -157,12 +165,12 @@ def faulty_workspace(folder: Path) -> Path:
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
     folder = faulty_workspace(tmp_path_factory.mktemp("workspace"))
     done = subprocess.run(
-        [sys.executable, str(COMMANDS)],
+        [sys.executable, str(FOLDER / "commands.py")],
         input=json.dumps([[case.arguments.split(), case.lines] for case in CASES]),
         capture_output=True,
         text=True,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "200", "TERM": "dumb"},
+        env=ENVIRONMENT | {"COLUMNS": "200", "TERM": "dumb"},
         timeout=60,
     )
     assert done.returncode == 0, done.stderr

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.debug.adapter import DebugAdapter
+from tests.debug.programs import ENVIRONMENT, FOLDER, ROOT, line_of
 from trifold.debug.editor import launch_json
 
 pytest.importorskip("debugpy", reason="the editor's side of debugging needs debugpy: pip install 'trifold[test]'")
 
-ROOT = Path(__file__).parents[2]
-PROGRAM = Path(__file__).parent / "programs" / "rotate.py"
+PROGRAM = FOLDER / "rotate.py"
 
 
 def test_this_workspace_has_the_file_that_new_workspaces_get() -> None:
@@ -30,7 +30,11 @@ def entry(beginning: str, **variables: str) -> dict[str, Any]:
     for name, value in {"workspaceFolder": str(ROOT), **variables}.items():
         text = text.replace("${" + name.replace("_", ":") + "}", value)
     found: dict[str, Any] = next(e for e in json.loads(text)["configurations"] if e["name"].startswith(beginning))
-    return found | {"console": "internalConsole", "python": [sys.executable], "env": {"PYTHONPATH": str(ROOT)}}
+    return found | {
+        "console": "internalConsole",
+        "python": [sys.executable],
+        "env": ENVIRONMENT,
+    }
 
 
 class Editor(DebugAdapter):
@@ -41,11 +45,9 @@ class Editor(DebugAdapter):
         self.request("initialize", adapterID="debugpy", pathFormat="path", linesStartAt1=True, columnsStartAt1=True)
         launched = self.send("launch", **configuration)
         self.event("initialized")
-        lines = PROGRAM.read_text(encoding="utf-8").splitlines()
         wanted = []
         for text, condition in (breakpoints or {}).items():
-            line = next(n for n, line in enumerate(lines, 1) if text in line)
-            wanted.append({"line": line} | ({"condition": condition} if condition else {}))
+            wanted.append({"line": line_of(text, PROGRAM)} | ({"condition": condition} if condition else {}))
         self.request("setBreakpoints", source={"path": str(PROGRAM)}, breakpoints=wanted)
         self.request("configurationDone")
         self.answer(launched)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PROGRAMS = Path(__file__).parent / "programs"
+from tests.debug.programs import ENVIRONMENT, ROOT, line_of
+from tests.debug.programs import FOLDER as PROGRAMS
+
+FAULT = line_of("following =", PROGRAMS / "faulty.py")
 
 
 def python(*arguments: str | Path, commands: tuple[str, ...] = (), folder: Path = ROOT, **variables: str) -> str:
@@ -21,7 +22,7 @@ def python(*arguments: str | Path, commands: tuple[str, ...] = (), folder: Path 
         stderr=subprocess.STDOUT,
         text=True,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)} | variables,
+        env=ENVIRONMENT | variables,
         timeout=30,
     )
     return done.stdout
@@ -32,27 +33,20 @@ def test_breakpoint_in_a_kernel() -> None:
         *("-m", "trifold.simulator", PROGRAMS / "stops.py"),
         commands=("p cuda.threadIdx, cuda.blockIdx", *"nnn", "p value, i", "w", "c"),
     )
-    assert "thread (1,0,0) of block (1,0,0)" in shown
+    assert "thread (1, 0, 0) of block (1, 0, 0)" in shown
     assert "(cuda.threadIdx(1, 0, 0), cuda.blockIdx(1, 0, 0))" in shown
     assert "2.5" in shown and "stops.py(19)<module>()" in shown
     assert "/trifold/" not in shown and "ended 14.0" in shown, shown
 
 
 def test_pdb_runs_the_simulator() -> None:
+    line = line_of("value = x[t]", PROGRAMS / "rotate.py")
     shown = python(
-        *("-m", "pdb", "-m", "trifold.simulator", PROGRAMS / "stops.py"),
-        commands=(
-            f"b {PROGRAMS / 'stops.py'}:12, cuda.threadIdx.x == 2 and cuda.blockIdx.x == 1",
-            "c",
-            "p i",
-            "n",
-            "n",
-            "p i",
-            "q",
-        ),
+        *("-m", "pdb", "-m", "trifold.simulator", PROGRAMS / "rotate.py"),
+        commands=(f"b {PROGRAMS / 'rotate.py'}:{line}, cuda.threadIdx.x == 6", "c", "p t", *"nn", "p t", "q"),
     )
     assert shown.count("(Pdb) 6") == 2, shown
-    assert "-> x[i] = value" in shown, shown
+    assert "-> other = doubled(other)" in shown, shown
 
 
 def test_post_mortem_is_in_the_faulting_thread() -> None:
@@ -61,8 +55,8 @@ def test_post_mortem_is_in_the_faulting_thread() -> None:
         commands=("c", "p i", "up", "p i", "up", "w", "q"),
         TRIFOLD_SIMULATOR="1",
     )
-    assert "faulty.py(9)next_of()" in shown and shown.count("(Pdb) 6") == 2, shown
-    assert "thread (6,0,0)" in shown, shown
+    assert f"faulty.py({FAULT})next_of()" in shown and shown.count("(Pdb) 6") == 2, shown
+    assert "thread (6, 0, 0)" in shown, shown
 
 
 def test_pytest_pdb_is_in_the_faulting_thread(tmp_path: Path) -> None:
@@ -73,7 +67,7 @@ def test_pytest_pdb_is_in_the_faulting_thread(tmp_path: Path) -> None:
         commands=("p i", "up", "p y.shape", "w", "q"),
         folder=tmp_path,
     )
-    assert "test_faulty.py(9)next_of()" in shown and "(Pdb) 6" in shown and "(Pdb) (7,)" in shown, shown
+    assert f"test_faulty.py({FAULT})next_of()" in shown and "(Pdb) 6" in shown and "(Pdb) (7,)" in shown, shown
     assert "/trifold/" not in shown.partition("(Pdb)")[2], shown
 
 
@@ -81,7 +75,7 @@ def test_a_traceback_shows_the_users_lines() -> None:
     shown = python("-m", "trifold.simulator", PROGRAMS / "faulty.py")
     assert "following = x[i + 1]" in shown and "y[i] = next_of(x, i)" in shown, shown
     assert "/trifold/" not in shown and "/numba/" not in shown, shown
-    assert "thread (6,0,0)" in shown and "block (0,0,0)" in shown, shown
+    assert "thread (6, 0, 0)" in shown and "block (0, 0, 0)" in shown, shown
 
 
 def test_coverage_counts_lines_of_kernels(tmp_path: Path) -> None:
@@ -91,4 +85,4 @@ def test_coverage_counts_lines_of_kernels(tmp_path: Path) -> None:
     python("-m", "coverage", "json", data, "-o", report, folder=tmp_path)
     files = json.loads(report.read_text(encoding="utf-8"))["files"]
     counted = next(entry for name, entry in files.items() if name.endswith("faulty.py"))
-    assert counted["missing_lines"] == [10], counted  # return following: the fault comes before it
+    assert counted["missing_lines"] == [line_of("i = 0", PROGRAMS / "faulty.py")], counted

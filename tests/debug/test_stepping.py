@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SESSIONS = Path(__file__).parent / "programs" / "sessions.py"
-
+from tests.debug.programs import ENVIRONMENT, FOLDER, ROOT
 
 # Commands, and where each of the later stops is. The first stop is in main().
 SESSIONS_AND_STOPS: dict[str, tuple[list[str], list[str]]] = {}
@@ -117,17 +113,20 @@ session(
 session(
     "pdb: a breakpoint of all threads does not take a step away",
     "b @value = x[t]@",
+    "b @y[t] = other@",
     "c",
     *"nnn",
-    "p cuda.threadIdx.x",
+    "p 'at', cuda.threadIdx.x",
     "c",
-    "p cuda.threadIdx.x",
+    "c",
+    "p 'at', cuda.threadIdx.x",
     stops=[
         "value = x[t]",
         "other = right_neighbour(shared, value)",
         "other = doubled(other)",
         "cuda.syncthreads()",
-        "value = x[t]",
+        "y[t] = other",
+        "y[t] = other",
     ],
 )
 session(
@@ -138,20 +137,18 @@ session(
     "thread",
     "thread 5",
     "n",
-    "thread (2,0,0) of block (0,0,0)",
+    "thread (2, 0, 0) of block (0, 0, 0)",
     "thread 9",
     "thread 1 of block 4",
     "thread five",
     "thread 7",
-    "clear 1",
-    "c",
     stops=[
         "value = x[t]",
         "other = right_neighbour(shared, value)",
         "shared = cuda.shared.array(THREADS, float32)",  # thread 5 has not begun: 3 waits for its turn
         "t = cuda.threadIdx.x",
         "other = shared[(t + 1) % THREADS]",  # thread 2 waits in the helper
-        "shared = cuda.shared.array(THREADS, float32)",
+        "other = shared[(t + 1) % THREADS]",
     ],
 )
 session(
@@ -167,7 +164,6 @@ session(
     "p x[2] + x[3]",
     "!value = 40",
     "p value",
-    "w",
     stops=["return -other", "other = right_neighbour(shared, value)"],
 )
 
@@ -175,12 +171,12 @@ session(
 @pytest.fixture(scope="module")
 def transcripts() -> dict[str, str]:
     done = subprocess.run(
-        [sys.executable, str(SESSIONS)],
+        [sys.executable, str(FOLDER / "sessions.py")],
         input=json.dumps({name: commands for name, (commands, _) in SESSIONS_AND_STOPS.items()}),
         capture_output=True,
         text=True,
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=ENVIRONMENT,
         timeout=30,
     )
     assert done.returncode == 0, done.stderr
@@ -206,9 +202,9 @@ def test_no_frame_of_the_simulator_shows(name: str, transcripts: dict[str, str])
 
 def test_a_stop_shows_coordinates_arrays_and_the_users_names(transcripts: dict[str, str]) -> None:
     transcript = transcripts["trifold: what is printed at a stop"]
-    assert "thread (3,0,0) of block (0,0,0)\n>" in transcript
+    assert "thread (3, 0, 0) of block (0, 0, 0)\n>" in transcript
     for printed in (
-        "cuda.threadIdx(3, 0, 0) cuda.blockIdx(0, 0, 0) 8 1",
+        "(3, 0, 0) (0, 0, 0) 8 1",
         "[0., 1., 2., 3., 4., 5., 6., 7.]",
         "'float32')",
         "['other', 'shared', 't', 'value']",
@@ -221,7 +217,12 @@ def test_a_stop_shows_coordinates_arrays_and_the_users_names(transcripts: dict[s
 
 def test_threads_that_are_not_there(transcripts: dict[str, str]) -> None:
     transcript = transcripts["trifold: go to another thread"]
-    assert "there is no thread (9,0,0): blockDim is (8,1,1)" in transcript
-    assert "there is no block (4,0,0): gridDim is (1,1,1)" in transcript
+    assert "there is no thread (9, 0, 0): blockDim is (8, 1, 1)" in transcript
+    assert "there is no block (4, 0, 0): gridDim is (1, 1, 1)" in transcript
     assert "*** write: thread X,Y,Z" in transcript
-    assert "thread (7,0,0) of block (0,0,0) did not run again" not in transcript
+
+
+def test_a_step_stays_with_its_thread(transcripts: dict[str, str]) -> None:
+    transcript = transcripts["pdb: a breakpoint of all threads does not take a step away"]
+    assert "('at', 0)" in transcript, transcript
+    assert "('at', 1)" in transcript, transcript

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import TypeAlias
 
 Coordinates: TypeAlias = tuple[int, int, int]
 Place: TypeAlias = tuple[Coordinates, Coordinates]  # a CUDA thread: its index in the block, and the block's
-
-
-def written(coordinates: Iterable[int]) -> str:
-    """As findings write them.
-
-    >>> written((3, 0, 0))
-    '(3,0,0)'
-    """
-    return f"({','.join(map(str, coordinates))})"
 
 
 def parsed(text: str) -> Coordinates | None:
@@ -33,8 +23,9 @@ def parsed(text: str) -> Coordinates | None:
 
 
 def described(place: Place) -> str:
-    """
+    """As findings write it.
+
     >>> described(((3, 0, 0), (1, 0, 0)))
-    'thread (3,0,0) of block (1,0,0)'
+    'thread (3, 0, 0) of block (1, 0, 0)'
     """
-    return f"thread {written(place[0])} of block {written(place[1])}"
+    return f"thread {place[0]} of block {place[1]}"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import pdb
 import re
 import sys
 from types import FrameType, TracebackType
 from typing import Any
 
+import trifold
 from trifold import _simulator
 from trifold.debug import stepping
-from trifold.debug.coordinates import Place, described, parsed, written
+from trifold.debug.coordinates import Place, described, parsed
 
 _THREAD = re.compile(r"(?P<thread>.*?)(?:(?:\s+of)?\s+block\s+(?P<block>.*))?")
-_HIDDEN = ("numba.", "trifold.", "torch.")  # between a launch function and what called it, or its kernel
+_RUNS_PROGRAMS = os.path.join(os.path.dirname(trifold.__file__), "simulator", "__main__.py")
 
 
 class KernelDebugger(pdb.Pdb):
@@ -93,7 +95,7 @@ class KernelDebugger(pdb.Pdb):
             (place[1], _simulator.gridDim, "block", "gridDim"),
         ):
             if any(i >= n for i, n in zip(index, (extent.x, extent.y, extent.z), strict=True)):
-                self.error(f"there is no {what} {written(index)}: {name} is {written((extent.x, extent.y, extent.z))}")
+                self.error(f"there is no {what} {index}: {name} is {(extent.x, extent.y, extent.z)}")
                 return None
         self.set_step()
         stepping.bind(self, place)
@@ -102,6 +104,8 @@ class KernelDebugger(pdb.Pdb):
 
 
 def hidden(frame: FrameType) -> bool:
-    """Whether ``frame`` lies between the user's own, and is not shown."""
-    module = str(frame.f_globals.get("__name__"))
-    return module.startswith(_HIDDEN) and not stepping.on_cuda_thread(frame)
+    """Whether ``frame`` is not shown: it lies between the user's own, or runs the program."""
+    module, file = str(frame.f_globals.get("__name__")), frame.f_code.co_filename
+    if stepping.passed_over(frame) or file == _RUNS_PROGRAMS:
+        return True
+    return module.startswith(("torch.", "runpy")) and not stepping.on_cuda_thread(frame)

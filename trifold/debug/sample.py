@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,8 @@ from torch import Tensor
 
 from trifold.errors import TrifoldError
 from trifold.spec import Call, Spec, TensorCase
+
+_EDGE = re.compile(r"edge \d+")
 
 
 class DebugError(TrifoldError):
@@ -52,7 +55,9 @@ def choose(calls: tuple[NamedCall, ...], wanted: str | None, spec_file: object) 
         return calls[names.index(fitting[0])]
     near = fitting or difflib.get_close_matches(wanted, names, n=1)
     hint = f"did you mean '{near[0]}'? " if near else ""
-    listing = ", ".join(f"{number} '{name}'" for number, name in enumerate(names, 1))
+    listing = ", ".join(f"'{name}'" for name in names if not _EDGE.fullmatch(name))
+    if edges := [name for name in names if _EDGE.fullmatch(name)]:
+        listing += f"{', ' if listing else ''}'{edges[0]}' to '{edges[-1]}'"
     raise DebugError(f"{spec_file} has no sample '{wanted}'", f"{hint}its samples are: {listing}")
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import trifold.simulator
 from trifold.debug import sample as samples
-from trifold.debug.coordinates import Place, described, written
+from trifold.debug.coordinates import Place, described
 from trifold.debug.debugger import KernelDebugger, hidden
 from trifold.debug.kernels import check_line
 from trifold.debug.sample import DebugError, NamedCall
@@ -106,11 +106,9 @@ class Session:
         there_were = f"its launches: {'; '.join(launches)}"
         thread, block = self.place
         if not any(launch.has_block(block) for launch in target.launches):
-            return DebugError(f"no launch of {where} has block {written(block)}", there_were)
+            return DebugError(f"no launch of {where} has block {block}", there_were)
         if not any(launch.has(self.place) for launch in target.launches):
-            return DebugError(
-                f"no launch of {where} has thread {written(thread)} in block {written(block)}", there_were
-            )
+            return DebugError(f"no launch of {where} has thread {thread} in block {block}", there_were)
         return DebugError(
             f"{described(self.place)} never came to line {self.line} in {where}",
             "choose another --thread or --block, or an earlier --line",

@@ -32,7 +32,6 @@ from trifold.debug.coordinates import Place
 Caught: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 
 _SUSPENSIONS = {dis.opmap["YIELD_VALUE"], dis.opmap["RESUME"]}  # after a yield a frame is at the one, in 3.13 the other
-_PASSED_OVER = ("numba.", "trifold.")
 _original: dict[str, Callable[..., Any]] = {}
 
 
@@ -83,7 +82,11 @@ def _has_own_stack(lowest: FrameType, launcher: FrameType) -> bool:
 def passed_over(frame: FrameType) -> bool:
     """Whether nobody means to step through ``frame``: it is Numba's or ours, and no device function."""
     module = str(frame.f_globals.get("__name__"))
-    return module.startswith(_PASSED_OVER) and (module.startswith("trifold.simulator") or not on_cuda_thread(frame))
+    if module == "__main__":  # python -m pdb -m trifold.simulator stops in it before it runs anything
+        return False
+    if module.startswith("trifold.simulator."):
+        return True
+    return module.startswith(("numba.", "trifold.")) and not on_cuda_thread(frame)
 
 
 def _called_below(frame: FrameType) -> bool:

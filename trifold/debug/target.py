@@ -9,7 +9,7 @@ from typing import Any
 
 from trifold import _simulator
 from trifold.debug import stepping
-from trifold.debug.coordinates import Coordinates, Place, written
+from trifold.debug.coordinates import Coordinates, Place
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Launch:
         return self.has_block(place[1]) and all(i < n for i, n in zip(place[0], self.block, strict=True))
 
     def __str__(self) -> str:
-        return f"{self.kernel}, grid {written(self.grid)}, block {written(self.block)}"
+        return f"{self.kernel}, grid {self.grid}, block {self.block}"
 
 
 @dataclass

@@ -7,6 +7,8 @@ from numba import cuda
 
 @cuda.jit(device=True)
 def next_of(x, i):
+    if i < 0:
+        i = 0
     following = x[i + 1]
     return 2 * following
 

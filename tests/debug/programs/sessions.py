@@ -16,7 +16,7 @@ import trifold.simulator
 
 trifold.simulator.install()
 
-from tests.debug.programs import rotate  # noqa: E402  numba is imported in its simulator
+from tests.debug.programs import line_of, rotate  # noqa: E402  numba is imported in its simulator
 from trifold.debug.debugger import KernelDebugger  # noqa: E402
 
 
@@ -33,8 +33,7 @@ def session(debugger_type: type[pdb.Pdb], commands: list[str]) -> str:
 
 def with_lines(command: str) -> str:
     """``@text@`` in a command stands for the program's line that holds ``text``."""
-    lines = Path(rotate.__file__).read_text(encoding="utf-8").splitlines()
-    return re.sub("@(.*)@", lambda m: str(next(n for n, line in enumerate(lines, 1) if m[1] in line)), command)
+    return re.sub("@(.*)@", lambda found: str(line_of(found[1], Path(rotate.__file__))), command)
 
 
 if __name__ == "__main__":
