@@ -3,8 +3,8 @@
     python benchmarks/simulator.py [--json FILE]
 
 Prints what was asked for and what was measured; exits with 1 if a figure is missed. Takes about two minutes, most of
-them in Numba's simulator. Each simulator runs in a process of its own. A time is the median of several launches;
-ours leave out the first one, which rewrites the kernel.
+them in Numba's simulator. Each simulator runs in a process of its own. A time is the best of several launches,
+which other work on the machine disturbs least; ours leave out the first one, which rewrites the kernel.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import resource
-import statistics
 import subprocess
 import sys
 import time
@@ -92,19 +91,19 @@ def _time_cases(simulator: str) -> dict[str, float]:
     """Milliseconds of each case."""
     from benchmarks.simulator_kernels import cases
 
-    typical = {}
+    best = {}
     for case in cases():
         if simulator == STOCK and not case.in_stock:
             continue
         slow = case.threads > 4096
         repeats = (1 if slow else 3) if simulator == STOCK else (8 if slow else 30)
-        typical[case.name] = 1e3 * _typical(case.launch, repeats, warm=simulator != STOCK)
+        best[case.name] = 1e3 * _best(case.launch, repeats, warm=simulator != STOCK)
         if not case.right():
             sys.exit(f"{case.name}: {simulator} gives a wrong result")
-    return typical
+    return best
 
 
-def _typical(launch: Callable[[], None], repeats: int, warm: bool = True) -> float:
+def _best(launch: Callable[[], None], repeats: int, warm: bool = True) -> float:
     if warm:
         launch()
     seconds = []
@@ -112,7 +111,7 @@ def _typical(launch: Callable[[], None], repeats: int, warm: bool = True) -> flo
         start = time.perf_counter()
         launch()
         seconds.append(time.perf_counter() - start)
-    return statistics.median(seconds)
+    return min(seconds)
 
 
 def _measure_growth() -> dict[str, Any]:
@@ -122,14 +121,14 @@ def _measure_growth() -> dict[str, Any]:
     from benchmarks.simulator_kernels import few_elements, few_elements_and_a_barrier, nothing
 
     x, y, z = (np.ones(4096, np.float32) for _ in range(3))
-    found: dict[str, Any] = {"launch_us": 1e6 * _typical(lambda: nothing[1, 1](x, y, z), 2000)}
+    found: dict[str, Any] = {"launch_us": 1e6 * _best(lambda: nothing[1, 1](x, y, z), 2000)}
     found["ns_a_thread"], found["grown_mib"] = {}, {}
     for kernel in (few_elements, few_elements_and_a_barrier):
         nanoseconds, peaks = [], []
         for threads in THREADS:
             configured = kernel[-(-threads // 256), 256]
             repeats = 1 if threads > 10**6 else 3
-            seconds = _typical(lambda configured=configured: configured(x, y), repeats, warm=repeats > 1)  # type: ignore[misc]
+            seconds = _best(lambda configured=configured: configured(x, y), repeats, warm=repeats > 1)  # type: ignore[misc]
             nanoseconds.append(1e9 * seconds / threads)
             peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         name = "barrier" if kernel is few_elements_and_a_barrier else "no barrier"
