@@ -13,7 +13,7 @@ from tests.numba_suite.baseline import Baseline
 from tests.numba_suite.outcomes import Outcome, Outcomes
 from tests.numba_suite.run import Measured, Options, Result, measure
 from tests.numba_suite.suites import ROOT, SUITES, Suite, SuiteError
-from tests.numba_suite.verdict import judge, read_faulty
+from tests.numba_suite.verdict import Lifted, judge, read_faulty
 
 TESTS = """
 import os, signal, sys, time, unittest
@@ -113,9 +113,13 @@ def test_a_listed_fault_excuses_a_loss_and_only_a_loss() -> None:
 
 
 def test_a_skip_without_need_is_lifted() -> None:
-    ran = judge(EXPECTED, outcomes(a="passed", b="passed", c="passed"), {}, lifted={"why"})
+    ran = judge(EXPECTED, outcomes(a="passed", b="passed", c="passed"), {}, Lifted(frozenset({"why"})))
     assert ran.clean and ran.gained == ("c",)
-    assert set(judge(EXPECTED, outcomes(a="passed", b="passed", c="skipped"), {}, lifted={"why"}).lost) == {"c"}
+    assert set(judge(EXPECTED, outcomes(a="passed", b="passed", c="skipped"), {}, Lifted(frozenset({"why"}))).lost) == {
+        "c"
+    }
+    excepted = Lifted(frozenset({"why"}), {"c": "takes hours"})
+    assert judge(EXPECTED, outcomes(a="passed", b="passed", c="skipped"), {}, excepted).clean
 
 
 def test_a_part_of_the_suite_is_judged_by_itself() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.numba_suite import baseline
 from tests.numba_suite.baseline import Baseline
-from tests.numba_suite.outcomes import BAD, Outcome, Outcomes
+from tests.numba_suite.outcomes import BAD, SKIPPED, Outcome, Outcomes
 from tests.numba_suite.pool import Pool, list_tests
 from tests.numba_suite.suites import Simulator, Suite
 from tests.numba_suite.verdict import Verdict, judge, read_faulty, read_lifted
@@ -44,7 +44,13 @@ def measure(suite: Suite, simulator: Simulator, options: Options, on_end: OnEnd 
     """Runs the suite's tests that ``options`` select."""
     start = time.monotonic()
     pieces, outcomes = list_tests(suite, simulator)
-    chosen = [(module, [name for name in names if options.select in name]) for module, names in pieces]
+    exceptions = read_lifted().exceptions if simulator == "trifold" else {}
+    listed = {name for _, names in pieces for name in names}
+    outcomes |= {name: Outcome(SKIPPED, 0.0, why) for name, why in exceptions.items() if name in listed}
+    chosen = [
+        (module, [name for name in names if options.select in name and name not in outcomes])
+        for module, names in pieces
+    ]
     outcomes = {name: outcome for name, outcome in outcomes.items() if options.select in name}
     pool = Pool(suite, simulator, options.jobs, options.limit, on_end)
     outcomes.update(pool.run(piece for piece in chosen if piece[1]))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.numba_suite.baseline import Baseline
@@ -28,9 +28,28 @@ def read_faulty(suite: str, path: Path = FAULTY) -> dict[str, str]:
     return faulty
 
 
-def read_lifted(path: Path = LIFTED) -> frozenset[str]:
-    """The reasons for which Numba skips tests in its simulator that do not hold for ours."""
-    return frozenset(tomllib.loads(path.read_text(encoding="utf-8"))["reasons"])
+@dataclass(frozen=True)
+class Lifted:
+    """Reasons for which Numba skips tests in its simulator that do not hold for ours.
+
+    ``exceptions`` are tests that cannot run all the same, each with another reason.
+    """
+
+    reasons: frozenset[str] = frozenset()
+    exceptions: Mapping[str, str] = field(default_factory=dict)
+
+    def runs(self, name: str, skipped: Outcome) -> bool:
+        """Whether a test that Numba skips runs under ours."""
+        return skipped.kind == SKIPPED and skipped.reason in self.reasons and name not in self.exceptions
+
+
+def read_lifted(path: Path = LIFTED) -> Lifted:
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    exceptions = {test: entry["reason"] for entry in data.get("except", []) for test in entry["tests"]}
+    return Lifted(frozenset(data["reasons"]), exceptions)
+
+
+NOTHING_LIFTED = Lifted()
 
 
 @dataclass(frozen=True)
@@ -52,15 +71,12 @@ def judge(
     baseline: Baseline,
     outcomes: Outcomes,
     faulty: Mapping[str, str],
-    lifted: Collection[str] = (),
+    lifted: Lifted = NOTHING_LIFTED,
     whole: bool = True,
 ) -> Verdict:
-    """Compares; with ``whole``, a test that the baseline has and ``outcomes`` lacks is lost.
-
-    ``lifted`` are reasons of Numba's skips that do not hold for ours.
-    """
+    """Compares; with ``whole``, a test that the baseline has and ``outcomes`` lacks is lost."""
     missing = Outcome("not run", 0.0, "the test was not found")
-    due = [name for name, was in baseline.outcomes.items() if was.good or _lifted(was, lifted)]
+    due = [name for name, was in baseline.outcomes.items() if was.good or lifted.runs(name, was)]
     considered = [name for name in due if whole or name in outcomes]
     not_good = {name: outcomes.get(name, missing) for name in considered}
     not_good = {name: outcome for name, outcome in not_good.items() if not outcome.good}
@@ -75,7 +91,3 @@ def judge(
             if not outcome.good and name in outcomes and outcomes[name].good
         ),
     )
-
-
-def _lifted(outcome: Outcome, reasons: Collection[str]) -> bool:
-    return outcome.kind == SKIPPED and outcome.reason in reasons

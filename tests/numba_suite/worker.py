@@ -202,7 +202,7 @@ def main() -> None:
         import trifold.simulator
 
         trifold.simulator.install()
-        lift(read_lifted())
+        lift(read_lifted().reasons)
     reporter = Reporter(answers, package)
     for line in work:
         piece = json.loads(line)
