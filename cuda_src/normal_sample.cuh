@@ -5,10 +5,11 @@
 // `state` points to the seed, or is null and `seed` holds.
 //
 // Forward writes sizeof(T) bytes a sample; a group of four normals costs one Philox call and two Box–Muller pairs.
-// Shared noise is bound by the writes. Independent float32 noise is bound by instructions (H200, 1.97 GHz): of each
-// group, 18 products of 32 × 32 bits hold the FMA units for 4 cycles each and 44 floating-point operations for one,
-// together 116 cycles for the 512 bytes of a warp, which take 117 to write. 112 instructions in all are issued in 163
-// cycles: 72% of the write rate. Backward reads as many: d mean = Σ g and d std = Σ g·z along each row, one thread a
+// Shared noise is bound by the writes. Independent float32 noise is bound by the instructions that a multiprocessor can
+// issue (H200, 1.97 GHz): 104 for a warp's group, of which 18 are products of 32 × 32 bits that take four issue slots
+// each, as much as every other way to get a product's upper half (mul.hi; an fma of doubles). That makes
+// 18 · 4 + 86 = 158 cycles, which is what it takes, for the 512 bytes that memory takes in 117: 72% of the write rate,
+// with or without the write. Backward reads as many bytes: d mean = Σ g and d std = Σ g·z along each row, one thread a
 // row.
 #pragma once
 
@@ -134,26 +135,40 @@ __global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* sample
   T* out = samples + (static_cast<int64_t>(row) * columns + column);
   C z[Noise<T>::groups][4];
   if constexpr (shared_noise) {
-    // Loads are far ahead of their use: the first row's while the noise is made, each other one's while a row is
-    // written. Memory takes as long to answer as all the rest of a small launch.
-    T next_mean = *m, next_std = *s;
+    // Means and deviations are loaded for four rows at a time, the first ones while the noise is made: memory takes as
+    // long to answer as all the rest of a small launch.
+    constexpr uint32_t ahead = 4;
+    T row_mean[ahead], row_std[ahead];
+    auto load = [&] {
+#pragma unroll
+      for (uint32_t k = 0; k < ahead; ++k)
+        if (row + k < end) {
+          row_mean[k] = m[k];
+          row_std[k] = s[k];
+        }
+      m += ahead;
+      s += ahead;
+    };
+    load();
     Noise<T>(seed_of(seed, state), offset, vector).normals(z);
     const bool whole = column + size <= columns && columns % trifold::Vector<T>::size == 0;
-    do {
-      const C row_mean(next_mean), row_std(next_std);
-      if (row + 1 < end) {
-        next_mean = *++m;
-        next_std = *++s;
-      }
-      if (whole) {
-        store(out, row_mean, row_std, z);
-      } else {
+    while (true) {
 #pragma unroll
-        for (int k = 0; k < size; ++k)
-          if (column + k < columns) out[k] = T(row_mean + row_std * z[k / 4][k % 4]);
-      }
-      out += columns;
-    } while (++row < end);
+      for (uint32_t k = 0; k < ahead; ++k, out += columns)
+        if (row + k < end) {
+          const C mean_k(row_mean[k]), std_k(row_std[k]);
+          if (whole) {
+            store(out, mean_k, std_k, z);
+          } else {
+#pragma unroll
+            for (uint32_t i = 0; i < size; ++i)
+              if (column + i < columns) out[i] = T(mean_k + std_k * z[i / 4][i % 4]);
+          }
+        }
+      row += ahead;
+      if (row >= end) break;
+      load();
+    }
   } else {
     const uint64_t key = seed_of(seed, state);
     const uint32_t vectors = columns / size;
