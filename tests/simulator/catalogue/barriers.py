@@ -70,7 +70,7 @@ def rotate_without_barrier_after_read(x, y, steps):
     y[t] = ring[t]
 
 
-@wrong("race", "ring", "shared", write("first", 0), read("second", N - 1), run=_run_rotate)
+@wrong("race", "ring", "shared", read("second", 0), write("first", 1), run=_run_rotate)
 @cuda.jit
 def rotate_without_barrier_after_write(x, y, steps):
     ring = cuda.shared.array(N, int32)

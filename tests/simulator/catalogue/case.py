@@ -56,6 +56,10 @@ class Case:
     def name(self) -> str:
         return str(_function(self.kernel).__name__)
 
+    def kernels(self) -> list[str]:
+        """Names of kernels in which the finding may be made: a helper may be one that reads the kernel's result."""
+        return [_function(jitted).__name__ for jitted in (self.kernel, *self.helpers)]
+
     def lines(self) -> dict[str, set[tuple[str, int]]]:
         """For each mark, the (file, line) that carry it, in the kernel and its helpers."""
         found: dict[str, set[tuple[str, int]]] = {}

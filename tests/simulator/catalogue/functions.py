@@ -251,7 +251,7 @@ def row_maximum_without_barrier_between_rows(rows, y):
             y[row] = tile[0]  # first
 
 
-@wrong("race", "tile", "shared", write("first", 32), read("second", 0), run=_run_weights)
+@wrong("race", "tile", "shared", write("first", 0), read("second", 63), run=_run_weights)
 @cuda.jit
 def row_maximum_with_tile_used_again_too_early(rows, y):
     """Thread 0 folds the row alone; the others already load the next one."""
@@ -285,7 +285,7 @@ def constant_table(x, y):
     y[t] = table[x[t] % 4]
 
 
-@wrong("out-of-bounds", ANY, "global", read("first", 4), run=_run_constants)
+@wrong("out-of-bounds", "table", "constant", read("first", 4), run=_run_constants)
 @cuda.jit
 def constant_table_without_modulus(x, y):
     table = cuda.const.array_like(PARAMETERS)

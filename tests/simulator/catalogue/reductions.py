@@ -363,7 +363,7 @@ def segmented_sum(x, segment, sums):
         cuda.atomic.add(sums, ids[t], s)
 
 
-@wrong("race", "sums", "global", write("first", ANY, 0), read("first", 0, 1), run=_run_segments)
+@wrong("race", "sums", "global", write("first", ANY, ANY), read("first", ANY, ANY), run=_run_segments)
 @cuda.jit
 def segmented_sum_without_atomic(x, segment, sums):
     """A segment that two blocks share has two first threads."""

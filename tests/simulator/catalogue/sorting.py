@@ -80,7 +80,7 @@ def odd_even_sort(x):
     x[i] = a[t]
 
 
-@wrong("race", "a", "shared", write("second", 0), read("first", 1), run=_run_sort)
+@wrong("race", "a", "shared", read("first", 0), write("second", 1), run=_run_sort)
 @cuda.jit
 def odd_even_sort_of_all_pairs(x):
     """Even and odd pairs are exchanged in the same step."""
@@ -121,8 +121,8 @@ def double_buffer(x, y):
     y[b, t] = s
 
 
-@wrong("race", "rows", "shared", write("first", ANY), read("second", ANY), run=_run_stream,
-       or_kinds=("uninitialised read",))  # fmt: skip
+@wrong("uninitialised read", "rows", "shared", read("second", 0), run=_run_stream,
+       or_kinds=("race",))  # fmt: skip
 @cuda.jit
 def double_buffer_with_a_barrier_every_other_step(x, y):
     rows = cuda.shared.array((2, N), float32)
@@ -140,7 +140,7 @@ def double_buffer_with_a_barrier_every_other_step(x, y):
     y[b, t] = s
 
 
-@wrong("race", "rows", "shared", write("first", 0), read("second", 31), run=_run_stream)
+@wrong("race", "rows", "shared", read("second", 15), write("first", 16), run=_run_stream)
 @cuda.jit
 def double_buffer_that_loads_what_it_reads(x, y):
     """The next row goes into the buffer in use."""

@@ -163,7 +163,7 @@ def ragged_matmul_without_inner_guard(a, b, c):
         c[row, column] = total
 
 
-@wrong("uninitialised read", "sa", "shared", read("second", ANY, ANY), run=_run_ragged_matmul, any_array=True)
+@wrong("uninitialised read", "sb", "shared", read("second", 3, 1), run=_run_ragged_matmul, any_array=True)
 @cuda.jit
 def ragged_matmul_without_zeros(a, b, c):
     """Outside the matrices the tiles keep what shared memory held before."""
@@ -293,7 +293,7 @@ def _run_heat_over_blocks(kernel):
     np.testing.assert_array_equal(y, want)
 
 
-@wrong("race", "x", "global", read("first", 31, 0), write("second", 0, 1), run=_run_heat_over_blocks)
+@wrong("race", "x", "global", write("second", 31, 0), read("first", 0, 1), run=_run_heat_over_blocks)
 @cuda.jit
 def heat_in_place_over_blocks(x):
     """A barrier holds the threads of a block; the neighbour in the next block does not wait for it."""

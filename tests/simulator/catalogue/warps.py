@@ -352,9 +352,7 @@ def warps_take_different_ways(x, y):
     y[i] = v
 
 
-@wrong(
-    "warp divergence", None, None, waits("all_sync", "first", 0), waits("shfl_sync", "second", 1), run=_run_vote
-)
+@wrong("warp divergence", None, None, waits("all_sync", "first", 0), waits("shfl_sync", "second", 1), run=_run_vote)
 @cuda.jit
 def vote_under_a_lane_condition(x, y):
     """Odd lanes go on to the shuffle; even ones wait for their votes."""
