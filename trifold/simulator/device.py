@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from trifold import _simulator
+from trifold.errors import LaunchError
 from trifold.simulator import arithmetic
 from trifold.simulator.rewriter import Operation, Runtime
 
@@ -124,6 +125,7 @@ class DeviceVocabulary:
 
     def device_function(self, value: Any) -> FunctionType | None:
         if isinstance(value, self._kernel_class):
+            refuse_configured(value)
             return _plain(value.fn)  # type: ignore[attr-defined]
         if isinstance(value, FunctionType):
             return value if _is_users(value) else None
@@ -145,6 +147,19 @@ class DeviceVocabulary:
     def _member(self, value: Any) -> Any | None:
         """A function of a namespace: ``cuda.atomic.add``."""
         return value if self.is_atomic(value) else None
+
+
+def refuse_configured(kernel: Any) -> None:
+    """A kernel that is called by a kernel is a device function, unless it is launched.
+
+    Raises:
+        LaunchError: it is.
+    """
+    if kernel.__dict__.get("configured"):
+        raise LaunchError(
+            f"{kernel.__name__} is launched by a running kernel; Numba has no dynamic parallelism",
+            "launch it from the host, or call it without [...] as a device function",
+        )
 
 
 def _plain(function: Any) -> FunctionType | None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from trifold import _simulator, findings
+from trifold import _simulator
 from trifold.errors import LaunchError
-from trifold.findings import KernelFault, KernelWarning
+from trifold.findings import KernelWarning
 from trifold.simulator import arguments as argument
 from trifold.simulator.limits import LIMITS, Dim3, check_launch
 from trifold.simulator.programs import Programs
@@ -73,12 +73,7 @@ class Launcher:
         _started += 1
         run = _Run(program, where, staging, shapes, options)
         with _one_at_a_time:
-            try:
-                run.all_schedules()
-            except KernelFault as fault:
-                for finding in fault.findings:
-                    findings.record(finding)
-                raise
+            run.all_schedules()
         for finish in staging.after:
             finish()
 

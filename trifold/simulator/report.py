@@ -50,7 +50,8 @@ class _Report:
     def close(self) -> None:
         atexit.unregister(self.close)
         findings.stop_listening(self._add)
-        self._merge([])
+        if _launches() != self._counted:
+            self._merge([])
 
     def _add(self, finding: Finding) -> None:
         self._merge([finding.to_json()])

@@ -15,7 +15,7 @@ from typing import Any
 from trifold import _simulator
 from trifold.errors import LaunchError
 from trifold.simulator import uninitialised
-from trifold.simulator.device import DeviceVocabulary, device_names
+from trifold.simulator.device import DeviceVocabulary, device_names, refuse_configured
 from trifold.simulator.launch import Launcher
 from trifold.simulator.programs import Programs
 from trifold.simulator.signatures import keeping_signatures
@@ -77,11 +77,7 @@ class Seam:
 
     def _call(self, kernel: Any, *arguments: Any, **keywords: Any) -> Any:
         if _simulator.current() is not None:
-            if kernel.__dict__.get("_configured"):
-                raise LaunchError(
-                    f"{kernel.__name__} is launched by a running kernel; Numba has no dynamic parallelism",
-                    "launch it from the host, or call it without [...] as a device function",
-                )
+            refuse_configured(kernel)
             return self._programs.call_inside(kernel.fn, arguments, keywords)
         if kernel._device:  # as Numba's simulator does: on the host a device function is a Python function
             return kernel.fn(*arguments, **keywords)
@@ -89,7 +85,7 @@ class Seam:
             raise LaunchError(
                 f"{kernel.__name__} is launched with keyword arguments ({', '.join(keywords)})", "pass all by position"
             )
-        if not kernel.__dict__.get("_configured"):
+        if not kernel.__dict__.get("configured"):
             self._normalized(kernel.grid_dim, kernel.block_dim)  # Numba's own message where it has none
         self._launcher.launch(kernel, arguments)
         return None
@@ -100,7 +96,7 @@ class Seam:
         configured.grid_dim = tuple(map(int, grid))
         configured.block_dim = tuple(map(int, block))
         configured.dynshared_size = int(where[3]) if len(where) == 4 else 0
-        configured._configured = True
+        configured.configured = True
         return configured
 
     def _forall(self, before: Callable[..., Any]) -> Callable[..., Any]:

@@ -74,8 +74,7 @@ def activate_from_environment() -> None:
 def _enable() -> None:
     """Numba's simulator mode, whether or not numba has been imported."""
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
-    cuda = sys.modules.get("numba.cuda")
-    if cuda is not None and "numba.cuda.simulator.kernel" not in sys.modules:
+    if "numba.cuda.device_init" in sys.modules:
         raise InstallError(
             "numba.cuda was imported for a GPU before the simulator was switched on",
             "call trifold.simulator.install() before anything imports numba.cuda, or set NUMBA_ENABLE_CUDASIM=1",
