@@ -1,4 +1,4 @@
-"""Which device function stands for a host object in a kernel: ``math.sqrt``, ``np.float32``, ``abs``, ``libdevice.sinf``.
+"""Which device function stands for a host object in a kernel: ``math.sqrt``, ``np.float32``, ``abs``, ``sinf``.
 
 The functions themselves are C++ (``_simulator``); this is the map to them, by identity.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from trifold import _simulator
 
 # A number's name in NumPy and in Numba, and what makes one of it.
-_CASTS: dict[str, Any] = {
+CASTS: dict[str, Any] = {
     "bool": _simulator.boolean,
     "int8": _simulator.int8,
     "int16": _simulator.int16,
@@ -76,7 +76,7 @@ def device_function(value: Any) -> Any | None:
 def literal(value: Any) -> Any | None:
     """A constant's or an argument's value as a number of Numba's type; None where it is one already, or no number."""
     if isinstance(value, np.generic):
-        cast = _CASTS.get(value.dtype.name)
+        cast = CASTS.get(value.dtype.name)
         return None if cast is None else cast(value)
     if isinstance(value, int) and not isinstance(value, bool) and not -_PLAIN_INTEGER <= value < _PLAIN_INTEGER:
         return _simulator.int64(value) if value < 2**63 else _simulator.uint64(value)
@@ -101,7 +101,7 @@ def _numba_cast(value: Any) -> Any | None:
     """A cast for one of Numba's number types, of Numba's own or of numba-cuda's: they are equal by name."""
     if not type(value).__module__.startswith("numba."):
         return None
-    return _CASTS.get(str(value)) if type(value).__name__ in ("Integer", "Float", "Boolean") else None
+    return CASTS.get(str(value)) if type(value).__name__ in ("Integer", "Float", "Boolean") else None
 
 
 def _pairs() -> Iterator[tuple[Any, Any]]:
@@ -113,7 +113,7 @@ def _pairs() -> Iterator[tuple[Any, Any]]:
         yield getattr(np, name), function
     for scalar in vars(np).values():
         if isinstance(scalar, type) and issubclass(scalar, np.generic) and scalar not in _ABSTRACT:
-            cast = _CASTS.get(np.dtype(scalar).name)
+            cast = CASTS.get(np.dtype(scalar).name)
             if cast is not None:
                 yield scalar, cast
     for name, function in {**_of_module("libdevice")}.items():

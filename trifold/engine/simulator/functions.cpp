@@ -157,6 +157,13 @@ double round_to_digits(double x, const Value& digits) {
   return places >= 0 ? rounded / second / first : rounded * first;
 }
 
+// unified(x, y): x as the one type of a variable that is assigned numbers of both types.
+PyObject* unified_number(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
+  Value values[2];
+  if (!read_arguments("unified", arguments, count, 2, values)) return nullptr;
+  return box(convert(values[0], unified(values[0].kind, values[1].kind)));
+}
+
 Kind kind_of_type(PyObject* type) {
   const auto* candidate = reinterpret_cast<PyTypeObject*>(type);
   if (candidate >= number_types && candidate < number_types + kind_count)
@@ -196,6 +203,7 @@ PyMethodDef functions[] = {
     TRIFOLD_FAST("float", builtin_float, "float(x): a float keeps its type, an integer becomes float64."),
     TRIFOLD_FAST("min", builtin_extreme<false>, "min(a, b, ...) or min(tuple)."),
     TRIFOLD_FAST("max", builtin_extreme<true>, "max(a, b, ...) or max(tuple)."),
+    TRIFOLD_FAST("unified", unified_number, "unified(x, y): x as the one type of a variable that takes both."),
     TRIFOLD_FAST("view", view, "view(x, type): the bits of x as another type of the same size."),
 #undef TRIFOLD_FAST
     {"neg", operate_on<negate, PyNumber_Negative>, METH_O, "neg(a): -a as the GPU computes it."},

@@ -1,0 +1,189 @@
+"""Numba's types of a kernel's values, as far as its source and the types of its arguments tell them.
+
+A type is a number's name ("float32"), an :class:`ArrayType`, a tuple of types, or None where it is not known.
+Operators and functions are typed by trying them: the device's own, on a sample of each type.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from trifold import _simulator
+from trifold.simulator import arithmetic
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """An array of numbers; ``item`` is None for records and the like."""
+
+    item: str | None
+    ndim: int
+
+
+Type = Any  # str | ArrayType | tuple[Type, ...] | None
+Resolve = Callable[[ast.expr], Any]  # an expression of names and attributes -> its object, or something else entirely
+
+_MAKERS: dict[str, Callable[[int], Any]] = {
+    "bool": bool,
+    "int8": _simulator.int8,
+    "int16": _simulator.int16,
+    "int32": _simulator.int32,
+    "int64": int,
+    "uint8": _simulator.uint8,
+    "uint16": _simulator.uint16,
+    "uint32": _simulator.uint32,
+    "uint64": _simulator.uint64,
+    "float16": _simulator.float16,
+    "float32": _simulator.float32,
+    "float64": float,
+}
+NUMBERS = frozenset(_MAKERS)
+_INDEX = "int64"
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: _simulator.add,
+    ast.Sub: _simulator.sub,
+    ast.Mult: _simulator.mul,
+    ast.Div: _simulator.truediv,
+    ast.FloorDiv: _simulator.floordiv,
+    ast.Mod: _simulator.mod,
+    ast.Pow: _simulator.pow,
+    ast.LShift: _simulator.lshift,
+    ast.RShift: _simulator.rshift,
+    ast.BitAnd: _simulator.bit_and,
+    ast.BitOr: _simulator.bit_or,
+    ast.BitXor: _simulator.bit_xor,
+    ast.USub: _simulator.neg,
+    ast.UAdd: _simulator.pos,
+    ast.Invert: _simulator.invert,
+}
+
+
+def type_of(value: Any) -> Type:
+    """The type of an argument or of an object that a kernel names."""
+    if isinstance(value, bool | np.bool_):
+        return "bool"
+    if isinstance(value, int):
+        return "int64" if value < 2**63 else "uint64"
+    if isinstance(value, float):
+        return "float64"
+    if isinstance(value, tuple):
+        return tuple(map(type_of, value))
+    if (dtype := getattr(value, "dtype", None)) is not None:
+        name = str(dtype).removeprefix("torch.")
+        item = "float32" if name == "bfloat16" else name if name in NUMBERS else None
+        return item if isinstance(value, np.generic) or _is_number(value) else ArrayType(item, len(value.shape))
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return type(value).__name__ in NUMBERS and type(value).__module__ == _simulator.float32.__module__
+
+
+@cache
+def unified(first: Type, second: Type) -> Type:
+    """The one type of a variable that is assigned both."""
+    if first == second:
+        return first
+    if isinstance(first, str) and isinstance(second, str):
+        return _type_of_result(_simulator.unified, (first, second))
+    if isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):
+        return tuple(map(unified, first, second))
+    return None
+
+
+def operated(operator: ast.AST, *operands: Type) -> Type:
+    """The type of an operator's result."""
+    function = _OPERATORS.get(type(operator))
+    return None if function is None else _type_of_result(function, operands)
+
+
+@cache
+def _type_of_result(function: Callable[..., Any], operands: tuple[Type, ...]) -> Type:
+    if not all(operand in NUMBERS for operand in operands if not isinstance(operand, ArrayType | tuple)):
+        return None
+    if any(isinstance(operand, ArrayType | tuple) for operand in operands):
+        return None
+    try:
+        return type_of(function(*(_MAKERS[operand](1) for operand in operands)))
+    except (TypeError, ValueError):
+        return None
+
+
+class Typing:
+    """Types of expressions, given those of the local names."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+
+    def called(self, node: ast.Call, arguments: list[Type]) -> Type:
+        """The type of a call's result."""
+        callee = self._resolve(node.func)
+        function = arithmetic.device_function(callee)
+        if function is not None:
+            if len(arguments) == 1 and isinstance(arguments[0], tuple):
+                arguments = list(arguments[0])
+            return None if node.keywords else _type_of_result(function, tuple(arguments))
+        return self._device_call(node, getattr(callee, "__name__", ""), callee, arguments)
+
+    def _device_call(self, node: ast.Call, name: str, callee: Any, arguments: list[Type]) -> Type:
+        known = self._devices().get(name)
+        if known is None or known is not callee:
+            return None
+        if name in ("grid", "gridsize"):
+            ndim = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            return _INDEX if ndim == 1 else (_INDEX,) * ndim if isinstance(ndim, int) else None
+        return None
+
+    @staticmethod
+    @cache
+    def _devices() -> Mapping[str, Any]:
+        return {name: getattr(_simulator, name) for name in ("grid", "gridsize") if hasattr(_simulator, name)}
+
+    def constructed(self, node: ast.Call) -> Type:
+        """The type of ``cuda.shared.array`` and the like; None for other calls."""
+        if not isinstance(node.func, ast.Attribute) or node.func.attr not in ("array", "array_like") or not node.args:
+            return None
+        if node.func.attr == "array_like":
+            value = self._resolve(node.args[0])
+            return type_of(value) if isinstance(value, np.ndarray) else None
+        given = {keyword.arg: keyword.value for keyword in node.keywords}
+        dtype = node.args[1] if len(node.args) > 1 else given.get("dtype")
+        shape = node.args[0]
+        if dtype is None:
+            return None
+        cast = arithmetic.device_function(self._resolve(dtype))
+        item = None if cast is None else _type_of_result(cast, ("int64",))
+        length = shape if isinstance(shape, ast.Tuple) else self._resolve(shape)
+        if isinstance(length, ast.Tuple):
+            return ArrayType(item, len(length.elts))
+        return ArrayType(item, len(length) if isinstance(length, tuple) else 1)
+
+
+def attribute(owner: Type, name: str) -> Type:
+    """The type of an attribute of a value of this type."""
+    if isinstance(owner, ArrayType):
+        return {"shape": (_INDEX,) * owner.ndim, "strides": (_INDEX,) * owner.ndim, "T": owner}.get(
+            name, _INDEX if name in ("size", "ndim", "itemsize", "nbytes") else None
+        )
+    return owner if name == "real" and owner in NUMBERS else None
+
+
+def subscripted(owner: Type, index: ast.expr) -> Type:
+    """The type of an element or a part."""
+    if isinstance(owner, tuple):
+        if isinstance(index, ast.Constant) and isinstance(index.value, int) and -len(owner) <= index.value < len(owner):
+            return owner[index.value]
+        return owner[0] if owner and all(member == owner[0] for member in owner) else None
+    if not isinstance(owner, ArrayType):
+        return None
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    if any(isinstance(part, ast.Constant) and not isinstance(part.value, int) for part in parts):
+        return None  # a field, or an Ellipsis
+    left = owner.ndim - sum(not isinstance(part, ast.Slice) for part in parts)
+    return owner.item if left == 0 else ArrayType(owner.item, left) if left > 0 else None

@@ -1,0 +1,371 @@
+"""Where a variable that is assigned values of several types must be converted to the one type that Numba gives it.
+
+Numba renames a variable at each assignment; where two assignments meet, after an ``if`` or around a loop, the value
+has one type that holds both. ``acc = x[0]`` of float32 before a loop that adds float64 makes ``acc`` a float64 in the
+loop. Here the value keeps the type of its own assignment, so that what reads it after such a meeting must convert it,
+unless the operation that reads it would compute the same without.
+
+An abstract interpretation of the function's body: each name has Numba's type and the types that its value may really
+have. Loops are repeated until nothing changes: types only widen.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trifold.simulator import arithmetic
+from trifold.simulator.types_of import (
+    NUMBERS,
+    ArrayType,
+    Resolve,
+    Type,
+    Typing,
+    attribute,
+    operated,
+    subscripted,
+    type_of,
+    unified,
+)
+
+_Function = ast.FunctionDef | ast.Lambda
+_MOST_ROUNDS = 12  # a type widens at most from bool to float64
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What is known of a name at one place.
+
+    Attributes:
+        type: Numba's.
+        real: the types that the value may have when the program runs.
+    """
+
+    type: Type
+    real: frozenset[Type]
+
+
+Names = dict[str, Variable]
+
+
+def casts(function: _Function, resolve: Resolve, arguments: Mapping[str, Type]) -> dict[ast.AST, Any]:
+    """The conversions that a function needs, by the node whose value is converted.
+
+    Args:
+        function: its definition.
+        resolve: what an expression of names and attributes that are not local stands for; anything else for the rest.
+        arguments: types of its parameters (:func:`~trifold.simulator.types_of.type_of`); missing ones are not known.
+
+    Returns:
+        For each expression to be converted, the cast.
+    """
+    if isinstance(function, ast.Lambda):
+        return {}
+    reader = _Reader(resolve)
+    reader.function(function, arguments)
+    return reader.casts
+
+
+def may_need_casts(function: _Function) -> bool:
+    """Whether any types of arguments could make conversions necessary: a name is assigned where paths meet."""
+    branching = (ast.If, ast.For, ast.While, ast.IfExp, ast.BoolOp)
+    for node in ast.walk(function):
+        if isinstance(node, ast.IfExp | ast.BoolOp):
+            return True
+        if isinstance(node, branching) and any(
+            isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) for inner in ast.walk(node)
+        ):
+            return True
+    return False
+
+
+def _known(kind: Type) -> Variable:
+    return Variable(kind, frozenset((kind,)))
+
+
+_UNKNOWN = _known(None)
+
+
+def _merged(first: Variable, second: Variable) -> Variable:
+    return first if first == second else Variable(unified(first.type, second.type), first.real | second.real)
+
+
+class _Flow:
+    """The names at one place, or None where the place is not reached; what leaves loops is collected apart."""
+
+    def __init__(self) -> None:
+        self.breaks: list[Names] = []
+        self.continues: list[Names] = []
+
+
+def _meet(places: Iterable[Names | None]) -> Names | None:
+    result: Names | None = None
+    for place in places:
+        if place is None:
+            continue
+        if result is None:
+            result = dict(place)
+            continue
+        for name, variable in place.items():
+            result[name] = _merged(result[name], variable) if name in result else variable
+    return result
+
+
+class _Reader:
+    def __init__(self, resolve: Resolve) -> None:
+        self.casts: dict[ast.AST, Any] = {}
+        self._resolve = resolve
+        self._typing = Typing(resolve)
+        self._names: Names | None = {}
+        self._loops: list[_Flow] = []
+        self._reading: dict[type[ast.AST], Callable[[Any], Type]] = {
+            ast.Constant: lambda node: type_of(node.value),
+            ast.Name: self._name,
+            ast.Attribute: self._attribute,
+            ast.Subscript: self._subscript,
+            ast.BinOp: self._operation,
+            ast.UnaryOp: self._unary,
+            ast.Compare: self._comparison,
+            ast.BoolOp: lambda node: self._choice(node.values),
+            ast.IfExp: self._conditional,
+            ast.Call: self._call,
+            ast.Tuple: lambda node: tuple(map(self._read, node.elts)),
+            ast.NamedExpr: self._named,
+        }
+
+    def function(self, node: ast.FunctionDef, arguments: Mapping[str, Type]) -> None:
+        parameters = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        self._names = {each.arg: _known(arguments.get(each.arg)) for each in parameters}
+        for extra in (node.args.vararg, node.args.kwarg):
+            if extra is not None:
+                self._names[extra.arg] = _UNKNOWN
+        self._block(node.body)
+
+    # Statements ---------------------------------------------------------------------------------------------------
+
+    def _block(self, statements: Iterable[ast.stmt]) -> None:
+        for statement in statements:
+            if self._names is None:
+                return
+            special = getattr(self, f"_run_{type(statement).__name__}", None)
+            if special is not None:
+                special(statement)
+                continue
+            for part in ast.iter_child_nodes(statement):
+                if isinstance(part, ast.expr):
+                    self._read(part)
+
+    def _run_Assign(self, node: ast.Assign) -> None:
+        kind = self._read(node.value)
+        for target in node.targets:
+            self._assign(target, kind)
+
+    def _run_AnnAssign(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            self._assign(node.target, self._read(node.value))
+
+    def _run_AugAssign(self, node: ast.AugAssign) -> None:
+        """The target is read where no cast can stand: the operand takes the type that the cast would give the sum."""
+        value = self._read(node.value)
+        if not isinstance(node.target, ast.Name):
+            self._read(node.target)
+            return
+        before = self._variable(node.target.id)
+        result = operated(node.op, before.type, value)
+        for real in before.real:
+            if operated(node.op, real, value) != result and result is not None:
+                self._cast(node.value, result)
+        self._assign(node.target, result)
+
+    def _run_If(self, node: ast.If) -> None:
+        self._read(node.test)
+        before = dict(self._names or {})
+        self._block(node.body)
+        after = self._names
+        self._names = before
+        self._block(node.orelse)
+        self._names = _meet((after, self._names))
+
+    def _run_While(self, node: ast.While) -> None:
+        self._loop(node, lambda: self._read(node.test))
+
+    def _run_For(self, node: ast.For) -> None:
+        item = self._item(node.iter)
+        self._loop(node, lambda: self._assign(node.target, item))
+
+    def _loop(self, node: ast.While | ast.For, start: Callable[[], Any]) -> None:
+        before = self._names
+        header = dict(before or {})
+        for _ in range(_MOST_ROUNDS):
+            kept, self.casts = self.casts, dict(self.casts)
+            flow = _Flow()
+            self._loops.append(flow)
+            self._names = dict(header)
+            start()
+            condition = dict(self._names)
+            self._block(node.body)
+            self._loops.pop()
+            again = _meet((before, self._names, *flow.continues))
+            if again == header or again is None:
+                break
+            header, self.casts = again, kept
+        # A for loop that ends has not assigned its target once more.
+        self._names = condition if isinstance(node, ast.While) else _meet((header, condition))
+        self._block(node.orelse)
+        self._names = _meet((self._names, *flow.breaks))
+
+    def _run_Break(self, node: ast.Break) -> None:
+        self._loops[-1].breaks.append(self._names or {})
+        self._names = None
+
+    def _run_Continue(self, node: ast.Continue) -> None:
+        self._loops[-1].continues.append(self._names or {})
+        self._names = None
+
+    def _run_Return(self, node: ast.Return | ast.Raise) -> None:
+        for part in ast.iter_child_nodes(node):
+            if isinstance(part, ast.expr):
+                self._read(part)
+        self._names = None
+
+    _run_Raise = _run_Return
+
+    def _run_With(self, node: ast.With) -> None:
+        for item in node.items:
+            self._read(item.context_expr)
+            if item.optional_vars is not None:
+                self._assign(item.optional_vars, None)
+        self._block(node.body)
+
+    def _run_elsewhere(self, node: ast.stmt) -> None:
+        """A statement whose course is not followed: what it binds is not known afterwards."""
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                self._assign(inner, None)
+
+    _run_Try = _run_Match = _run_elsewhere
+
+    def _run_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if self._names is not None:
+            self._names[node.name] = _UNKNOWN
+
+    def _assign(self, target: ast.expr, kind: Type) -> None:
+        if isinstance(target, ast.Name):
+            if self._names is not None:
+                self._names[target.id] = _known(kind)
+        elif isinstance(target, ast.Tuple | ast.List):
+            kinds = kind if isinstance(kind, tuple) and len(kind) == len(target.elts) else (None,) * len(target.elts)
+            for part, member in zip(target.elts, kinds, strict=True):
+                self._assign(part, member)
+        elif isinstance(target, ast.Starred):
+            self._assign(target.value, None)
+        else:
+            self._read(target)
+
+    def _item(self, node: ast.expr) -> Type:
+        """What iterating gives."""
+        kind = self._read(node)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self._resolve(node.func) is range:
+            return "int64"
+        if isinstance(kind, ArrayType):
+            return kind.item if kind.ndim == 1 else ArrayType(kind.item, kind.ndim - 1)
+        return kind[0] if isinstance(kind, tuple) and kind and all(member == kind[0] for member in kind) else None
+
+    # Expressions: each gives Numba's type, after the casts that it asks for -------------------------------------------
+
+    def _read(self, node: ast.expr) -> Type:
+        special = self._reading.get(type(node))
+        if special is not None:
+            return special(node)
+        if not isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            for part in ast.iter_child_nodes(node):
+                if isinstance(part, ast.expr):
+                    self._read(part)
+        return None
+
+    def _variable(self, name: str) -> Variable:
+        return (self._names or {}).get(name, _UNKNOWN)
+
+    def _name(self, node: ast.Name) -> Type:
+        if self._names is not None and node.id in self._names:
+            variable = self._names[node.id]
+            if variable.real != {variable.type}:
+                self._cast(node, variable.type)
+            return variable.type
+        return type_of(self._resolve(node))
+
+    def _attribute(self, node: ast.Attribute) -> Type:
+        value = self._resolve(node)
+        known = type_of(value) if isinstance(value, int | float) or hasattr(value, "dtype") else None
+        if node.attr in ("x", "y", "z") and getattr(self._resolve(node.value), "__name__", "").endswith(("Idx", "Dim")):
+            return "int64"
+        return known if known is not None else attribute(self._read(node.value), node.attr)
+
+    def _subscript(self, node: ast.Subscript) -> Type:
+        owner = self._read(node.value)
+        self._read_index(node.slice)
+        return subscripted(owner, node.slice)
+
+    def _read_index(self, node: ast.expr) -> None:
+        """An integer is an index whatever its type."""
+        before = set(self.casts)
+        self._read(node)
+        for inner in (node, *(node.elts if isinstance(node, ast.Tuple) else ())):
+            if isinstance(inner, ast.Name) and inner not in before:
+                self.casts.pop(inner, None)
+
+    def _operation(self, node: ast.BinOp) -> Type:
+        left, right = self._read(node.left), self._read(node.right)
+        result = operated(node.op, left, right)
+        self._drop(node.left, lambda real: operated(node.op, real, right) == result)
+        self._drop(node.right, lambda real: operated(node.op, left, real) == result)
+        return result
+
+    def _unary(self, node: ast.UnaryOp) -> Type:
+        operand = self._read(node.operand)
+        return "bool" if isinstance(node.op, ast.Not) else operated(node.op, operand)
+
+    def _comparison(self, node: ast.Compare) -> Type:
+        for part in (node.left, *node.comparators):
+            self._read(part)
+            self._drop(part, lambda real: real not in ("int64", "uint64"))  # the others are float64s exactly
+        return "bool"
+
+    def _drop(self, node: ast.expr, same: Callable[[Type], bool]) -> None:
+        """Forget the cast of a name where the operation computes the same for each type that it may have."""
+        if isinstance(node, ast.Name) and node in self.casts and all(map(same, self._variable(node.id).real)):
+            del self.casts[node]
+
+    def _conditional(self, node: ast.IfExp) -> Type:
+        self._read(node.test)
+        return self._choice([node.body, node.orelse])
+
+    def _choice(self, nodes: list[ast.expr]) -> Type:
+        """One of several values: each is converted to the type that holds all."""
+        kinds = [self._read(node) for node in nodes]
+        result = kinds[0]
+        for kind in kinds[1:]:
+            result = unified(result, kind)
+        for node, kind in zip(nodes, kinds, strict=True):
+            if kind != result:
+                self._cast(node, result)
+        return result
+
+    def _call(self, node: ast.Call) -> Type:
+        if isinstance(node.func, ast.Attribute):
+            self._read(node.func.value)
+        kinds = [self._read(part) for part in node.args]
+        for keyword in node.keywords:
+            self._read(keyword.value)
+        return self._typing.constructed(node) or self._typing.called(node, kinds)
+
+    def _named(self, node: ast.NamedExpr) -> Type:
+        kind = self._read(node.value)
+        self._assign(node.target, kind)
+        return kind
+
+    def _cast(self, node: ast.expr, kind: Type) -> None:
+        if kind in NUMBERS:
+            self.casts[node] = arithmetic.CASTS[kind]
