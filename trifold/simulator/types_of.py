@@ -74,10 +74,13 @@ def type_of(value: Any) -> Type:
         return "float64"
     if isinstance(value, tuple):
         return tuple(map(type_of, value))
-    if (dtype := getattr(value, "dtype", None)) is not None:
+    if _is_number(value):
+        return type(value).__name__
+    dtype = getattr(value, "dtype", None)
+    if isinstance(dtype, np.dtype) or type(dtype).__module__ == "torch":
         name = str(dtype).removeprefix("torch.")
         item = "float32" if name == "bfloat16" else name if name in NUMBERS else None
-        return item if isinstance(value, np.generic) or _is_number(value) else ArrayType(item, len(value.shape))
+        return item if isinstance(value, np.generic) else ArrayType(item, len(value.shape))
     return None
 
 
