@@ -59,6 +59,17 @@ def test_post_mortem_is_in_the_faulting_thread() -> None:
     assert "thread (6, 0, 0)" in shown, shown
 
 
+def test_a_fault_of_another_thread_stops_a_step() -> None:
+    shown = python(
+        *("-m", "pdb", PROGRAMS / "faulty.py"),
+        commands=("b shift", "c", *"nnn", "n", "down", "p i", "q", "q"),
+        TRIFOLD_SIMULATOR="1",
+    )
+    assert f"faulty.py({line_of('shift[1', PROGRAMS / 'faulty.py')})test_shift()" in shown, shown
+    assert "thread (6, 0, 0)" in shown, shown
+    assert "(Pdb) 6" in shown, shown
+
+
 def test_pytest_pdb_is_in_the_faulting_thread(tmp_path: Path) -> None:
     test = tmp_path / "test_faulty.py"
     test.write_text((PROGRAMS / "faulty.py").read_text(encoding="utf-8"), encoding="utf-8")

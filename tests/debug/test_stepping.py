@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.debug.programs import ENVIRONMENT, FOLDER, ROOT
+from tests.debug.programs import ENVIRONMENT, FOLDER, ROOT, line_of
 
 # Commands, and where each of the later stops is. The first stop is in main().
 SESSIONS_AND_STOPS: dict[str, tuple[list[str], list[str]]] = {}
@@ -166,6 +166,18 @@ session(
     "p value",
     stops=["return -other", "other = right_neighbour(shared, value)"],
 )
+session(
+    "trifold: what the threads of a block do",
+    "info",
+    "info threads",
+    "b @shared[t] = value@, cuda.threadIdx.x == 2",
+    "c",
+    "info threads",
+    "n",
+    "n",
+    "info threads",
+    stops=["shared[t] = value", "cuda.syncthreads()", "other = shared[(t + 1) % THREADS]"],
+)
 
 
 @pytest.fixture(scope="module")
@@ -226,3 +238,17 @@ def test_a_step_stays_with_its_thread(transcripts: dict[str, str]) -> None:
     transcript = transcripts["pdb: a breakpoint of all threads does not take a step away"]
     assert "('at', 0)" in transcript, transcript
     assert "('at', 1)" in transcript, transcript
+
+
+def test_what_threads_do(transcripts: dict[str, str]) -> None:
+    transcript = transcripts["trifold: what the threads of a block do"]
+    line = line_of("cuda.syncthreads()", FOLDER / "rotate.py")
+    assert "*** write: info threads" in transcript
+    assert "*** no CUDA thread runs here" in transcript
+    for shown in (
+        f"  (0, 0, 0) to (1, 0, 0), 2 threads: waits at rotate.py:{line}: cuda.syncthreads()\n",
+        "* (2, 0, 0) runs\n",
+        "  (3, 0, 0) to (7, 0, 0), 5 threads: has not begun\n",
+        f"  (3, 0, 0) to (7, 0, 0), 5 threads: may go on at rotate.py:{line}: cuda.syncthreads()\n",
+    ):
+        assert shown in transcript, transcript

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import pdb
 import re
 import sys
+from itertools import groupby
 from types import FrameType, TracebackType
 from typing import Any
 
 import trifold
 from trifold import _simulator
 from trifold.debug import stepping
-from trifold.debug.coordinates import Place, described, parsed
+from trifold.debug.coordinates import Coordinates, Place, described, parsed
 
 _THREAD = re.compile(r"(?P<thread>.*?)(?:(?:\s+of)?\s+block\s+(?P<block>.*))?")
 _RUNS_PROGRAMS = os.path.join(os.path.dirname(trifold.__file__), "simulator", "__main__.py")
@@ -89,6 +91,19 @@ class KernelDebugger(pdb.Pdb):
             return None
         return self._go_to((thread, block))
 
+    def do_info(self, arg: str) -> None:
+        """info threads
+
+        What each CUDA thread of this block does, and where it waits.
+        """
+        if arg.strip() != "threads":
+            self.error("write: info threads")
+        elif _simulator.current() is None:
+            self.error("no CUDA thread runs here")
+        else:
+            for doing, alike in groupby(_simulator.threads(), lambda entry: entry[1:]):
+                self.message(_in_words([entry[0] for entry in alike], *doing))
+
     def _go_to(self, place: Place) -> bool | None:
         for index, extent, what, name in (
             (place[0], _simulator.blockDim, "thread", "blockDim"),
@@ -101,6 +116,13 @@ class KernelDebugger(pdb.Pdb):
         stepping.bind(self, place)
         self._awaited = place
         return True
+
+
+def _in_words(threads: list[Coordinates], does: str, file: str, line: int) -> str:
+    which = f"{threads[0]}" if len(threads) == 1 else f"{threads[0]} to {threads[-1]}, {len(threads)} threads:"
+    marker = "*" if does == "runs" else " "
+    where = f" at {os.path.basename(file)}:{line}: {linecache.getline(file, line).strip()}" if file else ""
+    return f"{marker} {which} {does}{where}"
 
 
 def hidden(frame: FrameType) -> bool:

@@ -71,7 +71,8 @@ class Session:
         install = sys.setprofile if editor else sys.settrace
         install(target)
         try:
-            samples.run(self.implementation.function, self.sample.call, backward=backward)
+            with trifold.simulator.options(schedules=1):  # a debugger follows one
+                samples.run(self.implementation.function, self.sample.call, backward=backward)
         except bdb.BdbQuit:
             return 0
         except Exception as error:

@@ -201,7 +201,7 @@ class _Rules(bdb.Bdb):
             _original["set_return"](self, frame)
 
     def dispatch_call(self, frame: FrameType, arg: None) -> Any:
-        watched, elsewhere = self.break_anywhere(frame), _elsewhere(self)
+        watched, elsewhere = bool(self.breaks) and self.break_anywhere(frame), _elsewhere(self)
         if not watched and (elsewhere or passed_over(frame) or (self.stopframe is None and _called_below(frame))):
             return None
         if _simulator.current() is None or self.botframe is None:
