@@ -127,7 +127,7 @@ struct Launch {
 // The CUDA thread that runs on this OS thread; null outside a kernel. Initial-exec: each access of memory reads it.
 extern constinit thread_local Thread* current [[gnu::tls_model("initial-exec")]];
 
-// Counts the stores, and the atomics that changed something: threads that only poll while it stands still make no
+// Counts the stores, and the atomics that left another value: threads that only poll while it stands still make no
 // progress. Each front end's stores increment it.
 extern constinit thread_local uint64_t changes [[gnu::tls_model("initial-exec")]];
 

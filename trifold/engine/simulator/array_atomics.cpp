@@ -1,5 +1,7 @@
 // cuda.atomic: the functions, with the checks of the elements that they change.
 #include <new>
+#include <string>
+#include <string_view>
 
 #include "array.h"
 #include "sites.h"
@@ -27,9 +29,11 @@ PyObject* checked_atomic(AtomicOp operation, Array* array, char* p, PyObject* va
   try {
     if (watched && !ordered(array, p, operation, *checker, *thread)) return nullptr;
     bool changed = false;
+    const std::string before(p, item_size(array->type.kind));
     PyObject* const old = atomic(operation, array->type.kind, p, value, compare, changed);
     if (old == nullptr) return nullptr;
-    if (changed) ++engine::changes;
+    // A loop that polls by adding 0 changes nothing.
+    if (changed && before != std::string_view(p, before.size())) ++engine::changes;
     if (watched) {
       checker->note_atomic(*array->buffer, reinterpret_cast<uintptr_t>(p), static_cast<size_t>(array->type.size),
                            *thread, current_site(), changed);

@@ -6,6 +6,7 @@
 #include "../core/checker.h"
 #include "../core/execution.h"
 #include "array.h"
+#include "exception.h"
 #include "fault.h"
 #include "front.h"
 #include "sites.h"
@@ -76,14 +77,13 @@ class Turn {
 
 // Ends the threads that a failed launch leaves and gives the blocks' memory back, without touching the exception.
 void clean_up(const engine::Execution& execution) {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* const exception = take_exception();
   for (const auto& block : execution.blocks()) {
     for (Thread& thread : block->threads) PythonFront::abandon(thread);
     engine::current = nullptr;
     free_block_memory(*block);
   }
-  PyErr_Restore(type, value, traceback);
+  set_exception(exception);
 }
 
 // A thread of this block that waits, to show a fault of several threads at a line of the kernel.
@@ -99,18 +99,16 @@ void raise_at_waiting_thread() {
   Thread* const thread = engine::current != nullptr ? waiting_thread(*engine::current) : nullptr;
   if (thread == nullptr) return;
   engine::current = thread;
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  PyObject* const result = PyObject_CallMethod(static_cast<PyObject*>(thread->front), "throw", "O", value);
-  Py_XDECREF(result);
-  if (result != nullptr || PyErr_GivenExceptionMatches(PyErr_Occurred(), type) == 0) {
-    PyErr_Restore(type, value, traceback);  // the kernel caught it: it ends the launch nevertheless
-    return;
+  PyObject* const exception = take_exception();
+  Py_XDECREF(PyObject_CallMethod(static_cast<PyObject*>(thread->front), "throw", "O", exception));
+  PyObject* const raised = take_exception();
+  if (raised == exception) {
+    Py_DECREF(exception);
+    set_exception(raised);
+  } else {
+    Py_XDECREF(raised);  // the kernel caught it: it ends the launch nevertheless
+    set_exception(exception);
   }
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
 }
 
 // False with an exception.

@@ -6,33 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "exception.h"
+
 namespace trifold::simulator {
 
 namespace {
-
-// Takes the exception that is set, an instance with its traceback in it; new reference.
-PyObject* take_exception() {
-#if PY_VERSION_HEX >= 0x030c0000
-  return PyErr_GetRaisedException();
-#else
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  if (traceback != nullptr) PyException_SetTraceback(value, traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
-  return value;
-#endif
-}
-
-// Steals the reference.
-void set_exception(PyObject* exception) {
-#if PY_VERSION_HEX >= 0x030c0000
-  PyErr_SetRaisedException(exception);
-#else
-  PyErr_Restore(Py_NewRef(Py_TYPE(exception)), exception, PyException_GetTraceback(exception));
-#endif
-}
 
 std::string place_of(const engine::Thread& thread) {
   const auto list = [](engine::Dim3 at) {
