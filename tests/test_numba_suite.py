@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.numba_suite import baseline
+from tests.numba_suite import baseline, run
 from tests.numba_suite.baseline import Baseline
 from tests.numba_suite.outcomes import Outcome, Outcomes
 from tests.numba_suite.run import Measured, Options, Result, measure
@@ -132,6 +132,17 @@ def test_a_result_says_what_was_lost() -> None:
     result = Result(SUITES[0], measured, EXPECTED, judge(EXPECTED, measured.outcomes, {}))
     assert "LOST a: failed\n    Traceback\n    AssertionError" in "\n".join(result.lines())
     assert result.to_json()["lost"]["a"]["reason"] == "Traceback\nAssertionError" and not result.to_json()["clean"]
+
+
+def test_a_run_without_a_launch_in_our_simulator_is_no_run(monkeypatch: pytest.MonkeyPatch, suite: Suite) -> None:
+    for launches in (1, 0):
+        monkeypatch.setattr(run, "measure", lambda *_, n=launches: Measured({"a": Outcome("passed")}, 1.0, n))
+        monkeypatch.setattr(run, "measure_stock", lambda *_: Measured({"a": Outcome("passed")}, 1.0))
+        if launches:
+            assert run.compare(suite, Options(1, 1.0), stock=True).measured.launches == 1
+        else:
+            with pytest.raises(SuiteError, match="without trifold's simulator"):
+                run.compare(suite, Options(1, 1.0), stock=True)
 
 
 def test_a_baseline_is_read_as_it_was_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, suite: Suite) -> None:

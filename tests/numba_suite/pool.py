@@ -35,19 +35,20 @@ class WorkerDied(Exception):
 class Worker:
     """One worker process, and the lines exchanged with it."""
 
-    def __init__(self, suite: Suite, simulator: Simulator) -> None:
+    def __init__(self, suite: Suite, simulator: Simulator, seed: int = 0) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         self._process = subprocess.Popen(
             suite.command(simulator),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=suite.environment(simulator),
+            env=suite.environment(simulator, seed),
             start_new_session=True,  # so that what a test started ends with it
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._work, self._answers = self._process.stdin, self._process.stdout
         self._unread = b""
+        self.launches = 0  # so far
 
     def send(self, piece: Piece | None) -> None:
         with contextlib.suppress(BrokenPipeError):  # the next line that is awaited tells how it died
@@ -107,11 +108,16 @@ class Pool:
     """Runs pieces of work, lists of tests, in ``jobs`` workers at a time."""
 
     def __init__(
-        self, suite: Suite, simulator: Simulator, jobs: int, limit: float, on_end: Callable[[str, Outcome], None]
+        self,
+        start: Callable[[], Worker],
+        jobs: int,
+        limit: float,
+        on_end: Callable[[str, Outcome], None],
     ) -> None:
-        self._suite, self._simulator, self._jobs, self._limit, self._on_end = suite, simulator, jobs, limit, on_end
+        self._start, self._jobs, self._limit, self._on_end = start, jobs, limit, on_end
         self._lock = threading.Lock()
         self.outcomes: Outcomes = {}
+        self.launches = 0  # that trifold's simulator has run
 
     def run(self, pieces: Iterable[Piece]) -> Outcomes:
         """Every test of every piece has an outcome afterwards. Large pieces are first, so that workers end together."""
@@ -131,7 +137,7 @@ class Pool:
                     break
                 module, names = left.popleft()
             while names:
-                worker = worker or Worker(self._suite, self._simulator)
+                worker = worker or self._start()
                 worker.send((module, names))
                 try:
                     self._read_piece(worker, names)
@@ -145,6 +151,7 @@ class Pool:
     def _read_piece(self, worker: Worker, names: Sequence[str]) -> None:
         """Reads one piece's events; raises WorkerDied, with the outcome of the test at fault already noted."""
         running: str | None = None
+        before = worker.launches
         rest = Outcome("not run", 0.0, "the worker did not report it")
         try:
             while (event := worker.event(self._limit if running else START_LIMIT))["event"] != "done":
@@ -159,6 +166,9 @@ class Pool:
             at_fault = running or next(name for name in names if name not in self.outcomes)
             self._end(at_fault, Outcome(died.kind, 0.0, died.reason))
             raise
+        worker.launches = event["launches"]
+        with self._lock:
+            self.launches += worker.launches - before
         for name in names:
             if name not in self.outcomes:
                 self._end(name, rest)

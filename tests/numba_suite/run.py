@@ -11,26 +11,28 @@ from typing import Any
 from tests.numba_suite import baseline
 from tests.numba_suite.baseline import Baseline
 from tests.numba_suite.outcomes import BAD, SKIPPED, Outcome, Outcomes
-from tests.numba_suite.pool import Pool, list_tests
-from tests.numba_suite.suites import Simulator, Suite
+from tests.numba_suite.pool import Pool, Worker, list_tests
+from tests.numba_suite.suites import Simulator, Suite, SuiteError
 from tests.numba_suite.verdict import Verdict, judge, read_faulty, read_lifted
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to run: workers, seconds a test may take, and the part of a test's name that selects it."""
+    """How to run: workers, seconds a test may take, the part of a test's name that selects it, and ours' seed."""
 
     jobs: int
     limit: float
     select: str = ""
+    seed: int = 0
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The outcomes of one run of a suite, and its seconds."""
+    """The outcomes of one run of a suite, its seconds, and the launches that trifold's simulator ran."""
 
     outcomes: Outcomes
     seconds: float
+    launches: int = 0
 
 
 OnEnd = Callable[[str, Outcome], None]
@@ -52,9 +54,9 @@ def measure(suite: Suite, simulator: Simulator, options: Options, on_end: OnEnd 
         for module, names in pieces
     ]
     outcomes = {name: outcome for name, outcome in outcomes.items() if options.select in name}
-    pool = Pool(suite, simulator, options.jobs, options.limit, on_end)
+    pool = Pool(lambda: Worker(suite, simulator, options.seed), options.jobs, options.limit, on_end)
     outcomes.update(pool.run(piece for piece in chosen if piece[1]))
-    return Measured(outcomes, time.monotonic() - start)
+    return Measured(outcomes, time.monotonic() - start, pool.launches)
 
 
 def measure_stock(suite: Suite, options: Options, tries: int = 3) -> Measured:
@@ -84,6 +86,7 @@ class Result:
             **baseline.environment(),
             "baseline": self.expected.source,
             "seconds": round(self.measured.seconds, 1),
+            "launches": self.measured.launches,
             "counts": counts(self.measured.outcomes),
             "clean": self.verdict.clean,
             "lost": {name: vars(outcome) for name, outcome in self.verdict.lost.items()},
@@ -103,9 +106,10 @@ class Result:
         lines += [f"faulty {name}: {reason}" for name, reason in verdict.faulty.items()]
         total = ", ".join(f"{number} {kind}" for kind, number in counts(self.measured.outcomes).items())
         lines.append(
-            f"{self.suite.name} {self.suite.version()}: {len(self.measured.outcomes)} tests "
-            f"in {self.measured.seconds:.1f} s: {total}; {len(self.expected.good)} pass under Numba's simulator "
-            f"({self.expected.source}): {len(verdict.lost)} lost, {len(verdict.faulty)} listed as Numba's fault; "
+            f"{self.suite.name} {self.suite.version()}: {len(self.measured.outcomes)} tests and "
+            f"{self.measured.launches} launches in {self.measured.seconds:.1f} s: {total}; "
+            f"{len(self.expected.good)} pass under Numba's simulator ({self.expected.source}): "
+            f"{len(verdict.lost)} lost, {len(verdict.faulty)} listed as Numba's fault; "
             f"{len(verdict.gained)} pass that fail or are skipped there"
         )
         return lines
@@ -119,6 +123,8 @@ def compare(suite: Suite, options: Options, stock: bool, on_end: OnEnd = ignore)
     else:
         expected = baseline.read(suite)
     measured = measure(suite, "trifold", options, on_end)
+    if not options.select and not measured.launches:
+        raise SuiteError(f"{suite.name}'s tests ran without trifold's simulator", "look for what replaced its seam")
     verdict = judge(expected, measured.outcomes, read_faulty(suite.name), read_lifted(), whole=not options.select)
     return Result(suite, measured, expected, verdict)
 

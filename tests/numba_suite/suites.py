@@ -41,8 +41,11 @@ class Suite:
         except PackageNotFoundError:
             raise SuiteError(f"{self.distribution} is not installed", "pip install -e '.[suite]'") from None
 
-    def environment(self, simulator: Simulator) -> dict[str, str]:
-        """What a process, and those that its tests start, need to run the tests under ``simulator``."""
+    def environment(self, simulator: Simulator, seed: int = 0) -> dict[str, str]:
+        """What a process, and those that its tests start, need to run the tests under ``simulator``.
+
+        ``seed`` is the order in which trifold's runs threads.
+        """
         environment = {
             **_without(os.environ, "TRIFOLD_"),
             "NUMBA_ENABLE_CUDASIM": "1",
@@ -52,7 +55,7 @@ class Suite:
             "OMP_NUM_THREADS": "1",
         }
         if simulator == "trifold":
-            environment["TRIFOLD_SIMULATOR"] = "1"
+            environment |= {"TRIFOLD_SIMULATOR": "1", "TRIFOLD_SEED": str(seed)}
         return environment
 
     def command(self, simulator: Simulator) -> list[str]:

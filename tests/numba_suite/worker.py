@@ -25,6 +25,7 @@ from types import FunctionType, ModuleType
 from typing import Any, TextIO
 
 from tests.numba_suite.verdict import read_lifted
+from trifold.simulator.settings import from_environment
 
 LONGEST_REASON = 6000  # characters of a traceback
 
@@ -184,6 +185,17 @@ def _seed() -> None:
     np.random.seed(0)
 
 
+def _install() -> Callable[[], int]:
+    """Puts trifold's simulator in the place of Numba's; the function counts its launches."""
+    import trifold.simulator
+
+    trifold.simulator.install(**from_environment(os.environ))
+    lift(read_lifted().reasons)
+    from trifold.simulator.launch import launches
+
+    return launches
+
+
 def _take_standard_streams() -> tuple[TextIO, TextIO]:
     """Work's lines and the answers' stream, out of the reach of tests and of the processes that they start."""
     work, answers = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -198,11 +210,7 @@ def main() -> None:
     work, answers = _take_standard_streams()
     faulthandler.enable()
     warnings.simplefilter("default")  # as unittest's own runner sets it
-    if simulator == "trifold":
-        import trifold.simulator
-
-        trifold.simulator.install()
-        lift(read_lifted().reasons)
+    launches = _install() if simulator == "trifold" else lambda: 0
     reporter = Reporter(answers, package)
     for line in work:
         piece = json.loads(line)
@@ -210,7 +218,7 @@ def main() -> None:
             list_tests(reporter, package)
         else:
             run_tests(reporter, package, *piece)
-        reporter.write(event="done")
+        reporter.write(event="done", launches=launches())
 
 
 if __name__ == "__main__":
