@@ -1,5 +1,6 @@
 // What an atomic operation writes: numba/cuda/cudaimpl.py, and the PTX of its helpers in cudadrv/nvvm.py.
 #include "arithmetic.h"
+#include "undefined.h"
 
 namespace trifold::simulator {
 namespace {
@@ -64,6 +65,7 @@ bool next_content(AtomicOp operation, const Value& old, const Value& value, cons
 
 bool read_operand(AtomicOp operation, Kind kind, PyObject* object, Value& value) {
   if (!read(object, value)) {
+    if (refuse_undefined(object)) return false;
     PyErr_Format(PyExc_TypeError, "cuda.atomic.%s() takes a number, not %s", name_of(operation),
                  Py_TYPE(object)->tp_name);
     return false;

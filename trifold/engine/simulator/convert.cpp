@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "number.h"
+#include "undefined.h"
 
 namespace trifold::simulator {
 namespace {
@@ -206,6 +207,7 @@ int store(Kind kind, char* p, PyObject* object) {
   }
   Value value;
   if (!read(object, value)) {
+    if (refuse_undefined(object)) return -1;
     PyErr_Format(PyExc_TypeError, "cannot store a %s in an array of %s", Py_TYPE(object)->tp_name, kind_name(kind));
     return -1;
   }

@@ -4,6 +4,7 @@
 
 #include "functions.h"
 #include "typing.h"
+#include "undefined.h"
 
 namespace trifold::simulator {
 namespace {
@@ -86,7 +87,7 @@ PyObject* call(PyObject* self, PyObject* const* arguments, size_t flagged, PyObj
     return nullptr;
   }
   Value values[most_arguments], results[most_arguments];
-  if (!read_arguments(row.name, arguments, count, argument_count(row), values)) return nullptr;
+  if (!read_arguments(row.name, arguments, count, argument_count(row), values)) return undefined_among(arguments, count);
   switch (row.typing) {
     case Typing::fixed: return box_results(results, compute_fixed(row, values, count, results));
     case Typing::as_given: return box_results(results, row.general(row, values, results));

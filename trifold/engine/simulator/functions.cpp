@@ -4,6 +4,7 @@
 
 #include "arithmetic.h"
 #include "device_function.h"
+#include "undefined.h"
 
 namespace trifold::simulator {
 namespace {
@@ -61,7 +62,7 @@ PyObject* builtin_abs(PyObject*, PyObject* argument) {
 
 PyObject* builtin_divmod(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Value values[2], quotient, remainder;
-  if (!read_arguments("divmod", arguments, count, 2, values)) return nullptr;
+  if (!read_arguments("divmod", arguments, count, 2, values)) return undefined_among(arguments, count);
   divide_with_remainder(values[0], values[1], quotient, remainder);
   return pair(box(quotient), box(remainder));
 }
@@ -72,6 +73,7 @@ PyObject* builtin_int(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
     const bool keeps = is_integer(value.kind) && value.kind != Kind::boolean;
     return box(keeps ? value : convert(value, Kind::int64));
   }
+  if (PyObject* const undefined = undefined_among(arguments, count)) return undefined;
   return PyObject_Vectorcall(reinterpret_cast<PyObject*>(&PyLong_Type), arguments, static_cast<size_t>(count), nullptr);
 }
 
@@ -79,6 +81,7 @@ PyObject* builtin_float(PyObject*, PyObject* const* arguments, Py_ssize_t count)
   Value value;
   if (count == 1 && read(arguments[0], value))
     return box(is_floating(value.kind) ? value : convert(value, Kind::float64));
+  if (PyObject* const undefined = undefined_among(arguments, count)) return undefined;
   return PyObject_Vectorcall(reinterpret_cast<PyObject*>(&PyFloat_Type), arguments, static_cast<size_t>(count),
                              nullptr);
 }
@@ -117,7 +120,7 @@ PyObject* extreme_of(PyObject* const* items, Py_ssize_t count, bool largest) {
     Value value;
     if (!read(items[i], value)) {
       PyErr_Format(PyExc_TypeError, "%s() takes numbers, not %s", largest ? "max" : "min", Py_TYPE(items[i])->tp_name);
-      return nullptr;
+      return undefined_among(items, count);
     }
     result = i == 0 ? value : extreme(result, value, largest);
   }
@@ -160,7 +163,7 @@ double round_to_digits(double x, const Value& digits) {
 // unified(x, y): x as the one type of a variable that is assigned numbers of both types.
 PyObject* unified_number(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   Value values[2];
-  if (!read_arguments("unified", arguments, count, 2, values)) return nullptr;
+  if (!read_arguments("unified", arguments, count, 2, values)) return undefined_among(arguments, count);
   return box(convert(values[0], unified(values[0].kind, values[1].kind)));
 }
 
@@ -239,7 +242,7 @@ PyObject* cast(Kind kind, PyObject* object) {
   Value value;
   if (read(object, value)) return box(convert(value, kind));
   PyErr_Format(PyExc_TypeError, "%s() takes a number, not %s", kind_name(kind), Py_TYPE(object)->tp_name);
-  return nullptr;
+  return undefined_among(&object, 1);
 }
 
 PyObject* numpy_dtype(Kind kind) {
@@ -254,7 +257,7 @@ PyObject* builtin_round(PyObject*, PyObject* const* arguments, Py_ssize_t count)
   Value values[2];
   const bool to_digits = count == 2 && arguments[1] != Py_None;
   if (!read_arguments("round", arguments, count == 2 && !to_digits ? 1 : count, to_digits ? 2 : 1, values))
-    return nullptr;
+    return undefined_among(arguments, count);
   const bool single = promotes_to_float32(values[0].kind);
   const double x = single ? as_float(values[0]) : as_double(values[0]);
   if (!to_digits) return make_int64(round_to_integer(x));

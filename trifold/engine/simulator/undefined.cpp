@@ -25,9 +25,12 @@ void fault(PyObject* object) {
   const auto& value = *reinterpret_cast<Undefined*>(object);
   engine::Finding finding;
   finding.kind = engine::Kind::warp_divergence;
+  std::string use = "a thread uses";
   if (engine::current != nullptr) {
     finding.kernel = engine::current->block->launch->kernel;
     finding.seed = engine::current->block->launch->seed;
+    finding.accesses.push_back(access_of(*engine::current, "use", current_site()));
+    use = who(finding.accesses[0], false) + " uses at " + where(finding.accesses[0].location);
   }
   engine::Access access;
   access.thread = value.thread;
@@ -37,9 +40,9 @@ void fault(PyObject* object) {
   access.location = locate(value.site);
   const std::string source = "lane " + std::to_string(value.source);
   finding.message =
-      "warp divergence in kernel " + finding.kernel + ": " + who(access, false) + " uses a value that it, as lane " +
-      std::to_string(value.lane) + ", got from " + source + " by " + access.operation + " at " +
-      where(access.location) + ", but " + source +
+      "warp divergence in kernel " + finding.kernel + ": " + use + " what comes from a lane that took no part in a " +
+      "call: " + who(access, false) + ", as lane " + std::to_string(value.lane) + ", asked " + source + " by " +
+      access.operation + " at " + where(access.location) + ", but " + source +
       (value.mask >> value.source & 1 ? " was not there: it has exited, or the block's last warp has no such lane."
                                       : " is not in the call's mask.") +
       "\nCUDA leaves such a value undefined: let " + source +
@@ -110,6 +113,21 @@ PyTypeObject type_definition() {
 
 bool is_undefined(PyObject* object) {
   return Py_TYPE(object) == &type;
+}
+
+bool refuse_undefined(PyObject* object) {
+  if (!is_undefined(object)) return false;
+  fault(object);
+  return true;
+}
+
+PyObject* undefined_among(PyObject* const* arguments, Py_ssize_t count) {
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    if (!is_undefined(arguments[i])) continue;
+    PyErr_Clear();
+    return Py_NewRef(arguments[i]);
+  }
+  return nullptr;
 }
 
 PyObject* undefined_value(const engine::Thread& thread) {
