@@ -26,7 +26,7 @@ def shift_through_registers(source, target):
     target[t] = v
 
 
-@wrong("race", "target", "global", read("first", 0), write("second", 1), run=_run_shift)
+@wrong("race", "target", "global", read("first", 0), write("second", 1), run=_run_shift, any_array=True)
 @cuda.jit
 def shift_between_views(source, target):
     """The arguments have two names and one memory."""

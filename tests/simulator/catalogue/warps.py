@@ -44,7 +44,9 @@ def shuffle_with_half_a_mask(x, sums):
         sums[i // WARP] = v
 
 
-@wrong("warp divergence", None, None, waits("shfl_down_sync", "first", 0), run=_run_warp_sums)
+@wrong(
+    "warp divergence", None, None, waits("shfl_down_sync", "first", 0), waits("use", "second", 0), run=_run_warp_sums
+)
 @cuda.jit
 def shuffle_in_a_branch(x, sums):
     """The lower half asks the upper half, which never comes."""
@@ -57,7 +59,7 @@ def shuffle_in_a_branch(x, sums):
             v += cuda.shfl_down_sync(FULL, v, distance)  # first
         distance //= 2
     if lane == 0:
-        sums[i // WARP] = v
+        sums[i // WARP] = v  # second
 
 
 def _run_broadcast(kernel):
@@ -78,7 +80,7 @@ def broadcast_in_each_half(x, y):
         y[lane] = cuda.shfl_sync(FULL ^ LOW_HALF, x[lane], 21)
 
 
-@wrong("warp divergence", None, None, waits("shfl_sync", "first", 0), run=_run_broadcast)
+@wrong("warp divergence", None, None, waits("shfl_sync", "first", 0), waits("use", "first", 0), run=_run_broadcast)
 @cuda.jit
 def broadcast_from_a_lane_outside_the_mask(x, y):
     lane = cuda.laneid
@@ -109,7 +111,7 @@ def tail_sum_with_zeros(x, total, n):
         total[0] = v
 
 
-@wrong("warp divergence", None, None, waits("shfl_down_sync", "first", 8), run=_run_tail_sum)
+@wrong("warp divergence", None, None, waits("shfl_down_sync", "first", 8), waits("use", "second", 0), run=_run_tail_sum)
 @cuda.jit
 def tail_sum_after_early_return(x, total, n):
     i = cuda.grid(1)
@@ -121,7 +123,7 @@ def tail_sum_after_early_return(x, total, n):
         v += cuda.shfl_down_sync(FULL, v, distance)  # first
         distance //= 2
     if i == 0:
-        total[0] = v
+        total[0] = v  # second
 
 
 @right(run=_run_tail_sum)
