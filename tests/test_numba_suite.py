@@ -13,7 +13,7 @@ from tests.numba_suite.baseline import Baseline
 from tests.numba_suite.outcomes import Outcome, Outcomes
 from tests.numba_suite.run import Measured, Options, Result, measure
 from tests.numba_suite.suites import ROOT, SUITES, Suite, SuiteError
-from tests.numba_suite.verdict import Lifted, judge, read_faulty
+from tests.numba_suite.verdict import Fault, Lifted, judge, read_faulty
 
 TESTS = """
 import os, signal, sys, time, unittest
@@ -104,12 +104,17 @@ def test_a_test_that_is_gone_is_lost_and_a_new_one_is_unknown() -> None:
     assert not verdict.clean and not judge(EXPECTED, outcomes(a="passed", b="passed", new="skipped"), {}).clean
 
 
-def test_a_listed_fault_excuses_a_loss_and_only_a_loss() -> None:
-    lost = outcomes(a="failed", b="passed", c="failed", d="passed")
-    verdict = judge(EXPECTED, lost, {"a": "races"})
-    assert verdict.clean and verdict.faulty == {"a": "races"} and verdict.gained == ("d",)
-    stale = judge(EXPECTED, outcomes(a="passed", b="passed"), {"a": "races"})
-    assert stale.stale == {"a": "races"} and not stale.clean
+FAULT = Fault("the kernel races", "race on")
+
+
+def test_a_listed_fault_excuses_its_own_failure_alone() -> None:
+    racing = {"a": Outcome("error", 0.0, "KernelFault: race on x[0]"), "b": Outcome("passed"), "d": Outcome("passed")}
+    verdict = judge(EXPECTED, racing, {"a": FAULT})
+    assert verdict.clean and verdict.faulty == {"a": FAULT} and verdict.gained == ("d",)
+    otherwise = judge(EXPECTED, racing | {"a": Outcome("error", 0.0, "TypeError")}, {"a": FAULT})
+    assert set(otherwise.lost) == {"a"} and not otherwise.clean
+    stale = judge(EXPECTED, outcomes(a="passed", b="passed"), {"a": FAULT})
+    assert stale.stale == ("a",) and not stale.clean
 
 
 def test_a_skip_without_need_is_lifted() -> None:
@@ -123,8 +128,8 @@ def test_a_skip_without_need_is_lifted() -> None:
 
 
 def test_a_part_of_the_suite_is_judged_by_itself() -> None:
-    assert judge(EXPECTED, outcomes(b="passed"), {"a": "races"}, whole=False).clean
-    assert not judge(EXPECTED, outcomes(b="failed"), {"a": "races"}, whole=False).clean
+    assert judge(EXPECTED, outcomes(b="passed"), {"a": FAULT}, whole=False).clean
+    assert not judge(EXPECTED, outcomes(b="failed"), {"a": FAULT}, whole=False).clean
 
 
 def test_a_result_says_what_was_lost() -> None:
@@ -154,12 +159,14 @@ def test_a_baseline_is_read_as_it_was_written(monkeypatch: pytest.MonkeyPatch, t
     assert baseline.read(suite).outcomes == recorded
 
 
-def test_an_entry_without_a_reason_is_refused(tmp_path: Path) -> None:
+def test_an_entry_must_say_all(tmp_path: Path) -> None:
     listed = tmp_path / "faulty.toml"
-    listed.write_text('[[faulty]]\ntest = "a"\nsuites = ["numba"]\nreason = "it\\nraces"\n', encoding="utf-8")
-    assert read_faulty("numba", listed) == {"a": "it races"} and read_faulty("numba-cuda", listed) == {}
-    listed.write_text('[[faulty]]\ntest = "a"\n', encoding="utf-8")
-    with pytest.raises(SuiteError, match="lacks its test or its reason"):
+    entry = '[[faulty]]\ntests = ["a"]\nsuites = ["numba"]\nreason = "it\\nraces"\n'
+    listed.write_text(entry + 'failure = "race on"\n', encoding="utf-8")
+    assert read_faulty("numba", listed) == {"a": Fault("it races", "race on")}
+    assert read_faulty("numba-cuda", listed) == {}
+    listed.write_text(entry, encoding="utf-8")
+    with pytest.raises(SuiteError, match="lacks failure"):
         read_faulty("numba", listed)
 
 

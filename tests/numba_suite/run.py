@@ -90,8 +90,8 @@ class Result:
             "counts": counts(self.measured.outcomes),
             "clean": self.verdict.clean,
             "lost": {name: vars(outcome) for name, outcome in self.verdict.lost.items()},
-            "faulty": dict(self.verdict.faulty),
-            "stale": dict(self.verdict.stale),
+            "faulty": {name: fault.reason for name, fault in self.verdict.faulty.items()},
+            "stale": list(self.verdict.stale),
             "unknown": list(self.verdict.unknown),
             "gained": list(self.verdict.gained),
             "tests": {name: _brief(outcome) for name, outcome in sorted(self.measured.outcomes.items())},
@@ -103,7 +103,7 @@ class Result:
         lines = [f"LOST {name}: {outcome.kind}\n{_indented(outcome.reason)}" for name, outcome in verdict.lost.items()]
         lines += [f"NOT LOST {name}, which faulty.toml lists: remove it there" for name in verdict.stale]
         lines += [f"UNKNOWN {name}: the baseline has no such test" for name in verdict.unknown]
-        lines += [f"faulty {name}: {reason}" for name, reason in verdict.faulty.items()]
+        lines += [f"faulty {name}: {fault.reason}" for name, fault in verdict.faulty.items()]
         total = ", ".join(f"{number} {kind}" for kind, number in counts(self.measured.outcomes).items())
         lines.append(
             f"{self.suite.name} {self.suite.version()}: {len(self.measured.outcomes)} tests and "

@@ -15,16 +15,30 @@ FAULTY = HERE / "faulty.toml"
 LIFTED = HERE / "lifted.toml"
 
 
-def read_faulty(suite: str, path: Path = FAULTY) -> dict[str, str]:
-    """The suite's tests that assert a fault of Numba's, with the fault."""
-    faulty: dict[str, str] = {}
+@dataclass(frozen=True)
+class Fault:
+    """Why a test of Numba's is at fault, and the words with which it fails under ours: no other failure is excused."""
+
+    reason: str
+    failure: str
+
+    def excuses(self, outcome: Outcome) -> bool:
+        return self.failure in outcome.reason
+
+
+def read_faulty(suite: str, path: Path = FAULTY) -> dict[str, Fault]:
+    """The suite's tests that are Numba's fault.
+
+    Raises:
+        SuiteError: an entry does not say all that it must.
+    """
+    faulty: dict[str, Fault] = {}
     for entry in tomllib.loads(path.read_text(encoding="utf-8")).get("faulty", []):
-        test, reason = entry.get("test"), entry.get("reason", "").strip()
-        suites = entry.get("suites", [one.name for one in SUITES])
-        if not test or not reason:
-            raise SuiteError(f"{path.name}: an entry lacks its test or its reason: {entry}", "name both")
-        if suite in suites:
-            faulty[test] = " ".join(reason.split())
+        if missing := [key for key in ("tests", "reason", "failure") if not entry.get(key)]:
+            raise SuiteError(f"{path.name}: an entry lacks {' and '.join(missing)}: {entry}", "name them")
+        if suite in entry.get("suites", [one.name for one in SUITES]):
+            fault = Fault(" ".join(entry["reason"].split()), entry["failure"])
+            faulty |= dict.fromkeys(entry["tests"], fault)
     return faulty
 
 
@@ -57,8 +71,8 @@ class Verdict:
     """The comparison of one suite's outcomes with the baseline."""
 
     lost: Mapping[str, Outcome]  # not good under ours, but under Numba's simulator, or skipped there without need
-    faulty: Mapping[str, str]  # the same, but listed as Numba's fault: test and reason
-    stale: Mapping[str, str]  # listed as Numba's fault, but not lost
+    faulty: Mapping[str, Fault]  # the same, but listed as Numba's fault, with the failure that is listed
+    stale: tuple[str, ...]  # listed as Numba's fault, but not lost
     unknown: tuple[str, ...]  # not in the baseline
     gained: tuple[str, ...]  # good under ours, but not under Numba's simulator, or skipped there without need
 
@@ -70,7 +84,7 @@ class Verdict:
 def judge(
     baseline: Baseline,
     outcomes: Outcomes,
-    faulty: Mapping[str, str],
+    faulty: Mapping[str, Fault],
     lifted: Lifted = NOTHING_LIFTED,
     whole: bool = True,
 ) -> Verdict:
@@ -80,10 +94,11 @@ def judge(
     considered = [name for name in due if whole or name in outcomes]
     not_good = {name: outcomes.get(name, missing) for name in considered}
     not_good = {name: outcome for name, outcome in not_good.items() if not outcome.good}
+    excused = {name for name, outcome in not_good.items() if name in faulty and faulty[name].excuses(outcome)}
     return Verdict(
-        lost={name: outcome for name, outcome in not_good.items() if name not in faulty},
-        faulty={name: faulty[name] for name in not_good if name in faulty},
-        stale={name: why for name, why in faulty.items() if name not in not_good and (whole or name in outcomes)},
+        lost={name: outcome for name, outcome in not_good.items() if name not in excused},
+        faulty={name: faulty[name] for name in not_good if name in excused},
+        stale=tuple(name for name in faulty if name not in not_good and (whole or name in outcomes)),
         unknown=tuple(name for name in outcomes if name not in baseline.outcomes),
         gained=tuple(
             name
