@@ -71,6 +71,32 @@ CASES = (
         ("n", "p n", "q"),
         ("mul_backward_kernel, grid (1, 1, 1)", "sample 'edge 2'", "(Pdb) 8"),
     ),
+    Case(
+        "a kernel by its name",
+        "sigmoid --function sigmoid_backward_kernel --thread 36",
+        ("n", "p i", "q"),
+        ("sigmoid_backward_kernel, grid", FIRST_LINE, "(Pdb) 36"),
+    ),
+    Case(
+        "a device function of the toolkit",
+        "normal_sample --function philox_normal --thread 3",
+        ("p lane", "up", "p i", "q"),
+        (
+            "normal_sample_kernel, grid",
+            "thread (3, 0, 0)",
+            "philox_normal()",
+            "(Pdb) 3",
+            "z = philox_normal(",
+            "(Pdb) 3",
+        ),
+    ),
+    Case(
+        "a device function that is not called",
+        "normal_sample --sample rows --function philox_normal --thread 200",
+        (),
+        ("thread (200, 0, 0) of block (0, 0, 0) never came to philox_normal in sample 'rows across",),
+        status=2,
+    ),
     Case("the end of the commands ends the session", "sigmoid", (), (FIRST_LINE,)),
     Case(
         "an unknown op",
@@ -81,9 +107,12 @@ CASES = (
     ),
     Case(
         "an unknown function",
-        "sigmoid --function sigmoid_kernel",
+        "sigmoid --function sigmoid_forward",
         (),
-        ("the op 'sigmoid' has no function 'sigmoid_kernel'", "its functions are: sigmoid, sigmoid_backward"),
+        (
+            "the op 'sigmoid' has no function 'sigmoid_forward'",
+            "its launch functions are: sigmoid, sigmoid_backward; its kernels and device functions: sigmoid_kernel, ",
+        ),
         status=2,
     ),
     Case(
@@ -116,7 +145,7 @@ CASES = (
         "a line that the thread does not reach",
         f"sigmoid --thread 37 --line {EXP}",
         (),
-        (f"thread (37, 0, 0) of block (0, 0, 0) never came to line {EXP} in sigmoid on sample 'special float32'",),
+        (f"thread (37, 0, 0) of block (0, 0, 0) never came to line {EXP} in sample 'special float32'",),
         status=2,
     ),
     Case(

@@ -14,7 +14,7 @@ from trifold.workspace import Workspace
 def debug(
     op: Annotated[str, typer.Argument(help="An op of the workspace.", show_default=False)],
     function: Annotated[
-        str | None, typer.Option(help="The launch function to stop in, such as OP_backward.", show_default="OP")
+        str | None, typer.Option(help="A launch function (OP_backward), kernel or device function.", show_default="OP")
     ] = None,
     sample: Annotated[
         str | None, typer.Option(help="A sample of verify/OP.py: its name or number.", show_default="the first")
@@ -32,8 +32,9 @@ def debug(
 ) -> None:
     """Stop in a CUDA thread of a prototype's kernel, on one of the op's samples, in pdb.
 
-    At the prompt: n(ext) and s(tep) stay in the thread, "thread X,Y,Z" goes to another, "help" lists the rest. Under
-    an editor's debugger (debugpy) the editor stops there instead.
+    At the prompt: n(ext) and s(tep) stay in the thread, "thread X,Y,Z" goes to another, "info threads" shows all.
+
+    Under an editor's debugger (debugpy) the editor stops there instead.
     """
     place = _coordinates("--thread", thread), _coordinates("--block", block)
     found = Workspace.find() if workspace is None else Workspace.at(workspace)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 
@@ -11,7 +10,7 @@ from trifold.debug.sample import DebugError
 
 def check_line(prototype: ModuleType, path: Path, line: int) -> None:
     """Raise :class:`DebugError` unless a statement of a kernel or device function in ``path`` begins at ``line``."""
-    functions = list(_functions(prototype, path))
+    functions = [f for f in device_functions(prototype).values() if f.__code__.co_filename == str(path)]
     stops = sorted({stop for function in functions for stop in _lines(function.__code__)})
     if line in stops:
         return
@@ -23,11 +22,10 @@ def check_line(prototype: ModuleType, path: Path, line: int) -> None:
     raise DebugError(f"{path}:{line} is not in a kernel", f"the lines of its kernels: {listing}")
 
 
-def _functions(prototype: ModuleType, path: Path) -> Iterator[FunctionType]:
-    for value in vars(prototype).values():
-        function = getattr(value, "fn", None)  # numba's FakeCUDAKernel
-        if isinstance(function, FunctionType) and function.__code__.co_filename == str(path):
-            yield function
+def device_functions(prototype: ModuleType) -> dict[str, FunctionType]:
+    """The kernels and device functions that ``prototype`` has, its own and those that it imports, by name."""
+    functions = {name: getattr(value, "fn", None) for name, value in vars(prototype).items()}  # FakeCUDAKernel.fn
+    return {name: function for name, function in functions.items() if isinstance(function, FunctionType)}
 
 
 def _lines(code: CodeType) -> set[int]:

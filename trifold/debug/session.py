@@ -6,6 +6,7 @@ import bdb
 import sys
 import traceback
 from dataclasses import dataclass
+from functools import partial
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -13,7 +14,7 @@ import trifold.simulator
 from trifold.debug import sample as samples
 from trifold.debug.coordinates import Place, described
 from trifold.debug.debugger import KernelDebugger, hidden
-from trifold.debug.kernels import check_line
+from trifold.debug.kernels import check_line, device_functions
 from trifold.debug.sample import DebugError, NamedCall
 from trifold.debug.target import Launch, Target
 from trifold.implementation import Implementation, load_prototype, prototype_module
@@ -26,13 +27,15 @@ class Session:
     """What is to be run, and where to stop.
 
     Attributes:
-        function: the launch function of the prototype in which to stop.
+        function: of the prototype, in which to stop: a launch function stands for the kernel that it launches.
+        launchers: the launch functions that count.
         place: the CUDA thread to stop in.
-        line: of the prototype's file; None: the kernel's first.
+        line: of the prototype's file; None: the function's first.
     """
 
     implementation: Implementation
     function: FunctionType
+    launchers: tuple[FunctionType, ...]
     sample: NamedCall
     place: Place
     line: int | None
@@ -44,13 +47,18 @@ class Session:
         Raises:
             TrifoldError: the op cannot be loaded; it has no such function, sample or line.
         """
+        if line is not None and _editor():
+            raise DebugError(
+                "--line is for pdb, and an editor debugs this process", "set a breakpoint there in the editor"
+            )
         trifold.simulator.install()
         prototype = prototype_module(files, "cpu")
         implementation = load_prototype(files, "cpu")
         chosen = samples.choose(samples.named_calls(load_spec(files)), sample, files.spec)
         if line is not None:
             check_line(prototype, files.prototype, line)
-        return cls(implementation, _launch_function(prototype, implementation, function), chosen, place, line)
+        wanted, launchers = _function(prototype, implementation, function)
+        return cls(implementation, wanted, launchers, chosen, place, line)
 
     def run(self) -> int:
         """Run the sample. The exit status: 0; 1 where the kernel raised.
@@ -62,12 +70,13 @@ class Session:
         debugger = KernelDebugger()
         target = Target(
             self.place,
-            self.function.__code__,
-            None if self.line is None else (self.function.__code__.co_filename, self.line),
-            self._stop_in_editor if editor else lambda frame, launcher: self._stop(debugger, frame, launcher),
+            frozenset(launcher.__code__ for launcher in self.launchers),
+            None if self.function in self.launchers else self.function.__code__,
+            None if self.line is None else (str(self.implementation.files.prototype), self.line),
+            self._stop_in_editor if editor else partial(self._stop, debugger),
             at_call=editor,
         )
-        backward = self.function.__name__ != self.implementation.files.name
+        backward = any(launcher.__name__ != self.implementation.files.name for launcher in self.launchers)
         install = sys.setprofile if editor else sys.settrace
         install(target)
         try:
@@ -88,12 +97,12 @@ class Session:
         debugger.message("the sample has ended")
         return 0
 
-    def _stop(self, debugger: KernelDebugger, frame: FrameType, launcher: FrameType) -> Any:
-        debugger.message(f"{Launch.running(frame.f_code.co_name)}, {described(self.place)}, {self.sample}")
+    def _stop(self, debugger: KernelDebugger, frame: FrameType, launcher: FrameType, launch: Launch) -> Any:
+        debugger.message(f"{launch}, {described(self.place)}, {self.sample}")
         debugger.begin(frame, launcher, at=self.place)
         return debugger.dispatch_line(frame)
 
-    def _stop_in_editor(self, frame: FrameType, _: FrameType) -> None:
+    def _stop_in_editor(self, frame: FrameType, *_: object) -> None:
         import pydevd  # type: ignore[import-not-found]
 
         sys.setprofile(None)
@@ -110,19 +119,28 @@ class Session:
             return DebugError(f"no launch of {where} has block {block}", there_were)
         if not any(launch.has(self.place) for launch in target.launches):
             return DebugError(f"no launch of {where} has thread {thread} in block {block}", there_were)
+        what = f"{self.function.__name__}" if self.line is None else f"line {self.line}"
         return DebugError(
-            f"{described(self.place)} never came to line {self.line} in {where}",
+            f"{described(self.place)} never came to {what} in {self.sample}",
             "choose another --thread or --block, or an earlier --line",
         )
 
 
-def _launch_function(prototype: ModuleType, implementation: Implementation, name: str) -> FunctionType:
-    names = list(implementation.operators.schemas)
-    found = getattr(prototype, name, None) if name in names else None
-    if not isinstance(found, FunctionType):
-        op = implementation.files.name
-        raise DebugError(f"the op '{op}' has no function '{name}'", f"its functions are: {', '.join(names)}")
-    return found
+def _function(
+    prototype: ModuleType, implementation: Implementation, name: str
+) -> tuple[FunctionType, tuple[FunctionType, ...]]:
+    """The function that is called ``name``, and the launch functions that lead to it."""
+    launchers = {name: getattr(prototype, name) for name in implementation.operators.schemas}
+    kernels = device_functions(prototype)
+    if name in launchers:
+        return launchers[name], (launchers[name],)
+    if name in kernels:
+        return kernels[name], tuple(launchers.values())
+    op = implementation.files.name
+    raise DebugError(
+        f"the op '{op}' has no function '{name}'",
+        f"its launch functions are: {', '.join(launchers)}; its kernels and device functions: {', '.join(kernels)}",
+    )
 
 
 def _editor() -> bool:

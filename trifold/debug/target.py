@@ -46,18 +46,20 @@ class Target:
 
     Attributes:
         place: the thread.
-        within: the launch function's code; launches that others make do not count.
-        line: file and number; None: the kernel's first line.
-        arrive: called there, once, with the frame and that of the launch function; its result is the frame's trace
-            function from then on.
+        within: the code of launch functions; launches that others make do not count.
+        function: the code of a kernel or device function; None: the kernel, whichever it is.
+        line: file and number; None: the first line of ``function``.
+        arrive: called there, once, with the frame, that of the launch function, and the launch; its result is the
+            frame's trace function from then on.
         at_call: arrive where the kernel is called, before its first line. A profile function is told no lines.
         launches: those that ``within`` made so far.
     """
 
     place: Place
-    within: CodeType
+    within: frozenset[CodeType]
+    function: CodeType | None
     line: tuple[str, int] | None
-    arrive: Callable[[FrameType, FrameType], Any]
+    arrive: Callable[[FrameType, FrameType, Launch], Any]
     at_call: bool = False
     launches: list[Launch] = field(default_factory=list)
     arrived: bool = False
@@ -72,17 +74,19 @@ class Target:
             begins = stepping.outermost(frame) and not stepping.resumes(frame)
             if begins:
                 self._count(frame)
-            if running != self.place or (self.at_call and not begins):
+            if running != self.place:
                 return None
-        if event == "line" or self.at_call:
+        if running == self.place and (event == "line" or self.at_call) and self._is_here(frame):
             launcher = self._launch_function(frame)
-            if launcher is not None and running == self.place and self._is_here(frame):
+            if launcher is not None:
                 self.arrived = True
-                return self.arrive(frame, launcher)
+                return self.arrive(frame, launcher, self.launches[-1])
         return self
 
     def _is_here(self, frame: FrameType) -> bool:
-        return self.line is None or (frame.f_code.co_filename, frame.f_lineno) == self.line
+        if self.line is not None:
+            return (frame.f_code.co_filename, frame.f_lineno) == self.line
+        return stepping.outermost(frame) if self.function is None else _is_code_of(frame, self.function)
 
     def _count(self, frame: FrameType) -> None:
         """A launch is met when the first of its threads begins."""
@@ -95,6 +99,12 @@ class Target:
 
     def _launch_function(self, frame: FrameType) -> FrameType | None:
         caller = frame.f_back
-        while caller is not None and caller.f_code is not self.within:
+        while caller is not None and caller.f_code not in self.within:
             caller = caller.f_back
         return caller
+
+
+def _is_code_of(frame: FrameType, function: CodeType) -> bool:
+    """The simulator runs a function's code changed, at the lines that it has."""
+    code = frame.f_code
+    return (code.co_filename, code.co_name) == (function.co_filename, function.co_name)
