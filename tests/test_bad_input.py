@@ -231,7 +231,7 @@ def test_json_has_the_documented_form(broken: Report) -> None:
         assert bool(row["failures"]) == (row["outcome"] == "failed")
         assert row["outcome"] != "not run" or row["reason"]
         for failure in row["failures"]:
-            assert {"message", "sample", "code", "seed"} == failure.keys()
+            assert {"message", "sample", "code", "seed", "findings"} == failure.keys()
     assert any(row["outcome"] == "passed" for row in rows)
 
 

@@ -51,7 +51,7 @@ def test_a_wrong_kernel_fails_with_the_case_and_a_program_that_reproduces_it(wor
     result = run_pytest(workspace, "verify", "-k", "values and prototype and cpu", "--trifold-examples", "10")
     assert result.returncode == 1
     assert "elements differ" in result.stdout
-    assert 'trifold.load("add")' in result.stdout
+    assert 'trifold.load("add", implementation="prototype", device="cpu")' in result.stdout
 
 
 def test_a_port_that_does_not_compile_fails_the_checks_that_it_keeps_from_running(workspace: Path) -> None:

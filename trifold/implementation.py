@@ -55,17 +55,27 @@ _lock = threading.RLock()
 _loaded: dict[str, Implementation] = {}
 
 
-def load(op: str, *, workspace: Workspace | Path | str | None = None) -> Callable[..., Any]:
-    """The public function of the port of ``op``.
+def load(
+    op: str,
+    *,
+    implementation: Kind = "port",
+    device: Device = "cpu",
+    workspace: Workspace | Path | str | None = None,
+) -> Callable[..., Any]:
+    """The public function of ``op``, on its port or its prototype.
 
-    CPU tensors run the port as built by g++, CUDA tensors as built by nvcc; each is built when it is first needed
+    The port runs CPU tensors as built by g++, CUDA tensors as built by nvcc; each is built when it is first needed
     (seconds) and taken from the cache afterwards. The function takes part in autograd and torch.compile.
 
     Args:
         op: a name that ``trifold list`` shows.
+        implementation: ``port`` or ``prototype``.
+        device: of the prototype: ``cpu`` runs it in the simulator, ``cuda`` on the GPU; a process does one of the two.
         workspace: the workspace or its folder; default: the nearest one at or above the current folder.
 
     Raises:
+        ValueError: an unknown implementation or device.
+        PrototypeError: the prototype does not load, or numba was imported for the other device.
         WorkspaceError: no workspace, no such op, or a file of it is missing.
         BuildError: at the first call, if the C++ does not compile.
         SchemaError: at the first call, if the C++ functions do not fit the schemas.
@@ -76,7 +86,12 @@ def load(op: str, *, workspace: Workspace | Path | str | None = None) -> Callabl
     """
     if not isinstance(workspace, Workspace):
         workspace = Workspace.find() if workspace is None else Workspace.at(workspace)
-    return load_port(workspace.op(op)).function
+    if implementation not in ("port", "prototype"):
+        raise ValueError(f"implementation is '{implementation}'; it must be port or prototype")
+    if device not in _KEYS:
+        raise ValueError(f"device is '{device}'; it must be cpu or cuda")
+    files = workspace.op(op)
+    return (load_port(files) if implementation == "port" else load_prototype(files, device)).function
 
 
 def load_port(files: OpFiles) -> Implementation:

@@ -53,7 +53,7 @@ class SpecFile(pytest.File):
         from trifold.verification.job import CellName
         from trifold.verification.load_spec import load_spec
         from trifold.verification.verify import CELLS
-        from trifold.verification.worker import BUILD, FINDINGS, applies, property_check
+        from trifold.verification.worker import BUILD, applies, property_check
         from trifold.workspace import Workspace
 
         workspace = Workspace.find(self.path.parent)
@@ -62,7 +62,7 @@ class SpecFile(pytest.File):
             cell = CellName(self.path.stem, kind, device)
             names = [check.name for check in CHECKS if device in check.devices]
             names += [property_check(stated).name for stated in spec.properties if applies(stated, cell)]
-            for name in (BUILD, *names, FINDINGS):
+            for name in (BUILD, *names):
                 yield CheckItem.from_parent(self, name=f"{name}[{kind}-{device}]", check=name, cell=cell)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.wrong.contracts import CONTRACT, REGISTRATION, SPECS
 from tests.wrong.entry import Wrong
+from tests.wrong.findings import FINDINGS
 from tests.wrong.gpu import GPU
 from tests.wrong.gradients import GRADIENTS, SECOND_DERIVATIVES
 from tests.wrong.kernels import BOUNDS, VALUES
@@ -20,5 +21,6 @@ CATALOGUE: tuple[Wrong, ...] = (
     *CONTRACT,
     *SPECS,
     *NOISE,
+    *FINDINGS,
     *GPU,
 )

@@ -47,11 +47,11 @@ LAYOUT = (
     ),
     Wrong(
         name="the output has the default dtype",
-        why="torch.empty(shape) is float32 whatever comes in",
+        why="a new tensor is float32 whatever comes in",
         op="add",
         edits=edits(
             "prototype",
-            ("out = elementwise_output(x, y)", "out = torch.empty(x.shape)"),
+            ("out = elementwise_output(x, y)", "out = torch.empty_like(elementwise_output(x, y), dtype=torch.float32)"),
             ("from torch import Tensor", "import torch\nfrom torch import Tensor"),
         ),
         row="values",

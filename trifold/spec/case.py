@@ -144,9 +144,10 @@ class Call:
 
         return [made(value) for value in self.args], {name: made(value) for name, value in self.kwargs.items()}
 
-    def code(self, op: str, device: str = "cpu") -> str:
+    def code(self, op: str, device: str = "cpu", implementation: str = "port") -> str:
         """A program that makes the call and prints its result."""
-        lines = ["import torch", "import trifold", f'port = trifold.load("{op}")']
+        chosen = "" if implementation == "port" else f', implementation="{implementation}", device="{device}"'
+        lines = ["import torch", "import trifold", f'{implementation} = trifold.load("{op}"{chosen})']
 
         def named(name: str, value: Any) -> str:
             if not isinstance(value, TensorCase):
@@ -158,7 +159,7 @@ class Call:
         names += [f"{name}={named(name, value)}" for name, value in self.kwargs.items()]
         if any("TensorCase(" in line for line in lines):
             lines.insert(2, "from trifold.spec import TensorCase")
-        lines += [f"torch.manual_seed({self.seed})", f"print(port({', '.join(names)}))"]
+        lines += [f"torch.manual_seed({self.seed})", f"print({implementation}({', '.join(names)}))"]
         return "\n".join(lines)
 
     @property

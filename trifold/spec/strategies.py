@@ -16,7 +16,7 @@ FEW = 1 << 16  # elements; the port maps more of them in vectors, in any dtype: 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a cell can take. Numba's own simulator starts an OS thread for each CUDA thread.
+    """What a cell can take: a simulator runs about a million CUDA threads a second.
 
     Attributes:
         elements: in a tensor, at most.
@@ -95,6 +95,7 @@ def elementwise_edges(count: int) -> tuple[Call, ...]:
         cases += [line(n, "contiguous") for n in (FEW + vector, FEW + vector - 1)]
         cases += [line(FEW + 1, "offset"), line(FEW + 1, "contiguous", "offset")]
         cases.append(tuple(TensorCase((3, 5), dtype, "offset", "normal", seed) for seed in range(count)))
+        cases.append(tuple(TensorCase((4, 6), dtype, "transposed", "normal", seed) for seed in range(count)))
         if count > 1:
             mixed = [
                 TensorCase((4, 6), dtype, "contiguous", "normal", 0),

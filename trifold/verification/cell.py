@@ -84,7 +84,7 @@ class Cell:
     def begin(self, call: Call, sample: str = "") -> None:
         """Count a case, and say that it is about to run."""
         self.cases += 1
-        self.announce(sample, call.code(self.op, self.device), call.dtype.itemsize)
+        self.announce(sample, call.code(self.op, self.device, self.kind), call.dtype.itemsize)
 
     def invoke(self, call: Call, arguments: tuple[list[Any], dict[str, Any]] | None = None) -> tuple[Tensor, ...]:
         """The implementation's results for a call, as a tuple."""
@@ -157,7 +157,7 @@ class Cell:
             raise CheckFailed(f"{type(error).__name__}: {error}", call, sample) from error
 
     def failure(self, error: CheckFailed) -> Failure:
-        code = error.call.code(self.op, self.device) if error.call else ""
+        code = error.call.code(self.op, self.device, self.kind) if error.call else ""
         name = error.sample or (describe(error.call) if error.call else "")
         findings = tuple(finding.to_json() for finding in error.findings)
         return Failure(error.message, name, code, self.search.seed, findings)

@@ -27,8 +27,7 @@ from trifold.verification.load_spec import load_spec
 from trifold.verification.report import Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace
 
-# Numba's simulator starts a thread of the operating system for each CUDA thread: about 30 µs a thread.
-_SIMULATOR = (Limits(elements=600), 40)
+_SIMULATOR = (Limits(elements=20_000), 100)
 _COMPILED = (Limits(elements=100_000), 150)
 
 BUILD = "build"

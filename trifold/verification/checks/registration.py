@@ -53,7 +53,7 @@ def opcheck(cell: Cell) -> None:
         )
     for name, (overload, args, kwargs) in recorder.seen.items():
         cell.cases += 1
-        cell.announce(name, call.code(cell.op, cell.device))
+        cell.announce(name, call.code(cell.op, cell.device, cell.kind))
         args = tuple(a.requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a for a in args)
         try:
             torch.library.opcheck(overload, args, kwargs)
