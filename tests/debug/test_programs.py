@@ -6,6 +6,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import indent
+
+import pytest
 
 from tests.debug.programs import ENVIRONMENT, ROOT, line_of
 from tests.debug.programs import FOLDER as PROGRAMS
@@ -82,6 +85,23 @@ def test_pytest_pdb_is_in_the_faulting_thread(tmp_path: Path) -> None:
     assert "/trifold/" not in shown.partition("(Pdb)")[2], shown
 
 
+def test_breakpoint_under_pytest(tmp_path: Path) -> None:
+    text = (PROGRAMS / "stops.py").read_text(encoding="utf-8")
+    head, body = text.split("\n\n\nx = ")
+    test = "def test_halve():\n" + indent(f"x = {body}", "    ")
+    (tmp_path / "test_stops.py").write_text(f"{head}\n\n\n{test}", encoding="utf-8")
+    (tmp_path / "conftest.py").write_text("import numba.cuda\n", encoding="utf-8")  # before pytest replaces set_trace
+    shown = python(
+        *("-m", "pytest", "-q", "-p", "no:cacheprovider", "--simulator", "test_stops.py"),
+        commands=("p i", "n", "p i, cuda.threadIdx.x", "c"),
+        folder=tmp_path,
+    )
+    assert "(Pdb) 5" in shown, shown
+    assert "(Pdb) (5, 1)" in shown, shown
+    assert "1 passed" in shown, shown
+    assert "/trifold/" not in shown.partition("1 passed")[0], shown
+
+
 def test_a_traceback_shows_the_users_lines() -> None:
     shown = python("-m", "trifold.simulator", PROGRAMS / "faulty.py")
     assert "following = x[i + 1]" in shown and "y[i] = next_of(x, i)" in shown, shown
@@ -89,11 +109,14 @@ def test_a_traceback_shows_the_users_lines() -> None:
     assert "thread (6, 0, 0)" in shown and "block (0, 0, 0)" in shown, shown
 
 
-def test_coverage_counts_lines_of_kernels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("core", ["ctrace", *(["sysmon"] if sys.version_info >= (3, 12) else [])])
+def test_coverage_counts_lines_of_kernels(core: str, tmp_path: Path) -> None:
     report = tmp_path / "coverage.json"
     data = f"--data-file={tmp_path / 'data'}"
-    python("-m", "coverage", "run", data, "-m", "trifold.simulator", PROGRAMS / "faulty.py", folder=tmp_path)
+    run = ("-m", "coverage", "run", data, "-m", "trifold.simulator", PROGRAMS / "faulty.py")
+    python(*run, folder=tmp_path, COVERAGE_CORE=core)
     python("-m", "coverage", "json", data, "-o", report, folder=tmp_path)
     files = json.loads(report.read_text(encoding="utf-8"))["files"]
     counted = next(entry for name, entry in files.items() if name.endswith("faulty.py"))
     assert counted["missing_lines"] == [line_of("i = 0", PROGRAMS / "faulty.py")], counted
+    assert line_of("following =", PROGRAMS / "faulty.py") in counted["executed_lines"]

@@ -84,7 +84,7 @@ def passed_over(frame: FrameType) -> bool:
     module = str(frame.f_globals.get("__name__"))
     if module == "__main__":  # python -m pdb -m trifold.simulator stops in it before it runs anything
         return False
-    if module.startswith("trifold.simulator."):
+    if module.startswith(("trifold.simulator.", "trifold.debug.")):
         return True
     return module.startswith(("numba.", "trifold.")) and not on_cuda_thread(frame)
 
@@ -225,7 +225,7 @@ class _Rules(bdb.Bdb):
     def dispatch_return(self, frame: FrameType, arg: Any) -> Any:
         if _simulator.current() is None:
             return _unless_elsewhere(self, "dispatch_return", frame, arg)
-        if not _elsewhere(self) and not suspends(frame):
+        if not _elsewhere(self) and not suspends(frame) and not passed_over(frame):
             _stop_at_return(self, frame, arg)
             if outermost(frame) and bound_to(self) is not None:
                 _leave_cuda_thread(self, frame)
