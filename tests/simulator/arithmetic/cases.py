@@ -53,7 +53,7 @@ _LITERALS = (
 )
 _LITERALS_OF_INTEGERS = ("x << 3", "x >> 2", "x & 255", "x | 1", "x ^ -1", "~x")
 _UNARY = ("-x", "+x", "not x", "abs(x)", "round(x)", "int(x)", "float(x)", "bool(x)", "round(x, 2)")
-_NOT_OF_BOOL = ("float(x)",)  # Numba has no float(bool)
+_REFUSED = (("bool", "float(x)"), ("float16", "bool(x)"))  # by Numba; the second by its code generator
 
 
 @dataclass
@@ -111,6 +111,8 @@ def _pairs() -> Iterator[Case]:
             for label, expression in _BINARY.items():
                 if floats and label in _INTEGERS_ONLY:
                     continue
+                if label in ("min", "max") and (left == "bool") != (right == "bool"):
+                    continue  # numba-cuda refuses it
                 case.add(label, expression, _is_integer(evaluate(expression, {"x": x, "y": y})))
             yield case
 
@@ -137,7 +139,7 @@ def _unaries() -> Iterator[Case]:
         one = _CASTS[kind](1)
         expressions = [*_UNARY, *_LITERALS, *(_LITERALS_OF_INTEGERS if kind not in FLOATS else ())]
         for expression in expressions:
-            if kind == "bool" and expression in _NOT_OF_BOOL:
+            if (kind, expression) in _REFUSED:
                 continue
             case.add(expression, expression, _is_integer(evaluate(expression, {"x": one})))
         for cast in KINDS[1:]:
@@ -154,10 +156,29 @@ def _stores() -> Iterator[Case]:
     """A value of each type, stored in an element of each other: Numba converts it."""
     for kind in KINDS:
         case = Case(f"store {kind}", columns(f"store {kind}", (kind,), 24))
-        for target in KINDS:
+        for target in KINDS[kind == "float16" :]:  # numba-cuda cannot compile float16 to bool
             case.body.append(f"s{target} = cuda.local.array(1, np.{target if target != 'bool' else 'bool_'})")
             case.body.append(f"s{target}[0] = x")
             case.add(target, f"s{target}[0]", target not in FLOATS)
+        yield case
+
+
+def _atomics() -> Iterator[Case]:
+    """Atomic operations one after the other on a thread's own element: what each returned, and what it left."""
+    for kind in ("int32", "uint32", "int64", "uint64", "float32", "float64"):
+        name = f"atomic {kind}"
+        case = Case(name, columns(name, (kind,) * 3, 32), parameters="xyz")
+        operations = ["add", "sub", "max", "min", "nanmax", "nanmin"]
+        operations += ["and_", "or_", "xor", "exch"] if kind not in FLOATS else []
+        operations += ["inc", "dec"] if kind.startswith("uint") else []
+        for place, operation in enumerate(operations):
+            operand = "yz"[place % 2]
+            case.add(f"{operation} old", f"cuda.atomic.{operation}(xs, t, {operand})", kind not in FLOATS)
+            case.add(f"{operation} new", "xs[t]", kind not in FLOATS)
+        if kind not in FLOATS:
+            for label, old in (("cas hit", "xs[t]"), ("cas miss", "xs[t] + 1")):
+                case.add(f"{label} old", f"cuda.atomic.cas(xs, t, {old}, y)", True)
+                case.add(f"{label} new", "xs[t]", True)
         yield case
 
 
@@ -185,3 +206,4 @@ def single_operations() -> Iterator[Case]:
     yield from _powers()
     yield from _unaries()
     yield from _stores()
+    yield from _atomics()

@@ -13,45 +13,34 @@ from tests.simulator.arithmetic.values import random
 from trifold import _simulator
 
 _AT_ONCE = 10  # functions of one kernel: compiling takes longer than in proportion
-_COUNT = 40
+_COUNT = {"math": 120, "libdevice": 28, "fp16": 40, "fma": 60}  # operands of each function
+_SPECIAL = (
+    *(0.0, -0.0, 1.0, -1.0, 0.5, math.inf, -math.inf, math.nan),
+    *(1e-42, 2.0, 3.0, -3.0, 100.0, -100.5, 1e30, 20.0),
+)
 _LETTERS = {"e": "float16", "f": "float32", "d": "float64", "h": "int16", "i": "int32", "l": "int64"}
 _ORDERS = ("jn", "jnf", "yn", "ynf")  # of Bessel functions: small
 
 
-def _spread(kind: str, seed: int) -> np.ndarray[Any, Any]:
+def _spread(kind: str, seed: int, count: int) -> np.ndarray[Any, Any]:
     """Arguments of functions: some special, some in (-1, 1), some of all sizes up to where most functions end."""
-    special = (
-        0.0,
-        -0.0,
-        1.0,
-        -1.0,
-        0.5,
-        math.inf,
-        -math.inf,
-        math.nan,
-        1e-42,
-        2.0,
-        3.0,
-        -3.0,
-        100.0,
-        -100.5,
-        1e30,
-        20.0,
-    )
     source = random(seed)
-    fraction = [next(source) / 2**63 - 1 for _ in range(_COUNT)]
-    sizes = [math.ldexp(value, next(source) % 24 - 16) for value in fraction[:12]]
+    fractions = [next(source) / 2**63 - 1 for _ in range(count - len(_SPECIAL))]
+    values = [
+        math.ldexp(value, next(source) % 24 - 16) if place % 2 else value for place, value in enumerate(fractions)
+    ]
     with np.errstate(over="ignore"):
-        return np.array([*special, *fraction[: _COUNT - 28], *sizes], kind)
+        return np.array([*_SPECIAL, *values], kind)
 
 
 def _chunked(name: str, kinds: str, calls: list[tuple[str, str, str]]) -> Iterator[Case]:
     """``calls``: label, expression, results' letters; ``kinds``: the parameters' letters."""
     for number, start in enumerate(range(0, len(calls), _AT_ONCE)):
-        inputs = columns(name, [_LETTERS[letter] for letter in kinds], _COUNT)
+        count = _COUNT[name.partition(" ")[0]]
+        inputs = columns(name, [_LETTERS[letter] for letter in kinds], count)
         for place, letter in enumerate(kinds):
             if letter in "efd":
-                inputs[place] = np.roll(_spread(_LETTERS[letter], place + 1), 7 * place)
+                inputs[place] = np.roll(_spread(_LETTERS[letter], place + 1, count), 7 * place)
         case = Case(f"{name} {number}", inputs, parameters="xyz")
         for label, expression, results in calls[start : start + _AT_ONCE]:
             if len(results) == 1:
@@ -126,7 +115,11 @@ def calls() -> Iterator[Case]:
     yield from _libdevice(_signatures("libdevice."))
     yield from _half()
     for kind, cast in (("f", "float32"), ("d", "float64")):
-        case = Case(f"fma {kind}", [np.roll(_spread(cast, place), 5 * place) for place in (1, 2, 3)], parameters="xyz")
+        case = Case(
+            f"fma {kind}",
+            [np.roll(_spread(cast, place, _COUNT["fma"]), 5 * place) for place in (1, 2, 3)],
+            parameters="xyz",
+        )
         case.add("cuda.fma", "cuda.fma(x, y, z)", False)
         case.add("cuda.cbrt", "cuda.cbrt(x)", False)
         case.add("cuda.selp", "cuda.selp(x < y, y, z)", False)

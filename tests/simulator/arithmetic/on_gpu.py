@@ -18,25 +18,13 @@ from typing import Any
 import numpy as np
 
 
-def _without_contraction() -> None:
-    """Makes libNVVM keep products and sums apart, from here on in this process."""
-    from numba.cuda.cudadrv import nvvm
-
-    original = nvvm.CompilationUnit.__init__
-
-    def changed(self: Any, options: dict[str, Any]) -> None:
-        original(self, {**options, "fma": False})
-
-    nvvm.CompilationUnit.__init__ = changed
-
-
 def run(case: dict[str, Any], inputs: list[np.ndarray[Any, Any]]) -> dict[str, Any]:
     """The rows of results of one kernel; a label that Numba refuses is an error instead, and its row zeros."""
     try:
         return _launch(case["source"], case["letters"], inputs)
     except Exception as error:
         answer: dict[str, Any] = {"errors": {"": _first_lines(error)}}
-    if len(case["body"]) != len(case["labels"]) or case.get("whole"):
+    if len(case["body"]) != len(case["labels"]):
         return answer
     shape = len(inputs[0])
     answer["errors"] = {}
@@ -72,10 +60,8 @@ def _launch(source: str, letters: str, inputs: list[np.ndarray[Any, Any]]) -> di
     return {"f": floats, "i": integers}
 
 
-def _work(job: tuple[list[tuple[int, dict[str, Any], list[Any]]], bool, float]) -> list[tuple[int, dict[str, Any]]]:
-    cases, contract, deadline = job
-    if not contract:
-        _without_contraction()
+def _work(job: tuple[list[tuple[int, dict[str, Any], list[Any]]], float]) -> list[tuple[int, dict[str, Any]]]:
+    cases, deadline = job
     late = {"errors": {"": "not run: the time was over"}}
     return [(number, run(case, inputs) if time.time() < deadline else late) for number, case, inputs in cases]
 
@@ -83,23 +69,18 @@ def _work(job: tuple[list[tuple[int, dict[str, Any], list[Any]]], bool, float]) 
 def main(source: str, target: str, seconds: float = 600, processes: int = 15) -> None:
     """Stops after so many seconds with what there is."""
     started = time.time()
-    deadline = started + seconds
     with np.load(source) as stored:
         cases = json.loads(str(stored["cases"]))
         columns = {name: stored[name] for name in stored.files if name != "cases"}
     numbered = [(n, case, [columns[name] for name in case["inputs"]]) for n, case in enumerate(cases)]
-    jobs = [(numbered[start::processes], True, deadline) for start in range(processes)]
-    chains = [entry for entry in numbered if entry[1].get("chain")]
-    jobs += [(chains[start::processes], False, deadline) for start in range(processes)]
-    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=1) as pool:
-        results = pool.map(_work, jobs, chunksize=1)
+    jobs = [(numbered[start::processes], started + seconds) for start in range(processes)]
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        answers = [answer for part in pool.map(_work, jobs, chunksize=1) for answer in part]
     found: dict[str, Any] = {}
     errors: dict[str, str] = {}  # by case and label
-    for (_, contract, _), answers in zip(jobs, results, strict=True):
-        for number, answer in answers:
-            prefix = f"{number}" if contract else f"{number} separate"
-            errors.update({f"{prefix} {label}": text for label, text in answer.get("errors", {}).items()})
-            found.update({f"{prefix} {letter}": answer[letter] for letter in "fi" if letter in answer})
+    for number, answer in answers:
+        errors.update({f"{number} {label}": text for label, text in answer.get("errors", {}).items()})
+        found.update({f"{number} {letter}": answer[letter] for letter in "fi" if letter in answer})
     found["about"] = np.array(json.dumps({**_about(), "errors": errors}))
     np.savez_compressed(target, **found)
     print(f"{len(cases)} kernels, {len(errors)} refused, {time.time() - started:.0f} s")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -30,7 +31,9 @@ def _integer_expression(draw: Callable[..., Any], names: tuple[str, ...], depth:
     if form == 0:
         return f"({draw(st.sampled_from(('-', '~', '+')))}{left})"
     if form == 1:
-        return f"{draw(st.sampled_from(('min', 'max')))}({left}, {right})"
+        return (
+            f"np.int64({draw(st.sampled_from(('min', 'max')))}({left}, {right}))"  # uint64 beside int64 gives a float
+        )
     if form == 2:
         return f"abs({left})"
     if form == 3:
@@ -74,25 +77,34 @@ def _integer_program(draw: Callable[..., Any]) -> tuple[tuple[str, ...], list[st
 
 @st.composite
 def _mixed_program(draw: Callable[..., Any]) -> tuple[tuple[str, ...], list[str]]:
-    """Variables that are assigned values of several types: Numba gives each variable one type for all of them."""
-    kinds = tuple(draw(st.sampled_from((*INTEGERS, "float32", "float64"))) for _ in range(3))
-    operand = st.sampled_from(("x", "y", "z", "u", "v", "1", "2.5", "0", "np.float32(0.1)", "np.int8(3)"))
-    start = st.sampled_from(("x", "y", "z", "0", "0.0", "np.float32(1)", "np.int32(7)"))
+    """Variables that are assigned values of several types: Numba gives each variable one type where those meet."""
+    kinds = tuple(
+        draw(st.sampled_from(("float32", "float32", "float32", "float64", "int32", "uint8"))) for _ in range(3)
+    )
+    operand = st.sampled_from(("x", "y", "z", "u", "v", "u", "v", "1", "2.5", "np.float32(0.1)"))
+    start = st.sampled_from(("x", "y", "z", "x / y", "0", "0.0", "np.float32(1)", "np.float32(0.3)", "np.int32(7)"))
 
-    def sum_of() -> str:
-        return f"{draw(operand)} {draw(st.sampled_from('+-'))} {draw(operand)}"
+    def operation() -> str:
+        return f"{draw(operand)} {draw(st.sampled_from('+-/'))} {draw(operand)}"
+
+    def statement(depth: int) -> list[str]:
+        name, form = draw(st.sampled_from("uv")), draw(st.integers(0, 6 if depth else 2))
+        if form <= 1:
+            return [f"{name} = {operation()}"]
+        if form == 2:
+            return [f"{name} {draw(st.sampled_from('+-/'))}= {draw(operand)}"]
+        inner = [f"    {line}" for line in statement(depth - 1)]
+        if form == 3:
+            return [f"if {draw(st.sampled_from('xyz'))} < 1:", *inner]
+        if form == 4:
+            return [f"if {draw(st.sampled_from('xyz'))} < 1:", *inner, "else:", f"    {name} = {draw(operand)}"]
+        if form == 5:
+            return [f"{name} = {draw(operand)} if {draw(st.sampled_from('xyz'))} < 1 else {draw(operand)}"]
+        return [f"for j in range({draw(st.integers(1, 3))}):", *inner, *[f"    {line}" for line in statement(0)]]
 
     lines = [f"u = {draw(start)}", f"v = {draw(start)}"]
-    for _ in range(draw(st.integers(1, 3))):
-        name, form = draw(st.sampled_from("uv")), draw(st.integers(0, 3))
-        if form == 0:
-            lines.append(f"{name} = {sum_of()}")
-        elif form == 1:
-            lines += [f"if {draw(st.sampled_from('xyz'))} < 3:", f"    {name} = {draw(operand)}"]
-        elif form == 2:
-            lines += [f"for j in range({draw(st.integers(1, 3))}):", f"    {name} = {name} + {draw(operand)}"]
-        else:
-            lines.append(f"{name} += {draw(operand)}")
+    for _ in range(draw(st.integers(2, 4))):
+        lines += statement(2)
     return kinds, lines
 
 
@@ -100,7 +112,7 @@ def _mixed_program(draw: Callable[..., Any]) -> tuple[tuple[str, ...], list[str]
 def _chain(draw: Callable[..., Any], depth: int) -> str:
     if depth == 0 or draw(st.integers(0, 5)) == 0:
         return draw(st.sampled_from(("x", "y", "z")))
-    operator = draw(st.sampled_from("+-***+/")) if depth > 1 else draw(st.sampled_from("*+*"))
+    operator = draw(st.sampled_from("+-+-*/")) if depth > 1 else draw(st.sampled_from("**+"))
     return f"({draw(_chain(depth - 1))} {operator} {draw(_chain(depth - 1))})"
 
 
@@ -125,6 +137,16 @@ def drawn(strategy: st.SearchStrategy[Any], count: int) -> list[Any]:
     return found
 
 
+def _of_like_sizes(case: Case) -> None:
+    """Floats between -3 and 5 with all their digits, so that sums round."""
+    for column in case.inputs:
+        if column.dtype.kind == "f":
+            digits = column.view(f"u{column.itemsize}") * np.array(0x9E3779B97F4A7C15, "u8").astype(
+                f"u{column.itemsize}"
+            )
+            column[:] = (digits / 2.0 ** (8 * column.itemsize - 3) - 3).astype(column.dtype)
+
+
 def integer_programs(count: int) -> list[Case]:
     """Programs that must agree bit for bit."""
     made = []
@@ -141,6 +163,7 @@ def mixed_programs(count: int) -> list[Case]:
     made = []
     for number, (kinds, lines) in enumerate(drawn(_mixed_program(), count)):
         case = Case(f"mixed {number}", columns(f"mixed {number}", kinds, _COUNT), list(lines), parameters="xyz")
+        _of_like_sizes(case)
         case.add("u", "u", False)
         case.add("v", "v", False)
         made.append(case)
@@ -154,8 +177,7 @@ def chains(count: int) -> list[Case]:
         for depth in (2, 3, 5):
             name = f"chain {kind} {depth}"
             case = Case(name, columns(name, (kind,) * 3, _COUNT), parameters="xyz")
-            for column in case.inputs:  # of like sizes, so that sums round
-                column[:] = (column.view(f"i{column.itemsize}") % 2**20 / 2**17 - 3).astype(kind)
+            _of_like_sizes(case)
             for expression in drawn(_chain(depth), count):
                 if any(sign in expression for sign in "+-*/"):
                     case.add(expression, expression, False)
