@@ -62,14 +62,14 @@ bool Checker::acquired(const Thread& thread, Record record, uintptr_t atomic_add
 
 bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier) {
   const Record record = record_of(cell, earlier);
-  const bool wrote = earlier == 0;
+  const bool wrote = earlier == 0 || (cell.other_wrote & bit(earlier)) != 0;
   const AccessType plain = wrote ? AccessType::write : AccessType::read;
   violation = {.kind = Kind::race,
                .type = type,
                .address = buffer.address_of(cell),
                .other_thread = record.thread,
                .other_type = (cell.atomic & bit(earlier)) != 0 ? AccessType::atomic : plain,
-               .other_site = wrote ? cell.write_site : cell.other_site[earlier - 1],
+               .other_site = earlier == 0 ? cell.write_site : cell.other_site[earlier - 1],
                .other_interval = interval_of(record.thread / block_size_, record.stamp)};
   return false;
 }
@@ -176,19 +176,38 @@ void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& t
   if (wrote) release(address, thread);
 }
 
-// An atomic write. One of another thread that is not ordered before it stays remembered: a read after both must come
-// after both.
+// Whether an ordinary access before this thread's atomic is ordered before all that can come after the atomic: an
+// atomic alone orders nothing, so one that only its own block has seen must stay remembered.
+bool Checker::settled(const Buffer& buffer, Record record, const Thread& thread) const {
+  if (!buffer.holds(record) || record.stamp <= grid_) return true;
+  const Block& block = *thread.block;
+  return record.thread / block_size_ != block.id || (buffer.space() == Space::shared && record.stamp <= block.barrier);
+}
+
+// An atomic write. Beside it stay remembered, as far as there is room: ordinary writes that are not settled, atomics of
+// other threads that are not ordered before it (a read after both must come after both), ordinary reads.
 void Checker::note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const {
   Cell now{.write = {thread.id, launch_.now}, .write_site = site, .atomic = bit(0)};
   int place = 1;
-  for (const int earlier : {0, 2, 1}) {
-    if (place == 3 || (cell.atomic & bit(earlier)) == 0 || ordered(buffer, cell, earlier, thread)) continue;
+  const auto keep = [&](int earlier, bool wrote, bool atomic) {
     now.other[place - 1] = record_of(cell, earlier);
     now.other_site[place - 1] = earlier == 0 ? cell.write_site : cell.other_site[earlier - 1];
-    now.atomic |= bit(place);
-    if (earlier == 0 || (cell.other_wrote & bit(earlier)) != 0) now.other_wrote |= bit(place);
+    now.atomic |= atomic ? bit(place) : 0;
+    now.other_wrote |= wrote ? bit(place) : 0;
     ++place;
-  }
+  };
+  const auto keep_all = [&](bool wrote, bool atomic) {
+    for (const int earlier : {0, 2, 1}) {
+      const bool writes = earlier == 0 || (cell.other_wrote & bit(earlier)) != 0;
+      if (place == 3 || writes != wrote || ((cell.atomic & bit(earlier)) != 0) != atomic) continue;
+      if (atomic ? !ordered(buffer, cell, earlier, thread) : !settled(buffer, record_of(cell, earlier), thread))
+        keep(earlier, wrote, atomic);
+    }
+  };
+  keep_all(true, false);
+  keep_all(true, true);
+  keep_all(false, true);
+  keep_all(false, false);
   cell = now;
 }
 

@@ -112,6 +112,7 @@ struct Checker {
   void release(uintptr_t address, Thread& thread);
   int64_t interval_of(uint32_t block, Stamp stamp) const;
   void passed_barrier(uint32_t block, Stamp mark);
+  bool settled(const Buffer& buffer, Record record, const Thread& thread) const;
   void note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const;
 
   struct Passed {

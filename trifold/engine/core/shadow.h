@@ -18,14 +18,15 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
-// The shadow of a few bytes: the last write, and up to two other accesses since, of different threads. 32 bytes.
+// The shadow of a few bytes: the last write, and up to two other accesses since, or that an atomic write does not make
+// superfluous. 32 bytes.
 struct Cell {
   Record write;
   Record other[2] = {};
   Site write_site = 0;
   Site other_site[2] = {0, 0};
   uint8_t atomic = 0;       // bit 0: write was atomic; bits 1, 2: other[0], other[1] were
-  uint8_t other_wrote = 0;  // bits 1, 2: other[0], other[1] are atomic writes
+  uint8_t other_wrote = 0;  // bits 1, 2: other[0], other[1] are writes
 };
 static_assert(sizeof(Cell) == 32);
 
