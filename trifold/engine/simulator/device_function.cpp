@@ -87,7 +87,8 @@ PyObject* call(PyObject* self, PyObject* const* arguments, size_t flagged, PyObj
     return nullptr;
   }
   Value values[most_arguments], results[most_arguments];
-  if (!read_arguments(row.name, arguments, count, argument_count(row), values)) return undefined_among(arguments, count);
+  if (!read_arguments(row.name, arguments, count, argument_count(row), values))
+    return undefined_among(arguments, count);
   switch (row.typing) {
     case Typing::fixed: return box_results(results, compute_fixed(row, values, count, results));
     case Typing::as_given: return box_results(results, row.general(row, values, results));
