@@ -40,8 +40,7 @@ void launch_rows(trifold::Stream stream, const Tensor& mean, const Tensor& std, 
   using trifold::ceil_div, trifold::data;
   const int64_t rows = samples.size(0), columns = samples.size(1);
   const int64_t vectors = ceil_div(columns, Noise<T>::size);
-  // Narrow blocks: a warp without a column to do is one that ends at once.
-  constexpr int64_t width = 32, height = block_size / width;
+  constexpr int64_t width = block_width, height = block_height;
   const int64_t across = ceil_div(vectors, width);
   const int64_t blocks = across * ceil_div(rows, height);  // with one row a thread
   const int64_t needed = ceil_div(rows, height * grid_y_limit);

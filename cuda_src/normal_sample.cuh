@@ -114,6 +114,10 @@ __global__ void normal_sample_vector_kernel(const T* mean, const T* std, T* samp
   }
 }
 
+// The block of the kernel below, in vectors of columns and in rows. Narrow: a warp without a column to do is one that
+// ends at once. A constant, as for trifold::thread_index.
+inline constexpr uint32_t block_width = 32, block_height = 8;
+
 // One vector of columns a thread, in `rows_a_thread` rows that follow one another. threadIdx.x and blockIdx.x choose
 // the columns, threadIdx.y and blockIdx.y the rows. Shared noise is made once and used for all rows of the thread.
 // Independent noise is made for each, and needs rows of whole vectors. `samples` is aligned; rows, columns and groups
@@ -123,9 +127,9 @@ __global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* sample
                                           uint32_t rows_a_thread, int64_t seed, int64_t offset, const int64_t* state) {
   using C = trifold::compute_t<T>;
   constexpr uint32_t size = Noise<T>::size;
-  const uint32_t vector = blockIdx.x * blockDim.x + threadIdx.x;
+  const uint32_t vector = blockIdx.x * block_width + threadIdx.x;
   const uint32_t column = vector * size;
-  uint32_t row = (blockIdx.y * blockDim.y + threadIdx.y) * rows_a_thread;
+  uint32_t row = (blockIdx.y * block_height + threadIdx.y) * rows_a_thread;
   trifold::wait_for_earlier_kernels();
   if (column >= columns || row >= rows) return;
   const uint32_t end = rows - row < rows_a_thread ? rows : row + rows_a_thread;
