@@ -236,9 +236,10 @@ def test_an_undefined_value_must_not_be_used(use: Callable[[Any], Any]) -> None:
         down_in_half_a_warp(use)
     (finding,) = caught.value.findings
     assert finding.kind == "warp divergence"
-    assert finding.accesses[0].thread == (8, 0, 0)
-    assert finding.accesses[0].operation == "shfl_down_sync"
-    assert "as lane 8, got from lane 16 by shfl_down_sync" in finding.message
+    used, asked = finding.accesses
+    assert used.thread == asked.thread == (8, 0, 0)
+    assert (used.operation, asked.operation) == ("use", "shfl_down_sync")
+    assert "as lane 8, asked lane 16 by shfl_down_sync" in finding.message
     assert "lane 16 is not in the call's mask" in finding.message
 
 
