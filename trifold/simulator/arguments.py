@@ -15,6 +15,7 @@ import numpy as np
 
 from trifold.errors import LaunchError
 from trifold.simulator import arithmetic
+from trifold.simulator.types_of import ArrayType, Type, type_of
 from trifold.simulator.uninitialised import never_written
 
 # What _simulator.wrap_arguments is told of an argument: bits of ArgumentFlag in engine/simulator/arguments.cpp.
@@ -85,6 +86,16 @@ def stage_captured(staging: Staging, name: str, value: Any) -> None:
         staging.add(name, value, _CONSTANT)
     else:
         stage(staging, name, value)
+
+
+def type_of_shape(shape: Shape, staging: Staging) -> Type:
+    """The type of an argument, as Numba sees it."""
+    if not isinstance(shape, int):
+        return tuple(type_of_shape(member, staging) for member in shape[1])
+    kind = type_of(staging.values[shape])
+    if isinstance(kind, ArrayType) and staging.flags[shape] & _BITS_OF_BFLOAT16:
+        return ArrayType("float32", kind.ndim)
+    return kind
 
 
 def assemble(shape: Shape, values: Sequence[Any]) -> Any:

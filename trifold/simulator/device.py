@@ -47,7 +47,7 @@ _INDICES = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 _QUESTIONS = ("laneid", "warpsize", "grid", "gridsize", "lanemask_lt")
 _MEMORY = ("threadfence", "threadfence_block", "threadfence_system", "nanosleep")
 _NAMESPACES = ("shared", "local", "const", "atomic")
-_OPERATORS: dict[type[ast.operator], str] = {
+_OPERATORS: dict[type[ast.AST], str] = {
     ast.Add: "add",
     ast.Sub: "sub",
     ast.Mult: "mul",
@@ -57,6 +57,7 @@ _OPERATORS: dict[type[ast.operator], str] = {
     ast.Pow: "pow",
     ast.LShift: "lshift",
     ast.RShift: "rshift",
+    ast.Invert: "invert",
 }
 
 
@@ -186,7 +187,7 @@ def _checked(divide: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 @cache
-def _arithmetic(debug: bool) -> Mapping[type[ast.operator], Any]:
+def _arithmetic(debug: bool) -> Mapping[type[ast.AST], Any]:
     functions = {operator: getattr(_simulator, name) for operator, name in _OPERATORS.items()}
     if debug:
         for operator in (ast.Div, ast.FloorDiv, ast.Mod):

@@ -68,6 +68,9 @@ class Launcher:
             staging.after += after
         else:
             staging, shapes = self._stage(function, arguments)
+        if program.typed:
+            types = tuple(argument.type_of_shape(shape, staging) for shape in shapes)
+            program = self._programs.of(function, debug=kernel._debug, types=types)
         for captured in program.captured:
             argument.stage_captured(staging, captured.name, captured.host)
         _started += 1

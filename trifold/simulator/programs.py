@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType, GeneratorType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from trifold import _simulator
 from trifold.findings import KernelWarning
-from trifold.simulator import device, fallback
-from trifold.simulator.rewriter import Builder, Program, is_rewritten, reasons
+from trifold.simulator import device, fallback, unify
+from trifold.simulator.rewriter import Builder, Program, Survey, is_rewritten, reasons
+from trifold.simulator.types_of import Type
 
 _WAITING_NAMES = frozenset(device.OPERATION_NAMES) | {"this_grid"}
 
@@ -22,7 +23,7 @@ class Programs:
 
     def __init__(self, vocabulary: device.DeviceVocabulary) -> None:
         self._vocabulary = vocabulary
-        self._kept: WeakKeyDictionary[FunctionType, dict[tuple[bool, bool], Program]] = WeakKeyDictionary()
+        self._kept: WeakKeyDictionary[FunctionType, dict[tuple[object, ...], Program]] = WeakKeyDictionary()
         self._builders = {debug: self._builder(debug) for debug in (False, True)}
 
     def _builder(self, debug: bool) -> Builder:
@@ -34,20 +35,23 @@ class Programs:
             as_generator=fallback.as_generator,
         )
 
-    def of(self, function: FunctionType, *, called: bool = False, debug: bool = False) -> Program:
+    def of(
+        self, function: FunctionType, *, called: bool = False, debug: bool = False, types: tuple[Type, ...] = ()
+    ) -> Program:
         """The program of a kernel or, with ``called``, of a device function.
 
-        ``debug``: division by zero raises, as in ``@cuda.jit(debug=True)``.
+        ``debug``: division by zero raises, as in ``@cuda.jit(debug=True)``. ``types``: of the arguments; a program that
+        they may change (``Program.typed``) is made for each that come.
         """
         kept = self._kept.get(function)
         if kept is not None:
-            program = kept.get((called, debug))
+            program = kept.get((called, debug, types))
             if program is not None and program.is_current():
                 return program
         else:
             kept = self._kept[function] = {}
-        program = kept[called, debug] = self._builders[debug].build(function, called=called)
-        if program.unread:
+        program = kept[called, debug, types] = self._made(function, called, debug, types)
+        if program.unread and not types:
             warnings.warn(
                 "runs without the GPU's arithmetic, and loops that poll do not let others run, where the source is "
                 f"missing: {reasons(program.unread)}. Put the function into a file to have all of it.",
@@ -55,6 +59,15 @@ class Programs:
                 stacklevel=4,
             )
         return program
+
+    def _made(self, function: FunctionType, called: bool, debug: bool, types: tuple[Type, ...]) -> Program:
+        def casts(surveys: Mapping[FunctionType, Survey]) -> Mapping[Any, Any]:
+            if function not in surveys:
+                return {}
+            definitions = {each: (survey.node, survey.names.resolve) for each, survey in surveys.items()}
+            return unify.casts(definitions, function, types, self._vocabulary.device_function)
+
+        return self._builders[debug].build(function, called=called, casts=casts)
 
     def dynamic(self, callee: Any) -> Any:
         """What a kernel calls where it calls a value: the device's form of it."""

@@ -50,22 +50,34 @@ class Variable:
 Names = dict[str, Variable]
 
 
-def casts(function: _Function, resolve: Resolve, arguments: Mapping[str, Type]) -> dict[ast.AST, Any]:
-    """The conversions that a function needs, by the node whose value is converted.
+Definitions = Mapping[Any, tuple[_Function, Resolve]]
+
+
+def casts(
+    definitions: Definitions, kernel: Any, arguments: tuple[Type, ...], device_function: Callable[[Any], Any]
+) -> dict[ast.AST, Any]:
+    """The conversions that a kernel and its device functions need, by the node whose value is converted.
 
     Args:
-        function: its definition.
-        resolve: what an expression of names and attributes that are not local stands for; anything else for the rest.
-        arguments: types of its parameters (:func:`~trifold.simulator.types_of.type_of`); missing ones are not known.
+        definitions: of the kernel and of each device function: its definition, and what an expression of names and
+            attributes that are not local to it stands for.
+        kernel: whose arguments are given.
+        arguments: their types (:func:`~trifold.simulator.types_of.type_of`).
+        device_function: the key in ``definitions`` of an object that is called; anything else for other objects.
 
     Returns:
-        For each expression to be converted, the cast.
+        For each expression to be converted, the cast. A device function that is called with several types of arguments
+        keeps its values' own: Numba compiles it once for each.
     """
-    if isinstance(function, ast.Lambda):
-        return {}
-    reader = _Reader(resolve)
-    reader.function(function, arguments)
-    return reader.casts
+    calls = _Calls(definitions, device_function)
+    calls.result(kernel, arguments)
+    return {
+        node: cast
+        for results in calls.found.values()
+        if len(results) == 1
+        for _, found in results.values()
+        for node, cast in found.items()
+    }
 
 
 def may_need_casts(function: _Function) -> bool:
@@ -86,6 +98,7 @@ def _known(kind: Type) -> Variable:
 
 
 _UNKNOWN = _known(None)
+_NEVER = "never"  # of a function that has not returned anything yet
 
 
 def _merged(first: Variable, second: Variable) -> Variable:
@@ -113,8 +126,40 @@ def _meet(places: Iterable[Names | None]) -> Names | None:
     return result
 
 
+class _Calls:
+    """Functions by the types that they are called with.
+
+    Attributes:
+        found: for each function and types of its arguments, the type of its result and the casts in it.
+    """
+
+    def __init__(self, definitions: Definitions, device_function: Callable[[Any], Any]) -> None:
+        self.found: dict[Any, dict[tuple[Type, ...], tuple[Type, dict[ast.AST, Any]]]] = {}
+        self._definitions = definitions
+        self._device_function = device_function
+
+    def result(self, function: Any, arguments: tuple[Type, ...]) -> Type:
+        """The type of the result; None while a function that calls itself is read."""
+        known = self.found.setdefault(function, {})
+        if arguments in known:
+            return known[arguments][0]
+        definition, resolve = self._definitions[function]
+        known[arguments] = None, {}
+        if isinstance(definition, ast.FunctionDef):
+            reader = _Reader(resolve, self)
+            reader.function(definition, arguments)
+            known[arguments] = reader.returned, reader.casts
+        return known[arguments][0]
+
+    def called(self, callee: Any, arguments: tuple[Type, ...]) -> Type:
+        function = self._device_function(callee)
+        return self.result(function, arguments) if function in self._definitions else None
+
+
 class _Reader:
-    def __init__(self, resolve: Resolve) -> None:
+    def __init__(self, resolve: Resolve, calls: _Calls) -> None:
+        self.returned: Type = _NEVER
+        self._calls = calls
         self.casts: dict[ast.AST, Any] = {}
         self._resolve = resolve
         self._typing = Typing(resolve)
@@ -135,13 +180,16 @@ class _Reader:
             ast.NamedExpr: self._named,
         }
 
-    def function(self, node: ast.FunctionDef, arguments: Mapping[str, Type]) -> None:
-        parameters = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
-        self._names = {each.arg: _known(arguments.get(each.arg)) for each in parameters}
+    def function(self, node: ast.FunctionDef, arguments: tuple[Type, ...]) -> None:
+        parameters = (*node.args.posonlyargs, *node.args.args)
+        self._names = {each.arg: _UNKNOWN for each in (*parameters, *node.args.kwonlyargs)}
+        self._names.update({each.arg: _known(kind) for each, kind in zip(parameters, arguments, strict=False)})
         for extra in (node.args.vararg, node.args.kwarg):
             if extra is not None:
                 self._names[extra.arg] = _UNKNOWN
         self._block(node.body)
+        if self._names is not None or self.returned is _NEVER:
+            self.returned = None  # it may end without a value
 
     # Statements ---------------------------------------------------------------------------------------------------
 
@@ -224,13 +272,14 @@ class _Reader:
         self._loops[-1].continues.append(self._names or {})
         self._names = None
 
-    def _run_Return(self, node: ast.Return | ast.Raise) -> None:
-        for part in ast.iter_child_nodes(node):
-            if isinstance(part, ast.expr):
-                self._read(part)
+    def _run_Return(self, node: ast.Return) -> None:
+        """Results of several types are not converted: the caller takes the one that comes, and its type for unknown."""
+        kind = None if node.value is None else self._read(node.value)
+        self.returned = kind if self.returned in (_NEVER, kind) else None
         self._names = None
 
-    _run_Raise = _run_Return
+    def _run_Raise(self, node: ast.Raise) -> None:
+        self._names = None
 
     def _run_With(self, node: ast.With) -> None:
         for item in node.items:
@@ -359,7 +408,10 @@ class _Reader:
         kinds = [self._read(part) for part in node.args]
         for keyword in node.keywords:
             self._read(keyword.value)
-        return self._typing.constructed(node) or self._typing.called(node, kinds)
+        known = self._typing.constructed(node) or self._typing.called(node, kinds)
+        if known is None and not node.keywords:
+            known = self._calls.called(self._resolve(node.func), tuple(kinds))
+        return known
 
     def _named(self, node: ast.NamedExpr) -> Type:
         kind = self._read(node.value)

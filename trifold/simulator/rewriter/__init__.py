@@ -2,7 +2,18 @@
 
 from trifold.simulator.rewriter.link import is_rewritten
 from trifold.simulator.rewriter.program import Builder, Captured, Program, Unread, reasons
-from trifold.simulator.rewriter.survey import Operation, Vocabulary
+from trifold.simulator.rewriter.survey import Operation, Survey, Vocabulary
 from trifold.simulator.rewriter.transform import Runtime
 
-__all__ = ["Builder", "Captured", "Operation", "Program", "Runtime", "Unread", "Vocabulary", "is_rewritten", "reasons"]
+__all__ = [
+    "Builder",
+    "Captured",
+    "Operation",
+    "Program",
+    "Runtime",
+    "Survey",
+    "Unread",
+    "Vocabulary",
+    "is_rewritten",
+    "reasons",
+]

@@ -12,6 +12,7 @@ from trifold.simulator.rewriter.names import Names
 from trifold.simulator.rewriter.source import SourceMissing, find_definition
 from trifold.simulator.rewriter.survey import Body, Survey, Unrewritable, Vocabulary
 from trifold.simulator.rewriter.transform import Runtime, Transform
+from trifold.simulator.unify import may_need_casts
 
 
 @dataclass(eq=False)
@@ -40,6 +41,7 @@ class Program:
         cooperative: it synchronises the whole grid.
         captured: arrays that it, or a device function of it, refers to by name.
         unread: functions among them that could not be rewritten.
+        typed: the types of its arguments may make conversions necessary.
     """
 
     function: Callable[..., Any]
@@ -48,6 +50,7 @@ class Program:
     captured: tuple[Captured, ...]
     unread: tuple[Unread, ...]
     _names: tuple[Names, ...] = field(repr=False)
+    typed: bool = False
 
     def is_current(self) -> bool:
         """Whether its names still stand for what they stood for when it was made."""
@@ -77,11 +80,11 @@ class Builder:
         function: FunctionType,
         *,
         called: bool = False,
-        casts: Callable[[Survey], Mapping[Any, Any]] = lambda survey: {},
+        casts: Callable[[Mapping[FunctionType, Survey]], Mapping[Any, Any]] = lambda surveys: {},
     ) -> Program:
         """Rewrite a kernel, or with ``called`` a device function, and all that it calls by name.
 
-        ``casts`` gives the conversions of assigned values in a function, by node.
+        ``casts`` gives the conversions of values in all of them, by node.
         """
         unrewritable: dict[FunctionType, str] = {}
         while True:
@@ -139,14 +142,15 @@ class _Graph:
             if len(waiting) == before:
                 return waiting
 
-    def program(self, called: bool, casts: Callable[[Survey], Mapping[Any, Any]]) -> Program:
+    def program(self, called: bool, casts: Callable[[Mapping[FunctionType, Survey]], Mapping[Any, Any]]) -> Program:
         for function in (*self._surveys, *self._unread):
             self._forwards[function] = Forward()
         for unread in self._unread:
             waits = unread in self._waiting
             self._forwards[unread].function = self._builder.as_generator(unread) if waits else unread
+        conversions = casts(self._surveys)
         objects = {
-            function: self._compile(function, survey, called or function is not self._root, casts(survey))
+            function: self._compile(function, survey, called or function is not self._root, conversions)
             for function, survey in self._surveys.items()
         }
         for function, its_objects in objects.items():
@@ -159,6 +163,7 @@ class _Graph:
             tuple(self._captured.values()),
             tuple(self._unread.values()),
             tuple(survey.names for survey in self._surveys.values()),
+            any(may_need_casts(survey.node) for survey in self._surveys.values()),
         )
 
     def _compile(self, function: FunctionType, survey: Survey, called: bool, casts: Mapping[Any, Any]) -> Objects:

@@ -30,7 +30,8 @@ from trifold.simulator.rewriter.survey import (
 
 _Node = TypeVar("_Node", bound=ast.AST)
 
-_SAFE_AFTER_LITERAL = (ast.Div, ast.FloorDiv, ast.Mod, ast.RShift)  # with a literal operand on the right other than 0
+# With a literal operand on the right other than 0. Not // and %: the GPU's are other than Python's for floats.
+_SAFE_AFTER_LITERAL = (ast.Div, ast.RShift)
 _GROWS_BY_ONE_BIT = (ast.Add, ast.Sub)
 _STORE_WRAPS = (ast.Add, ast.Sub, ast.Mult)
 
@@ -40,7 +41,7 @@ class Runtime:
     """What rewritten code calls.
 
     Attributes:
-        arithmetic: a function for each binary operator that differs from Python's.
+        arithmetic: a function for each operator that differs from Python's.
         indices: objects whose x, y, z are small integers; a product of two needs no care.
         dynamic: (callee) -> what to call for it; its result goes through ``awaited``.
         awaited: (result of a dynamic call) -> an iterator that waits if it must and returns the result.
@@ -48,7 +49,7 @@ class Runtime:
         poll: the request of a thread that polls.
     """
 
-    arithmetic: Mapping[type[ast.operator], Any]
+    arithmetic: Mapping[type[ast.AST], Any]
     indices: tuple[Any, ...]
     dynamic: Any
     awaited: Any
@@ -225,6 +226,12 @@ class Transform:
         if function is None:
             return self._copy(node)
         return self._call(node, function, self._expression(node.left), self._expression(node.right))
+
+    def _visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        function = self._runtime.arithmetic.get(type(node.op))  # ~True is -2 in Python
+        if function is None:
+            return self._copy(node)
+        return self._call(node, function, self._expression(node.operand))
 
     def _visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
         function = self._arithmetic(node, node.op, None, node.value)
