@@ -393,9 +393,9 @@ def test_arrays_of_dynamic_shared_memory_are_one_memory() -> None:
 
 
 def test_too_much_shared_memory_names_kernel_and_limit() -> None:
-    with pytest.raises(RuntimeError, match="kernel kernel declares 49156 bytes.*at most 49152"):
+    with pytest.raises(RuntimeError, match=r"kernel kernel declares 49156 bytes.*at most 49152"):
         in_kernel(lambda: sim.shared.array(12289, np.float32))
-    with pytest.raises(RuntimeError, match="kernel kernel uses 240000 bytes.*200000 dynamic"):
+    with pytest.raises(RuntimeError, match=r"kernel kernel uses 240000 bytes.*200000 dynamic"):
         in_kernel(lambda: sim.shared.array(10000, np.float32), shared=200000)
 
 
@@ -512,11 +512,11 @@ def test_atomics_of_floating_types() -> None:
 
 
 def test_wrong_atomics_are_refused_with_their_name() -> None:
-    with pytest.raises(TypeError, match="atomic.add works on an array"):
+    with pytest.raises(TypeError, match=r"atomic.add works on an array"):
         in_kernel(lambda: sim.atomic.add([1], 0, 1))
     with pytest.raises(TypeError, match="is no complete index of array a, which has 2 axes"):
         in_kernel(lambda a: sim.atomic.add(a, 0, 1), np.zeros((2, 2)))
-    with pytest.raises(TypeError, match="atomic.add.array, index, value. takes 3 arguments, not 2"):
+    with pytest.raises(TypeError, match=r"atomic.add.array, index, value. takes 3 arguments, not 2"):
         in_kernel(lambda a: sim.atomic.add(a, 0), np.zeros(2))
     with pytest.raises(OutOfBounds, match="out-of-bounds atomic"):
         in_kernel(lambda a: sim.atomic.add(a, 2, 1), np.zeros(2))

@@ -112,7 +112,7 @@ void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, S
     return id / block_size_ == thread.block->id ? uint64_t{id % block_size_ / warp_size} : ~uint64_t{id / block_size_};
   };
   const auto replaceable = [&](int other) {
-    return (cell.other_wrote & bit(other)) == 0 && ordered(buffer, cell, other, thread);
+    return (cell.other_wrote & bit(other)) == 0 && surely_ordered(buffer, cell.other[other - 1], thread);
   };
   int place = 0;
   if (replaceable(1)) {

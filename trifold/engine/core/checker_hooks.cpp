@@ -136,7 +136,7 @@ void Checker::release(uintptr_t address, Thread& thread) {
         scope == block_scope && own.released[scope] == 0 && fence.stamp < own.fence[device_scope].stamp;
     if (superseded) continue;
     fence.acquired = graph_.merge(fence.acquired, own.released[scope]);
-    graph_.release(address, thread, fence, scope, stamp);
+    own.said[scope] = graph_.release(address, thread, fence, scope, stamp, own.said[scope]);
   }
 }
 

@@ -35,6 +35,7 @@ struct ThreadClock {
   Knowledge acquired = 0;          // through atomics, its own and, by rendezvous, those of other lanes
   PerScope<Fence> fence{};         // its last ones
   PerScope<Knowledge> released{};  // by fences of other lanes before a rendezvous: its next atomic passes it on
+  PerScope<Knowledge> said{};      // what its last atomic released
 };
 
 // What the lanes of a warp know of each other, where that is not the same for all of them.

@@ -43,16 +43,14 @@ Knowledge KnowledgeGraph::at(uintptr_t address) const {
   return found == addresses_.end() ? 0 : found->second.last;
 }
 
-void KnowledgeGraph::release(uintptr_t address, const Thread& thread, const Fence& fence, FenceScope scope,
-                             Stamp stamp) {
+Knowledge KnowledgeGraph::release(uintptr_t address, const Thread& thread, const Fence& fence, FenceScope scope,
+                                  Stamp stamp, Knowledge said) {
   const auto number = static_cast<uint32_t>(addresses_.size() + 1);
   Address& place = addresses_.try_emplace(address, Address{number, 0}).first->second;
-  Node& last = nodes_[place.last];
-  const bool again = last.type == Type::release && last.scope == scope && last.thread == thread.id &&
-                     last.fence == fence.stamp && last.second == fence.acquired;
-  if (again) {  // a loop of atomics after one fence
-    last.stamp = stamp;
-    return;
+  Node& before = nodes_[said];
+  if (before.location == place.number && before.fence == fence.stamp && before.second == fence.acquired) {
+    before.stamp = stamp;  // a loop of atomics after one fence, as a thread that polls has
+    return said;
   }
   if (scope == block_scope) has_block_scope_ = true;
   Knowledge& last_of_block = last_of_block_[thread.block->id];
@@ -68,6 +66,7 @@ void KnowledgeGraph::release(uintptr_t address, const Thread& thread, const Fenc
                        .second = fence.acquired,
                        .same_block = last_of_block});
   place.last = last_of_block;
+  return last_of_block;
 }
 
 Knowledge KnowledgeGraph::fences(uint32_t first_thread, std::span<const Stamp> stamps, const Block& block,
@@ -104,13 +103,16 @@ bool KnowledgeGraph::tells(const Node& node, const Query& query) const {
 bool KnowledgeGraph::knows(Knowledge known, uint32_t acquirer_block, const Query& query) const {
   const auto last = last_of_block_.find(query.block);
   if (known == 0 || last == last_of_block_.end()) return false;
+  constexpr size_t few = 16;  // a search for the newest ones is short, and mostly enough
+  const uint32_t location = nodes_[known].location;
   std::vector<Knowledge> tellers;
-  for (Knowledge node = last->second; node != 0; node = nodes_[node].same_block) {
-    if (node > known || !tells(nodes_[node], query)) continue;
-    const Node& root = nodes_[known];
-    const bool chained = root.location != 0 && root.location == nodes_[node].location;
-    if (chained && (nodes_[node].scope == device_scope || nodes_[node].block == acquirer_block)) return true;
-    tellers.push_back(node);
+  for (Knowledge number = last->second; number != 0; number = nodes_[number].same_block) {
+    const Node& node = nodes_[number];
+    if (number > known || !tells(node, query)) continue;
+    const bool heard = node.scope == device_scope || node.block == acquirer_block;
+    if (heard && (number == known || (location != 0 && location == node.location))) return true;
+    tellers.push_back(number);
+    if (tellers.size() == few && reaches(known, acquirer_block, tellers)) return true;
   }
   return !tellers.empty() && reaches(known, acquirer_block, tellers);
 }

@@ -22,8 +22,10 @@ class KnowledgeGraph {
   // What was last released at an address; 0 is nothing.
   Knowledge at(uintptr_t address) const;
 
-  // A thread's atomic at an address, at this stamp, releases what it knew at its fence.
-  void release(uintptr_t address, const Thread& thread, const Fence& fence, FenceScope scope, Stamp stamp);
+  // A thread's atomic at an address, at this stamp, releases what it knew at its fence. `said`: what its last atomic
+  // released, which is enough if the thread has not learnt more. The result is that for the next one.
+  Knowledge release(uintptr_t address, const Thread& thread, const Fence& fence, FenceScope scope, Stamp stamp,
+                    Knowledge said);
 
   // Fences of a group of threads with consecutive numbers: each knew itself up to its stamp (0: it did not fence), the
   // block up to the barrier, and together they had acquired this.
