@@ -82,7 +82,7 @@ def _verdicts(results: Results) -> list[tuple[str, ...]]:
     return [
         (
             f"{figure.op}, {figure.benchmark}, {figure.method}: {figure.target}",
-            "" if figure.measured is None else f"{figure.measured:.3f} ({figure.where})",
+            "" if figure.measured is None else f"{figure.measured:.4f} ({figure.where})",
             marks[figure.passed],
         )
         for figure in results.figures
