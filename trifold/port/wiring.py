@@ -20,26 +20,34 @@ for. Here a call through :class:`Operators` looks at ``requires_grad`` first and
 one that needs a gradient enters the ``autograd.Function`` directly. Calls from elsewhere (``torch.ops``, a compiled
 graph) reach the same function through the dispatcher's Autograd key.
 
-Host time of a call on an H200 machine, torch 2.11, 2^10 float32, the port over torch's own op: the median ratio of 25
-interleaved batches, lowest and highest of three processes. (One process, in µs, no grad: 6.8 / 8.8, 6.8 / 8.7, 6.6 /
-8.4; forward, backward: 67 / 81, 97 / 120, 78 / 109. Another process on that machine was 40% slower in both.)
+Host time of a call on machines with an H200, torch 2.11, 2^10 float32: the port's over that of torch's own op, lowest
+and highest of three machines (``trifold bench add mul sigmoid --only host``; torch's own take 5 to 10 µs without grad
+and 52 to 113 µs forward and backward, by machine):
 
     ==================  ===========  ===========  ===========
                         add          mul          sigmoid
-    no grad             1.26 - 1.28  1.26 - 1.28  1.28 - 1.31
-    forward, with grad  1.63 - 1.71  1.73 - 1.77  1.73 - 1.78
-    forward, backward   1.21 - 1.25  1.25 - 1.28  1.36 - 1.40
+    no grad             1.10 - 1.21  1.14 - 1.27  1.10 - 1.31
+    forward, with grad  1.55 - 1.68  1.61 - 1.77  1.51 - 1.81
+    forward, backward   1.17 - 1.23  1.16 - 1.23  1.25 - 1.32
     ==================  ===========  ===========  ===========
 
-Taken for it (µs of a call on a CPU machine): the bound operator (``OpOverload._op``) in place of
-``OpOverload.__call__``, 0.12; the guard as an object that is deleted in place of a ``with`` statement, 0.15; functions
-of one and two tensors, 0.07; ``ctx.constants`` only where there are any, 0.08. Tried and left:
+Taken for it (µs of a call on a CPU machine, where the port's sigmoid takes 1.7 without grad and 16.4 forward and
+backward):
 
-- ``OperatorHandle.redispatch_boxed`` with the backend's key alone: 0.25 less, but it passes by modes, tensor
+- The dispatcher called directly (``_dispatch_call_boxed``) in place of ``OpOverload.__call__``, 0.25: tensors with
+  ``__torch_function__`` and modes have been asked before, and nothing else is between the two.
+- ``backward`` as the ``apply`` of the class behind ``ctx``, which the engine calls, in place of torch's method in
+  Python that looks for it: 0.5, and 1 to 2 on the machines with an H200.
+- The guard as an object that is deleted in place of a ``with`` statement, 0.15; functions of one and two tensors, 0.07;
+  ``ctx.constants`` only where there are any, 0.08.
+
+Tried and left:
+
+- ``OperatorHandle.redispatch_boxed`` with the backend's key alone: 0.07 less, but it passes by modes, tensor
   subclasses, and the negative and conjugate bits.
-- ``backward`` set as ``apply`` of the class behind ``ctx``: sigmoid's ratio becomes 1.34 - 1.38, which is hardly more
-  than the noise, for an internal of torch.
-- An ``autograd.Function`` around torch's own sigmoid and its backward has a ratio of 1.22 - 1.24 for forward and
+- Forward and backward written out for sigmoid, with no ``save`` and no checks in backward: ratio 1.20 - 1.22. The
+  checks are what makes the same function right under torch.compile, torch.func and forward mode.
+- An ``autograd.Function`` around torch's own sigmoid and its backward has a ratio of 1.22 - 1.25 for forward and
   backward: what is left to gain without leaving Python.
 """
 
