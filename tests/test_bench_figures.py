@@ -32,7 +32,8 @@ def test_the_block_is_written_once_and_then_stands(root: Path) -> None:
     assert text.endswith("after\n")
     assert "| scale, forward, float32 | graph | large | 2.0 µs | 4 | 50.0% | 2.00 | 1.50 |" in text
     assert (
-        "| scale, forward, graph: at least 40% of the copy rate | 0.5000 (worst of 2: small float32) | reached |" in text
+        "| scale, forward, graph: at least 40% of the copy rate | 0.5000 (worst of 2: small float32) | reached |"
+        in text
     )
     assert (root / "benchmarks/results/figures.png").exists()
     assert main(["--check"], root=root) == 0
