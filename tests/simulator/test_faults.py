@@ -65,7 +65,7 @@ def test_an_exception_keeps_its_type_and_names_its_thread(error: Exception, text
     assert type(caught.value) is type(error)
     assert str(caught.value) == text
     assert caught.value.__cause__ is error.__cause__
-    assert (caught.value.__notes__, caught.value.detail) == (["a note"], 5)
+    assert (caught.value.__notes__, vars(caught.value)["detail"]) == (["a note"], 5)
     assert caught.traceback[-1].name == "kernel"
 
 

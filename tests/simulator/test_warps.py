@@ -346,7 +346,7 @@ def test_lanes_that_name_each_other_but_call_differently(calls: Callable[[], lis
     finding = fault(kernel, block=8)
     assert finding.kind == "warp divergence"
     assert "name each other in their masks but make different calls" in finding.message
-    assert "lane 0 wait" in finding.message
+    assert "lane 0 waits" in finding.message
     assert "lanes 1..7 wait" in finding.message
 
 

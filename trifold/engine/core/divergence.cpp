@@ -36,11 +36,11 @@ bool waits_with_mask(const Thread& thread) {
   return (thread.warp->at_rendezvous >> thread.lane & 1) != 0;
 }
 
-// "wait at syncthreads()", "poll"
-std::string activity(const Thread& thread) {
+// "wait in syncthreads()", "poll memory"; of one thread "waits", "polls".
+std::string activity(const Thread& thread, bool one) {
   const Operation operation = operation_of(thread);
-  if (operation == Operation::poll) return "poll memory";
-  std::string text = "wait in " + std::string(name(operation)) + "()";
+  if (operation == Operation::poll) return one ? "polls memory" : "poll memory";
+  std::string text = (one ? "waits in " : "wait in ") + std::string(name(operation)) + "()";
   if (waits_with_mask(thread)) text += " with mask " + hexadecimal(thread.request.mask);
   return text;
 }
@@ -112,7 +112,7 @@ std::string Execution::waiting(Finding& finding, const Block& block) const {
   for (size_t i = 0; i < std::min(groups.size(), groups_shown); ++i) {
     const auto& [thread, indices] = groups[i];
     finding.accesses.push_back(access(*thread));
-    text += "\n  " + thread_ranges(indices, launch_.block) + " " + activity(*thread) + " at " +
+    text += "\n  " + thread_ranges(indices, launch_.block) + " " + activity(*thread, indices.size() == 1) + " at " +
             where(finding.accesses.back().location);
   }
   if (groups.size() > groups_shown) text += "\n  and " + std::to_string(groups.size() - groups_shown) + " more groups";
@@ -190,8 +190,8 @@ void Execution::different_calls(const Warp& warp, uint32_t lanes) {
     }
     left &= ~alike;
     found.accesses.push_back(access(first));
-    found.message +=
-        "\n  " + lanes_text(alike) + " " + activity(first) + " at " + where(found.accesses.back().location);
+    found.message += "\n  " + lanes_text(alike) + " " + activity(first, std::has_single_bit(alike)) + " at " +
+                     where(found.accesses.back().location);
   }
   found.message +=
       "\nAll lanes that a mask names have to make the same call, with the same mask: give each branch a "
@@ -210,7 +210,8 @@ void Execution::stuck(const Block& block) {
     const uint32_t missing = waits.request.mask & warp.live & ~warp.at_rendezvous;
     Finding found = finding(Kind::warp_divergence, Severity::error);
     found.message += lanes_text(warp.at_rendezvous) + " of warp " + std::to_string(warp.index) + " of block " +
-                     coordinate(block.index) + " wait for " +
+                     coordinate(block.index) +
+                     (std::has_single_bit(warp.at_rendezvous) ? " waits for " : " wait for ") +
                      (missing != 0 ? lanes_text(missing) + ", which the mask names but which cannot come."
                                    : std::string("each other in calls that differ.")) +
                      waiting(found, block) +
