@@ -56,6 +56,26 @@ def test_configurations_keep_numbas_own_messages():
         fill.forall(-1)
 
 
+def test_a_cooperative_grid_may_have_all_blocks_that_the_gpu_holds():
+    overload = fill.overloads[()]
+    assert overload.max_cooperative_grid_blocks(1024) == 132 * 2  # sm_90: 2,048 threads a multiprocessor
+    assert overload.max_cooperative_grid_blocks((16, 16, 4)) == overload.max_cooperative_grid_blocks(1024)
+    assert overload.max_cooperative_grid_blocks(1) == 132 * 32  # 32 blocks a multiprocessor
+    assert overload.max_cooperative_grid_blocks(32, dynsmemsize=100 * 1024) == 132 * 2  # 228 KiB a multiprocessor
+    with simulator.options(compute_capability="7.5"):
+        assert overload.max_cooperative_grid_blocks(1024) == 72
+
+    @cuda.jit
+    def whole_grid(out):
+        cuda.cg.this_grid().sync()
+        out[cuda.grid(1)] = 1
+
+    most = overload.max_cooperative_grid_blocks(1024)
+    whole_grid[most, 1024](np.zeros(most * 1024))
+    with pytest.raises(LaunchError, match="blocks"):
+        whole_grid[most + 1, 1024](np.zeros((most + 1) * 1024))
+
+
 def test_forall_covers_its_tasks_with_whole_blocks():
     out = np.zeros(5)
     fill.forall(5)(out, 1)

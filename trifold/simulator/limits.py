@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trifold.errors import LaunchError
@@ -26,6 +28,11 @@ class Limits:
     threads_per_block = 1024
     block_dim = (1024, 1024, 64)
     grid_dim = (2**31 - 1, 65535, 65535)
+
+    def cooperative_blocks(self, threads: int) -> int:
+        """Blocks of this many threads that are resident at once, without shared memory: the most of a grid that
+        synchronises."""
+        return self.multiprocessors * min(self.blocks, self.threads // max(threads, 1))
 
     def for_engine(self) -> tuple[int, ...]:
         """As ``_simulator.launch`` takes them."""
@@ -54,6 +61,17 @@ LIMITS = {
     "12.0": Limits(188, 1536, 24, 100, 99),  # RTX PRO 6000
     "12.1": Limits(48, 1536, 24, 100, 99),  # GB10
 }
+
+
+def cooperative_blocks(capability: str, block: int | Sequence[int], dynamic_shared: int = 0) -> int:
+    """How many blocks of this shape a cooperative launch may have: those that are resident at once.
+
+    As for a launch, shared memory that the kernel itself declares is not counted: it is known only when it runs.
+    """
+    limits = LIMITS[capability]
+    warps = -(-math.prod(block if isinstance(block, Sequence) else (block,)) // 32)
+    fitting = min(limits.blocks, limits.threads // (32 * warps), limits.shared * KIB // (dynamic_shared + KIB))
+    return limits.multiprocessors * fitting
 
 
 def check_launch(kernel: str, capability: str, grid: Dim3, block: Dim3, dynamic_shared: int) -> None:

@@ -17,7 +17,9 @@ from trifold.errors import LaunchError
 from trifold.simulator import uninitialised
 from trifold.simulator.device import DeviceVocabulary, device_names, refuse_configured
 from trifold.simulator.launch import Launcher
+from trifold.simulator.limits import cooperative_blocks
 from trifold.simulator.programs import Programs
+from trifold.simulator.settings import current
 from trifold.simulator.signatures import keeping_signatures
 
 _MISSING = object()
@@ -31,7 +33,7 @@ class Seam:
         from numba import cuda
         from numba.cuda.errors import normalize_kernel_dimensions
         from numba.cuda.simulator.cudadrv import devicearray
-        from numba.cuda.simulator.kernel import FakeCUDAKernel
+        from numba.cuda.simulator.kernel import FakeCUDAKernel, FakeOverload
 
         self._cuda = cuda
         self._kernel_class = FakeCUDAKernel
@@ -42,6 +44,7 @@ class Seam:
         self._replace(FakeCUDAKernel, "__call__", _simulator.seam(self._call))
         self._replace(FakeCUDAKernel, "__getitem__", lambda kernel, where: self._configured(kernel, where))
         self._replace(FakeCUDAKernel, "forall", self._forall(FakeCUDAKernel.forall))
+        self._replace(FakeOverload, "max_cooperative_grid_blocks", _cooperative_blocks)
         self._replace_jit()
         for name, value in device_names().items():
             self._replace(cuda, name, value)
@@ -113,6 +116,11 @@ class Seam:
 
 def _nothing_to_do(*arguments: Any) -> None:
     """A launch of no task."""
+
+
+def _cooperative_blocks(overload: Any, blockdim: Any, dynsmemsize: int = 0) -> int:
+    """For ``kernel.overloads[signature].max_cooperative_grid_blocks``; Numba's own simulator allows one."""
+    return cooperative_blocks(current().compute_capability, blockdim, dynsmemsize)
 
 
 def _allocating(allocate: Callable[..., Any]) -> Callable[..., Any]:
