@@ -18,6 +18,12 @@ def here() -> int:
     return _simulator.register_site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
+def x_y_z(extent: Extent) -> tuple[int, int, int]:
+    """An extent in three dimensions."""
+    x, y, z = (*((extent,) if isinstance(extent, int) else extent), 1, 1)[:3]
+    return x, y, z
+
+
 def launch(
     kernel: Callable[..., Any],
     *arguments: Any,
@@ -28,8 +34,8 @@ def launch(
     **more: Any,
 ) -> None:
     """Runs ``kernel``, a function or generator function, with these arguments."""
-    extents = [(e,) if isinstance(e, int) else e for e in (grid, block)]
-    x_y_z = [(*e, 1, 1)[:3] for e in extents]
     options = (more.get("limits"), more.get("cooperative", False))
-    generator = inspect.isgeneratorfunction(kernel) or hasattr(kernel, "send")
-    _simulator.launch(kernel, generator, kernel.__name__, *x_y_z, 0, arguments, checks, seed, *options)
+    generator = inspect.isgeneratorfunction(kernel)
+    _simulator.launch(
+        kernel, generator, kernel.__name__, x_y_z(grid), x_y_z(block), 0, arguments, checks, seed, *options
+    )

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulator.handwritten import here, launch
+from tests.simulator.handwritten import here, launch, x_y_z
 from trifold import KernelFault, _simulator
 from trifold._simulator import blockDim, blockIdx, gridDim, threadIdx
 from trifold.errors import LaunchError
@@ -52,7 +52,7 @@ def test_every_thread_runs_once_and_knows_its_place(
         places.append((*blockIdx, *threadIdx))
         yield here()
 
-    extents = [*((*((e,) if isinstance(e, int) else e), 1, 1)[:3] for e in (grid, block))]
+    extents = [x_y_z(grid), x_y_z(block)]
     everywhere = sorted(itertools.product(*(range(n) for extent in extents for n in extent)))
     for function in (kernel, kernel_with_barrier):
         places.clear()
