@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from collections import namedtuple
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from numba import cuda
 
-from trifold import KernelFault
+from trifold import KernelFault, OutOfBounds
 from trifold.errors import LaunchError
 from trifold.simulator.arguments import ArgumentError, Output
 
@@ -187,7 +188,7 @@ def test_a_tuples_member_is_named_in_a_finding():
     def kernel(pair):
         pair.x[5] = 1
 
-    with pytest.raises(IndexError) as fault:
+    with pytest.raises(OutOfBounds) as fault:
         kernel[1, 1](Pair(np.zeros(3), 1))
     assert fault.value.findings[0].array == "pair.x"
 
@@ -206,7 +207,7 @@ def test_records_are_written_in_place():
 
 
 TABLE = np.arange(4.0)
-ON_DEVICE = None
+ON_DEVICE: Any = None
 
 
 def test_arrays_by_name_are_constant(monkeypatch):
@@ -228,7 +229,7 @@ def test_arrays_by_name_are_constant(monkeypatch):
     assert out.tolist() == [0, 1, 2, 3]
     with pytest.raises(Exception, match="TABLE"):
         write[1, 1](out)
-    with pytest.raises(IndexError) as fault:
+    with pytest.raises(OutOfBounds) as fault:
         beyond[1, 1](out)
     assert fault.value.findings[0].array == "TABLE"
 
@@ -251,7 +252,7 @@ def test_extensions_prepare_arguments():
     def kernel(out, n):
         out[0] = n
 
-    done = []
+    done: list[bool] = []
     jitted = cuda.jit(kernel)
     jitted.extensions.append(AddOne())
     out = np.zeros(1)

@@ -115,7 +115,7 @@ class TestExecuted:
 def test_a_file_that_changed_since_is_not_trusted(tmp_path):
     path = tmp_path / "changed.py"
     path.write_text("def kernel(out):\n    out[0] = 1\n")
-    namespace = {}
+    namespace: dict[str, object] = {}
     exec(compile(path.read_text(), str(path), "exec"), namespace)
     path.write_text("def kernel(other):\n    other[0] = 2\n")
     out = np.zeros(1)

@@ -136,6 +136,34 @@ def test_of_several_signatures_the_one_that_fits_is_taken():
     assert out[0] == 1 + 2.0**-25
 
 
+def test_a_signature_takes_no_number_that_it_would_cut():
+    @cuda.jit("void(int32[:], int32)")
+    def kernel(out, n):
+        out[0] = n
+
+    for number in (1.5, 1j, np.float32(2)):
+        with pytest.raises(TypeError, match="kernel: none of its signatures takes"):
+            kernel[1, 1](np.zeros(1, np.int32), number)
+
+
+def test_the_signature_of_a_device_function_converts_what_goes_in_and_out():
+    @cuda.jit("int32(int32, int32)", device=True)
+    def add(a, b):
+        """Its words."""
+        if a > 2**30:
+            return a + b
+        return a + b
+
+    @cuda.jit
+    def kernel(out):
+        out[0] = add(1.5, 2.5)
+        out[1] = add(2**31 - 1, 1)
+
+    out = np.zeros(2)
+    kernel[1, 1](out)
+    assert out.tolist() == [3, -(2**31)]
+
+
 def test_device_functions_from_many_places():
     @cuda.jit(device=True)
     def once(x):

@@ -103,7 +103,7 @@ def _prepared(kernel: Any, arguments: Sequence[Any]) -> tuple[Sequence[Any], lis
     for extension in kernel.extensions:
         arguments = [extension.prepare_args(None, value, stream=0, retr=after)[1] for value in arguments]
     if signatures := getattr(kernel, "signatures", None):
-        arguments = cast_scalars(signatures, arguments)
+        arguments = cast_scalars(kernel.__name__, signatures, arguments)
     return arguments, after
 
 

@@ -29,11 +29,6 @@ class Limits:
     block_dim = (1024, 1024, 64)
     grid_dim = (2**31 - 1, 65535, 65535)
 
-    def cooperative_blocks(self, threads: int) -> int:
-        """Blocks of this many threads that are resident at once, without shared memory: the most of a grid that
-        synchronises."""
-        return self.multiprocessors * min(self.blocks, self.threads // max(threads, 1))
-
     def for_engine(self) -> tuple[int, ...]:
         """As ``_simulator.launch`` takes them."""
         return (

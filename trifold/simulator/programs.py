@@ -13,6 +13,7 @@ from trifold import _simulator
 from trifold.findings import KernelWarning
 from trifold.simulator import device, fallback, unify
 from trifold.simulator.rewriter import Builder, Program, Survey, is_rewritten, reasons
+from trifold.simulator.signatures import conversions
 from trifold.simulator.types_of import Type
 
 _WAITING_NAMES = frozenset(device.OPERATION_NAMES) | {"this_grid"}
@@ -33,6 +34,7 @@ class Programs:
             site=_simulator.register_site,
             might_wait=self._might_wait,
             as_generator=fallback.as_generator,
+            conversions=conversions,
         )
 
     def of(

@@ -8,13 +8,34 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from trifold.simulator import arithmetic
+from trifold.simulator.arguments import ArgumentError
+from trifold.simulator.rewriter import Conversions
 
+_FAMILIES = ("int", "uint", "float", "complex")
 Signature = tuple[Any, ...]  # Numba types of the arguments
+
+
+_of_functions: WeakKeyDictionary[FunctionType, tuple[Signature, Any]] = WeakKeyDictionary()
+
+
+def conversions(function: FunctionType) -> Conversions | None:
+    """What a device function with one explicit signature does to its arguments and to what it returns."""
+    known = _of_functions.get(function)
+    if known is None:
+        return None
+    arguments, result = known
+    return Conversions(tuple(map(_number, arguments)), _number(result))
+
+
+def _number(kind: Any) -> Any | None:
+    return None if kind is None else arithmetic.device_function(kind)
 
 
 def keeping_signatures(jit: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,11 +48,13 @@ def keeping_signatures(jit: Callable[..., Any]) -> Callable[..., Any]:
         if not (sigutils.is_signature(func_or_sig) or isinstance(func_or_sig, list)):
             return made
         given = func_or_sig if isinstance(func_or_sig, list) else [func_or_sig]
-        signatures = [sigutils.normalize_signature(signature)[0] for signature in given]
+        signatures = [sigutils.normalize_signature(signature) for signature in given]
 
         def decorate(function: Any) -> Any:
             kernel = made(function)
-            kernel.signatures = signatures
+            kernel.signatures = [arguments for arguments, _ in signatures]
+            if len(signatures) == 1:
+                _of_functions[function] = signatures[0]
             return kernel
 
         return decorate
@@ -39,11 +62,22 @@ def keeping_signatures(jit: Callable[..., Any]) -> Callable[..., Any]:
     return keeping
 
 
-def cast_scalars(signatures: Sequence[Signature], values: Sequence[Any]) -> list[Any]:
-    """The arguments with their numbers converted to the types of the signature that fits best."""
-    fitting = [signature for signature in signatures if len(signature) == len(values)]
+def cast_scalars(kernel: str, signatures: Sequence[Signature], values: Sequence[Any]) -> list[Any]:
+    """The arguments with their numbers converted to the types of the signature that fits best.
+
+    Raises:
+        ArgumentError: each signature would lose a fraction or an imaginary part.
+    """
+    candidates = [signature for signature in signatures if len(signature) == len(values)]
+    if not candidates:
+        return list(values)  # how many arguments there must be is said elsewhere
+    fitting = [signature for signature in candidates if all(map(_holds, signature, values))]
     if not fitting:
-        return list(values)
+        given = ", ".join(type(value).__name__ for value in values)
+        raise ArgumentError(
+            f"{kernel}: none of its signatures takes ({given})",
+            f"it has {' and '.join(map(str, signatures))}; convert the numbers, or leave the signature out",
+        )
     best = max(fitting, key=lambda signature: sum(map(_is_exact, signature, values)))
     return [_cast(kind, value) for kind, value in zip(best, values, strict=True)]
 
@@ -53,6 +87,19 @@ def _is_exact(kind: Any, value: Any) -> bool:
         return str(getattr(kind, "dtype", "")) == value.dtype.name and getattr(kind, "ndim", -1) == value.ndim
     names = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
     return str(kind) == names.get(type(value), getattr(getattr(value, "dtype", None), "name", type(value).__name__))
+
+
+def _holds(kind: Any, value: Any) -> bool:
+    """Whether a number of this type can be told in the signature's; anything but a number can."""
+    name = str(kind)
+    rank = next((i for i, family in enumerate(_FAMILIES) if name.startswith(family)), None)
+    if rank is None or not isinstance(value, int | float | complex | np.number | np.bool_):
+        return True
+    return rank >= (3 if isinstance(value, complex) or np.iscomplexobj(value) else _rank_of_real(value))
+
+
+def _rank_of_real(value: Any) -> int:
+    return 0 if isinstance(value, int | np.integer | np.bool_) else 2
 
 
 def _cast(kind: Any, value: Any) -> Any:

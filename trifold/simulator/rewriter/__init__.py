@@ -3,11 +3,12 @@
 from trifold.simulator.rewriter.link import is_rewritten
 from trifold.simulator.rewriter.program import Builder, Captured, Program, Unread, reasons
 from trifold.simulator.rewriter.survey import Operation, Survey, Vocabulary
-from trifold.simulator.rewriter.transform import Runtime
+from trifold.simulator.rewriter.transform import Conversions, Runtime
 
 __all__ = [
     "Builder",
     "Captured",
+    "Conversions",
     "Operation",
     "Program",
     "Runtime",

@@ -11,7 +11,7 @@ from trifold.simulator.rewriter.link import Forward, Objects, compile_function
 from trifold.simulator.rewriter.names import Names
 from trifold.simulator.rewriter.source import SourceMissing, find_definition
 from trifold.simulator.rewriter.survey import Body, Survey, Unrewritable, Vocabulary
-from trifold.simulator.rewriter.transform import Runtime, Transform
+from trifold.simulator.rewriter.transform import Conversions, Runtime, Transform
 from trifold.simulator.unify import may_need_casts
 
 
@@ -67,6 +67,7 @@ class Builder:
         site: (file, line, function) -> the number of a place where threads wait.
         might_wait: whether a function without source may wait.
         as_generator: a generator function that runs such a function.
+        conversions: what the signature of a device function converts.
     """
 
     vocabulary: Vocabulary
@@ -74,6 +75,7 @@ class Builder:
     site: Callable[[str, int, str], int]
     might_wait: Callable[[FunctionType], bool]
     as_generator: Callable[[FunctionType], Callable[..., Any]]
+    conversions: Callable[[FunctionType], Conversions | None] = lambda function: None
 
     def build(
         self,
@@ -178,6 +180,7 @@ class _Graph:
             function=self._forwards.__getitem__,
             captured=self._capture,
             called=called,
+            conversions=self._builder.conversions(function) if called else None,
             casts=casts,
         )
         try:

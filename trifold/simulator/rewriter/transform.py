@@ -8,7 +8,7 @@ the kernel's scope. Every node keeps its line and columns.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, TypeVar
@@ -57,6 +57,14 @@ class Runtime:
     poll: int
 
 
+@dataclass(frozen=True)
+class Conversions:
+    """Of a device function with an explicit signature: what its arguments and its result are passed through."""
+
+    arguments: tuple[Any | None, ...]
+    result: Any | None
+
+
 class Transform:
     """Rewrites the function of one survey.
 
@@ -65,6 +73,7 @@ class Transform:
         function: the rewritten function of a device function.
         captured: the holder of a host array that the kernel refers to.
         called: the function is called by others, so that its sums may be repeated.
+        conversions: what its signature converts.
         casts: conversions of assigned values, by the node of the value.
     """
 
@@ -78,6 +87,7 @@ class Transform:
         function: Callable[[FunctionType], Forward],
         captured: Callable[[str, Any], Any],
         called: bool,
+        conversions: Conversions | None,
         casts: Mapping[ast.AST, Any],
     ) -> None:
         self._survey = survey
@@ -87,6 +97,7 @@ class Transform:
         self._function = function
         self._captured = captured
         self._called = called
+        self._conversions = conversions
         self._casts = casts
         self._temporaries = 0
         self._polling: list[ast.While | ast.For | None] = []  # each loop around, where it polls
@@ -102,7 +113,24 @@ class Transform:
         if isinstance(copy, ast.FunctionDef):
             copy.decorator_list = []
             copy.returns = None
+            if self._conversions is not None:
+                self._convert(copy, self._conversions)
         return copy
+
+    def _convert(self, function: ast.FunctionDef, conversions: Conversions) -> None:
+        """Arguments at its start, on the line that runs first anyway; the result at each return of its own."""
+        documented = ast.get_docstring(function, clean=False) is not None
+        place = function.body[1 if documented and len(function.body) > 1 else 0]
+        parameters = (*function.args.posonlyargs, *function.args.args)
+        function.body[int(documented) : int(documented)] = [
+            _at(place, ast.Assign([_name(place, p.arg, ast.Store())], self._call(place, cast, _name(place, p.arg))))
+            for p, cast in zip(parameters, conversions.arguments, strict=False)
+            if cast is not None
+        ]
+        if conversions.result is not None:
+            for statement in _own_statements(function.body):
+                if isinstance(statement, ast.Return) and statement.value is not None:
+                    statement.value = self._call(statement.value, conversions.result, statement.value)
 
     def visit(self, node: _Node) -> ast.AST:
         decision = self._survey.decisions.get(node)
@@ -307,6 +335,18 @@ def _at(place: ast.AST, node: _Node) -> _Node:
 
 def _constant(place: ast.AST, value: Any) -> ast.Constant:
     return _at(place, ast.Constant(value))
+
+
+def _name(place: ast.AST, name: str, context: ast.expr_context | None = None) -> ast.Name:
+    return _at(place, ast.Name(name, context or ast.Load()))
+
+
+def _own_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a function without those of functions nested in it."""
+    for statement in body:
+        yield statement
+        if not isinstance(statement, ast.FunctionDef | ast.ClassDef):
+            yield from _own_statements([n for n in ast.iter_child_nodes(statement) if isinstance(n, ast.stmt)])
 
 
 def _bare(arguments: ast.arguments) -> ast.arguments:
