@@ -77,6 +77,8 @@ def type_of(value: Any) -> Type:
     if _is_number(value):
         return type(value).__name__
     dtype = getattr(value, "dtype", None)
+    if not hasattr(value, "shape"):  # one of Numba's record types has a dtype, but is no array
+        return None
     if isinstance(dtype, np.dtype) or type(dtype).__module__ == "torch":
         name = str(dtype).removeprefix("torch.")
         item = "float32" if name == "bfloat16" else name if name in NUMBERS else None
