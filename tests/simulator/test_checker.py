@@ -15,6 +15,7 @@ import pytest
 from tests.simulator.handwritten import here
 from trifold import _simulator as sim
 from trifold.findings import Finding, KernelFault
+from trifold.simulator.uninitialised import fill
 
 Kernel = Callable[..., Any]
 
@@ -440,3 +441,18 @@ def test_checks_are_chosen() -> None:
     assert found(unordered, zeros(), block=2).kind == "uninitialised read"
     assert found(unordered, zeros(), block=2, checks=sim.CHECK_RACE).kind == "race"
     run(unordered, zeros(), block=2, checks=0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.int32])
+def test_an_array_that_an_earlier_launch_wrote_in_part_is_uninitialised_in_the_rest(dtype: Any) -> None:
+    def copy(x: Any, y: Any) -> None:
+        i = sim.threadIdx.x
+        y[i] = x[i]
+
+    filled = 16
+    x = np.empty(4, dtype)
+    fill(x)
+    run(copy, np.ones(3, dtype), x, block=3, flags=(0, 2))
+    run(copy, x, zeros(4, dtype), block=3, flags=(filled, 0))
+    finding = found(copy, x, zeros(4, dtype), block=4, flags=(filled, 0))
+    assert (finding.kind, finding.array, finding.index) == ("uninitialised read", "x", (3,))

@@ -124,7 +124,7 @@ struct Checker {
   uint32_t block_size_;
   bool races_;
   bool initialisation_;
-  Stamp grid_ = 0;  // what is older is ordered before everything
+  Stamp grid_ = before_launch;  // what is not later is ordered before everything
   KnowledgeGraph graph_;
   std::vector<Block*> blocks_;    // that run
   std::vector<Passed> barriers_;  // that blocks passed, to tell in which interval an access was

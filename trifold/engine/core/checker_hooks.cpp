@@ -28,7 +28,7 @@ void Checker::forget(Stamp mark) {
 
 // Stamps have run out: they count from the start, and what happened before is not told apart any more.
 void Checker::start_again() {
-  constexpr Stamp past = 1;
+  constexpr Stamp past = before_launch;
   Buffer::forget_all(past);
   all_barriers_ = false;
   launch_.now = past + 1;

@@ -10,6 +10,9 @@
 
 namespace trifold::engine {
 
+// When what came before the launch happened: no access of it has this stamp.
+inline constexpr Stamp before_launch = 1;
+
 // One access that a cell remembers. stamp 0, or one before the buffer's epoch: none.
 struct Record {
   uint32_t thread = 0;
@@ -55,6 +58,10 @@ class Buffer {
   }
   // The cells of these bytes, made narrower where the bytes are only a part of one.
   std::span<Cell> cells(uintptr_t address, size_t n);
+  // Somebody wrote these bytes before the launch.
+  void note_written(uintptr_t address, size_t n) {
+    for (Cell& cell : cells(address, n)) cell.write = {~uint32_t{0}, before_launch};
+  }
   uintptr_t address_of(const Cell& cell) const { return begin_ + (static_cast<size_t>(&cell - cells_) << shift_); }
   bool holds(Record record) const { return record.stamp >= epoch_; }
 
@@ -68,7 +75,7 @@ class Buffer {
   Cell* cells_;
   uintptr_t begin_;
   size_t size_;
-  Stamp epoch_ = 1;
+  Stamp epoch_ = before_launch;
   uint8_t shift_;  // a cell covers 2^shift_ bytes
   Space space_;
   bool initialised_;

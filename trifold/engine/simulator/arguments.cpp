@@ -1,7 +1,9 @@
 // A launch's arguments: NumPy arrays become Arrays, and those whose bytes overlap share one Memory.
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@ enum ArgumentFlag : long {
   flag_uninitialised = 2,  // nobody has written it yet
   flag_constant = 4,       // constant memory
   flag_read_only = 8,
+  flag_filled = 16,  // elements that still hold trifold/simulator/uninitialised.py's pattern: nobody has written them
 };
 
 struct Argument {
@@ -96,6 +99,30 @@ size_t cell_width(std::span<Argument> group) {
   return size_t{1} << std::countr_zero(bits);
 }
 
+// What uninitialised.py fills an element with.
+std::string pattern_of(const ElementType& type) {
+  const Object kind(PyObject_GetAttrString(type.dtype, "kind"));
+  const Py_UCS4 letter = kind ? PyUnicode_ReadChar(kind.get(), 0) : 0;
+  const Py_ssize_t part = letter == 'c' ? type.size / 2 : type.size;
+  std::string pattern(static_cast<size_t>(type.size), static_cast<char>(0xCB));
+  if ((letter != 'c' && letter != 'f') || (part != 4 && part != 8)) return pattern;
+  for (Py_ssize_t end = part; end <= type.size; end += part) {
+    pattern[static_cast<size_t>(end - 1)] = 0x7F;
+    if (part == 8) pattern[static_cast<size_t>(end - 2)] = static_cast<char>(0xFB);
+  }
+  return pattern;
+}
+
+// The elements that do not hold the pattern any more have been written. In a few bytes it may be a value.
+void note_written(const Argument& argument, engine::Buffer& buffer) {
+  const std::string pattern = pattern_of(argument.type);
+  for_each_element(argument.data, argument.shape, argument.strides, [&](char* p) {
+    const bool unwritten = pattern.size() >= 4 && memcmp(p, pattern.data(), pattern.size()) == 0;
+    if (!unwritten) buffer.note_written(reinterpret_cast<uintptr_t>(p), pattern.size());
+    return 0;
+  });
+}
+
 Object memory_of(std::span<Argument> group, long checks) {
   auto* const memory = PyObject_New(Memory, &memory_type);
   if (memory == nullptr) return Object();
@@ -104,7 +131,7 @@ Object memory_of(std::span<Argument> group, long checks) {
   bool initialised = false;
   for (const Argument& argument : group) {
     end = std::max(end, argument.high);
-    initialised = initialised || (argument.flags & flag_uninitialised) == 0;
+    initialised = initialised || (argument.flags & (flag_uninitialised | flag_filled)) == 0;
   }
   memory->begin = group[0].low;
   memory->size = static_cast<size_t>(end - group[0].low);
@@ -121,6 +148,9 @@ Object memory_of(std::span<Argument> group, long checks) {
   const bool reads = (checks & engine::check_uninitialised) != 0 && !initialised;
   const bool watched = memory->space == engine::Space::global && memory->size > 0 && (races || reads);
   if (watched && !watch(memory, cell_width(group), initialised)) return Object();
+  for (const Argument& argument : group) {
+    if (watched && reads && (argument.flags & flag_filled) != 0) note_written(argument, *memory->buffer);
+  }
   return result;
 }
 
