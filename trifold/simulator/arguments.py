@@ -16,13 +16,14 @@ import numpy as np
 from trifold.errors import LaunchError
 from trifold.simulator import arithmetic
 from trifold.simulator.types_of import ArrayType, Type, type_of
-from trifold.simulator.uninitialised import never_written
+from trifold.simulator.uninitialised import never_written, was_filled
 
 # What _simulator.wrap_arguments is told of an argument: bits of ArgumentFlag in engine/simulator/arguments.cpp.
 _BITS_OF_BFLOAT16 = 1
 _UNINITIALISED = 2
 _CONSTANT = 4
 _READ_ONLY = 8
+_FILLED = 16
 
 
 class ArgumentError(LaunchError, TypeError):
@@ -166,7 +167,9 @@ def _device_array(staging: Staging, name: str, value: Any) -> Shape:
         return _record(staging, name, array)
     if not isinstance(array, np.ndarray):  # a NumPy scalar that an index took out of a device array
         return stage(staging, name, array)
-    return _array(staging, name, array, _UNINITIALISED if never_written(array) else 0)
+    if not was_filled(array):
+        return _array(staging, name, array)
+    return _array(staging, name, array, _UNINITIALISED if never_written(array) else _FILLED)
 
 
 def _hint(staging: Staging, name: str, value: Any) -> Shape:

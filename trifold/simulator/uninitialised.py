@@ -1,7 +1,7 @@
 """Device arrays that nobody has written: they are filled with a pattern, and still hold it when they are passed.
 
 The pattern says it exactly, whatever way the host wrote (copy_to_device, an index, a view, NumPy): an array counts as
-never written while it holds nothing else.
+never written while it holds nothing else, and an element of an array that was written in part while it holds it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,24 @@ def fill(array: np.ndarray[Any, Any]) -> None:
     _filled[key] = ref(array, lambda _: _filled.pop(key, None))
 
 
+def was_filled(array: np.ndarray[Any, Any]) -> bool:
+    """Whether :func:`fill` made the array, or what it is a view of."""
+    return _owner(array) is not None
+
+
 def never_written(array: np.ndarray[Any, Any]) -> bool:
     """Whether :func:`fill` made the array (or what it is a view of), and it holds nothing but the pattern."""
-    owner = array if id(array) in _filled else array.base
-    known = _filled.get(id(owner))
-    if known is None or known() is not owner:
-        return False
-    assert isinstance(owner, np.ndarray)
-    if (_cells(owner) == _pattern(owner)).all():
-        return True
-    del _filled[id(owner)]
-    return False
+    owner = _owner(array)
+    return owner is not None and bool((_cells(owner) == _pattern(owner)).all())
+
+
+def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """The array that was filled: this one or its base."""
+    for owner in (array, array.base):
+        known = _filled.get(id(owner))
+        if isinstance(owner, np.ndarray) and known is not None and known() is owner:
+            return owner
+    return None
 
 
 def _pattern(array: np.ndarray[Any, Any]) -> int:
