@@ -319,12 +319,14 @@ def test_what_cannot_be_launched_is_refused() -> None:
     def kernel() -> None:
         raise AssertionError
 
-    with pytest.raises(LaunchError, match=r"kernel kernel is launched with 1025 threads a block"):
-        launch(kernel, block=1025)
-    with pytest.raises(LaunchError, match="more than the simulator can number"):
-        launch(kernel, grid=(2**31 - 1, 2), block=2)
-    with pytest.raises(ValueError, match="the grid must not contain zero"):
-        launch(kernel, grid=0)
+    with pytest.raises(LaunchError, match=r"kernel kernel is launched with blocks of \(1, 1025, 1\) threads"):
+        launch(kernel, block=(1, 1025))
+    for grid in ((2**31 - 1, 2), (2**31, 2**31, 2**31)):
+        with pytest.raises(LaunchError, match="more threads than the simulator can number"):
+            launch(kernel, grid=grid, block=2)
+    for extent in (0, -1, 2**32 + 1):
+        with pytest.raises(ValueError, match="the grid must contain numbers from 1 to"):
+            launch(kernel, grid=extent)
     with pytest.raises(TypeError, match="the block must be a tuple of three integers"):
         _simulator.launch(kernel, False, "kernel", (1, 1, 1), (1,), 0, (), 0, 0)  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.simulator.handwritten import here, launch
+from tests.simulator.handwritten import here, launch, x_y_z
 from trifold import KernelFault, _simulator
 from trifold._simulator import blockIdx, threadIdx
 from trifold.findings import Finding, KernelWarning
@@ -419,3 +419,27 @@ def test_the_fault_is_raised_at_the_line_where_a_thread_waits() -> None:
         launch(kernel, block=2)
     assert caught.traceback[-1].name == "kernel"
     assert caught.traceback[-1].lineno - kernel.__code__.co_firstlineno + 1 in (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("block", "first", "words"),
+    [
+        (32, lambda t: t == 7, "thread (7, 0, 0) waits"),
+        (32, lambda t: t % 2, "threads (1..31 step 2, 0, 0) wait"),
+        (32, lambda t: t in (3, 4, 9), "threads (3..4, 0, 0), (9, 0, 0) wait"),
+        ((8, 4, 2), lambda t: t % 8 < 3, "threads (0..2, 0..3, 0..1) wait"),
+        ((8, 4, 2), lambda t: t // 8 == 5, "threads (0..7, 1, 1) wait"),
+        ((1, 6), lambda t: t < 5, "threads (0, 0..4, 0) wait"),
+        (96, lambda t: t * t % 11 < 2, "and 9 more wait"),
+    ],
+    ids=["one", "step", "gaps", "box", "row", "column", "many"],
+)
+def test_threads_are_listed_in_few_words(block: Any, first: Callable[[int], bool], words: str) -> None:
+    x, y, _ = x_y_z(block)
+
+    def kernel() -> Any:
+        if first(threadIdx.x + x * (threadIdx.y + y * threadIdx.z)):
+            yield here()
+        yield here()
+
+    assert words in fault(kernel, block=block).message

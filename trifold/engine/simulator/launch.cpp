@@ -1,5 +1,6 @@
 #include "launch.h"
 
+#include <initializer_list>
 #include <optional>
 #include <string>
 
@@ -135,14 +136,17 @@ bool run(Launch& launch, PythonFront& front) {
 // ------------------------------------------------------------------------------------------------- arguments
 
 bool read_extent(PyObject* object, const char* what, Dim3& extent) {
-  if (!PyTuple_Check(object) || PyArg_ParseTuple(object, "III", &extent.x, &extent.y, &extent.z) == 0) {
+  long long x = 0, y = 0, z = 0;
+  if (!PyTuple_Check(object) || PyArg_ParseTuple(object, "LLL", &x, &y, &z) == 0) {
     PyErr_Format(PyExc_TypeError, "%s must be a tuple of three integers", what);
     return false;
   }
-  if (extent.x == 0 || extent.y == 0 || extent.z == 0) {
-    PyErr_Format(PyExc_ValueError, "%s must not contain zero", what);
+  for (const long long axis : {x, y, z}) {
+    if (axis >= 1 && axis <= UINT32_MAX) continue;
+    PyErr_Format(PyExc_ValueError, "%s must contain numbers from 1 to 2^32 - 1, not %lld", what, axis);
     return false;
   }
+  extent = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
   return true;
 }
 
@@ -156,16 +160,23 @@ bool read_limits(PyObject* object, engine::Limits& limits) {
 // The largest number of threads in a block that any compute capability has.
 constexpr uint64_t block_limit = 1024;
 
+bool product_within(std::initializer_list<uint32_t> factors, uint64_t limit) {
+  uint64_t product = 1;
+  for (const uint32_t factor : factors)
+    if ((product *= factor) > limit) return false;  // the limit and the factors have 32 bits
+  return true;
+}
+
 bool check_size(const Launch& launch) {
-  const uint64_t threads = launch.block.size();
-  if (threads > block_limit) {
-    raise_launch_error("kernel " + launch.kernel + " is launched with " + std::to_string(threads) + " threads a block",
-                       "use at most " + std::to_string(block_limit));
+  const auto [x, y, z] = launch.block;
+  const std::string shape = "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
+  if (!product_within({x, y, z}, block_limit)) {
+    raise_launch_error("kernel " + launch.kernel + " is launched with blocks of " + shape + " threads",
+                       "use at most " + std::to_string(block_limit) + " threads a block");
     return false;
   }
-  if (launch.grid.size() * threads > UINT32_MAX) {
-    raise_launch_error("kernel " + launch.kernel + " is launched with " + std::to_string(launch.grid.size()) +
-                           " blocks of " + std::to_string(threads) + " threads, more than the simulator can number",
+  if (!product_within({x * y * z, launch.grid.x, launch.grid.y, launch.grid.z}, UINT32_MAX)) {
+    raise_launch_error("kernel " + launch.kernel + " is launched with more threads than the simulator can number",
                        "launch fewer than 2^32 threads");
     return false;
   }
