@@ -15,7 +15,7 @@ namespace {
 
 // A long report helps nobody: so many groups of threads are listed, and blocks in a deadlock.
 constexpr size_t groups_shown = 8;
-constexpr size_t blocks_shown = 4;
+constexpr size_t blocks_shown = 8;
 
 std::string coordinate(Dim3 at) {
   return "(" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ")";
@@ -237,7 +237,9 @@ void Execution::deadlock() {
   for (size_t i = 0; i < std::min(residents_.size(), blocks_shown); ++i)
     found.message += "\n block " + coordinate(residents_[i]->index) + ":" + waiting(found, *residents_[i]);
   const uint64_t unlisted = residents_.size() - std::min(residents_.size(), blocks_shown);
-  if (unlisted != 0) found.message += "\n and " + std::to_string(unlisted) + " more blocks that wait";
+  if (unlisted != 0)
+    found.message +=
+        "\n and " + std::to_string(unlisted) + (unlisted == 1 ? " more block that waits" : " more blocks that wait");
   const uint64_t total = launch_.grid.size();
   if (finished_ != 0)
     found.message += "\n " + std::to_string(finished_) + " of " + std::to_string(total) + " blocks have exited";
