@@ -7,9 +7,11 @@ import io
 import threading
 import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import combinations
 from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from trifold.simulator.programs import Programs
 from trifold.simulator.rewriter import Program
 from trifold.simulator.settings import Options, current
 from trifold.simulator.signatures import cast_scalars
+from trifold.simulator.types_of import Type
 
 _CHECK_BITS = {
     "race": _simulator.CHECK_RACE,
@@ -44,7 +47,8 @@ class Launcher:
     def __init__(self, programs: Programs) -> None:
         self._programs = programs
         self._allowed: set[tuple[object, ...]] = set()  # configurations that the GPU can start
-        self._parameters: dict[object, tuple[int, int, tuple[str, ...]]] = {}
+        self._parameters: WeakKeyDictionary[FunctionType, tuple[int, int, tuple[str, ...]]] = WeakKeyDictionary()
+        self._types: dict[tuple[object, ...], tuple[Type, ...]] = {}
 
     def launch(self, kernel: Any, arguments: Sequence[Any]) -> None:
         """Run a configured FakeCUDAKernel.
@@ -69,8 +73,7 @@ class Launcher:
         else:
             staging, shapes = self._stage(function, arguments)
         if program.typed:
-            types = tuple(argument.type_of_shape(shape, staging) for shape in shapes)
-            program = self._programs.of(function, debug=kernel._debug, types=types)
+            program = self._programs.of(function, debug=kernel._debug, types=self._types_of(staging, shapes))
         for captured in program.captured:
             argument.stage_captured(staging, captured.name, captured.host)
         _started += 1
@@ -80,9 +83,26 @@ class Launcher:
         for finish in staging.after:
             finish()
 
+    def _types_of(self, staging: argument.Staging, shapes: list[argument.Shape]) -> tuple[Type, ...]:
+        """The arguments' types; looked up by what they depend on, where no tuple is among them."""
+        if staging.tuples:
+            return tuple(argument.type_of_shape(shape, staging) for shape in shapes)
+        key = tuple(
+            [
+                (value.dtype, value.ndim, flags) if isinstance(value, np.ndarray) else type(value)
+                for value, flags in zip(staging.values, staging.flags, strict=True)
+            ]
+        )
+        types = self._types.get(key)
+        if types is None:
+            types = self._types[key] = tuple(argument.type_of_shape(shape, staging) for shape in shapes)
+        return types
+
     def _stage(self, function: FunctionType, arguments: Sequence[Any]) -> tuple[argument.Staging, list[argument.Shape]]:
-        code = function.__code__
-        least, most, names = self._parameters.get(code) or self._parameters.setdefault(code, _parameters(function))
+        known = self._parameters.get(function)
+        if known is None:
+            known = self._parameters[function] = _parameters(function)
+        least, most, names = known
         if not least <= len(arguments) <= most:
             wants = f"{least}" if least == most else f"{least} to {most}"
             raise argument.ArgumentError(
@@ -91,8 +111,9 @@ class Launcher:
                 f"launch it as {function.__name__}[blocks, threads]({', '.join(names)})",
             )
         staging = argument.Staging(function.__name__)
-        if len(arguments) > len(names):
-            names = (*names, *(f"{names[-1]}[{i}]" for i in range(1, len(arguments))))
+        if len(arguments) > len(names):  # those after * are numbered
+            more = len(arguments) - len(names) + 1
+            names = (*names[:-1], *(f"{names[-1]}[{i}]" for i in range(more)))
         shapes = [argument.stage(staging, name, value) for name, value in zip(names, arguments, strict=False)]
         return staging, shapes
 
@@ -122,6 +143,11 @@ def _parameters(function: FunctionType) -> tuple[int, int, tuple[str, ...]]:
     return least, len(names), names
 
 
+@cache
+def _bits(checks: frozenset[str]) -> int:
+    return sum(_CHECK_BITS[name] for name in checks)
+
+
 class _Run:
     """The schedules of one launch."""
 
@@ -138,7 +164,7 @@ class _Run:
         self._staging = staging
         self._shapes = shapes
         self._options = options
-        self._checks = sum(_CHECK_BITS[name] for name in options.checks)
+        self._checks = _bits(options.checks)
 
     def all_schedules(self) -> None:
         """Every schedule on the same input; what the last one leaves is the launch's result."""
@@ -182,7 +208,7 @@ class _Run:
                 values,
                 self._checks,
                 seed,
-                LIMITS[self._options.compute_capability].for_engine(),
+                LIMITS[self._options.compute_capability].for_engine,
                 program.cooperative,
             )
         finally:

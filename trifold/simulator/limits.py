@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from trifold.errors import LaunchError
 
@@ -29,6 +30,7 @@ class Limits:
     block_dim = (1024, 1024, 64)
     grid_dim = (2**31 - 1, 65535, 65535)
 
+    @cached_property
     def for_engine(self) -> tuple[int, ...]:
         """As ``_simulator.launch`` takes them."""
         return (
