@@ -1,4 +1,4 @@
-"""A kernel that is set up before the ones before it have ended still reads what they wrote, and is read by later ones."""
+"""A kernel that is set up before earlier ones have ended still reads what they wrote, and later ones what it wrote."""
 
 from __future__ import annotations
 
