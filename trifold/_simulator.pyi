@@ -41,6 +41,9 @@ def launch(
 def seam(function: Callable[..., _T]) -> Callable[..., _T]:
     """``function`` as a C callable that binds like a method and leaves no frames of the simulator in tracebacks.
 
+    Where it returns a generator, on the host, that is run to its end, and what it yields are arguments of
+    :func:`launch`: so no frame of the simulator is on the stack while a kernel runs, whatever debugger looks at it.
+
     What lies in the folder of the function's source counts as the simulator. TRIFOLD_ENGINE_TRACEBACK=1 keeps all.
     """
 
@@ -49,6 +52,10 @@ def current() -> tuple[tuple[int, int, int], tuple[int, int, int]] | None:
 
 def launcher() -> FrameType | None:
     """The frame that called :func:`launch`; a kernel's outermost frames have it as ``f_back``."""
+
+def threads() -> list[tuple[tuple[int, int, int], str, str, int]]:
+    """Each thread of the block that runs: threadIdx; "runs", "may go on", "waits", "has ended" or "has not begun"; the
+    file and line where it waits or waited last, "" and 0 where it does not."""
 
 def set_switch(switch: Callable[[Any], Any] | None, /) -> Callable[[Any], Any] | None:
     """What ``cuda.syncthreads()`` and its like call in code that was not rewritten, with what a kernel would yield.

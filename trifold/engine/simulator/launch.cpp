@@ -183,6 +183,8 @@ bool check_size(const Launch& launch) {
   return true;
 }
 
+}  // namespace
+
 PyObject* launch(PyObject*, PyObject* arguments) {
   PyObject *function = nullptr, *grid = nullptr, *block = nullptr, *values = nullptr, *limits = Py_None;
   int generator = 0, cooperative = 0;
@@ -211,6 +213,8 @@ PyObject* launch(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
+namespace {
+
 PyObject* current(PyObject*, PyObject*) {
   const Thread* const thread = engine::current;
   if (thread == nullptr) Py_RETURN_NONE;
@@ -222,10 +226,39 @@ PyObject* launcher(PyObject*, PyObject*) {
   return Py_NewRef(launching_frame != nullptr ? launching_frame : Py_None);
 }
 
+const char* state_of(const Thread& thread) {
+  const uint32_t lane = 1u << thread.lane;
+  if (&thread == engine::current) return "runs";
+  if ((thread.warp->live & lane) == 0) return "has ended";
+  if (thread.front == nullptr) return "has not begun";
+  return (thread.warp->ready & lane) != 0 ? "may go on" : "waits";
+}
+
+PyObject* threads(PyObject*, PyObject*) {
+  const Thread* const running = engine::current;
+  if (running == nullptr) return PyList_New(0);
+  const std::vector<Thread>& all = running->block->threads;
+  PyObject* const list = PyList_New(static_cast<Py_ssize_t>(all.size()));
+  for (size_t i = 0; list != nullptr && i < all.size(); ++i) {
+    const Thread& thread = all[i];
+    const Dim3 index = thread.block->launch->block.at(thread.index);
+    const SiteLocation at = describe(thread.front != nullptr && &thread != running ? thread.waiting_at : 0);
+    PyObject* const entry =
+        Py_BuildValue("(III)ssi", index.x, index.y, index.z, state_of(thread), at.file.c_str(), at.line);
+    if (entry == nullptr) {
+      Py_DECREF(list);
+      return nullptr;
+    }
+    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), entry);
+  }
+  return list;
+}
+
 PyMethodDef functions[] = {
     {"launch", launch, METH_VARARGS, "Runs a kernel: see trifold/_simulator.pyi."},
     {"current", current, METH_NOARGS, "threadIdx and blockIdx of the CUDA thread that runs; None outside a kernel."},
     {"launcher", launcher, METH_NOARGS, "The frame that called launch(); None outside a launch."},
+    {"threads", threads, METH_NOARGS, "What each thread of the running block does: see trifold/_simulator.pyi."},
     {nullptr, nullptr, 0, nullptr},
 };
 

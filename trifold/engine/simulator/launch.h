@@ -5,6 +5,9 @@
 
 namespace trifold::simulator {
 
+// launch() of trifold/_simulator.pyi.
+PyObject* launch(PyObject*, PyObject* arguments);
+
 int add_launch(PyObject* module);
 
 }  // namespace trifold::simulator

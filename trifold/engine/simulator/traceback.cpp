@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "launch.h"
+
 #include "exception.h"
 
 namespace trifold::simulator {
@@ -92,9 +94,34 @@ void strip(const Seam& seam) {
   set_exception(exception);
 }
 
+// Runs a generator that yields the arguments of launch(), each time: while a kernel runs, a debugger finds no frame of
+// the simulator below it. Steals the reference; returns what the generator does, null with an exception.
+PyObject* run_launches(PyObject* generator) {
+  PyObject* sent = Py_NewRef(Py_None);
+  PyObject* request = nullptr;
+  PySendResult state = PyIter_Send(generator, sent, &request);
+  while (state == PYGEN_NEXT) {
+    Py_SETREF(sent, launch(nullptr, request));
+    Py_DECREF(request);
+    if (sent != nullptr) {
+      state = PyIter_Send(generator, sent, &request);
+      continue;
+    }
+    PyObject* const exception = take_exception();
+    request = PyObject_CallMethod(generator, "throw", "O", exception);
+    Py_DECREF(exception);
+    if (request == nullptr) state = PYGEN_ERROR;
+  }
+  Py_XDECREF(sent);
+  Py_DECREF(generator);
+  return state == PYGEN_RETURN ? request : nullptr;
+}
+
 PyObject* call_seam(PyObject* self, PyObject* arguments, PyObject* keywords) {
   const auto& seam = *reinterpret_cast<Seam*>(self);
-  PyObject* const result = PyObject_Call(seam.function, arguments, keywords);
+  PyObject* result = PyObject_Call(seam.function, arguments, keywords);
+  // Inside a kernel a generator is a device function's, for its caller.
+  if (result != nullptr && engine::current == nullptr && PyGen_CheckExact(result)) result = run_launches(result);
   if (result == nullptr) strip(seam);
   return result;
 }
