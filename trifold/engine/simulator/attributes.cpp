@@ -1,5 +1,6 @@
 // Attributes and methods of Arrays, and their way to NumPy.
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "array.h"
@@ -86,7 +87,43 @@ PyObject* get_part(PyObject* object, void* which) {
   return derived(array, type, data, array->shape(), array->strides());
 }
 
-// Strides that see a C-contiguous array in another shape.
+int check_elements(PyObject* object, AccessType type) {
+  if (!is_array(object) || at_prompt()) return 0;
+  Array* const array = as_array(object);
+  if (type == AccessType::write && array->read_only) return refuse_write(array);
+  return for_each_element(array->data, array->shape(), array->strides(),
+                          [&](char* p) { return check_access(array, p, static_cast<size_t>(array->type.size), type); });
+}
+
+std::vector<Py_ssize_t> contiguous_strides(std::span<const Py_ssize_t> shape, Py_ssize_t step) {
+  std::vector<Py_ssize_t> strides(shape.size());
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    strides[axis] = step;
+    step *= shape[axis];
+  }
+  return strides;
+}
+
+// The same elements in memory of the thread's own.
+PyObject* copied(PyObject* object, PyObject*) {
+  Array* const array = as_array(object);
+  if (check_elements(object, AccessType::read) != 0) return nullptr;
+  const auto size = static_cast<size_t>(array->type.size);
+  const auto alignment = static_cast<size_t>(array->type.alignment);
+  const Object memory(new_memory(engine::Space::local, size * static_cast<size_t>(element_count(*array)), alignment));
+  if (!memory) return nullptr;
+  auto* const bytes = reinterpret_cast<Memory*>(memory.get());
+  char* next = bytes->begin;
+  for_each_element(array->data, array->shape(), array->strides(), [&](const char* p) {
+    memcpy(next, p, size);
+    next += size;
+    return 0;
+  });
+  const std::vector<Py_ssize_t> strides = contiguous_strides(array->shape(), array->type.size);
+  return new_array(bytes, array->type, bytes->begin, array->shape(), strides, nullptr);
+}
+
+// A C-contiguous array seen in another shape.
 PyObject* reshaped(Array* array, std::vector<Py_ssize_t> shape) {
   const Py_ssize_t count = element_count(*array);
   Py_ssize_t known = 1;
@@ -105,13 +142,7 @@ PyObject* reshaped(Array* array, std::vector<Py_ssize_t> shape) {
                  name_of(array).c_str());
     return nullptr;
   }
-  std::vector<Py_ssize_t> strides(shape.size());
-  Py_ssize_t step = array->type.size;
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    strides[axis] = step;
-    step *= shape[axis];
-  }
-  return derived(array, array->type, array->data, shape, strides);
+  return derived(array, array->type, array->data, shape, contiguous_strides(shape, array->type.size));
 }
 
 // Integers that are given one by one or as one tuple.
@@ -215,14 +246,6 @@ PyObject* get_interface(PyObject* object, void*) {
   return values ? PyObject_GetAttrString(values.get(), "__array_interface__") : nullptr;
 }
 
-int check_elements(PyObject* object, AccessType type) {
-  if (!is_array(object) || at_prompt()) return 0;
-  Array* const array = as_array(object);
-  if (type == AccessType::write && array->read_only) return refuse_write(array);
-  return for_each_element(array->data, array->shape(), array->strides(),
-                          [&](char* p) { return check_access(array, p, static_cast<size_t>(array->type.size), type); });
-}
-
 Object all_for_numpy(PyObject* tuple, AccessType type) {
   Object result(PyTuple_New(PyTuple_GET_SIZE(tuple)));
   for (Py_ssize_t i = 0; result && i < PyTuple_GET_SIZE(tuple); ++i) {
@@ -272,6 +295,7 @@ PyMethodDef array_methods[] = {
     {"transpose", transpose, METH_VARARGS, "A view with its axes in another order."},
     {"view", view, METH_O, "A view of the bytes as another type."},
     {"fill", fill, METH_O, "Writes the value to each element."},
+    {"copy", copied, METH_NOARGS, "The same elements in memory of the thread's own."},
     {"item", item, METH_VARARGS, "An element."},
     {"__array__", with_keywords(to_numpy), METH_VARARGS | METH_KEYWORDS, "NumPy's array, without checks."},
     {"__array_ufunc__", with_keywords(array_ufunc), METH_VARARGS | METH_KEYWORDS, "A NumPy function of arrays."},

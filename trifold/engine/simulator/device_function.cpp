@@ -1,7 +1,10 @@
 #include "device_function.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
+#include "array.h"
 #include "functions.h"
 #include "typing.h"
 #include "undefined.h"
@@ -79,6 +82,19 @@ PyObject* box_results(const Value* results, int count) {
   return tuple;
 }
 
+// np.sin(x, out) of whole arrays is NumPy's own: an Array has each element checked. Null with the exception that is set
+// where no argument is an array.
+PyObject* call_on_arrays(const Row& row, PyObject* const* arguments, Py_ssize_t count) {
+  constexpr std::string_view module = "numpy.";
+  if (!std::string_view(row.name).starts_with(module) || std::none_of(arguments, arguments + count, is_array)) {
+    return nullptr;
+  }
+  PyErr_Clear();
+  const Object numpy(PyImport_ImportModule("numpy"));
+  const Object function(numpy ? PyObject_GetAttrString(numpy.get(), row.name + module.size()) : nullptr);
+  return function ? PyObject_Vectorcall(function.get(), arguments, static_cast<size_t>(count), nullptr) : nullptr;
+}
+
 PyObject* call(PyObject* self, PyObject* const* arguments, size_t flagged, PyObject* keywords) {
   const Row& row = row_of(self);
   const Py_ssize_t count = PyVectorcall_NARGS(flagged);
@@ -87,8 +103,10 @@ PyObject* call(PyObject* self, PyObject* const* arguments, size_t flagged, PyObj
     return nullptr;
   }
   Value values[most_arguments], results[most_arguments];
-  if (!read_arguments(row.name, arguments, count, argument_count(row), values))
-    return undefined_among(arguments, count);
+  if (!read_arguments(row.name, arguments, count, argument_count(row), values)) {
+    PyObject* const result = call_on_arrays(row, arguments, count);
+    return result != nullptr ? result : undefined_among(arguments, count);
+  }
   switch (row.typing) {
     case Typing::fixed: return box_results(results, compute_fixed(row, values, count, results));
     case Typing::as_given: return box_results(results, row.general(row, values, results));

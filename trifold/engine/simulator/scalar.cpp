@@ -1,4 +1,5 @@
 // The classes of typed numbers: slots, attributes, how they print.
+#include <bit>
 #include <charconv>
 #include <cstring>
 #include <string>
@@ -237,6 +238,18 @@ PyNumberMethods slots(bool integer) {
 PyNumberMethods integer_slots = slots(true);
 PyNumberMethods real_slots = slots(false);
 
+// As numba-cuda has it: cuda.popc, whose result has the number's own type.
+PyObject* bit_count(PyObject* self, PyObject*) {
+  const Value& value = value_of(self);
+  const uint64_t bits = value.u << (64 - 8 * item_size(value.kind));
+  return box({value.kind, {.i = std::popcount(bits)}});
+}
+
+PyMethodDef integer_methods[] = {
+    {"bit_count", bit_count, METH_NOARGS, "How many bits are 1."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
 PyMethodDef methods[] = {
     {"__format__", format, METH_O, nullptr},
     {"__round__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(round_to)), METH_FASTCALL, nullptr},
@@ -273,6 +286,17 @@ PyTypeObject make_type(Kind kind, const char* name, const char* documentation) {
   return type;
 }
 
+// What integers have and floats have not; two tables of methods would repeat the others.
+int add_integer_methods(PyTypeObject* type) {
+  for (PyMethodDef* method = integer_methods; method->ml_name != nullptr; ++method) {
+    PyObject* const descriptor = PyDescr_NewMethod(type, method);
+    const int failed = descriptor == nullptr || PyDict_SetItemString(type->tp_dict, method->ml_name, descriptor) != 0;
+    Py_XDECREF(descriptor);
+    if (failed) return -1;
+  }
+  return 0;
+}
+
 // NumPy's own operators leave the operation to a class that says it outranks them.
 int outrank_numpy(PyTypeObject* type) {
   PyObject* priority = PyFloat_FromDouble(1e6);
@@ -303,7 +327,9 @@ PyTypeObject number_types[kind_count] = {
 int add_scalars(PyObject* module) {
   for (PyTypeObject& type : number_types) {
     if (type.tp_name == nullptr) continue;
-    if (PyType_Ready(&type) != 0 || outrank_numpy(&type) != 0) return -1;
+    if (PyType_Ready(&type) != 0) return -1;
+    if (type.tp_as_number == &integer_slots && add_integer_methods(&type) != 0) return -1;
+    if (outrank_numpy(&type) != 0) return -1;
     if (PyModule_AddObjectRef(module, std::strrchr(type.tp_name, '.') + 1, reinterpret_cast<PyObject*>(&type)) != 0)
       return -1;
   }
