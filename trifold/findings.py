@@ -128,12 +128,14 @@ def record(finding: Finding) -> None:
     for listener in _listeners:
         listener(finding)
     if finding.severity == "warning":
-        frame = sys._getframe(1)  # the kernel's line: the engine, which calls this, has no frames
+        frame = sys._getframe(1)  # who launched the kernel: the engine, which calls this, has no frames
+        places = [(at.file, at.line) for at in finding.accesses if at.file]
+        file, line = places[0] if places else (frame.f_code.co_filename, frame.f_lineno)
         warnings.warn_explicit(
             str(finding),
             KernelWarning,
-            frame.f_code.co_filename,
-            frame.f_lineno,
+            file,
+            line,
             registry=frame.f_globals.setdefault("__warningregistry__", {}),
         )
 
