@@ -250,9 +250,9 @@ def test_closures_and_what_their_cells_hold_later() -> None:
         return helper(a) + factor
 
     assert run(kernel, 1)[0] == 4
-    factor = 10
     made = program(kernel)
-    assert made.is_current()
+    factor = 10
+    assert made.is_current()  # it reads numbers when it runs
     helper = outer_helper
     assert not made.is_current()
     assert run(kernel, 1)[0] == 13

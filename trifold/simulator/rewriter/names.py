@@ -15,6 +15,11 @@ from trifold.simulator.rewriter.source import Definition
 _Scoped = ast.FunctionDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
+# Numbers and texts that the program reads when it runs. A long integer is another object there: it stands for itself.
+_PLAIN = (int, float, bool, str)
+_LONG = 2**31
+
+
 class _Unknown:
     """The value of an expression that only running it can tell."""
 
@@ -171,8 +176,17 @@ class Names:
         return UNKNOWN
 
     def still_hold(self) -> bool:
-        """Whether the names that were resolved still stand for the same objects."""
-        return all(self._lookup(name) is value for name, value in self._read.items())
+        """Whether the names that were resolved still stand for the same objects, or for other plain numbers."""
+        return all(self._is_like(self._lookup(name), value) for name, value in self._read.items())
+
+    @staticmethod
+    def _is_like(now: Any, then: Any) -> bool:
+        if now is then:
+            return True
+        kind = type(then)
+        if type(now) is not kind or kind not in _PLAIN:
+            return False
+        return kind is not int or (abs(now) < _LONG and abs(then) < _LONG)
 
     def _lookup(self, name: str) -> Any:
         if name in self._cells:
