@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pdb
 import sys
 from typing import Any
 
@@ -28,6 +27,8 @@ def stop(*arguments: Any, **keywords: Any) -> Any:
     On the host, where PYTHONBREAKPOINT names another debugger, and under pytest, which replaces ``pdb.set_trace``,
     Python's own hook decides. What it calls passes over this function: see :mod:`trifold.debug.stepping`.
     """
+    import pdb  # takes 13 ms, which programs without breakpoints need not spend
+
     if _simulator.current() is None or "PYTHONBREAKPOINT" in os.environ or pdb.set_trace.__module__ != "pdb":
         return sys.__breakpointhook__(*arguments, **keywords)
     from trifold.debug.debugger import KernelDebugger

@@ -6,7 +6,7 @@ import contextlib
 import io
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import cache
 from itertools import combinations
 from types import FunctionType
@@ -32,6 +32,8 @@ _CHECK_BITS = {
     "bounds": _simulator.CHECK_BOUNDS,
     "lint": _simulator.CHECK_LINT,
 }
+Launches = Generator[tuple[Any, ...], None, None]  # arguments of _simulator.launch
+
 _one_at_a_time = threading.Lock()  # a program's captured arrays belong to the launch that runs
 _started = 0
 
@@ -50,8 +52,8 @@ class Launcher:
         self._parameters: WeakKeyDictionary[FunctionType, tuple[int, int, tuple[str, ...]]] = WeakKeyDictionary()
         self._types: dict[tuple[object, ...], tuple[Type, ...]] = {}
 
-    def launch(self, kernel: Any, arguments: Sequence[Any]) -> None:
-        """Run a configured FakeCUDAKernel.
+    def launch(self, kernel: Any, arguments: Sequence[Any]) -> Launches:
+        """Run a configured FakeCUDAKernel: yields to the seam what it is to launch.
 
         Raises:
             LaunchError: the configuration or an argument is wrong.
@@ -79,7 +81,7 @@ class Launcher:
         _started += 1
         run = _Run(program, where, staging, shapes, options)
         with _one_at_a_time:
-            run.all_schedules()
+            yield from run.all_schedules()
         for finish in staging.after:
             finish()
 
@@ -166,7 +168,7 @@ class _Run:
         self._options = options
         self._checks = _bits(options.checks)
 
-    def all_schedules(self) -> None:
+    def all_schedules(self) -> Launches:
         """Every schedule on the same input; what the last one leaves is the launch's result."""
         options = self._options
         aliases = _Aliases(self._staging)
@@ -175,14 +177,14 @@ class _Run:
             for seed in range(options.seed + 1, options.seed + options.schedules):
                 try:
                     with contextlib.redirect_stdout(io.StringIO()):  # what a kernel prints is printed once
-                        self._once(seed)
+                        yield from self._once(seed)
                 finally:
                     for array, content in saved:
                         np.copyto(array, content)
-        self._once(options.seed)
+        yield from self._once(options.seed)
         aliases.warn_if_written(self._staging.kernel)
 
-    def _once(self, seed: int) -> None:
+    def _once(self, seed: int) -> Launches:
         staging, program = self._staging, self._program
         values = _simulator.wrap_arguments(
             tuple(staging.names), tuple(staging.values), tuple(staging.flags), self._checks
@@ -198,7 +200,7 @@ class _Run:
             values = tuple(argument.assemble(shape, values) for shape in self._shapes)
         grid, block, shared = self._where
         try:
-            _simulator.launch(
+            yield (
                 program.function,
                 program.waits,
                 staging.kernel,
@@ -238,5 +240,5 @@ class _Aliases:
                     "copies each argument to the GPU and back by itself, so there one does not see what is written to "
                     "the other. Pass one device array: cuda.to_device(...)",
                     KernelWarning,
-                    stacklevel=5,
+                    stacklevel=4,
                 )

@@ -58,7 +58,7 @@ class Programs:
                 "runs without the GPU's arithmetic, and loops that poll do not let others run, where the source is "
                 f"missing: {reasons(program.unread)}. Put the function into a file to have all of it.",
                 KernelWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         return program
 

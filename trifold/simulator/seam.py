@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from trifold import _simulator
+from trifold.debug import breakpoints, stepping
 from trifold.errors import LaunchError
 from trifold.simulator import uninitialised
-from trifold.simulator.device import DeviceVocabulary, device_names, refuse_configured
+from trifold.simulator.device import DeviceVocabulary, cg, device_names, refuse_configured
 from trifold.simulator.launch import Launcher
 from trifold.simulator.limits import cooperative_blocks
 from trifold.simulator.programs import Programs
@@ -41,6 +44,7 @@ class Seam:
         self._programs = Programs(DeviceVocabulary(FakeCUDAKernel))
         self._launcher = Launcher(self._programs)
         self._before: list[tuple[Any, str, Any]] = []
+        self._modules: dict[str, ModuleType | None] = {}
         self._replace(FakeCUDAKernel, "__call__", _simulator.seam(self._call))
         self._replace(FakeCUDAKernel, "__getitem__", lambda kernel, where: self._configured(kernel, where))
         self._replace(FakeCUDAKernel, "forall", self._forall(FakeCUDAKernel.forall))
@@ -48,6 +52,7 @@ class Seam:
         self._replace_jit()
         for name, value in device_names().items():
             self._replace(cuda, name, value)
+        self._replace_module("numba.cuda.cg", cg)
         for name in ("device_array", "mapped_array", "managed_array"):
             if hasattr(devicearray, name):
                 allocate = _allocating(getattr(devicearray, name))
@@ -64,11 +69,21 @@ class Seam:
             else:
                 setattr(owner, name, value)
         self._before.clear()
+        for name, module in self._modules.items():
+            if module is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = module
         _simulator.set_switch(None)
 
     def _replace(self, owner: Any, name: str, value: Any) -> None:
         self._before.append((owner, name, vars(owner).get(name, _MISSING)))
         setattr(owner, name, value)
+
+    def _replace_module(self, name: str, module: ModuleType) -> None:
+        """What ``import`` finds under this name."""
+        self._modules[name] = sys.modules.get(name)
+        sys.modules[name] = module
 
     def _replace_jit(self) -> None:
         from numba.cuda import simulator
@@ -90,8 +105,7 @@ class Seam:
             )
         if not kernel.__dict__.get("configured"):
             self._normalized(kernel.grid_dim, kernel.block_dim)  # Numba's own message where it has none
-        self._launcher.launch(kernel, arguments)
-        return None
+        return self._launcher.launch(kernel, arguments)
 
     def _configured(self, kernel: Any, where: Any) -> Any:
         grid, block = self._normalized(*where[:2])
@@ -149,6 +163,8 @@ def put_in() -> None:
     global _installed
     if _installed is None:
         _installed = Seam()
+        stepping.install()
+        breakpoints.install()
 
 
 def take_out() -> None:
@@ -157,3 +173,5 @@ def take_out() -> None:
     if _installed is not None:
         _installed.remove()
         _installed = None
+        breakpoints.uninstall()
+        stepping.uninstall()
