@@ -9,6 +9,15 @@
 
 namespace trifold::simulator {
 
+std::vector<Py_ssize_t> contiguous_strides(std::span<const Py_ssize_t> shape, Py_ssize_t size) {
+  std::vector<Py_ssize_t> strides(shape.size());
+  for (size_t axis = shape.size(); axis-- > 0;) {
+    strides[axis] = size;
+    size *= shape[axis];
+  }
+  return strides;
+}
+
 namespace {
 
 // Memory that nobody has written holds what shows: a NaN in every floating type, or a large negative integer.
@@ -117,15 +126,6 @@ bool read_request(const char* format, PyObject* arguments, PyObject* keywords, R
     return false;
   }
   return element_type(dtype, request.type) && read_alignment(alignment, request.alignment);
-}
-
-std::vector<Py_ssize_t> contiguous_strides(std::span<const Py_ssize_t> shape, Py_ssize_t size) {
-  std::vector<Py_ssize_t> strides(shape.size());
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    strides[axis] = size;
-    size *= shape[axis];
-  }
-  return strides;
 }
 
 engine::Thread* running_thread(const char* what) {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "../core/checker.h"
 #include "object.h"
@@ -88,6 +89,8 @@ PyObject* numpy_base(Array* array);
 // Gives a Memory its shadow; false with an exception.
 bool watch(Memory* memory, size_t width, bool initialised);
 
+// Strides of a C-contiguous array whose elements have this size.
+std::vector<Py_ssize_t> contiguous_strides(std::span<const Py_ssize_t> shape, Py_ssize_t size);
 Py_ssize_t element_count(const Array& array);
 bool is_contiguous(const Array& array);
 

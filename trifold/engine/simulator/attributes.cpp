@@ -95,15 +95,6 @@ int check_elements(PyObject* object, AccessType type) {
                           [&](char* p) { return check_access(array, p, static_cast<size_t>(array->type.size), type); });
 }
 
-std::vector<Py_ssize_t> contiguous_strides(std::span<const Py_ssize_t> shape, Py_ssize_t step) {
-  std::vector<Py_ssize_t> strides(shape.size());
-  for (size_t axis = shape.size(); axis-- > 0;) {
-    strides[axis] = step;
-    step *= shape[axis];
-  }
-  return strides;
-}
-
 // The same elements in memory of the thread's own.
 PyObject* copied(PyObject* object, PyObject*) {
   Array* const array = as_array(object);
