@@ -200,8 +200,9 @@ void Checker::note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread,
     for (const int earlier : {0, 2, 1}) {
       const bool writes = earlier == 0 || (cell.other_wrote & bit(earlier)) != 0;
       if (place == 3 || writes != wrote || ((cell.atomic & bit(earlier)) != 0) != atomic) continue;
-      if (atomic ? !ordered(buffer, cell, earlier, thread) : !settled(buffer, record_of(cell, earlier), thread))
-        keep(earlier, wrote, atomic);
+      const Record record = record_of(cell, earlier);
+      const bool done = atomic ? surely_ordered(buffer, record, thread) : settled(buffer, record, thread);
+      if (!done) keep(earlier, wrote, atomic);
     }
   };
   keep_all(true, false);

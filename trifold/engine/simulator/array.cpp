@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "exception.h"
+
 namespace trifold::simulator {
 namespace {
 
@@ -81,22 +83,15 @@ PyObject* array_str(PyObject* object) {
 PyObject* array_getattr(PyObject* object, PyObject* name) {
   PyObject* const attribute = PyObject_GenericGetAttr(object, name);
   if (attribute != nullptr || !PyErr_ExceptionMatches(PyExc_AttributeError)) return attribute;
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyObject* field = field_of_array(as_array(object), name);
-  if (field == nullptr && PyErr_Occurred() == nullptr && at_prompt()) {
+  Object missing(take_exception());
+  Object found(field_of_array(as_array(object), name));
+  if (!found && PyErr_Occurred() == nullptr && at_prompt()) {
     const Object values = for_numpy(object);
-    field = values ? PyObject_GetAttr(values.get(), name) : nullptr;
-    if (field == nullptr) PyErr_Clear();
+    found = Object(values ? PyObject_GetAttr(values.get(), name) : nullptr);
+    PyErr_Clear();
   }
-  if (field == nullptr && PyErr_Occurred() == nullptr) {
-    PyErr_Restore(type, value, traceback);
-    return nullptr;
-  }
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
-  return field;
+  if (!found && PyErr_Occurred() == nullptr) set_exception(missing.release());
+  return found.release();
 }
 
 PySequenceMethods sequence = [] {

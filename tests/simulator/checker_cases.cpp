@@ -1,0 +1,169 @@
+// The checker without Python, as a front end of any kind drives it: raw addresses, accesses of any width, stamps near
+// their end, many blocks. tests/simulator/test_checker_core.py builds and runs it. Prints the case that fails.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "../../trifold/engine/core/checker.h"
+
+namespace {
+
+using namespace trifold::engine;
+
+int failures = 0;
+
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  ++failures;
+  printf("not so: %s\n", what);
+}
+
+// A launch that this file schedules by hand.
+struct Trial {
+  Launch launch;
+  std::unique_ptr<Checker> checker;
+  std::vector<std::unique_ptr<Block>> blocks;
+  alignas(64) char bytes[256] = {};
+  Buffer memory{Space::global, reinterpret_cast<uintptr_t>(bytes), sizeof bytes, 8, true};
+
+  Trial(uint32_t grid, uint32_t block) {
+    launch.grid = {grid, 1, 1};
+    launch.block = {block, 1, 1};
+    launch.checks = check_all;
+    checker = std::make_unique<Checker>(launch);
+    for (uint32_t id = 0; id < grid; ++id) begin(*blocks.emplace_back(std::make_unique<Block>()), id);
+  }
+
+  void begin(Block& block, uint32_t id) {
+    const auto threads = static_cast<uint32_t>(launch.block.size());
+    block.id = id;
+    block.index = {id, 0, 0};
+    block.live = threads;
+    block.launch = &launch;
+    block.threads.resize(threads);
+    block.warps.resize((threads + warp_size - 1) / warp_size);
+    for (uint32_t index = 0; index < threads; ++index) {
+      Warp& warp = block.warps[index / warp_size];
+      Thread& thread = block.threads[index];
+      thread.id = id * threads + index;
+      thread.index = index;
+      thread.lane = static_cast<uint8_t>(index % warp_size);
+      thread.warp = &warp;
+      thread.block = &block;
+      warp.block = &block;
+      if (thread.lane == 0) warp.lanes = &thread;
+      warp.exists |= uint32_t{1} << thread.lane;
+      warp.live = warp.exists;
+    }
+    checker->begin_block(block);
+  }
+
+  Thread& thread(uint32_t block, uint32_t index) { return blocks[block]->threads[index]; }
+  uintptr_t at(size_t offset) const { return reinterpret_cast<uintptr_t>(bytes) + offset; }
+  bool read(Thread& who, size_t offset, size_t n) { return checker->read(memory, at(offset), n, who, 1); }
+  bool write(Thread& who, size_t offset, size_t n) { return checker->write(memory, at(offset), n, who, 2); }
+  bool add(Thread& who, size_t offset, size_t n) {
+    if (!checker->check_atomic(memory, at(offset), n, who, true)) return false;
+    checker->note_atomic(memory, at(offset), n, who, 3, true);
+    return true;
+  }
+};
+
+void accesses_of_any_width() {
+  Trial trial(1, 4);
+  expect(trial.write(trial.thread(0, 0), 0, 8), "a word is written");
+  expect(trial.write(trial.thread(0, 1), 8, 3), "three bytes of the next word");
+  expect(trial.write(trial.thread(0, 2), 11, 5), "the five bytes after them");
+  expect(!trial.read(trial.thread(0, 3), 7, 1), "the first word's last byte is another thread's");
+  expect(trial.checker->violation.address == trial.at(7), "the byte is named");
+  expect(trial.checker->violation.other_thread == 0, "its writer is named");
+  expect(trial.checker->violation.other_site == 2, "its writer's line is named");
+  expect(!trial.write(trial.thread(0, 1), 10, 2), "a write over both threads' bytes");
+  expect(trial.checker->violation.address == trial.at(11), "the byte that is not its own");
+  expect(trial.read(trial.thread(0, 0), 16, 64), "64 bytes at once");
+}
+
+void stamps_start_again() {
+  Trial trial(2, 2);
+  Block& block = *trial.blocks[0];
+  expect(trial.write(trial.thread(0, 0), 0, 4), "before");
+  trial.launch.now = std::numeric_limits<Stamp>::max();
+  trial.checker->block_barrier(block);
+  expect(trial.launch.now < 100, "stamps count from the start");
+  expect(trial.read(trial.thread(1, 0), 0, 4), "what was before is forgotten, not reported");
+  expect(trial.write(trial.thread(0, 0), 4, 4), "after");
+  expect(!trial.read(trial.thread(0, 1), 4, 4), "what comes after is checked");
+  trial.checker->block_barrier(block);
+  expect(trial.read(trial.thread(0, 1), 4, 4), "and ordered");
+}
+
+void memory_keeps_that_it_was_written_when_stamps_start_again() {
+  Trial trial(1, 1);
+  Buffer fresh(Space::shared, trial.at(0), 16, 4, false);
+  expect(trial.checker->write(fresh, trial.at(0), 4, trial.thread(0, 0), 1), "written");
+  trial.launch.now = std::numeric_limits<Stamp>::max();
+  trial.checker->fence(trial.thread(0, 0), Scope::device);
+  expect(trial.checker->read(fresh, trial.at(0), 4, trial.thread(0, 0), 1), "still written");
+  expect(!trial.checker->read(fresh, trial.at(4), 4, trial.thread(0, 0), 1), "still not written");
+}
+
+// The pattern of a reduction's last block, with as many blocks as a large launch has: one after the other.
+double seconds_of_last_block(uint32_t grid) {
+  Trial trial(1, 1);
+  trial.launch.grid = {grid, 1, 1};
+  std::vector<char> partial(size_t{grid} * 8);
+  const auto begin = reinterpret_cast<uintptr_t>(partial.data());
+  Buffer memory(Space::global, begin, partial.size(), 8, true);
+  Checker& checker = *trial.checker;
+  Block& block = *trial.blocks[0];
+  const auto start = std::chrono::steady_clock::now();
+  bool right = true;
+  for (uint32_t id = 0; id < grid; ++id) {
+    checker.end_block(block);
+    trial.begin(block, id);
+    Thread& thread = block.threads[0];
+    right = right && checker.write(memory, begin + size_t{id} * 8, 8, thread, 1);
+    checker.fence(thread, Scope::device);
+    right = right && trial.add(thread, 0, 4);
+  }
+  for (uint32_t id = 0; id < grid; ++id) {
+    right = right && checker.read(memory, begin + size_t{id} * 8, 8, block.threads[0], 1);
+  }
+  expect(right, "the last block has acquired what all blocks released");
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+void cost_does_not_grow_with_the_number_of_blocks() {
+  seconds_of_last_block(1000);
+  const double few = seconds_of_last_block(10'000) / 10'000, many = seconds_of_last_block(400'000) / 400'000;
+  printf("last block: %.0f ns a block of 10,000, %.0f ns of 400,000\n", few * 1e9, many * 1e9);
+  expect(many < 20 * few, "a block costs the same in a large launch");
+}
+
+// Two threads hand a lock over and over: more knowledge than is kept.
+void what_is_too_much_to_know_is_forgotten_not_reported() {
+  Trial trial(2, 1);
+  bool right = true;
+  for (int i = 0; i < 5'000'000 && right; ++i) {
+    Thread& thread = trial.thread(static_cast<uint32_t>(i) % 2, 0);
+    right = trial.add(thread, 0, 4) && trial.read(thread, 8, 4) && trial.write(thread, 8, 4);
+    trial.checker->fence(thread, Scope::device);
+    right = right && trial.add(thread, 0, 4);
+  }
+  expect(right, "a lock that is handed over orders its holders");
+}
+
+}  // namespace
+
+int main() {
+  accesses_of_any_width();
+  stamps_start_again();
+  memory_keeps_that_it_was_written_when_stamps_start_again();
+  cost_does_not_grow_with_the_number_of_blocks();
+  what_is_too_much_to_know_is_forgotten_not_reported();
+  if (failures == 0) printf("all as it must be\n");
+  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

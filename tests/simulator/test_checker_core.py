@@ -1,0 +1,22 @@
+"""The checker without Python: builds and runs checker_cases.cpp, which drives it as any front end does."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CASES = Path(__file__).with_name("checker_cases.cpp")
+CORE = Path(__file__).parents[2] / "trifold" / "engine" / "core"
+SOURCES = [CORE / f"{name}.cpp" for name in ("checker", "checker_hooks", "knowledge", "shadow", "finding")]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_cases_without_python(tmp_path: Path) -> None:
+    program = tmp_path / "cases"
+    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-missing-field-initializers"]
+    subprocess.run(["g++", *flags, CASES, *SOURCES, "-o", program], check=True)
+    ran = subprocess.run([program], capture_output=True, text=True, check=False, timeout=60)
+    assert ran.returncode == 0, ran.stdout
