@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import traceback
 import warnings
+import weakref
 
 import numba
 import numpy as np
@@ -308,6 +310,45 @@ def test_a_global_that_changes_is_seen(monkeypatch):
     monkeypatch.setitem(namespace, "change", cuda.jit(device=True)(lambda x: x * 2))
     kernel[1, 1](out)
     assert out[0] == 22
+
+
+def test_programs_do_not_outlive_their_kernels():
+    def make(n):
+        @cuda.jit(device=True)
+        def helper(x):
+            cuda.syncthreads()
+            return x + n
+
+        @cuda.jit("void(float64[:])")
+        def kernel(out):
+            out[0] = helper(n)
+
+        return kernel
+
+    out = np.zeros(1)
+    kernels = [make(n) for n in range(3)]
+    for n, kernel in enumerate(kernels):
+        kernel[1, 1](out)
+        assert out[0] == 2 * n
+    functions = [weakref.ref(kernel.fn) for kernel in kernels]
+    del kernels, kernel
+    gc.collect()
+    assert [function() for function in functions] == [None] * 3
+
+
+def test_grid_groups_by_import():
+    from numba.cuda.cg import this_grid
+
+    @cuda.jit
+    def kernel(out):
+        out[cuda.grid(1)] = cuda.grid(1)
+        this_grid().sync()
+        if cuda.grid(1) == 0:
+            out[0] = out[7]
+
+    out = np.zeros(8)
+    kernel[4, 2](out)
+    assert out[0] == 7
 
 
 def test_python_threads_launch_at_once():
