@@ -40,15 +40,17 @@ def entry(beginning: str, **variables: str) -> dict[str, Any]:
 class Editor(DebugAdapter):
     """The protocol as VS Code's user knows it."""
 
-    def start(self, configuration: dict[str, Any], breakpoints: dict[str, str | None] | None = None) -> None:
-        """Launch, with breakpoints at lines that hold a text, each with its condition."""
+    def start(
+        self, configuration: dict[str, Any], program: Path = PROGRAM, breakpoints: dict[str, str] | None = None
+    ) -> None:
+        """Launch, with breakpoints at the lines of ``program`` that hold a text, each with its condition."""
         self.request("initialize", adapterID="debugpy", pathFormat="path", linesStartAt1=True, columnsStartAt1=True)
         launched = self.send("launch", **configuration)
         self.event("initialized")
-        wanted = []
-        for text, condition in (breakpoints or {}).items():
-            wanted.append({"line": line_of(text, PROGRAM)} | ({"condition": condition} if condition else {}))
-        self.request("setBreakpoints", source={"path": str(PROGRAM)}, breakpoints=wanted)
+        wanted = [
+            {"line": line_of(text, program), "condition": condition} for text, condition in (breakpoints or {}).items()
+        ]
+        self.request("setBreakpoints", source={"path": str(program)}, breakpoints=wanted)
         self.request("configurationDone")
         self.answer(launched)
 
@@ -85,7 +87,8 @@ def editor() -> Iterator[Editor]:
 
 
 def test_the_open_file(editor: Editor) -> None:
-    editor.start(entry("Simulator: the open file", file=str(PROGRAM)), {"value = x[t]": "cuda.threadIdx.x == 3"})
+    conditions = {"value = x[t]": "cuda.threadIdx.x == 3"}
+    editor.start(entry("Simulator: the open file", file=str(PROGRAM)), breakpoints=conditions)
     assert editor.stopped() == "value = x[t]"
     assert [frame["name"] for frame in editor.frames] == ["rotate", "main", "<module>"]
     assert {frame["source"]["path"] for frame in editor.frames} == {str(PROGRAM)}
@@ -117,4 +120,13 @@ def test_a_sample_of_an_op(editor: Editor) -> None:
     assert editor.frames[0]["name"] == "sigmoid_kernel"
     assert editor.evaluate("cuda.threadIdx.x, cuda.blockIdx.x") == "(0, 0)"
     assert editor.go("next") == "if i < n:"
+    assert editor.go("continue") == "ended"
+
+
+def test_the_tests_in_the_open_file(editor: Editor) -> None:
+    tests = FOLDER / "faulty.py"
+    editor.start(entry("Simulator: the tests in", file=str(tests)), tests, {"following =": "cuda.threadIdx.x == 5"})
+    assert editor.stopped() == "following = x[i + 1]"
+    assert [frame["name"] for frame in editor.frames] == ["next_of", "shift", "test_shift"]
+    assert editor.evaluate("i, cuda.threadIdx.x") == "(5, 5)"
     assert editor.go("continue") == "ended"
