@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from trifold import simulator
@@ -132,8 +133,9 @@ def test_environment_variables_reach_child_processes(folder):
     done = run(folder, "program.py", "2", TRIFOLD_SIMULATOR="1", TRIFOLD_CHECKS="none")
     assert done.returncode == 0
     done = run(folder, "program.py", "2", TRIFOLD_SIMULATOR="1", TRIFOLD_SEED="x")
-    assert "seed is 'x'" in done.stderr
-    assert done.returncode != 0
+    assert done.stderr.startswith("trifold.simulator: seed is 'x'")
+    assert "Traceback" not in done.stderr
+    assert done.returncode == 2
 
 
 def test_the_start_up_file_does_nothing_unasked(folder):
@@ -192,6 +194,20 @@ def test_options_nest_and_come_back():
     with pytest.raises(OptionError), simulator.options(seed=-1):
         pass
     assert simulator.current() == before
+
+
+def test_a_report_may_be_of_some_launches_alone(tmp_path):
+    from numba import cuda
+
+    @cuda.jit
+    def kernel(out):
+        out[0] = cuda.threadIdx.x
+
+    with simulator.options(report=tmp_path / "found.json"), pytest.raises(KernelFault):
+        kernel[1, 2](np.zeros(1))
+    with pytest.raises(KernelFault):
+        kernel[1, 2](np.zeros(1))
+    assert len(json.loads((tmp_path / "found.json").read_text())["findings"]) == 1
 
 
 def test_the_environment_carries_all_options(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trifold.errors import TrifoldError
+from trifold.simulator import report
 
 CHECKS = ("race", "uninitialised", "bounds", "lint")
 _ALL = frozenset(CHECKS) - {"lint"}
@@ -59,10 +60,15 @@ def current() -> Options:
 
 def change(**changes: Any) -> Options:
     """Set options (names and values as :func:`parsed` takes them) and return what they were."""
-    global _current
     before = _current
-    _current = parsed(before, **changes)
+    _set(parsed(before, **changes))
     return before
+
+
+def _set(options: Options) -> None:
+    global _current
+    _current = options
+    report.start(options.report)
 
 
 @contextmanager
@@ -73,12 +79,11 @@ def options(**changes: Any) -> Iterator[Options]:
     ...     now.seed
     3
     """
-    global _current
     before = change(**changes)
     try:
         yield _current
     finally:
-        _current = before
+        _set(before)
 
 
 def parsed(

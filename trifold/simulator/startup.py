@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 from trifold.errors import TrifoldError
-from trifold.simulator import report, settings
+from trifold.simulator import settings
 
 
 class InstallError(TrifoldError):
@@ -30,7 +30,6 @@ def install(**changes: Any) -> None:
         OptionError: an option has a wrong value.
     """
     settings.change(**changes)
-    report.start(settings.current().report)
     _enable()
     # The seam imports numba.cuda itself, and would be put in while it is half loaded.
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
@@ -56,7 +55,6 @@ def activate(**changes: Any) -> None:
     if "numba.cuda" in sys.modules:
         install()
     else:
-        report.start(settings.current().report)
         _enable()
         if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
             sys.meta_path.insert(0, _Finder())
@@ -68,7 +66,8 @@ def activate_from_environment() -> None:
     try:
         activate(**settings.from_environment(os.environ))
     except TrifoldError as error:
-        sys.exit(f"trifold.simulator: {error}")
+        print(f"trifold.simulator: {error}", file=sys.stderr, flush=True)
+        os._exit(2)  # Python is still starting: it would report an exception as a failure of its own
 
 
 def _enable() -> None:
