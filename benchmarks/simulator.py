@@ -3,8 +3,9 @@
     python benchmarks/simulator.py [--json FILE]
 
 Prints what was asked for and what was measured; exits with 1 if a figure is missed. Takes about two minutes, most of
-them in Numba's simulator. Each simulator runs in a process of its own. A time is the best of several launches,
-which other work on the machine disturbs least; ours leave out the first one, which rewrites the kernel.
+them in Numba's simulator. Each simulator runs in a process of its own. A time is the best
+of several launches, which other work on the machine disturbs least; ours leave out the first one, which rewrites the
+kernel.
 """
 
 from __future__ import annotations
@@ -95,23 +96,26 @@ def _time_cases(simulator: str) -> dict[str, float]:
     for case in cases():
         if simulator == STOCK and not case.in_stock:
             continue
-        slow = case.threads > 4096
-        repeats = (1 if slow else 3) if simulator == STOCK else (8 if slow else 30)
-        best[case.name] = 1e3 * _best(case.launch, repeats, warm=simulator != STOCK)
+        if simulator == STOCK:
+            best[case.name] = 1e3 * _best(case.launch, seconds=2, warm=False)
+        else:
+            best[case.name] = 1e3 * _best(case.launch, seconds=1)
         if not case.right():
             sys.exit(f"{case.name}: {simulator} gives a wrong result")
     return best
 
 
-def _best(launch: Callable[[], None], repeats: int, warm: bool = True) -> float:
+def _best(launch: Callable[[], None], *, seconds: float, warm: bool = True) -> float:
+    """The least time of the launches that begin within so many seconds; at least one."""
     if warm:
         launch()
-    seconds = []
-    for _ in range(repeats):
+    end = time.perf_counter() + seconds
+    times: list[float] = []
+    while not times or time.perf_counter() < end:
         start = time.perf_counter()
         launch()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 def _measure_growth() -> dict[str, Any]:
@@ -121,15 +125,14 @@ def _measure_growth() -> dict[str, Any]:
     from benchmarks.simulator_kernels import few_elements, few_elements_and_a_barrier, nothing
 
     x, y, z = (np.ones(4096, np.float32) for _ in range(3))
-    found: dict[str, Any] = {"launch_us": 1e6 * _best(lambda: nothing[1, 1](x, y, z), 2000)}
+    found: dict[str, Any] = {"launch_us": 1e6 * _best(lambda: nothing[1, 1](x, y, z), seconds=0.5)}
     found["ns_a_thread"], found["grown_mib"] = {}, {}
     for kernel in (few_elements, few_elements_and_a_barrier):
         nanoseconds, peaks = [], []
         for threads in THREADS:
             configured = kernel[-(-threads // 256), 256]
-            repeats = 1 if threads > 10**6 else 3
-            seconds = _best(lambda configured=configured: configured(x, y), repeats, warm=repeats > 1)  # type: ignore[misc]
-            nanoseconds.append(1e9 * seconds / threads)
+            best = _best(lambda configured=configured: configured(x, y), seconds=1, warm=threads == THREADS[0])  # type: ignore[misc]
+            nanoseconds.append(1e9 * best / threads)
             peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         name = "barrier" if kernel is few_elements_and_a_barrier else "no barrier"
         found["ns_a_thread"][name], found["grown_mib"][name] = nanoseconds, peaks[-1] - peaks[0]
