@@ -34,18 +34,10 @@ CASTS: dict[str, Any] = {
     "float64": _simulator.float64,
 }
 _BUILTINS: dict[str, Any] = {
-    "abs": _simulator.abs,
-    "bool": _simulator.boolean,
-    "divmod": _simulator.divmod,
-    "float": _simulator.float,
-    "int": _simulator.int,
-    "max": _simulator.max,
-    "min": _simulator.min,
-    "pow": _simulator.pow,
-    "round": _simulator.round,
-}
+    name: getattr(_simulator, name) for name in ("abs", "divmod", "float", "int", "max", "min", "pow", "round")
+} | {"bool": _simulator.boolean}
 _OPERATORS: dict[str, Any] = {
-    "abs": _simulator.abs,
+    "abs": _BUILTINS["abs"],
     "add": _simulator.add,
     "and_": _simulator.bit_and,
     "floordiv": _simulator.floordiv,
@@ -56,7 +48,7 @@ _OPERATORS: dict[str, Any] = {
     "neg": _simulator.neg,
     "or_": _simulator.bit_or,
     "pos": _simulator.pos,
-    "pow": _simulator.pow,
+    "pow": _BUILTINS["pow"],
     "rshift": _simulator.rshift,
     "sub": _simulator.sub,
     "truediv": _simulator.truediv,

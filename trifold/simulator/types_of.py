@@ -52,7 +52,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Div: _simulator.truediv,
     ast.FloorDiv: _simulator.floordiv,
     ast.Mod: _simulator.mod,
-    ast.Pow: _simulator.pow,
+    ast.Pow: getattr(_simulator, "pow"),  # noqa: B009
     ast.LShift: _simulator.lshift,
     ast.RShift: _simulator.rshift,
     ast.BitAnd: _simulator.bit_and,

@@ -129,7 +129,7 @@ def _powers() -> Iterator[Case]:
                     inputs[1] -= np.dtype(right).type(5)
             case = Case(name, inputs)
             x, y = (_CASTS[kind](1) for kind in (left, right))
-            case.add("pow", "x ** y", _is_integer(_simulator.pow(x, y)))
+            case.add("pow", "x ** y", _is_integer(_NAMES["pow"](x, y)))
             yield case
 
 
@@ -183,16 +183,8 @@ def _atomics() -> Iterator[Case]:
 
 
 _CASTS: dict[str, Any] = {kind: getattr(_simulator, "boolean" if kind == "bool" else kind) for kind in KINDS}
-_NAMES = {
-    "min": _simulator.min,
-    "max": _simulator.max,
-    "divmod": _simulator.divmod,
-    "abs": _simulator.abs,
-    "round": _simulator.round,
-    "int": _simulator.int,
-    "float": _simulator.float,
-    "bool": _simulator.boolean,
-}
+_NAMES = {name: getattr(_simulator, name) for name in ("min", "max", "divmod", "abs", "round", "int", "float", "pow")}
+_NAMES["bool"] = _simulator.boolean
 
 
 def evaluate(expression: str, names: dict[str, Any]) -> Any:

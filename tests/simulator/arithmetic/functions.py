@@ -54,7 +54,8 @@ def _chunked(name: str, kinds: str, calls: list[tuple[str, str, str]]) -> Iterat
 
 def _math(kind: str) -> Iterator[Case]:
     value = {"f": _simulator.float32, "d": float, "i": _simulator.int32, "e": _simulator.float16}[kind](1)
-    one, two = [], []
+    one: list[tuple[str, str, str]] = []
+    two: list[tuple[str, str, str]] = []
     for name, function in _simulator.functions.items():
         module, _, member = name.partition(".")
         if module != "math" or (kind in "ie" and member in ("modf", "frexp")):
@@ -95,7 +96,7 @@ def _signatures(module: str) -> dict[str, str]:
     rows = {
         name.partition(".")[2]: function for name, function in _simulator.functions.items() if name.startswith(module)
     }
-    return {name: function.signature for name, function in rows.items()}
+    return {name: str(function.signature) for name, function in rows.items()}
 
 
 def _half() -> Iterator[Case]:

@@ -11,7 +11,7 @@ import json
 import lzma
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,8 @@ def all_cases() -> list[cases.Case]:
 
 def write(target: Path) -> None:
     """The kernels and operands, for ``on_gpu.py``."""
-    described, columns = [], {}
+    described: list[dict[str, Any]] = []
+    columns: dict[str, Any] = {}
     for number, case in enumerate(all_cases()):
         names = [f"in {number} {place}" for place in range(len(case.inputs))]
         columns.update(zip(names, case.inputs, strict=True))
@@ -127,11 +128,12 @@ def recorded(path: Path = RECORDED) -> tuple[dict[str, str], list[Recorded]]:
     found = []
     for entry in header["cases"]:
         inputs = [take(kind, entry["count"]) for kind in entry["inputs"]]
-        plain = (entry[name] for name in ("name", "source", "labels", "letters"))
-        found.append(Recorded(*plain, inputs, dict(rows(entry)), entry["errors"]))
+        name, source, labels, letters = (entry[key] for key in ("name", "source", "labels", "letters"))
+        found.append(Recorded(name, source, labels, letters, inputs, dict(rows(entry)), entry["errors"]))
     return header["about"], found
 
 
 if __name__ == "__main__":
     command, *paths = sys.argv[1:]
-    {"write": write, "keep": keep}[command](*map(Path, paths))
+    commands: dict[str, Callable[..., None]] = {"write": write, "keep": keep}
+    commands[command](*map(Path, paths))
