@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "array.h"
+#include "array_request.h"
 #include "sites.h"
 
 namespace trifold::simulator {
@@ -46,9 +47,7 @@ CallSite call_site() {
 
 struct SharedArray {
   CallSite site;
-  std::vector<Py_ssize_t> shape;
-  PyObject* dtype;
-  Kind kind;
+  ArrayRequest request;
   Object array;
   uint64_t block = 0;  // the block that it was made fresh for
 };
@@ -61,72 +60,6 @@ struct BlockMemory {
   uint64_t dynamic_block = 0;
   uint64_t block = 1;  // counts the blocks that ran in this object
 };
-
-struct Request {
-  ElementType type;
-  std::vector<Py_ssize_t> shape;
-  size_t alignment = 0;
-
-  size_t bytes() const {
-    size_t bytes = static_cast<size_t>(type.size);
-    for (const Py_ssize_t extent : shape) bytes *= static_cast<size_t>(extent);
-    return bytes;
-  }
-  bool dynamic() const { return shape.size() == 1 && shape[0] == 0; }
-};
-
-bool append_extent(PyObject* object, std::vector<Py_ssize_t>& shape) {
-  int64_t extent = 0;
-  if (!read_index(object, extent)) {
-    PyErr_Format(PyExc_TypeError, "the shape of an array is an integer or a tuple of integers, not %R", object);
-    return false;
-  }
-  if (extent < 0) {
-    PyErr_Format(PyExc_ValueError, "the shape of an array has a negative extent, %lld", static_cast<long long>(extent));
-    return false;
-  }
-  shape.push_back(static_cast<Py_ssize_t>(extent));
-  return true;
-}
-
-// As Numba's compiled code checks it.
-bool read_alignment(PyObject* object, size_t& alignment) {
-  if (object == nullptr || object == Py_None) return true;
-  int64_t value = 0;
-  const char* problem = nullptr;
-  if (!read_index(object, value) || PyBool_Check(object)) {
-    problem = "Alignment must be an integer";
-  } else if (value <= 0) {
-    problem = "Alignment must be positive";
-  } else if (!std::has_single_bit(static_cast<uint64_t>(value))) {
-    problem = "Alignment must be a power of 2";
-  } else if (value % 8 != 0) {
-    problem = "Alignment must be a multiple of 8";  // the size of a pointer
-  }
-  if (problem != nullptr) {
-    PyErr_SetString(PyExc_ValueError, problem);
-    return false;
-  }
-  alignment = static_cast<size_t>(value);
-  return true;
-}
-
-bool read_request(const char* format, PyObject* arguments, PyObject* keywords, Request& request) {
-  static const char* names[] = {"shape", "dtype", "alignment", nullptr};
-  PyObject *shape = nullptr, *dtype = nullptr, *alignment = nullptr;
-  if (PyArg_ParseTupleAndKeywords(arguments, keywords, format, const_cast<char**>(names), &shape, &dtype, &alignment) ==
-      0) {
-    return false;
-  }
-  if (PyTuple_Check(shape)) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i) {
-      if (!append_extent(PyTuple_GET_ITEM(shape, i), request.shape)) return false;
-    }
-  } else if (!append_extent(shape, request.shape)) {
-    return false;
-  }
-  return element_type(dtype, request.type) && read_alignment(alignment, request.alignment);
-}
 
 engine::Thread* running_thread(const char* what) {
   if (engine::current == nullptr) {
@@ -150,7 +83,7 @@ size_t power_of_two_in(Py_ssize_t size) {
   return size_t{1} << std::countr_zero(static_cast<size_t>(size) | 64);
 }
 
-Object fresh_memory(engine::Space space, const Request& request, size_t bytes, const engine::Thread& thread,
+Object fresh_memory(engine::Space space, const ArrayRequest& request, size_t bytes, const engine::Thread& thread,
                     uint32_t watched_checks) {
   const size_t alignment = std::max(request.alignment, static_cast<size_t>(request.type.alignment));
   Object object(new_memory(space, bytes, alignment));
@@ -162,7 +95,7 @@ Object fresh_memory(engine::Space space, const Request& request, size_t bytes, c
   return object;
 }
 
-Object array_over(const Object& memory, const Request& request) {
+Object array_over(const Object& memory, const ArrayRequest& request) {
   auto* const bytes = reinterpret_cast<Memory*>(memory.get());
   const std::vector<Py_ssize_t> strides = contiguous_strides(request.shape, request.type.size);
   return Object(new_array(bytes, request.type, bytes->begin, request.shape, strides, nullptr));
@@ -173,8 +106,8 @@ BlockMemory& memory_of(engine::Block& block) {
   return *static_cast<BlockMemory*>(block.front);
 }
 
-bool within_limits(const BlockMemory& memory, const Request& request, const engine::Launch& launch) {
-  const size_t bytes = memory.static_bytes + request.bytes();
+bool within_limits(const BlockMemory& memory, const ArrayRequest& request, const engine::Launch& launch) {
+  const size_t bytes = memory.static_bytes + request.bytes;
   const size_t all = bytes + launch.dynamic_shared_bytes;
   const size_t most_static = launch.limits.static_shared_bytes, most = launch.limits.shared_bytes;
   if (bytes <= most_static && all <= most) return true;
@@ -191,7 +124,7 @@ bool within_limits(const BlockMemory& memory, const Request& request, const engi
   return false;
 }
 
-PyObject* dynamic_array(const Request& request, engine::Thread& thread) {
+PyObject* dynamic_array(const ArrayRequest& request, engine::Thread& thread) {
   BlockMemory& memory = memory_of(*thread.block);
   const size_t bytes = thread.block->launch->dynamic_shared_bytes;
   if (!memory.dynamic) {
@@ -201,48 +134,46 @@ PyObject* dynamic_array(const Request& request, engine::Thread& thread) {
     freshen(reinterpret_cast<Memory*>(memory.dynamic.get()), poison_of(request.type), thread);
   }
   memory.dynamic_block = memory.block;
-  Request whole = request;
+  ArrayRequest whole = request;
   whole.shape[0] = static_cast<Py_ssize_t>(bytes) / request.type.size;
   return array_over(memory.dynamic, whole).release();
 }
 
-PyObject* shared_array(PyObject*, PyObject* arguments, PyObject* keywords) {
-  Request request;
-  if (!read_request("OO|O:shared.array", arguments, keywords, request)) return nullptr;
-  engine::Thread* const thread = running_thread("cuda.shared.array");
-  if (thread == nullptr) return nullptr;
-  if (request.dynamic()) return dynamic_array(request, *thread);
-  BlockMemory& memory = memory_of(*thread->block);
-  const CallSite site = call_site();
-  const auto known = std::ranges::find_if(memory.arrays, [&](const SharedArray& one) {
-    return one.site == site && one.dtype == request.type.dtype && one.kind == request.type.kind &&
-           one.shape == request.shape;
-  });
-  if (known != memory.arrays.end()) {
-    if (known->block != memory.block) {
-      freshen(as_array(known->array.get())->memory, poison_of(request.type), *thread);
-      known->block = memory.block;
-    }
-    return Py_NewRef(known->array.get());
-  }
-  if (!within_limits(memory, request, *thread->block->launch)) return nullptr;
-  const Object bytes = fresh_memory(engine::Space::shared, request, request.bytes(), *thread, engine::check_all);
+PyObject* new_shared_array(BlockMemory& memory, const CallSite& site, const ArrayRequest& request,
+                           const engine::Thread& thread) {
+  if (!within_limits(memory, request, *thread.block->launch)) return nullptr;
+  const Object bytes = fresh_memory(engine::Space::shared, request, request.bytes, thread, engine::check_all);
   Object array = bytes ? array_over(bytes, request) : Object();
   if (!array) return nullptr;
-  memory.static_bytes += request.bytes();
-  memory.arrays.push_back(
-      {site, request.shape, request.type.dtype, request.type.kind, Object::borrow(array.get()), memory.block});
+  memory.static_bytes += request.bytes;
+  memory.arrays.push_back({site, request, Object::borrow(array.get()), memory.block});
   return array.release();
 }
 
-PyObject* local_array(PyObject*, PyObject* arguments, PyObject* keywords) {
-  Request request;
-  if (!read_request("OO|O:local.array", arguments, keywords, request)) return nullptr;
-  const engine::Thread* const thread = running_thread("cuda.local.array");
+PyObject* shared_array(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  const ArrayRequest* const request = read_request("shared.array", arguments, count, keywords);
+  engine::Thread* const thread = request == nullptr ? nullptr : running_thread("cuda.shared.array");
+  if (thread == nullptr) return nullptr;
+  if (request->dynamic()) return dynamic_array(*request, *thread);
+  BlockMemory& memory = memory_of(*thread->block);
+  const CallSite site = call_site();
+  const auto known = std::ranges::find_if(
+      memory.arrays, [&](const SharedArray& one) { return one.site == site && one.request.equals(*request); });
+  if (known == memory.arrays.end()) return new_shared_array(memory, site, *request, *thread);
+  if (known->block != memory.block) {
+    freshen(as_array(known->array.get())->memory, poison_of(request->type), *thread);
+    known->block = memory.block;
+  }
+  return Py_NewRef(known->array.get());
+}
+
+PyObject* local_array(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
+  const ArrayRequest* const request = read_request("local.array", arguments, count, keywords);
+  const engine::Thread* const thread = request == nullptr ? nullptr : running_thread("cuda.local.array");
   if (thread == nullptr) return nullptr;
   const Object bytes =
-      fresh_memory(engine::Space::local, request, request.bytes(), *thread, engine::check_uninitialised);
-  return bytes ? array_over(bytes, request).release() : nullptr;
+      fresh_memory(engine::Space::local, *request, request->bytes, *thread, engine::check_uninitialised);
+  return bytes ? array_over(bytes, *request).release() : nullptr;
 }
 
 // A constant view of an array of the program's.
@@ -259,15 +190,22 @@ PyObject* array_like(PyObject*, PyObject* value) {
   return constant_array(source.get());
 }
 
+using Fast = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
+
+PyMethodDef define(const char* name, Fast fast, const char* documentation) {
+  const auto function = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast));
+  return {name, function, METH_FASTCALL | METH_KEYWORDS, documentation};
+}
+
 PyMethodDef shared_functions[] = {
-    {"array", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(shared_array)), METH_VARARGS | METH_KEYWORDS,
-     "shared.array(shape, dtype, alignment=None): the block's array of this call; shape 0 is dynamic shared memory."},
+    define("array", shared_array,
+           "shared.array(shape, dtype, alignment=None): the block's array of this call; shape 0 is dynamic shared "
+           "memory."),
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyMethodDef local_functions[] = {
-    {"array", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(local_array)), METH_VARARGS | METH_KEYWORDS,
-     "local.array(shape, dtype, alignment=None): an array of the thread's own."},
+    define("array", local_array, "local.array(shape, dtype, alignment=None): an array of the thread's own."),
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,0 +1,31 @@
+// What a call of array(shape, dtype, alignment=None) asks for.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "array.h"
+
+namespace trifold::simulator {
+
+struct ArrayRequest {
+  ElementType type;
+  std::vector<Py_ssize_t> shape;
+  size_t alignment = 0;  // 0: the type's
+  size_t bytes = 0;
+  uint64_t number = 0;  // of its reading: two with one number are equal
+
+  bool dynamic() const { return shape.size() == 1 && shape[0] == 0; }
+  bool equals(const ArrayRequest& other) const {
+    return number == other.number || (type.dtype == other.type.dtype && type.kind == other.type.kind &&
+                                      shape == other.shape && alignment == other.alignment);
+  }
+};
+
+// Of a vectorcall; valid until the next one is read. Null with an exception.
+const ArrayRequest* read_request(const char* function, PyObject* const* arguments, Py_ssize_t count,
+                                 PyObject* keywords);
+
+}  // namespace trifold::simulator
