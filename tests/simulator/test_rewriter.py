@@ -116,7 +116,7 @@ def dynamic(callee: Any) -> Any:
 
 
 def runtime(site: Callable[[int], int]) -> Runtime:
-    arithmetic = {ast.Mult: product, ast.Div: quotient, ast.Add: total}
+    arithmetic: dict[type[ast.AST], Any] = {ast.Mult: product, ast.Div: quotient, ast.Add: total}
     awaited = lambda result: result if isinstance(result, types.GeneratorType) else Returned(result)  # noqa: E731
     return Runtime(arithmetic, (index,), dynamic, awaited, site, poll=7)
 
