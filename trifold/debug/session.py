@@ -100,7 +100,7 @@ class Session:
     def _stop(self, debugger: KernelDebugger, frame: FrameType, launcher: FrameType, launch: Launch) -> Any:
         debugger.message(f"{launch}, {described(self.place)}, {self.sample}")
         debugger.begin(frame, launcher, at=self.place)
-        return debugger.dispatch_line(frame)
+        return debugger.trace_dispatch(frame, "line", None)
 
     def _stop_in_editor(self, frame: FrameType, *_: object) -> None:
         import pydevd  # type: ignore[import-not-found]
