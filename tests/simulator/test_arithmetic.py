@@ -1,0 +1,222 @@
+"""Typed numbers as Python objects, the device functions of host objects, and where variables are converted."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import math
+import sys
+import textwrap
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trifold import _simulator as device
+from trifold.simulator import arithmetic, types_of, unify
+
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+@given(st.sampled_from(INTEGERS), st.integers(-(2**63), 2**63 - 1))
+def test_an_integer_wraps_to_its_width(kind: str, value: int) -> None:
+    wrapped = int(np.array(value % 2**64, np.uint64).astype(kind))
+    number = getattr(device, kind)(value)
+    assert number == wrapped
+    assert int(number) == wrapped
+    assert repr(number) == str(wrapped)
+    assert f"{number:d}" == str(wrapped)
+    assert hash(number) == hash(wrapped)
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
+def test_int64_wraps_in_either_form(a: int, b: int) -> None:
+    for symbol, exact in (("add", a + b), ("sub", a - b), ("mul", a * b)):
+        result = getattr(device, symbol)(arithmetic.literal(a) or a, arithmetic.literal(b) or b)
+        assert result == (exact + 2**63) % 2**64 - 2**63
+        assert isinstance(result, int) == (-(2**31) <= result < 2**31)
+
+
+@given(st.floats(width=32))
+def test_a_float32_prints_as_numpys_and_formats_as_a_float(value: float) -> None:
+    number = device.float32(value)
+    assert float(repr(number)) == float(str(np.float32(value))) or math.isnan(value)
+    assert f"{number:.3f}" == f"{value:.3f}"
+    assert number.view(np.int32) == np.float32(value).view(np.int32) or math.isnan(value)
+
+
+@given(st.floats(width=16))
+def test_a_float16_prints_its_shortest_digits(value: float) -> None:
+    assert math.isnan(value) or np.float16(float(repr(device.float16(value)))) == value
+
+
+@given(st.floats())
+def test_a_float16_is_rounded_once(value: float) -> None:
+    with np.errstate(over="ignore"):
+        expected = float(np.float16(value))
+    assert float(device.float16(value)) == expected or math.isnan(value)
+
+
+def test_an_integer_is_an_index_and_a_float_is_not() -> None:
+    assert [10, 20, 30][device.uint8(2)] == 30
+    assert list(range(device.int32(3))) == [0, 1, 2]
+    with pytest.raises(TypeError, match="not .*float32"):
+        [1, 2][device.float32(1)]  # type: ignore[index]
+
+
+def test_numpy_leaves_operators_to_our_numbers() -> None:
+    for left in (np.float32(1), np.float64(1), np.int16(1)):
+        assert type(left + device.float32(2)).__module__ != "numpy"
+    assert np.asarray(device.float32(1.5)).dtype == np.float32
+    assert np.sqrt(device.float32(4)) == 2
+
+
+def test_division_by_zero_is_the_gpus() -> None:
+    assert device.truediv(1, 0) == math.inf
+    assert math.isnan(device.truediv(0.0, 0.0))
+    assert device.floordiv(5, 0) == 0
+    assert device.mod(-5, 0) == 0
+    assert device.truediv(device.float32(-1), device.float32(0)) == -math.inf
+
+
+def test_what_is_no_number_keeps_pythons_operators() -> None:
+    assert device.add((1,), (2,)) == (1, 2)
+    assert device.mul("ab", 2) == "abab"
+    with pytest.raises(TypeError, match="unsupported operand"):
+        device.add(1, None)
+    with pytest.raises(TypeError, match=r"float32\(\) takes a number, not str"):
+        device.float32("1")
+
+
+def test_functions_say_what_they_take() -> None:
+    square_root = device.functions["math.sqrt"]
+    assert repr(square_root) == "<device function math.sqrt>"
+    with pytest.raises(TypeError, match=r"math\.sqrt\(\) takes 1 argument \(2 given\)"):
+        square_root(1, 2)
+    with pytest.raises(TypeError, match=r"math\.sqrt\(\) takes numbers, not str"):
+        square_root("4")
+    assert math.isnan(square_root(-1.0))
+
+
+def test_numbers_are_freed() -> None:
+    gc.collect()
+    before = sys.getallocatedblocks()
+    number = device.float32(1)
+    for _ in range(100_000):
+        number = number + device.float32(0.5)
+    assert sys.getallocatedblocks() - before < 1000
+
+
+@pytest.mark.parametrize(
+    ("host", "kind"),
+    [
+        (np.float32, "float32"),
+        (np.intp, "int64"),
+        (np.longlong, "int64"),
+        (numba.uint8, "uint8"),
+        (numba.boolean, "bool"),
+    ],
+)
+def test_casts_by_any_name(host: Any, kind: str) -> None:
+    assert arithmetic.device_function(host) is arithmetic.CASTS[kind]
+
+
+def test_other_objects_mean_the_same_on_the_device() -> None:
+    for host in (print, range, len, np.zeros, object(), [], np.generic, "abs", 3):
+        assert arithmetic.device_function(host) is None
+
+
+def test_literals_of_64_bits_are_typed() -> None:
+    assert arithmetic.literal(2**31 - 1) is None
+    assert type(arithmetic.literal(2**31)) is device.int64
+    assert type(arithmetic.literal(2**63)) is device.uint64
+    assert arithmetic.literal(True) is None
+    assert type(arithmetic.literal(np.float16(1))) is device.float16
+
+
+# Where variables are converted --------------------------------------------------------------------------------------
+
+
+def conversions(source: str, **types: Any) -> dict[str, str]:
+    """Line and text of each converted expression, and to what."""
+    function = ast.parse(textwrap.dedent(source)).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    names = {"range": range, "min": min, "np": np}
+
+    def resolve(node: ast.expr) -> Any:
+        try:
+            return eval(ast.unparse(node), names)
+        except NameError:
+            return None
+
+    arguments = tuple(types.get(each.arg) for each in function.args.args)
+    found = unify.casts({"f": (function, resolve)}, "f", arguments, lambda value: None)
+    by_cast = {id(cast): kind for kind, cast in arithmetic.CASTS.items()}
+    return {f"{node.lineno} {ast.unparse(node)}": by_cast[id(cast)] for node, cast in found.items()}  # type: ignore[attr-defined]
+
+
+def test_a_value_is_converted_where_two_assignments_meet() -> None:
+    source = """
+    def f(x, y):
+        u = x
+        v = u + x
+        if x < y:
+            u = 2.5
+        return u + x
+    """
+    assert conversions(source, x="float32", y="float32") == {"7 u": "float64"}
+    assert conversions(source, x="float64", y="float32") == {}
+    assert conversions(source) == {}
+
+
+def test_an_accumulator_is_converted_in_its_loop_only_where_it_matters() -> None:
+    source = """
+    def f(x, start):
+        total = start
+        for i in range(4):
+            total = total + x
+        return total
+    """
+    assert conversions(source, x="float64", start="float32") == {"6 total": "float64"}  # float32 + float64 is float64
+    assert conversions(source, x="float32", start="int64") == {"6 total": "float64"}
+    assert conversions(source, x="float32", start="float32") == {}
+
+
+def test_the_operand_of_an_augmented_assignment_takes_the_type_of_the_sum() -> None:
+    source = """
+    def f(x, y):
+        u = x
+        for i in range(4):
+            u += x
+            if y:
+                u = 2.5
+        return u + 1.0
+    """
+    assert conversions(source, x="float32", y="int32") == {"5 x": "float64"}
+
+
+def test_a_choice_has_one_type() -> None:
+    assert conversions("def f(x): return x if x else 0.0", x="float32") == {"1 x": "float64"}
+    assert conversions("def f(x): return x if x else np.float32(0)", x="float32") == {}
+
+
+def test_paths_that_end_do_not_meet() -> None:
+    source = """
+    def f(x, y):
+        u = x
+        if y:
+            u = 2.5
+            return u
+        return u + x
+    """
+    assert conversions(source, x="float32", y="int32") == {}
+
+
+def test_types_of_arguments() -> None:
+    assert types_of.type_of(np.zeros((2, 3), np.float32)) == types_of.ArrayType("float32", 2)
+    assert types_of.type_of((1, np.float32(2))) == ("int64", "float32")
+    assert types_of.type_of(object()) is None
+    assert types_of.type_of(np.zeros(1, "V4")) == types_of.ArrayType(None, 1)
