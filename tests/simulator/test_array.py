@@ -354,6 +354,21 @@ def test_two_shared_arrays_of_one_line_are_two_and_one_in_a_loop_is_one() -> Non
     assert in_kernel(allocate) == (False, True)
 
 
+def test_a_call_is_the_same_for_all_threads_of_a_large_block() -> None:
+    """Python runs a call as another instruction when it has been called a few times."""
+
+    def sum_up(y: Any) -> Iterator[Any]:
+        tile = sim.shared.array(256, np.int32)
+        tile[sim.threadIdx.x] = sim.threadIdx.x
+        yield here()
+        if sim.threadIdx.x == 0:
+            y[0] = sum(int(tile[i]) for i in range(256))
+
+    y = np.zeros(1, np.int32)
+    run(sum_up, y, block=256)
+    assert y[0] == 255 * 128
+
+
 def test_types_and_shapes_of_arrays() -> None:
     numba = pytest.importorskip("numba")
 

@@ -150,8 +150,8 @@ PyObject* new_shared_array(BlockMemory& memory, const CallSite& site, const Arra
   return array.release();
 }
 
-PyObject* shared_array(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
-  const ArrayRequest* const request = read_request("shared.array", arguments, count, keywords);
+PyObject* shared_array(PyObject*, PyObject* arguments, PyObject* keywords) {
+  const ArrayRequest* const request = read_request("shared.array", arguments, keywords);
   engine::Thread* const thread = request == nullptr ? nullptr : running_thread("cuda.shared.array");
   if (thread == nullptr) return nullptr;
   if (request->dynamic()) return dynamic_array(*request, *thread);
@@ -167,8 +167,8 @@ PyObject* shared_array(PyObject*, PyObject* const* arguments, Py_ssize_t count, 
   return Py_NewRef(known->array.get());
 }
 
-PyObject* local_array(PyObject*, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords) {
-  const ArrayRequest* const request = read_request("local.array", arguments, count, keywords);
+PyObject* local_array(PyObject*, PyObject* arguments, PyObject* keywords) {
+  const ArrayRequest* const request = read_request("local.array", arguments, keywords);
   const engine::Thread* const thread = request == nullptr ? nullptr : running_thread("cuda.local.array");
   if (thread == nullptr) return nullptr;
   const Object bytes =
@@ -190,11 +190,10 @@ PyObject* array_like(PyObject*, PyObject* value) {
   return constant_array(source.get());
 }
 
-using Fast = PyObject* (*)(PyObject*, PyObject* const*, Py_ssize_t, PyObject*);
-
-PyMethodDef define(const char* name, Fast fast, const char* documentation) {
-  const auto function = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(fast));
-  return {name, function, METH_FASTCALL | METH_KEYWORDS, documentation};
+// Not by METH_FASTCALL: Python 3.11 runs such a call as another instruction once it has been called a few times.
+PyMethodDef define(const char* name, PyCFunctionWithKeywords function, const char* documentation) {
+  const auto plain = reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
+  return {name, plain, METH_VARARGS | METH_KEYWORDS, documentation};
 }
 
 PyMethodDef shared_functions[] = {

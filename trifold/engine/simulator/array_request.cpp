@@ -2,12 +2,13 @@
 
 #include <array>
 #include <bit>
+#include <string>
+#include <utility>
 
 namespace trifold::simulator {
 namespace {
 
-constexpr const char* parameters[] = {"shape", "dtype", "alignment"};
-using Given = std::array<PyObject*, std::size(parameters)>;
+using Given = std::array<PyObject*, 3>;  // shape, dtype, alignment
 
 // What each of a few calls asked for. A kernel's threads make the same calls with the same objects.
 struct Known {
@@ -60,33 +61,16 @@ bool read_alignment(PyObject* object, size_t& alignment) {
   return true;
 }
 
-bool place_keyword(const char* function, PyObject* keyword, PyObject* value, Given& given) {
-  for (size_t i = 0; i < given.size(); ++i) {
-    if (PyUnicode_CompareWithASCIIString(keyword, parameters[i]) != 0) continue;
-    if (given[i] == nullptr) {
-      given[i] = value;
-      return true;
-    }
-    PyErr_Format(PyExc_TypeError, "%s() got multiple values for %R", function, keyword);
-    return false;
+// The call's objects, by position or by name; false with an exception.
+bool place(const char* function, PyObject* arguments, PyObject* keywords, Given& given) {
+  static const char* names[] = {"shape", "dtype", "alignment", nullptr};
+  if (keywords == nullptr && PyTuple_GET_SIZE(arguments) == 2) {
+    given = {PyTuple_GET_ITEM(arguments, 0), PyTuple_GET_ITEM(arguments, 1), nullptr};
+    return true;
   }
-  PyErr_Format(PyExc_TypeError, "%s() has no parameter %R", function, keyword);
-  return false;
-}
-
-bool place(const char* function, PyObject* const* arguments, Py_ssize_t count, PyObject* keywords, Given& given) {
-  if (count > static_cast<Py_ssize_t>(given.size())) {
-    PyErr_Format(PyExc_TypeError, "%s(shape, dtype, alignment=None) was given %zd arguments", function, count);
-    return false;
-  }
-  for (Py_ssize_t i = 0; i < count; ++i) given[static_cast<size_t>(i)] = arguments[i];
-  for (Py_ssize_t i = 0; keywords != nullptr && i < PyTuple_GET_SIZE(keywords); ++i) {
-    if (!place_keyword(function, PyTuple_GET_ITEM(keywords, i), arguments[count + i], given)) return false;
-  }
-  if (given[0] != nullptr && given[1] != nullptr) return true;
-  PyErr_Format(PyExc_TypeError, "%s(shape, dtype, alignment=None) was not given a %s", function,
-               parameters[given[0] == nullptr ? 0 : 1]);
-  return false;
+  const std::string format = std::string("OO|O:") + function;
+  return PyArg_ParseTupleAndKeywords(arguments, keywords, format.c_str(), const_cast<char**>(names), &given[0],
+                                     &given[1], &given[2]) != 0;
 }
 
 bool describe(const Given& given, ArrayRequest& request) {
@@ -101,10 +85,9 @@ bool describe(const Given& given, ArrayRequest& request) {
 
 }  // namespace
 
-const ArrayRequest* read_request(const char* function, PyObject* const* arguments, Py_ssize_t count,
-                                 PyObject* keywords) {
+const ArrayRequest* read_request(const char* function, PyObject* arguments, PyObject* keywords) {
   Given given{};
-  if (!place(function, arguments, count, keywords, given)) return nullptr;
+  if (!place(function, arguments, keywords, given)) return nullptr;
   const auto hash = reinterpret_cast<uintptr_t>(given[0]) / 16 + reinterpret_cast<uintptr_t>(given[1]) / 64;
   Known& entry = known[hash % known.size()];
   if (entry.given == given) return &entry.request;

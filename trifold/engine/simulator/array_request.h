@@ -24,8 +24,7 @@ struct ArrayRequest {
   }
 };
 
-// Of a vectorcall; valid until the next one is read. Null with an exception.
-const ArrayRequest* read_request(const char* function, PyObject* const* arguments, Py_ssize_t count,
-                                 PyObject* keywords);
+// Of a call; valid until the next one is read. Null with an exception.
+const ArrayRequest* read_request(const char* function, PyObject* arguments, PyObject* keywords);
 
 }  // namespace trifold::simulator
