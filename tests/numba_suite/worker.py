@@ -36,7 +36,8 @@ class Reporter(unittest.TestResult):
     def __init__(self, stream: TextIO, package: str) -> None:
         super().__init__()
         self._stream, self._package = stream, package
-        self._started, self._ended = 0.0, False
+        self._started, self._running = 0.0, False
+        self._ended: unittest.TestCase | None = None
         self.unstarted: tuple[str, str] | None = None  # what kept a class's tests from starting
 
     def write(self, **event: Any) -> None:
@@ -47,14 +48,14 @@ class Reporter(unittest.TestResult):
         super().startTest(test)
         self.write(event="start", test=name_of(test, self._package))
         _seed()
-        self._started, self._ended = time.perf_counter(), False
+        self._started, self._running = time.perf_counter(), True
 
     def _end(self, test: unittest.TestCase, kind: str, reason: str = "") -> None:
         if not isinstance(test, unittest.TestCase):  # unittest's stand-in for a class whose setUpClass has failed
             self.unstarted = (kind, reason)
-        elif not self._ended:  # the first of several failing subtests tells
-            self._ended = True
-            seconds = round(time.perf_counter() - self._started, 4)
+        elif self._ended is not test:  # the first of several failing subtests tells
+            seconds = round(time.perf_counter() - self._started, 4) if self._running else 0.0
+            self._ended, self._running = test, False  # Python 3.12.1 skips tests without starting them
             self.write(event="end", test=name_of(test, self._package), kind=kind, seconds=seconds, reason=reason)
 
     def addSuccess(self, test: unittest.TestCase) -> None:
