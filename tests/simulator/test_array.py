@@ -141,9 +141,9 @@ def test_assignment_to_a_part_is_numpys(data: st.DataObject) -> None:
     index = data.draw(hnp.basic_indices(x.shape))
     part = x[index]
     expected, got = x.copy(), x.copy()
-    source = np.arange(100, 100 + part.size, dtype=np.int32).reshape(part.shape)
+    source: Any = np.int32(7)
     if data.draw(st.booleans()):
-        source = np.int32(7)
+        source = np.arange(100, 100 + part.size, dtype=np.int32).reshape(part.shape)
     expected[index] = source
 
     def assign(a: Any) -> None:
@@ -527,12 +527,13 @@ def test_atomics_of_floating_types() -> None:
 
 
 def test_wrong_atomics_are_refused_with_their_name() -> None:
+    add: Any = sim.atomic.add
     with pytest.raises(TypeError, match=r"atomic.add works on an array"):
-        in_kernel(lambda: sim.atomic.add([1], 0, 1))
+        in_kernel(lambda: add([1], 0, 1))
     with pytest.raises(TypeError, match="is no complete index of array a, which has 2 axes"):
         in_kernel(lambda a: sim.atomic.add(a, 0, 1), np.zeros((2, 2)))
     with pytest.raises(TypeError, match=r"atomic.add.array, index, value. takes 3 arguments, not 2"):
-        in_kernel(lambda a: sim.atomic.add(a, 0), np.zeros(2))
+        in_kernel(lambda a: add(a, 0), np.zeros(2))
     with pytest.raises(OutOfBounds, match="out-of-bounds atomic"):
         in_kernel(lambda a: sim.atomic.add(a, 2, 1), np.zeros(2))
 
