@@ -220,3 +220,29 @@ def test_types_of_arguments() -> None:
     assert types_of.type_of((1, np.float32(2))) == ("int64", "float32")
     assert types_of.type_of(object()) is None
     assert types_of.type_of(np.zeros(1, "V4")) == types_of.ArrayType(None, 1)
+
+
+# Complex numbers ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        (lambda z: z * device.float32(2), np.complex64(2 + 4j)),
+        (lambda z: device.int16(3) * z, np.complex64(3 + 6j)),
+        (lambda z: device.int32(3) * z, np.complex128(3 + 6j)),
+        (lambda z: device.mul(z, 2.0), np.complex128(2 + 4j)),
+        (lambda z: device.mul(z, z), np.complex64(-3 + 4j)),
+        (lambda z: device.truediv(z, z), np.complex64(1)),
+        (lambda z: device.sub(1j, z), np.complex128(-1 - 1j)),
+    ],
+)
+def test_complex_numbers_have_numbas_types(operation: Any, expected: Any) -> None:
+    result = operation(np.complex64(1 + 2j))
+    assert type(result) is type(expected)
+    assert result == expected
+
+
+def test_complex_numbers_have_no_remainder() -> None:
+    with pytest.raises(TypeError, match="unsupported operand"):
+        device.float32(1) // np.complex64(1)

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "arithmetic.h"
+#include "complex.h"
 #include "device_function.h"
 #include "undefined.h"
 
@@ -45,6 +46,11 @@ PyObject* operate(PyObject*, PyObject* const* arguments, Py_ssize_t count) {
   }
   Value a, b, result;
   if (read(left, a) && read(right, b) && compute(op, a, b, result)) return box(result);
+  if (is_complex(left) || is_complex(right)) {
+    PyObject* made = operate_complex(op, left, right);
+    if (made != Py_NotImplemented) return made;
+    Py_DECREF(made);
+  }
   return python_operators[static_cast<int>(op)](left, right);  // tuples, arrays, complex numbers, dates
 }
 
@@ -57,7 +63,11 @@ PyObject* operate_on(PyObject*, PyObject* argument) {
 
 PyObject* builtin_abs(PyObject*, PyObject* argument) {
   Value value;
-  return read(argument, value) ? box(absolute(value)) : PyNumber_Absolute(argument);
+  if (read(argument, value)) return box(absolute(value));
+  PyObject* size = PyNumber_Absolute(argument);
+  if (size == nullptr || !read(size, value)) return size;
+  Py_DECREF(size);  // of a complex number: NumPy's scalar
+  return box(value);
 }
 
 PyObject* builtin_divmod(PyObject*, PyObject* const* arguments, Py_ssize_t count) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "arithmetic.h"
+#include "complex.h"
 #include "functions.h"
 
 namespace trifold::simulator {
@@ -32,8 +33,12 @@ PyObject* binary(PyObject* left, PyObject* right) {
     }
   }
   Value a, b, result;
-  if (!read(left, a) || !read(right, b) || !compute(op, a, b, result)) Py_RETURN_NOTIMPLEMENTED;
-  return box(result);
+  if (read(left, a) && read(right, b)) {
+    if (compute(op, a, b, result)) return box(result);
+  } else if (is_complex(left) || is_complex(right)) {
+    return operate_complex(op, left, right);
+  }
+  Py_RETURN_NOTIMPLEMENTED;
 }
 
 PyObject* power(PyObject* left, PyObject* right, PyObject* modulus) {
