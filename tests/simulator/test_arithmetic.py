@@ -63,7 +63,7 @@ def test_a_float16_is_rounded_once(value: float) -> None:
 def test_an_integer_is_an_index_and_a_float_is_not() -> None:
     assert [10, 20, 30][device.uint8(2)] == 30
     assert list(range(device.int32(3))) == [0, 1, 2]
-    with pytest.raises(TypeError, match="not .*float32"):
+    with pytest.raises(TypeError, match=r"not .*float32"):
         [1, 2][device.float32(1)]  # type: ignore[index]
 
 
