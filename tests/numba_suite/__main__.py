@@ -13,7 +13,7 @@ from tests.numba_suite import __doc__ as description
 from tests.numba_suite import baseline
 from tests.numba_suite.outcomes import Outcome
 from tests.numba_suite.run import Options, Result, compare, counts, ignore, measure_stock, skip_reasons
-from tests.numba_suite.suites import SUITES, Suite
+from tests.numba_suite.suites import SUITES, Suite, SuiteError
 from trifold.errors import TrifoldError
 
 
@@ -23,7 +23,8 @@ def arguments() -> argparse.Namespace:
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("suites", nargs="*", choices=[[], *(suite.name for suite in SUITES)], help="default: all")
+    names = [suite.name for suite in SUITES]
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{' or '.join(names)}; both where none is named")
     parser.add_argument("-k", dest="select", default="", metavar="TEXT", help="only tests whose name contains TEXT")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="workers a suite (the cores, shared out)")
     parser.add_argument("--limit", type=float, default=60, metavar="S", help="seconds that one test may take (60)")
@@ -33,7 +34,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="F", help="write everything to F")
     parser.add_argument("--skips", action="store_true", help="list why tests are skipped")
     parser.add_argument("-v", "--verbose", action="store_true", help="tell of each test as it ends")
-    return parser.parse_args()
+    given = parser.parse_args()
+    for name in given.suites:
+        if name not in names:
+            parser.error(f"there is no suite '{name}'; there is {' and '.join(names)}")
+    return given
 
 
 def tell(name: str, outcome: Outcome) -> None:
@@ -65,6 +70,8 @@ def main() -> int:
             return 0
         on_end = tell if given.verbose else ignore
         results = list(pool.map(lambda suite: compare(suite, options, given.stock, on_end), chosen))
+    if not any(result.measured.outcomes for result in results):
+        raise SuiteError(f"no test has '{given.select}' in its name", "give -k a part of a test's name")
     for result in results:
         print_result(result, given.skips)
     if given.json:
