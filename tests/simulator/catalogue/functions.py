@@ -3,7 +3,7 @@
 import numpy as np
 from numba import cuda, float32
 
-from tests.simulator.catalogue.case import ANY, read, right, waits, write, wrong
+from tests.simulator.catalogue.case import read, right, waits, write, wrong
 
 N = 64
 

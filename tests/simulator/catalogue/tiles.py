@@ -3,7 +3,7 @@
 import numpy as np
 from numba import cuda, float32
 
-from tests.simulator.catalogue.case import ANY, read, right, write, wrong
+from tests.simulator.catalogue.case import read, right, write, wrong
 
 T = 8
 PADDED = T + 1  # a column more: no bank conflicts

@@ -101,17 +101,24 @@ void Checker::fence(Thread& thread, Scope of) {
   Block& block = *thread.block;
   ThreadClock& own = clock(thread);
   const Knowledge known = graph_.merge(own.acquired, block.clock.acquired);
-  own.fence[scope] = {mark, block.barrier, known};
+  Fence& fence = own.fence[scope];
+  const Stamp before = fence.stamp;
+  fence = {mark, block.barrier, graph_.merge(fence.acquired, known)};
 
   BlockClock& shared = block.clock;
   std::vector<Stamp>& fences = shared.fences[scope];
   fences.resize(block.threads.size());
   fences[thread.index] = mark;
   WarpClock& warp = thread.warp->clock;
-  for (uint32_t lane = 0; lane < warp_size && std::max(warp.joined, warp.partial) > block.barrier; ++lane) {
-    if (lane == thread.lane || (thread.warp->exists >> lane & 1) == 0) continue;
-    Stamp& mate = fences[thread.index - thread.lane + lane];
-    mate = std::max(mate, known_lane(*thread.warp, thread.lane, lane));
+  if (const Stamp met = std::max(warp.joined, warp.partial); met > block.barrier) {
+    std::array<Stamp, warp_size> mates{};
+    for (uint32_t lane = 0; lane < warp_size; ++lane) {
+      if (lane == thread.lane || (thread.warp->exists >> lane & 1) == 0) continue;
+      mates[lane] = known_lane(*thread.warp, thread.lane, lane);
+      Stamp& mate = fences[thread.index - thread.lane + lane];
+      mate = std::max(mate, mates[lane]);
+    }
+    if (met > before) fence.acquired = graph_.fences(thread.id - thread.lane, mates, block, fence.acquired, scope);
   }
   shared.fenced_acquired[scope] = graph_.merge(shared.fenced_acquired[scope], known);
   shared.fenced[scope] = warp.fenced[scope] = mark;
