@@ -74,6 +74,7 @@ Block& Execution::open_block() {
     for (uint32_t index = 0; index < size; ++index) {
       Thread& thread = block.threads[index];
       thread.index = index;
+      thread.place = launch_.block.at(index);
       thread.lane = static_cast<uint8_t>(index % warp_size);
       thread.warp = &block.warps[index / warp_size];
       thread.block = &block;

@@ -58,8 +58,9 @@ struct Request {
 };
 
 struct Thread {
-  uint32_t id = 0;     // in the launch: block.id * threads a block + index
-  uint32_t index = 0;  // in the block, x fastest
+  uint32_t id = 0;      // in the launch: block.id * threads a block + index
+  uint32_t index = 0;   // in the block, x fastest
+  Dim3 place{0, 0, 0};  // threadIdx: three divisions that a kernel would ask for again and again
   uint8_t lane = 0;
   Site waiting_at = 0;  // where it waits, or waited last
   Warp* warp = nullptr;

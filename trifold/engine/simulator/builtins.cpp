@@ -40,7 +40,7 @@ struct Index3 {
 PyTypeObject index3_type;
 
 Dim3 thread_index(const Thread& thread) {
-  return launch_of(thread).block.at(thread.index);
+  return thread.place;
 }
 Dim3 block_index(const Thread& thread) {
   return thread.block->index;

@@ -60,11 +60,14 @@ class Turn {
     holds_ = launching = true;
     launching_frame = Py_XNewRef(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
     forget_sites();
+    // Each thread's generator and its tuples are objects to search, but none of them is part of a cycle.
+    collects_ = PyGC_Disable() != 0;
     return true;
   }
 
   ~Turn() {
     if (!holds_) return;
+    if (collects_) PyGC_Enable();
     engine::current = nullptr;
     Py_CLEAR(launching_frame);
     forget_sites();
@@ -74,6 +77,7 @@ class Turn {
 
  private:
   bool holds_ = false;
+  bool collects_ = false;  // the process's garbage collector is on
 };
 
 // Ends the threads that a failed launch leaves and gives the blocks' memory back, without touching the exception.
