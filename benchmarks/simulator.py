@@ -2,10 +2,10 @@
 
     python benchmarks/simulator.py [--json FILE]
 
-Prints what was asked for and what was measured; exits with 1 if a figure is missed. Takes about two minutes, most of
-them in Numba's simulator. Each simulator runs in a process of its own. A time is the best
-of several launches, which other work on the machine disturbs least; ours leave out the first one, which rewrites the
-kernel.
+Prints what was asked for and what was measured; exits with 1 if a figure is missed. Takes about a minute, most of it in
+Numba's simulator. Each simulator runs in a process of its own. A time is the median of several launches; ours leave out
+the first one, which rewrites the kernel. Run it on a machine that does nothing else: work beside it lengthens our
+times, which are short, more than those of Numba's many threads.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import time
@@ -92,21 +93,21 @@ def _time_cases(simulator: str) -> dict[str, float]:
     """Milliseconds of each case."""
     from benchmarks.simulator_kernels import cases
 
-    best = {}
+    typical = {}
     for case in cases():
         if simulator == STOCK and not case.in_stock:
             continue
         if simulator == STOCK:
-            best[case.name] = 1e3 * _best(case.launch, seconds=2, warm=False)
+            typical[case.name] = 1e3 * _typical(case.launch, seconds=2, warm=False)
         else:
-            best[case.name] = 1e3 * _best(case.launch, seconds=1)
+            typical[case.name] = 1e3 * _typical(case.launch, seconds=1)
         if not case.right():
             sys.exit(f"{case.name}: {simulator} gives a wrong result")
-    return best
+    return typical
 
 
-def _best(launch: Callable[[], None], *, seconds: float, warm: bool = True) -> float:
-    """The least time of the launches that begin within so many seconds; at least one."""
+def _typical(launch: Callable[[], None], *, seconds: float, warm: bool = True) -> float:
+    """The median time of the launches that begin within so many seconds; at least one."""
     if warm:
         launch()
     end = time.perf_counter() + seconds
@@ -115,7 +116,7 @@ def _best(launch: Callable[[], None], *, seconds: float, warm: bool = True) -> f
         start = time.perf_counter()
         launch()
         times.append(time.perf_counter() - start)
-    return min(times)
+    return statistics.median(times)
 
 
 def _measure_growth() -> dict[str, Any]:
@@ -125,14 +126,14 @@ def _measure_growth() -> dict[str, Any]:
     from benchmarks.simulator_kernels import few_elements, few_elements_and_a_barrier, nothing
 
     x, y, z = (np.ones(4096, np.float32) for _ in range(3))
-    found: dict[str, Any] = {"launch_us": 1e6 * _best(lambda: nothing[1, 1](x, y, z), seconds=0.5)}
+    found: dict[str, Any] = {"launch_us": 1e6 * _typical(lambda: nothing[1, 1](x, y, z), seconds=0.5)}
     found["ns_a_thread"], found["grown_mib"] = {}, {}
     for kernel in (few_elements, few_elements_and_a_barrier):
         nanoseconds, peaks = [], []
         for threads in THREADS:
             configured = kernel[-(-threads // 256), 256]
-            best = _best(lambda configured=configured: configured(x, y), seconds=1, warm=threads == THREADS[0])  # type: ignore[misc]
-            nanoseconds.append(1e9 * best / threads)
+            taken = _typical(lambda configured=configured: configured(x, y), seconds=1, warm=threads == THREADS[0])  # type: ignore[misc]
+            nanoseconds.append(1e9 * taken / threads)
             peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         name = "barrier" if kernel is few_elements_and_a_barrier else "no barrier"
         found["ns_a_thread"][name], found["grown_mib"][name] = nanoseconds, peaks[-1] - peaks[0]
