@@ -55,7 +55,7 @@ def test_wrong_kernel_in_natural_order(case: Case, expected: Expected) -> None:
     assert finding.kind == expected.kind, str(finding)
     assert finding.array == (expected.array or "")
     lines = case.lines()
-    if finding.kind in ("race", "uninitialised read", "out-of-bounds"):
+    if finding.kind in ("race", "uninitialised read", "out-of-bounds", "misaligned"):
         accesses = list(reversed(finding.accesses))  # a finding names the later one first
         assert len(accesses) == len(expected.accesses)
         for access, at in zip(accesses, expected.accesses, strict=True):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from numba import cuda, float32, float64, from_dtype, int32
+from numba import cuda, float32, float64, from_dtype, int8, int32
 
 from tests.simulator.catalogue.case import read, right, write, wrong
 
@@ -108,6 +108,39 @@ def two_dtypes_on_one_place(x, y):
     ranks[t] = t  # second
     cuda.syncthreads()
     y[t] = values[N - 1 - t] + ranks[N - 1 - t]
+
+
+def _run_packed(kernel):
+    x = np.arange(8, dtype=np.float64) / 3
+    y = np.zeros_like(x)
+    kernel[1, 8, 0, 80](x, y)
+    np.testing.assert_array_equal(y, x[::-1])
+
+
+@right(run=_run_packed)
+@cuda.jit
+def doubles_behind_flags(x, y):
+    """Eight flags of a byte, then the doubles, at a multiple of eight bytes."""
+    room = cuda.shared.array(0, int8)
+    values = room[8:72].view(float64)
+    t = cuda.threadIdx.x
+    room[t] = 1
+    values[t] = x[t]
+    cuda.syncthreads()
+    y[t] = values[7 - t] * room[7 - t]
+
+
+@wrong("misaligned", "room", "shared", read("first", 0), run=_run_packed)
+@cuda.jit
+def doubles_behind_an_odd_byte(x, y):
+    """A header of nine bytes: the GPU would trap at the first double."""
+    room = cuda.shared.array(0, int8)
+    values = room[9:73].view(float64)  # first
+    t = cuda.threadIdx.x
+    room[t] = 1
+    values[t] = x[t]
+    cuda.syncthreads()
+    y[t] = values[7 - t] * room[7 - t]
 
 
 def _run_tensors(kernel):
