@@ -39,12 +39,12 @@ constexpr uint32_t bit(const Thread& thread) {
 Execution::Execution(Launch& launch, FrontEnd& front)
     : launch_(launch),
       front_(front),
-      block_order_(launch.grid.size(), launch.seed),
+      block_order_(launch.blocks(), launch.seed),
       thread_order_(static_cast<uint32_t>(launch.block.size()), launch.seed),
       resident_limit_(resident_limit(launch)) {}
 
 void Execution::run() {
-  const uint64_t total = launch_.grid.size();
+  const uint64_t total = launch_.blocks();
   if (launch_.cooperative && total > resident_limit_) too_many_blocks();
   while (finished_ < total) {
     const bool opens = started_ < total && residents_.size() < resident_limit_;
@@ -89,7 +89,7 @@ Block& Execution::open_block() {
   }
   Block& block = *free_.back();
   free_.pop_back();
-  block.id = static_cast<uint32_t>(block_order_[started_++]);
+  block.id = static_cast<uint32_t>(launch_.first_block + block_order_[started_++]);
   block.index = launch_.grid.at(block.id);
   block.interval = 0;
   block.live = size;

@@ -117,10 +117,13 @@ struct Launch {
   uint32_t checks = 0;         // bits of Check in checker.h
   uint64_t seed = 0;           // 0: the natural order
   bool cooperative = false;    // the grid may synchronise: all blocks are resident
+  // The blocks that an Execution runs, where it does not run all.
+  uint64_t first_block = 0, block_count = 0;
   Stamp now = 1;               // counts synchronising events; 0 is before the launch
   Checker* checker = nullptr;  // null: nothing is checked
   void* front = nullptr;
 
+  uint64_t blocks() const { return block_count != 0 ? block_count : grid.size(); }
   Dim3 thread_index(uint32_t thread_id) const { return block.at(thread_id % block.size()); }
   Dim3 block_index(uint32_t thread_id) const { return grid.at(thread_id / block.size()); }
 };

@@ -1,8 +1,7 @@
 // The CUDA dialect of a port: the one header that a kernel file needs to be compiled by nvcc and by g++.
 //
-// Under nvcc this is the CUDA runtime and its half types. Under g++ it is the part of the dialect that a
-// barrier-free kernel uses, and `trifold::launch` (launch.cuh) runs a grid as a plain loop over blocks and
-// threads. A barrier there throws: it needs threads that wait, which a plain loop does not have.
+// Under nvcc this is the CUDA runtime and its half types. Under g++ it is the dialect, and `trifold::launch`
+// (launch.cuh) runs a grid on the CPU: as a plain loop over blocks and threads, until a thread waits for others.
 #pragma once
 
 #include <cstdint>
@@ -15,47 +14,30 @@
 
 #else
 
+#include <trifold/host.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <stdexcept>
-#include <string>
+#include <cstring>
+#include <type_traits>
 
 #define __global__
 #define __device__
 #define __host__
 #define __constant__
+#define __shared__ static thread_local
+#define __align__(bytes) __attribute__((aligned(bytes)))
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __grid_constant__
 
-struct uint3 {
-  unsigned x, y, z;
-};
-
-struct dim3 {
-  unsigned x, y, z;
-  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
-};
-
-// Where the running thread stands in its launch; `trifold::launch` sets them.
+// Where the running thread stands in its launch.
 inline thread_local uint3 threadIdx{};
 inline thread_local uint3 blockIdx{};
 inline thread_local dim3 blockDim{};
 inline thread_local dim3 gridDim{};
 inline constexpr int warpSize = 32;
-
-inline void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  throw std::runtime_error(std::string(file) + ":" + std::to_string(line) +
-                           ": __syncthreads() is not supported yet in a port that runs on the CPU; "
-                           "use CUDA tensors for this op");
-}
-
-inline void __syncwarp(unsigned = 0xffffffffu, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
-  throw std::runtime_error(std::string(file) + ":" + std::to_string(line) +
-                           ": __syncwarp() is not supported yet in a port that runs on the CPU; "
-                           "use CUDA tensors for this op");
-}
 
 // IEEE binary16 as CUDA's __half: storage and conversions; arithmetic is done in float.
 struct __half {
@@ -81,9 +63,22 @@ inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>((static_cast<std::uint64_t>(a) * b) >> 32);
 }
 
+#include <trifold/cooperation.h>
+
 #endif
 
 namespace trifold {
+
+// The block's dynamic shared memory, of which the launch says how many bytes it has, as elements of one type.
+template <class T>
+__device__ __forceinline__ T* dynamic_shared() {
+#ifdef __CUDACC__
+  extern __shared__ __align__(16) unsigned char memory[];
+  return reinterpret_cast<T*>(memory);
+#else
+  return static_cast<T*>(host::dynamic_shared());
+#endif
+}
 
 // The type that a kernel computes in: double for double, float for everything narrower.
 template <class T>

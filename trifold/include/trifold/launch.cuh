@@ -1,4 +1,4 @@
-// Launching a kernel, on a GPU or as a plain loop on the CPU, and remembering which kernels ran.
+// Launching a kernel, on a GPU or on the CPU, and remembering which kernels ran.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace trifold {
 
@@ -82,29 +83,77 @@ inline ParallelFor parallel_for = [](int64_t count, void (*body)(int64_t, int64_
   body(0, count, context);
 };
 
-// Runs `Kernel` for every thread of every block, one after the other within a block. Barriers throw.
+// Not null: the running thread waited for others, so whoever resumed it runs those that come after it.
+inline thread_local const void* handed_over = nullptr;
+
+// Threads one after the other, in a loop that the compiler can vectorise where the kernel waits for nobody.
+template <class Run>
+void run_threads(dim3 block, const Run& run) {
+  for (unsigned z = 0; z < block.z; ++z)
+    for (unsigned y = 0; y < block.y; ++y)
+      for (unsigned x = 0; x < block.x; ++x) {
+        threadIdx = {x, y, z};
+        run();
+        if (handed_over != nullptr) [[unlikely]]
+          host::end_thread();
+      }
+}
+
+template <class Arg>
+host::Argument argument_of(const Arg& arg) {
+  if constexpr (std::is_pointer_v<Arg> && !std::is_function_v<std::remove_pointer_t<Arg>> &&
+                !std::is_void_v<std::remove_pointer_t<Arg>>)
+    return {arg, sizeof *arg};
+  return {nullptr, 0};
+}
+
+// Runs `Kernel` for every thread of every block. Blocks are spread over OS threads; where checks watch them, they run
+// one after the other.
 template <auto Kernel, class... Args>
-void launch(Stream, dim3 grid, dim3 block, std::size_t, Args... args) {
+void launch(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
   branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
-  auto run_blocks = [=](int64_t begin, int64_t end) {
+  const int64_t blocks = static_cast<int64_t>(grid.x) * grid.y * grid.z;
+  if (blocks == 0) return;
+  const auto run = [=] { Kernel(args...); };
+  struct Closure {
+    decltype(run) thread;
+    dim3 block;
+  };
+  const Closure closure{run, block};
+  const host::Argument arguments[] = {argument_of(args)..., {nullptr, 0}};
+  const host::Kernel kernel{
+      .block =
+          [](const void* context) {
+            const auto& [thread, block] = *static_cast<const Closure*>(context);
+            run_threads(block, thread);
+          },
+      .thread = [](const void* context) { static_cast<const Closure*>(context)->thread(); },
+      .closure = &closure,
+      .closure_bytes = sizeof closure,
+      .code = reinterpret_cast<const void*>(Kernel),
+      .name = branch<Kernel>.name.c_str(),
+      .arguments = arguments,
+      .argument_count = sizeof...(args),
+      .grid = grid,
+      .threads = block,
+      .shared_bytes = shared,
+  };
+  const auto on_this_thread = [&](auto&& launched) {
     blockDim = block;
     gridDim = grid;
-    for (int64_t index = begin; index < end; ++index) {
-      blockIdx = {static_cast<unsigned>(index % grid.x), static_cast<unsigned>(index / grid.x % grid.y),
-                  static_cast<unsigned>(index / grid.x / grid.y)};
-      for (unsigned z = 0; z < block.z; ++z)
-        for (unsigned y = 0; y < block.y; ++y)
-          for (unsigned x = 0; x < block.x; ++x) {
-            threadIdx = {x, y, z};
-            Kernel(args...);
-          }
-    }
+    launched(host::Registers{&threadIdx, &blockIdx, &handed_over});
   };
-  const int64_t blocks = static_cast<int64_t>(grid.x) * grid.y * grid.z;
-  parallel_for(
-      blocks,
-      [](int64_t begin, int64_t end, void* context) { (*static_cast<decltype(run_blocks)*>(context))(begin, end); },
-      &run_blocks);
+  if constexpr (host::checked) {
+    on_this_thread([&](host::Registers registers) { host::run_checked(kernel, registers); });
+  } else {
+    const auto run_blocks = [&](int64_t begin, int64_t end) {
+      on_this_thread([&](host::Registers registers) { host::run_blocks(kernel, registers, begin, end); });
+    };
+    parallel_for(
+        blocks,
+        [](int64_t begin, int64_t end, void* context) { (*static_cast<decltype(run_blocks)*>(context))(begin, end); },
+        const_cast<void*>(static_cast<const void*>(&run_blocks)));
+  }
 }
 
 // On the CPU a launch has ended when it returns.

@@ -1,0 +1,161 @@
+#include "memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "module.h"
+#include "sites.h"
+
+namespace trifold::host {
+
+CheckedMemory* checked_memory = nullptr;
+
+namespace {
+
+struct NotedTensor {
+  uintptr_t begin, end;
+  bool fresh;
+};
+
+thread_local std::vector<NotedTensor> tensors;  // the newest last
+
+// Dynamic shared memory has as much in front of it and behind it that belongs to nobody.
+constexpr size_t red_zone = 1024;
+
+const NotedTensor* tensor_at(const void* pointer) {
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  const auto holds = [&](const NotedTensor& tensor) { return tensor.begin <= address && address < tensor.end; };
+  const auto found = std::find_if(tensors.rbegin(), tensors.rend(), holds);
+  return found == tensors.rend() ? nullptr : &*found;
+}
+
+}  // namespace
+
+void forget_tensors() {
+  tensors.clear();
+}
+
+void note_tensor(const void* begin, size_t bytes, bool fresh) {
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  const auto same = [&](const NotedTensor& tensor) { return tensor.begin == address && tensor.end == address + bytes; };
+  const auto known = std::ranges::find_if(tensors, same);
+  const bool still_fresh = known == tensors.end() ? fresh : known->fresh || fresh;
+  if (known != tensors.end()) tensors.erase(known);
+  tensors.push_back({address, address + bytes, still_fresh});
+}
+
+void note_written(const void* begin) {
+  for (NotedTensor& tensor : tensors)
+    if (tensor.begin == reinterpret_cast<uintptr_t>(begin)) tensor.fresh = false;
+}
+
+CheckedMemory::CheckedMemory(const Kernel& kernel, Registers registers) {
+  add_tensors(kernel);
+  add_shared_arrays(kernel, registers);
+  const auto closure = reinterpret_cast<uintptr_t>(kernel.closure);
+  add(closure, kernel.closure_bytes, "", nullptr);
+  for (const Range& segment : module_of(kernel.code).segments)
+    add(segment.begin, segment.end - segment.begin, "", nullptr);
+  std::ranges::sort(regions_, {}, &Region::begin);
+  checked_memory = this;
+}
+
+CheckedMemory::~CheckedMemory() {
+  checked_memory = nullptr;
+}
+
+void CheckedMemory::add(uintptr_t begin, size_t bytes, std::string array, std::unique_ptr<engine::Buffer> buffer,
+                        size_t element_bytes) {
+  if (bytes > 0) regions_.push_back({begin, begin + bytes, std::move(array), element_bytes, std::move(buffer)});
+}
+
+// The tensors that the arguments point into. Those that overlap are one region, so that an alias hides no race.
+void CheckedMemory::add_tensors(const Kernel& kernel) {
+  const std::vector<std::string> names = parameter_names(kernel.code, kernel.name);
+  struct Used {
+    NotedTensor tensor;
+    std::string name;
+    size_t element_bytes;
+  };
+  std::vector<Used> used;
+  for (int i = 0; i < kernel.argument_count; ++i) {
+    const Argument& argument = kernel.arguments[i];
+    const NotedTensor* const tensor = argument.pointer == nullptr ? nullptr : tensor_at(argument.pointer);
+    if (tensor == nullptr) continue;
+    const std::string name = static_cast<size_t>(i) < names.size() ? names[static_cast<size_t>(i)] : "";
+    used.push_back({*tensor, name, argument.element_bytes});
+  }
+  std::ranges::stable_sort(used, {}, [](const Used& one) { return one.tensor.begin; });
+  for (size_t i = 0; i < used.size();) {
+    Used all = used[i];
+    for (++i; i < used.size() && used[i].tensor.begin < all.tensor.end; ++i) {
+      all.tensor.end = std::max(all.tensor.end, used[i].tensor.end);
+      all.tensor.fresh = all.tensor.fresh && used[i].tensor.fresh;
+    }
+    const size_t bytes = all.tensor.end - all.tensor.begin;
+    add(all.tensor.begin, bytes, all.name,
+        std::make_unique<engine::Buffer>(engine::Space::global, all.tensor.begin, bytes,
+                                         std::bit_floor(all.element_bytes), !all.tensor.fresh),
+        all.element_bytes);
+  }
+}
+
+void CheckedMemory::add_shared_arrays(const Kernel& kernel, Registers registers) {
+  const auto shared = [&](uintptr_t begin, size_t bytes, const std::string& name) {
+    add(begin, bytes, name, std::make_unique<engine::Buffer>(engine::Space::shared, begin, bytes, 4, false));
+  };
+  const std::vector<ThreadVariable>& variables = module_of(kernel.code).thread_variables;
+  const auto anchor = std::ranges::find(variables, "threadIdx", &ThreadVariable::name);
+  if (anchor != variables.end()) {
+    const uintptr_t base = reinterpret_cast<uintptr_t>(registers.thread) - anchor->offset;
+    for (const ThreadVariable& variable : variables) {
+      if (variable.in_function) {
+        shared(base + variable.offset, variable.bytes, variable.name);
+      } else {
+        add(base + variable.offset, variable.bytes, "", nullptr);
+      }
+    }
+  }
+  if (kernel.shared_bytes == 0) return;
+  constexpr size_t alignment = 1024;
+  storage_ = std::make_unique<char[]>(kernel.shared_bytes + 2 * red_zone + alignment);
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(storage_.get()) + red_zone + alignment - 1) & ~(alignment - 1);
+  dynamic_shared_ = reinterpret_cast<char*>(begin);
+  shared(begin, kernel.shared_bytes, "dynamic shared memory");
+}
+
+void CheckedMemory::begin_block(engine::Launch& launch) {
+  for (Region& region : regions_)
+    if (region.buffer != nullptr && region.buffer->space() == engine::Space::shared) region.buffer->restart(launch.now);
+}
+
+void CheckedMemory::kernel_has_written() {
+  for (NotedTensor& tensor : tensors)
+    if (find(tensor.begin, 1) != nullptr) tensor.fresh = false;
+}
+
+Region* CheckedMemory::look_up(uintptr_t address, size_t n) {
+  const auto after = std::ranges::upper_bound(regions_, address, {}, &Region::begin);
+  if (after == regions_.begin()) return nullptr;
+  Region& region = *std::prev(after);
+  if (!region.holds(address, n)) return nullptr;
+  return last_ = &region;
+}
+
+const Region* CheckedMemory::nearest(uintptr_t address) const {
+  const Region* best = nullptr;
+  uintptr_t best_distance = uintptr_t{1} << 30;
+  for (const Region& region : regions_) {
+    if (region.buffer == nullptr) continue;
+    const uintptr_t distance = address < region.begin ? region.begin - address : address + 1 - region.end;
+    if (address >= region.begin && address < region.end) return &region;
+    if (distance < best_distance) {
+      best = &region;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace trifold::host

@@ -1,0 +1,85 @@
+#include "module.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string_view>
+
+namespace trifold::host {
+namespace {
+
+// "tile" of "reduce_kernel<float>(float const*, long)::tile".
+std::string own_name(const char* symbol) {
+  int status = 0;
+  char* const demangled = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
+  std::string name(status == 0 ? demangled : symbol);
+  free(demangled);
+  const size_t scope = name.rfind("::");
+  return scope == name.npos ? name : name.substr(scope + 2);
+}
+
+std::vector<ThreadVariable> thread_variables(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+  std::vector<ThreadVariable> found;
+  if (bytes.size() < sizeof(ElfW(Ehdr))) return found;
+  const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(bytes.data());
+  const auto* const sections = reinterpret_cast<const ElfW(Shdr)*>(bytes.data() + header->e_shoff);
+  for (int i = 0; i < header->e_shnum; ++i) {
+    if (sections[i].sh_type != SHT_SYMTAB) continue;
+    const auto* const symbols = reinterpret_cast<const ElfW(Sym)*>(bytes.data() + sections[i].sh_offset);
+    const char* const names = bytes.data() + sections[sections[i].sh_link].sh_offset;
+    for (size_t k = 0; k < sections[i].sh_size / sizeof *symbols; ++k) {
+      const auto& symbol = symbols[k];
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_TLS || symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF) continue;
+      const char* const name = names + symbol.st_name;
+      const bool in_function = std::string_view(name).starts_with("_ZZ");
+      found.push_back({in_function ? own_name(name) : name, in_function, symbol.st_value, symbol.st_size});
+    }
+  }
+  return found;
+}
+
+struct Search {
+  uintptr_t base;
+  std::vector<Range>* segments;
+};
+
+std::vector<Range> segments_at(uintptr_t base) {
+  std::vector<Range> segments;
+  Search search{base, &segments};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* context) {
+        const auto& wanted = *static_cast<Search*>(context);
+        if (info->dlpi_addr != wanted.base) return 0;
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& part = info->dlpi_phdr[i];
+          const uintptr_t begin = info->dlpi_addr + part.p_vaddr;
+          if (part.p_type == PT_LOAD) wanted.segments->push_back({begin, begin + part.p_memsz});
+        }
+        return 1;
+      },
+      &search);
+  return segments;
+}
+
+}  // namespace
+
+const Module& module_of(const void* function) {
+  static std::map<const void*, Module> modules;  // by where they are loaded; asked under the launch's lock
+  Dl_info info{};
+  dladdr(function, &info);
+  const auto [place, fresh] = modules.try_emplace(info.dli_fbase);
+  if (fresh && info.dli_fname != nullptr)
+    place->second = {thread_variables(info.dli_fname), segments_at(reinterpret_cast<uintptr_t>(info.dli_fbase))};
+  return place->second;
+}
+
+}  // namespace trifold::host

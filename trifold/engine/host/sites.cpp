@@ -1,0 +1,179 @@
+#include "sites.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+extern char** environ;
+
+namespace trifold::host {
+namespace {
+
+struct Place {
+  const void* pointer = nullptr;  // a file's name, or an address where line is 0
+  int line = 0;
+
+  bool operator==(const Place&) const = default;
+};
+
+// Open addressing; an OS thread has its own, so that asking takes no lock.
+class Places {
+ public:
+  engine::Site intern(Place place) {
+    size_t slot =
+        (reinterpret_cast<uintptr_t>(place.pointer) * 31 + static_cast<size_t>(place.line)) * 0x9e3779b97f4a7c15u >>
+        (64 - slot_bits);
+    for (; slots_[slot] != 0; slot = (slot + 1) & (slots_.size() - 1))
+      if (places_[slots_[slot]] == place) return slots_[slot];
+    if (places_.size() > slots_.size() / 2) return 0;  // more lines than any kernel has: unknown
+    if (places_.empty()) places_.emplace_back();
+    places_.push_back(place);
+    return slots_[slot] = static_cast<engine::Site>(places_.size() - 1);
+  }
+
+  Place operator[](engine::Site site) const { return site < places_.size() ? places_[site] : Place{}; }
+
+ private:
+  static constexpr int slot_bits = 14;
+  std::array<engine::Site, size_t{1} << slot_bits> slots_{};
+  std::vector<Place> places_;
+};
+
+thread_local Places places;
+
+// What a program writes to its standard output; empty where it cannot be run.
+std::string output_of(std::vector<std::string> words) {
+  int ends[2];
+  if (pipe(ends) != 0) return "";
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addclose(&actions, ends[0]);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  pid_t process = 0;
+  const int failed = posix_spawnp(&process, arguments[0], &actions, nullptr, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  std::string text;
+  char part[4096];
+  for (ssize_t n = 0; failed == 0 && (n = read(ends[0], part, sizeof part)) > 0;)
+    text.append(part, static_cast<size_t>(n));
+  close(ends[0]);
+  if (failed == 0) waitpid(process, nullptr, 0);
+  return text;
+}
+
+std::string line_of(const std::string& file, int number) {
+  std::ifstream stream(file);
+  std::string line;
+  for (int at = 0; at < number; ++at)
+    if (!std::getline(stream, line)) return "";
+  const size_t first = line.find_first_not_of(" \t"), last = line.find_last_not_of(" \t\r");
+  return first == line.npos ? "" : line.substr(first, last - first + 1);
+}
+
+// "add_kernel" of "void add_kernel<float>(float const*, …)".
+std::string short_name(std::string name) {
+  int depth = 0;
+  size_t end = name.find('(');
+  if (end == name.npos || end == 0) return name;
+  if (name[end - 1] == '>') {
+    do {
+      --end;
+      depth += name[end] == '>' ? 1 : name[end] == '<' ? -1 : 0;
+    } while (depth != 0 && end > 0);
+  }
+  name.resize(end);
+  return name.substr(name.find_last_of(" :") + 1);
+}
+
+bool of_the_dialect(std::string_view file) {
+  for (const std::string_view header : {"trifold/cuda.cuh", "trifold/launch.cuh", "trifold/host.h"})
+    if (file.ends_with(header)) return true;
+  return false;
+}
+
+// The frames at an address, the innermost first.
+std::vector<engine::Location> frames_at(const void* address) {
+  Dl_info module;
+  if (dladdr(address, &module) == 0 || module.dli_fname == nullptr) return {};
+  char offset[32];
+  snprintf(offset, sizeof offset, "0x%zx",
+           reinterpret_cast<size_t>(address) - reinterpret_cast<size_t>(module.dli_fbase));
+  const std::string text = output_of({"addr2line", "-C", "-i", "-f", "-e", module.dli_fname, offset});
+  std::vector<engine::Location> frames;
+  for (size_t at = 0; at < text.size();) {
+    const size_t function_end = text.find('\n', at), end = text.find('\n', function_end + 1);
+    if (end == text.npos) break;
+    std::string place = text.substr(function_end + 1, end - function_end - 1);
+    place.resize(std::min(place.find(" ("), place.size()));
+    const size_t colon = place.rfind(':');
+    const int line = atoi(place.c_str() + colon + 1);
+    frames.push_back({place.substr(0, colon), line, short_name(text.substr(at, function_end - at)), ""});
+    at = end + 1;
+  }
+  return frames;
+}
+
+}  // namespace
+
+engine::Site site_of_line(Line line) {
+  return places.intern({line.file, line.line});
+}
+
+engine::Site site_of_address(const void* return_address) {
+  return places.intern({return_address, 0});
+}
+
+engine::Location location_of(engine::Site site) {
+  const Place place = places[site];
+  if (place.line != 0) {
+    const std::string file(static_cast<const char*>(place.pointer));
+    return {file, place.line, "", line_of(file, place.line)};
+  }
+  // The call's own instruction lies before its return address.
+  for (engine::Location& frame : frames_at(static_cast<const char*>(place.pointer) - 1)) {
+    if (frame.line == 0 || of_the_dialect(frame.file)) continue;
+    frame.source = line_of(frame.file, frame.line);
+    return frame;
+  }
+  return {};
+}
+
+std::vector<std::string> parameter_names(const void* function, std::string_view name) {
+  const std::vector<engine::Location> frames = frames_at(function);
+  if (frames.empty() || frames.back().line == 0) return {};
+  std::ifstream stream(frames.back().file);
+  std::string line, text;
+  for (int at = 1; std::getline(stream, line); ++at)
+    if (at + 2 >= frames.back().line) text += line + '\n';
+  size_t at = text.find(std::string(name.substr(0, name.find('<'))) + '(');
+  if (at == text.npos) return {};
+  at = text.find('(', at) + 1;
+  std::vector<std::string> names(1);
+  for (int depth = 0; at < text.size() && (text[at] != ')' || depth > 0); ++at) {
+    const char c = text[at];
+    depth += c == '<' || c == '(' ? 1 : c == '>' || c == ')' ? -1 : 0;
+    if (c == ',' && depth == 0) {
+      names.emplace_back();
+    } else if (isalnum(c) || c == '_') {
+      names.back() += c;
+    } else {
+      names.back().clear();  // the last word is the name
+      continue;
+    }
+  }
+  return names;
+}
+
+}  // namespace trifold::host

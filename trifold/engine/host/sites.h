@@ -1,0 +1,23 @@
+// Lines of C++ source: of waiting calls, by file and line; of memory accesses, by the instruction's address.
+#pragma once
+
+#include <trifold/host.h>
+
+#include <string>
+#include <vector>
+
+#include "../core/finding.h"
+
+namespace trifold::host {
+
+engine::Site site_of_line(Line line);
+engine::Site site_of_address(const void* return_address);
+
+// The kernel's line. Frames of the dialect's own headers are not shown. Runs addr2line.
+engine::Location location_of(engine::Site site);
+
+// The names of the parameters of the function that begins at this address, as its source has them; empty where the
+// source cannot be read.
+std::vector<std::string> parameter_names(const void* function, std::string_view name);
+
+}  // namespace trifold::host

@@ -1,0 +1,108 @@
+// What a port that g++ compiled asks of libtrifold_host, which runs its kernels on the CPU: launches, waiting, memory.
+//
+// Waiting threads have stacks of their own; one that never waits runs on the stack of the one before it. A port that is
+// compiled with -fsanitize=thread is a checked one: the library watches each access of memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+struct uint3 {
+  unsigned x, y, z;
+};
+
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+};
+
+#pragma GCC visibility push(default)
+namespace trifold::host {
+
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool checked = true;
+#else
+inline constexpr bool checked = false;
+#endif
+
+// What a thread can wait for: numbers of engine::Operation.
+enum class Wait : uint8_t {
+  barrier = 0,
+  barrier_count,
+  barrier_and,
+  barrier_or,
+  sync_warp = 5,
+  shuffle,
+  shuffle_up,
+  shuffle_down,
+  shuffle_xor,
+  vote_all,
+  vote_any,
+  vote_equal,
+  ballot,
+  match_any,
+  match_all,
+  active_mask,
+};
+
+// An argument of a kernel; null where it is no pointer.
+struct Argument {
+  const void* pointer;
+  uint32_t element_bytes;
+};
+
+struct Kernel {
+  void (*block)(const void* closure);   // all threads of the current block, one after the other
+  void (*thread)(const void* closure);  // the current thread
+  const void* closure;                  // the arguments
+  size_t closure_bytes;
+  const void* code;  // the kernel's function
+  const char* name;
+  const Argument* arguments;
+  int argument_count;
+  dim3 grid, threads;
+  size_t shared_bytes;  // dynamic
+};
+
+// The port's variables, of this OS thread.
+struct Registers {
+  uint3* thread;
+  uint3* block;
+  const void** handed_over;  // not null: the running thread has waited, and whoever resumed it runs the others
+};
+
+// Runs blocks [begin, end). Throws what the kernel throws, and std::runtime_error where threads wait for ever.
+void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_t end);
+// Runs all blocks, in the order that a seed gives, with checks. A mistake ends the launch: std::runtime_error.
+void run_checked(const Kernel& kernel, Registers registers);
+// Ends the running thread.
+[[noreturn]] void end_thread();
+
+// The call's own line: threads that wait at different ones have diverged.
+struct Line {
+  const char* file = __builtin_FILE();
+  int line = __builtin_LINE();
+};
+
+unsigned wait_at_barrier(Wait operation, bool predicate, Line line);
+
+struct WarpAnswer {
+  uint64_t value;  // what was shuffled, a mask, or a ballot
+  bool predicate;
+};
+WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t value, unsigned lane, unsigned clamp,
+                     Line line);
+
+enum class Fence : uint8_t { block, device, system };
+void fence(Fence scope);
+// The block's dynamic shared memory, and the running thread's lane.
+void* dynamic_shared();
+unsigned lane();
+
+// A tensor whose elements lie in these bytes is about to be a kernel's argument. fresh: nobody has written it.
+void note_tensor(const void* begin, size_t bytes, bool fresh);
+// Somebody else than a kernel has written the memory that begins here.
+void note_written(const void* begin);
+
+}  // namespace trifold::host
+#pragma GCC visibility pop
