@@ -22,13 +22,12 @@ import functools
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Literal
 
-import trifold
+from trifold import installed
 from trifold.errors import ToolchainError
 
 Mode = Literal["end", "start"]
@@ -100,22 +99,13 @@ def library_path() -> Path:
     Raises:
         ToolchainError: it was not built: trifold is not installed, or this platform has no GNU C library.
     """
-    for folder in _package_folders():
-        path = folder / _LIBRARY
-        if path.is_file():
-            return path
-    raise ToolchainError(
-        f"trifold's guard allocator ({_LIBRARY}) is not built here",
-        "install trifold with `pip install -e .` on Linux with the GNU C library",
-    )
-
-
-def _package_folders() -> Iterator[Path]:
-    """Where the package lies: an editable install has its sources in one folder, and what was built in another."""
-    yield from map(Path, trifold.__path__)
-    # `python -m trifold` in the sources' own folder knows of no other one: ask the installation.
-    with suppress(PackageNotFoundError):
-        yield Path(str(distribution("trifold").locate_file("trifold")))
+    path = installed.find(_LIBRARY)
+    if path is None:
+        raise ToolchainError(
+            f"trifold's guard allocator ({_LIBRARY}) is not built here",
+            "install trifold with `pip install -e .` on Linux with the GNU C library",
+        )
+    return path
 
 
 def preload_environment() -> dict[str, str]:

@@ -106,6 +106,22 @@ def load_port(files: OpFiles) -> Implementation:
         return _loaded[namespace]
 
 
+def load_checked_port(files: OpFiles) -> Implementation:
+    """The port of an op as built for the CPU with checks: a mistake of a kernel is a :class:`trifold.KernelFault`.
+
+    Its calls run under the schedules that :func:`trifold.host.runtime.schedules` sets; it runs CPU tensors alone.
+    """
+    with _lock:
+        namespace = _namespace("checked_port", files)
+        if namespace not in _loaded:
+            module, library = _execute(files, namespace)
+            kernels = _CheckedKernels(files, f"{namespace}_kernels", module.op)
+            for name in module.op.schemas:
+                library.registry.impl(name, functools.partial(kernels.call, name), "CPU")
+            _loaded[namespace] = _implementation("port", files, module, lambda _: kernels.load())
+        return _loaded[namespace]
+
+
 def load_prototype(files: OpFiles, device: Device) -> Implementation:
     """The prototype of an op, for CPU tensors (Numba's simulator) or CUDA tensors (numba-cuda).
 
@@ -224,7 +240,7 @@ class _PortKernels:
                 self.stubs.pop(device)._destroy()
                 try:
                     library.load()
-                    self._compare(library)
+                    _compare(self.files, self.operators, library)
                 except BaseException:
                     self._refuse(device)
                     raise
@@ -234,24 +250,6 @@ class _PortKernels:
     def _build_and_call(self, device: Device, name: str, *args: Any) -> Any:
         self.load(device)
         return self.operators.overload(name)(*args)
-
-    def _compare(self, library: BuiltLibrary) -> None:
-        implemented = library.manifest().implementations
-        declared = {name: schema.types for name, schema in self.operators.schemas.items()}
-        for name in sorted(declared.keys() | implemented.keys()):
-            ours, theirs = declared.get(name), implemented.get(name)
-            if ours == theirs:
-                continue
-            if theirs is None:
-                problem = f"{self.files.binding} implements no operator {name}, which {self.files.port} defines"
-            elif ours is None:
-                problem = f"{self.files.port} defines no operator {name}, which {self.files.binding} implements"
-            else:
-                problem = (
-                    f"the schema of {name} in {self.files.port} is {ours}, but the C++ function in "
-                    f"{self.files.binding} is {theirs}"
-                )
-            raise SchemaError(problem, "make the schema and the C++ function agree: same arguments, same order")
 
     def _refuse(self, device: Device) -> None:
         """After a failed load: a call says so, and never reaches C++ with arguments that it would misread."""
@@ -266,3 +264,56 @@ class _PortKernels:
             for name in self.operators.schemas:
                 registry.impl(name, refuse, _KEYS[device], allow_override=True)
         self.stubs[device] = registry
+
+
+@dataclass
+class _CheckedKernels:
+    """The operators of a checked port, in a namespace of their own: those that Python calls run them with checks."""
+
+    files: OpFiles
+    namespace: str
+    operators: Operators
+    registry: torch.library.Library | None = None
+    library: BuiltLibrary | None = None
+
+    def load(self) -> BuiltLibrary:
+        from trifold.build import build
+
+        with _lock:
+            if self.library is None:
+                library = build(self.files, "cpu", self.namespace, checked=True)
+                registry = torch.library.Library(self.namespace, "DEF")
+                try:
+                    for schema in self.operators.schemas.values():
+                        registry.define(schema.text)
+                    _compare(self.files, self.operators, library)
+                except BaseException:
+                    registry._destroy()
+                    raise
+                self.registry, self.library = registry, library
+            return self.library
+
+    def call(self, name: str, *args: Any) -> Any:
+        from trifold.host import runtime
+
+        self.load()
+        kernel = getattr(getattr(torch.ops, self.namespace), name).default
+        return runtime.run_checked(lambda: kernel(*args))
+
+
+def _compare(files: OpFiles, operators: Operators, library: BuiltLibrary) -> None:
+    implemented = library.manifest().implementations
+    declared = {name: schema.types for name, schema in operators.schemas.items()}
+    for name in sorted(declared.keys() | implemented.keys()):
+        ours, theirs = declared.get(name), implemented.get(name)
+        if ours == theirs:
+            continue
+        if theirs is None:
+            problem = f"{files.binding} implements no operator {name}, which {files.port} defines"
+        elif ours is None:
+            problem = f"{files.port} defines no operator {name}, which {files.binding} implements"
+        else:
+            problem = (
+                f"the schema of {name} in {files.port} is {ours}, but the C++ function in {files.binding} is {theirs}"
+            )
+        raise SchemaError(problem, "make the schema and the C++ function agree: same arguments, same order")

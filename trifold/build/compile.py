@@ -19,7 +19,9 @@ from trifold.workspace import OpFiles
 Notify = Callable[[str], None]
 
 
-def build(files: OpFiles, device: Device, namespace: str, *, notify: Notify = cache.tell_on_stderr) -> BuiltLibrary:
+def build(
+    files: OpFiles, device: Device, namespace: str, *, checked: bool = False, notify: Notify = cache.tell_on_stderr
+) -> BuiltLibrary:
     """The library of ``cuda_src/<op>.cu`` for ``device``, which registers into the torch namespace ``namespace``.
 
     Built by load_inline where the cache has none of these sources, flags, compilers and torch; it is not loaded, and
@@ -30,6 +32,7 @@ def build(files: OpFiles, device: Device, namespace: str, *, notify: Notify = ca
         device: ``"cpu"`` (g++) or ``"cuda"`` (nvcc, for the architectures in TORCH_CUDA_ARCH_LIST, else for those
             of the visible devices).
         namespace: a torch namespace; an identifier.
+        checked: for ``"cpu"``: each access of memory in a kernel is checked (trifold.host.runtime runs its calls).
         notify: told if another process is building the same library.
 
     Raises:
@@ -41,8 +44,10 @@ def build(files: OpFiles, device: Device, namespace: str, *, notify: Notify = ca
     _require_identifier(namespace)
     if device not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', not {device!r}")
-    plan = recipe.for_cpu if device == "cpu" else recipe.for_cuda
-    product, cached = _produce(files, device, lambda: plan(files.binding.resolve(), namespace), notify)
+    if checked and device != "cpu":
+        raise ValueError("only a build for the CPU is checked")
+    plan = recipe.for_checks if checked else recipe.for_cpu if device == "cpu" else recipe.for_cuda
+    product, cached = _produce(files, "checked" if checked else device, lambda: plan(files.binding.resolve(), namespace), notify)
     return BuiltLibrary(files.name, device, namespace, product.path, product.log, time.monotonic() - started, cached)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from typing import Any
 
 from trifold.build import sources, toolchain
 from trifold.errors import ToolchainError
+from trifold.host import runtime
 
 # Only what torch 2.11's stable ABI has; any other torch header becomes an error.
 TORCH_TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
@@ -49,7 +51,23 @@ READ_BY_COMPILERS = (
     "PYTORCH_NVCC",
 )
 
+# libtsan is not linked: libtrifold_host has the functions that these flags make the compiler call. -Og, since with more
+# g++ moves loads out of the branches that guard them, where they race. Symbols stay: they name the shared arrays.
+CHECKED_FLAGS = (
+    "-Og",
+    "-g",
+    "-fsanitize=thread",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "-fno-extern-tls-init",
+    "-ffp-contract=off",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+    "-Wno-unknown-pragmas",
+)
+
 _CHILD = Path(__file__).with_name("inline.py")
+_CHECKED_CHILD = Path(__file__).with_name("checked.py")
 
 
 @dataclass(frozen=True)
@@ -74,24 +92,77 @@ def for_cpu(binding: Path, namespace: str) -> Recipe:
     """g++, through load_inline."""
     gxx = toolchain.find_gxx()
     flags = (*GXX_FLAGS, *_standard(), *_definitions(namespace, "CPU"))
+    link = (*LINK_FLAGS, *_host_flags())
 
     def check() -> None:
         toolchain.find_ninja()
         toolchain.require_gxx(gxx)
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
-        arguments = {"cpp_sources": [sources.with_line_directive(binding)], "extra_cflags": list(flags)}
+        arguments = {
+            "cpp_sources": [sources.with_line_directive(binding)],
+            "extra_cflags": list(flags),
+            # through a shell and a ninja file
+            "extra_ldflags": [shlex.quote(flag).replace("$", "$$") for flag in link],
+        }
         return _load_inline(name, folder, binding, arguments)
 
     facts = (
         *_facts_of_the_process(),
         *flags,
-        *LINK_FLAGS,
+        *link,
         str(binding),
         toolchain.fingerprint(gxx),
         _CHILD.read_text(),
     )
     return Recipe(facts, _environment(gxx), check, prepare)
+
+
+def for_checks(binding: Path, namespace: str) -> Recipe:
+    """g++ called directly, for the CPU with checks: the shared arrays get space between them in the assembly."""
+    import torch
+
+    gxx, torch_folder = toolchain.find_gxx(), Path(torch.__path__[0])
+    compile_flags = (
+        "-std=c++20",
+        *CHECKED_FLAGS,
+        *_definitions(namespace, "CPU"),
+        *(f"-I{folder}" for folder in (binding.parent, sources.INCLUDE_ROOT)),
+        f"-isystem{torch_folder / 'include'}",
+    )
+    link_flags = (f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-ltorch", "-lc10", *LINK_FLAGS, *_host_flags())
+
+    def check() -> None:
+        toolchain.require_gxx(gxx)
+
+    def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
+        source, made = folder / f"{name}.cpp", folder / f"{name}.so"
+        source.write_text(sources.with_line_directive(binding), encoding="utf-8")
+        request = {
+            "compiler": str(gxx),
+            "compile_flags": compile_flags,
+            "link_flags": link_flags,
+            "source": str(source),
+            "library": str(made),
+        }
+        (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
+        return [sys.executable, "-P", str(_CHECKED_CHILD), str(folder / "request.json")], made
+
+    facts = (
+        *_facts_of_the_process(),
+        *compile_flags,
+        *link_flags,
+        str(binding),
+        toolchain.fingerprint(gxx),
+        _CHECKED_CHILD.read_text(),
+    )
+    return Recipe(facts, _environment(gxx), check, prepare)
+
+
+def _host_flags() -> tuple[str, ...]:
+    """Link with the library that runs kernels on the CPU, and find it again where it is now."""
+    library = runtime.library_path()
+    return (str(library), f"-Wl,-rpath,{library.parent}")
 
 
 def for_cuda(binding: Path, namespace: str) -> Recipe:
@@ -178,10 +249,9 @@ def _facts_of_the_process() -> tuple[str, ...]:
 
 
 def _load_inline(name: str, folder: Path, binding: Path, arguments: dict[str, Any]) -> tuple[list[str], Path]:
-    request = arguments | {
+    request = {"extra_ldflags": list(LINK_FLAGS)} | arguments | {
         "name": name,
         "build_directory": str(folder),
-        "extra_ldflags": list(LINK_FLAGS),
         # they pass through a ninja file, where a dollar begins a variable
         "extra_include_paths": [str(path).replace("$", "$$") for path in (binding.parent, sources.INCLUDE_ROOT)],
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 #include <utility>
 
 #include "module.h"
@@ -15,10 +16,12 @@ namespace {
 
 struct NotedTensor {
   uintptr_t begin, end;
-  bool fresh;
+
+  bool operator==(const NotedTensor&) const = default;
 };
 
 thread_local std::vector<NotedTensor> tensors;  // the newest last
+thread_local std::set<uintptr_t> fresh_memory;  // where tensors begin that nobody has written
 
 // Dynamic shared memory has as much in front of it and behind it that belongs to nobody.
 constexpr size_t red_zone = 1024;
@@ -34,20 +37,22 @@ const NotedTensor* tensor_at(const void* pointer) {
 
 void forget_tensors() {
   tensors.clear();
+  fresh_memory.clear();
 }
 
-void note_tensor(const void* begin, size_t bytes, bool fresh) {
+void note_tensor(const void* begin, size_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(begin);
-  const auto same = [&](const NotedTensor& tensor) { return tensor.begin == address && tensor.end == address + bytes; };
-  const auto known = std::ranges::find_if(tensors, same);
-  const bool still_fresh = known == tensors.end() ? fresh : known->fresh || fresh;
-  if (known != tensors.end()) tensors.erase(known);
-  tensors.push_back({address, address + bytes, still_fresh});
+  const NotedTensor noted{address, address + bytes};
+  std::erase(tensors, noted);
+  tensors.push_back(noted);
+}
+
+void note_fresh(const void* begin) {
+  fresh_memory.insert(reinterpret_cast<uintptr_t>(begin));
 }
 
 void note_written(const void* begin) {
-  for (NotedTensor& tensor : tensors)
-    if (tensor.begin == reinterpret_cast<uintptr_t>(begin)) tensor.fresh = false;
+  fresh_memory.erase(reinterpret_cast<uintptr_t>(begin));
 }
 
 CheckedMemory::CheckedMemory(const Kernel& kernel, Registers registers) {
@@ -75,6 +80,7 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
   const std::vector<std::string> names = parameter_names(kernel.code, kernel.name);
   struct Used {
     NotedTensor tensor;
+    bool fresh;
     std::string name;
     size_t element_bytes;
   };
@@ -84,19 +90,19 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
     const NotedTensor* const tensor = argument.pointer == nullptr ? nullptr : tensor_at(argument.pointer);
     if (tensor == nullptr) continue;
     const std::string name = static_cast<size_t>(i) < names.size() ? names[static_cast<size_t>(i)] : "";
-    used.push_back({*tensor, name, argument.element_bytes});
+    used.push_back({*tensor, fresh_memory.contains(tensor->begin), name, argument.element_bytes});
   }
   std::ranges::stable_sort(used, {}, [](const Used& one) { return one.tensor.begin; });
   for (size_t i = 0; i < used.size();) {
     Used all = used[i];
     for (++i; i < used.size() && used[i].tensor.begin < all.tensor.end; ++i) {
       all.tensor.end = std::max(all.tensor.end, used[i].tensor.end);
-      all.tensor.fresh = all.tensor.fresh && used[i].tensor.fresh;
+      all.fresh = all.fresh && used[i].fresh;
     }
     const size_t bytes = all.tensor.end - all.tensor.begin;
     add(all.tensor.begin, bytes, all.name,
         std::make_unique<engine::Buffer>(engine::Space::global, all.tensor.begin, bytes,
-                                         std::bit_floor(all.element_bytes), !all.tensor.fresh),
+                                         std::bit_floor(all.element_bytes), !all.fresh),
         all.element_bytes);
   }
 }
@@ -131,8 +137,7 @@ void CheckedMemory::begin_block(engine::Launch& launch) {
 }
 
 void CheckedMemory::kernel_has_written() {
-  for (NotedTensor& tensor : tensors)
-    if (find(tensor.begin, 1) != nullptr) tensor.fresh = false;
+  for (const Region& region : regions_) fresh_memory.erase(region.begin);
 }
 
 Region* CheckedMemory::look_up(uintptr_t address, size_t n) {

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -43,7 +42,8 @@ class Places {
 
  private:
   static constexpr int slot_bits = 14;
-  std::array<engine::Site, size_t{1} << slot_bits> slots_{};
+  // On the heap: this library's thread storage is of the little kind that is set aside when a thread starts.
+  std::vector<engine::Site> slots_ = std::vector<engine::Site>(size_t{1} << slot_bits);
   std::vector<Place> places_;
 };
 

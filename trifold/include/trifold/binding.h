@@ -152,13 +152,40 @@ inline void check_alike(const char* op, const Tensor& x, const char* x_name, con
 
 // ---------------------------------------------------------------------------------------------------- tensors
 
+#ifdef __CUDACC__
+inline void note_argument(const Tensor&, std::size_t) {}
+inline void note_fresh(const Tensor&) {}
+inline void note_written(const Tensor&) {}
+#else
+// Tells the checks which bytes a tensor's elements lie in.
+inline void note_argument(const Tensor& tensor, std::size_t element_bytes) {
+  if constexpr (host::checked) {
+    if (tensor.numel() == 0) return;
+    const Dims sizes = tensor.sizes(), strides = tensor.strides();
+    int64_t first = 0, last = 0;
+    for (std::size_t d = 0; d < sizes.size(); ++d) (strides[d] < 0 ? first : last) += (sizes[d] - 1) * strides[d];
+    const auto bytes = static_cast<int64_t>(element_bytes);
+    host::note_tensor(static_cast<const char*>(tensor.const_data_ptr()) + first * bytes,
+                      static_cast<std::size_t>((last - first + 1) * bytes));
+  }
+}
+inline void note_fresh(const Tensor& tensor) {
+  if constexpr (host::checked) host::note_fresh(tensor.const_data_ptr());
+}
+inline void note_written(const Tensor& tensor) {
+  if constexpr (host::checked) host::note_written(tensor.const_data_ptr());
+}
+#endif
+
 // The element at storage offset, as the kernel's own scalar type.
 template <class T>
 const T* data(const Tensor& tensor) {
+  note_argument(tensor, sizeof(T));
   return static_cast<const T*>(tensor.const_data_ptr());
 }
 template <class T>
 T* mutable_data(const Tensor& tensor) {
+  note_argument(tensor, sizeof(T));
   return static_cast<T*>(tensor.mutable_data_ptr());
 }
 
@@ -180,7 +207,9 @@ inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides) {
   TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(),
                                                   dtype_code(like), device_type_code(like), like.get_device_index(),
                                                   &handle));
-  return Tensor(handle);
+  Tensor made(handle);
+  note_fresh(made);
+  return made;
 }
 
 // The dimensions of a new elementwise output from the innermost to the outermost, as torch orders them for its own ops:
@@ -239,6 +268,7 @@ inline Tensor in_layout_of(const Tensor& layout, const Tensor& x) {
   if (same || x.numel() <= 1) return x;
   Tensor copy = empty_strided(x, sizes, wanted);
   torch::stable::copy_(copy, x);
+  note_written(copy);
   return copy;
 }
 

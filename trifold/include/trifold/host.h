@@ -99,9 +99,10 @@ void fence(Fence scope);
 void* dynamic_shared();
 unsigned lane();
 
-// A tensor whose elements lie in these bytes is about to be a kernel's argument. fresh: nobody has written it.
-void note_tensor(const void* begin, size_t bytes, bool fresh);
-// Somebody else than a kernel has written the memory that begins here.
+// A tensor whose elements lie in these bytes is about to be a kernel's argument.
+void note_tensor(const void* begin, size_t bytes);
+// Nobody has written the memory of the tensor that begins here; and: somebody has, who is no kernel.
+void note_fresh(const void* begin);
 void note_written(const void* begin);
 
 }  // namespace trifold::host

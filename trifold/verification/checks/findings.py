@@ -5,9 +5,16 @@ Each launch of a case, forward and backward, runs in several orders of its block
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
 from trifold.findings import Finding, collect
+from trifold.implementation import load_checked_port
 from trifold.spec import Call
-from trifold.verification.cell import Cell, NotRun
+from trifold.verification.cell import Cell
 from trifold.verification.checks.differentiation import forward
 
 _SCHEDULES = 4  # the natural order and three shuffled ones
@@ -16,18 +23,33 @@ _CALLS = 24  # drawn beside the fixed ones
 
 def findings(cell: Cell) -> str | None:
     """Every finding of severity error fails its case; warnings and lints come back as the row's remark."""
-    if cell.kind == "port":
-        raise NotRun("the port's C++ runs on the CPU without the engine's checks")
-    from trifold import simulator
+    function, checks = _prototype(cell) if cell.kind == "prototype" else _port(cell)
 
     def test(call: Call) -> None:
-        cell.invoke(call)
+        args, kwargs = call.arguments(cell.device)
+        torch.manual_seed(call.seed)
+        function(*args, **kwargs)
 
-    with simulator.options(checks="all", lint=True, seed=0, schedules=_SCHEDULES), collect() as found:
+    with checks, collect() as found:
         cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
         for call in cell.spec.smooth:
-            cell.run_case(lambda call: forward(cell, call, cell.implementation.function).values_and_gradients(), call)
+            cell.run_case(lambda call: forward(cell, call, function).values_and_gradients(), call)
     return _remark(found)
+
+
+def _prototype(cell: Cell) -> tuple[Callable[..., Any], AbstractContextManager[object]]:
+    from trifold import simulator
+
+    return cell.implementation.function, simulator.options(checks="all", lint=True, seed=0, schedules=_SCHEDULES)
+
+
+def _port(cell: Cell) -> tuple[Callable[..., Any], AbstractContextManager[object]]:
+    """The port, built once more: with checks."""
+    from trifold.host import runtime
+
+    checked = load_checked_port(cell.implementation.files)
+    checked.kernels("cpu")
+    return checked.function, runtime.schedules(_SCHEDULES)
 
 
 def _remark(found: list[Finding]) -> str | None:

@@ -1,0 +1,118 @@
+"""libtrifold_host, which runs the C++ kernels of ports on the CPU, and calls of ports that were built with checks.
+
+A checked call runs once for each schedule: an order of blocks and threads that a seed gives; seed 0 is the natural one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from trifold import installed
+from trifold.errors import ToolchainError
+from trifold.findings import Access, Finding, KernelFault, OutOfBounds, record
+
+_LIBRARY = "libtrifold_host.so"
+
+
+@dataclass(frozen=True)
+class Schedules:
+    """The orders in which a checked call runs.
+
+    Attributes:
+        seed: of the first; the others have the numbers that follow.
+        count: how many.
+    """
+
+    seed: int = 0
+    count: int = 1
+
+
+_schedules = Schedules()
+
+
+@contextmanager
+def schedules(count: int, *, seed: int = 0) -> Iterator[None]:
+    """Checked calls within it run so often, in orders that begin with ``seed``'s.
+
+    Raises:
+        ValueError: ``count`` is less than one, or ``seed`` is negative.
+    """
+    global _schedules
+    if count < 1:
+        raise ValueError(f"count must be at least 1, not {count}")
+    if seed < 0:
+        raise ValueError(f"seed must not be negative, but is {seed}")
+    before, _schedules = _schedules, replace(_schedules, seed=seed, count=count)
+    try:
+        yield
+    finally:
+        _schedules = before
+
+
+def library_path() -> Path:
+    """The library that ports are linked with.
+
+    Raises:
+        ToolchainError: it was not built: trifold is not installed.
+    """
+    path = installed.find(_LIBRARY)
+    if path is None:
+        raise ToolchainError(f"trifold's library {_LIBRARY} is not built here", "install trifold: pip install -e .")
+    return path
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(library_path()))
+    library.trifold_host_begin.argtypes = [ctypes.c_uint64]
+    library.trifold_host_begin.restype = None
+    library.trifold_host_findings.argtypes = []
+    library.trifold_host_findings.restype = ctypes.c_char_p
+    return library
+
+
+def run_checked(call: Callable[[], Any]) -> Any:
+    """The result of ``call``, an operator of a checked port, after it ran under each schedule.
+
+    Raises:
+        KernelFault: a kernel made a mistake; OutOfBounds, which is also an IndexError, where that is what it was.
+        RuntimeError: what the call itself raises.
+    """
+    result = None
+    for seed in range(_schedules.seed, _schedules.seed + _schedules.count):
+        _library().trifold_host_begin(seed)
+        try:
+            result = call()
+        except RuntimeError:
+            errors = [finding for finding in _take() if finding.severity == "error"]
+            if not errors:
+                raise
+            fault = OutOfBounds if errors[0].kind == "out-of-bounds" else KernelFault
+            raise fault(*errors) from None
+        _take()
+    return result
+
+
+def _take() -> list[Finding]:
+    """What was found since the call began; each is recorded."""
+    text: bytes = _library().trifold_host_findings()
+    found = [_finding(json.loads(line)) for line in text.decode(errors="replace").splitlines()]
+    for finding in found:
+        record(finding)
+    return found
+
+
+def _finding(data: dict[str, Any]) -> Finding:
+    accesses = tuple(
+        Access(**{**access, "thread": tuple(access["thread"]), "block": tuple(access["block"])})
+        for access in data["accesses"]
+    )
+    del data["replay"]
+    return Finding(**{**data, "index": tuple(data["index"]), "accesses": accesses})
