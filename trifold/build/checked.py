@@ -13,6 +13,9 @@ from pathlib import Path
 
 GAP_BYTES = 64
 
+# Not the copies of the standard library's templates, which are instrumented: no other library may use them.
+EXPORTS = "{ global: trifold_manifest; local: *; };\n"
+
 
 def with_gaps(assembly: str) -> str:
     """The assembly with a gap behind each zeroed variable of thread storage; symbols keep their sizes."""
@@ -36,7 +39,10 @@ def main() -> int:
     done = subprocess.run([compiler, *flags, "-S", str(source), "-o", str(assembly)])
     if done.returncode == 0:
         assembly.write_text(with_gaps(assembly.read_text(encoding="utf-8")), encoding="utf-8")
-        link = [compiler, "-shared", str(assembly), *request["link_flags"], "-o", library]
+        exports = source.with_suffix(".map")
+        exports.write_text(EXPORTS, encoding="utf-8")
+        shape = ["-shared", f"-Wl,--version-script={exports}"]
+        link = [compiler, *shape, str(assembly), *request["link_flags"], "-o", library]
         done = subprocess.run(link)
     return done.returncode
 

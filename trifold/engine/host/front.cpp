@@ -48,8 +48,9 @@ Outcome HostFront::resume(Thread& thread) {
   if (fiber == nullptr || !fiber->ahead) {
     fiber = &enter(thread);
     fiber->resume();
-    if (fault) [[unlikely]]
-      throw engine::Fault(*std::exchange(fault, std::nullopt));
+    running = nullptr;
+    if (fault_) [[unlikely]]
+      throw engine::Fault(*std::exchange(fault_, std::nullopt));
   }
   fiber->ahead = false;
   if (!fiber->ended) return Outcome::waits;
@@ -62,7 +63,8 @@ Outcome HostFront::resume(Thread& thread) {
 // The core would resume that thread next, or soon. Going there at once, it costs no wrong prediction of a return.
 Fiber* HostFront::run_ahead() {
   const Thread& thread = *engine::current;
-  if (checked_memory != nullptr || thread.index + 1 == thread.block->threads.size()) return nullptr;
+  const engine::Block& block = *thread.block;
+  if (block.launch->seed != 0 || thread.index + 1 == block.threads.size()) return nullptr;
   Thread& next = engine::current[1];
   if ((next.warp->ready >> next.lane & 1) == 0) return nullptr;
   if (next.front != nullptr && static_cast<Fiber*>(next.front)->ahead) return nullptr;
@@ -106,10 +108,9 @@ void HostFront::warn(const engine::Finding& finding) {
   if (checked_memory != nullptr) record(finding);
 }
 
-void abandon(engine::Finding finding) {
-  HostFront& front = *turn->front;
-  front.fault = std::move(finding);
-  front.running->leave();
+void HostFront::abandon(engine::Finding finding) {
+  fault_ = std::move(finding);
+  interrupted_->leave();
 }
 
 }  // namespace trifold::host

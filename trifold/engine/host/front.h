@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "../core/execution.h"
@@ -31,8 +32,12 @@ class HostFront final : public engine::FrontEnd {
   // asks for it; else null.
   Fiber* run_ahead();
 
-  Fiber* running = nullptr;              // the fiber of the current thread
-  std::optional<engine::Finding> fault;  // why it does not go on
+  // The current thread's own code does not run from here on, only the engine's on its behalf.
+  void interrupt() { interrupted_ = std::exchange(running, nullptr); }
+  // Ends the launch at the interrupted thread, which is not resumed.
+  [[noreturn]] void abandon(engine::Finding finding);
+
+  Fiber* running = nullptr;  // the fiber of the current thread, while it runs
 
  private:
   Fiber& enter(engine::Thread& thread);
@@ -48,7 +53,9 @@ class HostFront final : public engine::FrontEnd {
   Registers registers_;
   FiberPool& pool_;
   bool flat_;  // a block has one dimension
+  Fiber* interrupted_ = nullptr;
   std::optional<HandedOver> handed_over_;
+  std::optional<engine::Finding> fault_;  // why the thread does not go on
 };
 
 // A launch, or a part of one, that runs on this OS thread.
@@ -71,8 +78,5 @@ extern constinit thread_local Turn* turn [[gnu::tls_model("initial-exec")]];
 
 // The fibers of this OS thread.
 FiberPool& fibers();
-
-// Ends the launch at the running thread, which is not resumed. Does not return.
-[[noreturn]] void abandon(engine::Finding finding);
 
 }  // namespace trifold::host

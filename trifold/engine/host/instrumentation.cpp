@@ -17,6 +17,7 @@ using engine::Space;
 using engine::Thread;
 
 Finding start_finding(Kind kind, const Region* region, AccessType type, engine::Site site) {
+  turn->front->interrupt();
   const Thread& thread = *engine::current;
   const engine::Launch& launch = *thread.block->launch;
   Finding finding;
@@ -55,7 +56,7 @@ size_t width_of(const Region& region, size_t n) {
   } else {
     engine::describe_out_of_bounds(finding, -1, 0, {});
   }
-  abandon(std::move(finding));
+  turn->front->abandon(std::move(finding));
 }
 
 [[noreturn, gnu::cold]] void misaligned(const Region& region, uintptr_t address, size_t n, AccessType type,
@@ -64,7 +65,7 @@ size_t width_of(const Region& region, size_t n) {
   finding.index = {index_in(region, address, width_of(region, n))};
   engine::describe_misaligned(finding, std::to_string(n) + "-byte access", static_cast<int64_t>(n),
                               static_cast<int64_t>(address - region.begin));
-  abandon(std::move(finding));
+  turn->front->abandon(std::move(finding));
 }
 
 [[noreturn, gnu::cold]] void violated(const Region& region, size_t n, engine::Site site) {
@@ -80,7 +81,7 @@ size_t width_of(const Region& region, size_t n) {
   } else {
     engine::describe_uninitialised(finding);
   }
-  abandon(std::move(finding));
+  turn->front->abandon(std::move(finding));
 }
 
 // The region of a kernel's access; null: nothing watches those bytes.
@@ -95,8 +96,14 @@ inline Region* watched(uintptr_t address, size_t n, AccessType type, bool aligne
   return region;
 }
 
+// The thread whose code makes this access; null: no kernel does. (The linker may well give this library the port's copy
+// of a template of the standard library's.)
+inline Thread* accessing_thread() {
+  return turn != nullptr && turn->front != nullptr && turn->front->running != nullptr ? engine::current : nullptr;
+}
+
 inline void checked_access(const void* pointer, size_t n, AccessType type, bool aligned, const void* caller) {
-  const Thread* const thread = engine::current;
+  const Thread* const thread = accessing_thread();
   if (thread == nullptr) return;
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   Region* const region = watched(address, n, type, aligned, caller);
@@ -116,7 +123,7 @@ inline void checked_access(const void* pointer, size_t n, AccessType type, bool 
 // Does an atomic, checked where a kernel does it. `operate` says whether it wrote.
 template <typename T, typename Operate>
 void checked_atomic(const volatile T* pointer, bool reads, const void* caller, Operate operate) {
-  Thread* const thread = engine::current;
+  Thread* const thread = accessing_thread();
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   Region* const region = thread == nullptr ? nullptr : watched(address, sizeof(T), AccessType::atomic, true, caller);
   if (region == nullptr) {
