@@ -7,16 +7,17 @@ from pathlib import Path
 import trifold
 from tests.wrong.entry import Wrong, copy_of_gallery, edits
 from tests.wrong.findings import FINDINGS
+from trifold.cells import Kind
 from trifold.verification.report import Row
 
 RACE = FINDINGS[0]
 
 
-def _findings(op: str, root: Path) -> Row:
+def _findings(op: str, root: Path, implementation: Kind = "prototype") -> Row:
     report = trifold.verify(
-        op, workspace=root, implementations=["prototype"], devices=["cpu"], checks=["findings"], examples=5
+        op, workspace=root, implementations=[implementation], devices=["cpu"], checks=["findings"], examples=5
     )
-    row = report.ops[0].row("findings", "prototype", "cpu")
+    row = report.ops[0].row("findings", implementation, "cpu")
     assert row is not None
     return row
 
@@ -29,6 +30,16 @@ def test_a_failure_carries_the_findings_with_both_accesses(tmp_path: Path) -> No
     assert [Path(access["file"]).name for access in finding["accesses"]] == ["round_ste.py", "round_ste.py"]
     assert finding["replay"] in failure.message
     assert 'trifold.load("round_ste", implementation="prototype", device="cpu")' in failure.code
+
+
+def test_a_ports_failure_carries_the_findings_with_both_accesses(tmp_path: Path) -> None:
+    race = next(wrong for wrong in FINDINGS if wrong.implementation == "port" and wrong.name == RACE.name)
+    race.write(tmp_path)
+    (failure,) = _findings(race.op, tmp_path, "port").failures
+    (finding,) = failure.findings
+    assert (finding["kind"], finding["array"], finding["memory"]) == ("race", "y", "global")
+    assert [Path(access["file"]).name for access in finding["accesses"]] == ["round_ste.cuh", "round_ste.cuh"]
+    assert finding["replay"] in failure.message
 
 
 def test_a_negative_index_passes_with_a_remark(tmp_path: Path) -> None:

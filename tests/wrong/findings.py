@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from tests.wrong.entry import Wrong, edits
+from tests.wrong.entry import Edit, Wrong, edits
+
+
+def _add_through_shared(elements: str, barrier: str) -> tuple[Edit, ...]:
+    """add whose first operand passes through shared memory: each thread stages the element of another one."""
+    return edits(
+        "header",
+        (
+            "  if (i < n) out[i] = T(C(x[i]) + C(y[i]));\n",
+            f"  __shared__ T staged[{elements}];\n"
+            "  const int other = 255 - threadIdx.x;\n"
+            "  const int64_t j = i - threadIdx.x + other;\n"
+            "  staged[other] = j < n ? x[j] : T(0);\n"
+            f"{barrier}"
+            "  if (i < n) out[i] = T(C(staged[threadIdx.x]) + C(y[i]));\n",
+        ),
+    )
+
 
 FINDINGS = (
     Wrong(
@@ -44,5 +61,65 @@ FINDINGS = (
         row="findings",
         implementation="prototype",
         message="uninitialised",
+    ),
+    Wrong(
+        name="every block writes all elements",
+        why="the stride of the loop is the block's, not the grid's; each thread writes the same value",
+        op="round_ste",
+        edits=edits("header", ("step = static_cast<int64_t>(gridDim.x) * blockDim.x;", "step = blockDim.x;")),
+        row="findings",
+        implementation="port",
+        message="race on global array element y[",
+    ),
+    Wrong(
+        name="no barrier between the threads that write shared memory and those that read it",
+        why="on a GPU it is often right: a warp writes before it reads",
+        op="add",
+        edits=_add_through_shared("256", ""),
+        row="findings",
+        implementation="port",
+        message="shared array element staged[",
+    ),
+    Wrong(
+        name="shared memory is an element too small",
+        why="255 is the last index",
+        op="add",
+        edits=_add_through_shared("255", "  __syncthreads();\n"),
+        row="findings",
+        implementation="port",
+        message="out-of-bounds write of shared array element staged[255]",
+    ),
+    Wrong(
+        name="the last element of shared memory is used before it is written",
+        why="the guard of a neighbour's element was put around the thread's own",
+        op="sigmoid",
+        edits=edits(
+            "header",
+            (
+                "  if (i < n) y[i] = T(sigmoid_of<T>(C(x[i])));\n",
+                "  __shared__ T staged[256];\n"
+                "  if (i + 1 < n) staged[threadIdx.x] = x[i];\n"
+                "  if (i < n) y[i] = T(sigmoid_of<T>(C(staged[threadIdx.x])));\n",
+            ),
+        ),
+        row="findings",
+        implementation="port",
+        message="uninitialised read of shared array element staged[",
+    ),
+    Wrong(
+        name="a barrier that the last block's idle threads do not reach",
+        why="the guard of the index was put around all of the body",
+        op="mul",
+        edits=edits(
+            "header",
+            (
+                "  if (i < n) out[i] = T(C(x[i]) * C(y[i]));\n",
+                "  if (i < n) {\n    __syncthreads();\n    out[i] = T(C(x[i]) * C(y[i]));\n"
+                "  } else {\n    __syncthreads();\n  }\n",
+            ),
+        ),
+        row="findings",
+        implementation="port",
+        message="barrier divergence",
     ),
 )

@@ -47,7 +47,9 @@ def build(
     if checked and device != "cpu":
         raise ValueError("only a build for the CPU is checked")
     plan = recipe.for_checks if checked else recipe.for_cpu if device == "cpu" else recipe.for_cuda
-    product, cached = _produce(files, "checked" if checked else device, lambda: plan(files.binding.resolve(), namespace), notify)
+    product, cached = _produce(
+        files, "checked" if checked else device, lambda: plan(files.binding.resolve(), namespace), notify
+    )
     return BuiltLibrary(files.name, device, namespace, product.path, product.log, time.monotonic() - started, cached)
 
 

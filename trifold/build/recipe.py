@@ -188,6 +188,7 @@ def for_cuda(binding: Path, namespace: str) -> Recipe:
             "cpp_sources": "",
             "cuda_sources": [sources.with_line_directive(binding)],
             "extra_cuda_cflags": list(flags),
+            "extra_ldflags": list(LINK_FLAGS),
         }
         return _load_inline(name, folder, binding, arguments)
 
@@ -249,7 +250,7 @@ def _facts_of_the_process() -> tuple[str, ...]:
 
 
 def _load_inline(name: str, folder: Path, binding: Path, arguments: dict[str, Any]) -> tuple[list[str], Path]:
-    request = {"extra_ldflags": list(LINK_FLAGS)} | arguments | {
+    request = arguments | {
         "name": name,
         "build_directory": str(folder),
         # they pass through a ninja file, where a dollar begins a variable
