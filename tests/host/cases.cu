@@ -48,6 +48,8 @@ Tensor cases(const Tensor& x, int64_t which) {
     case 21: launch<vector_kernel<1>>(stream, 1, block, 0, in, y); break;
     case 22: launch<transpose_kernel>(stream, 1, dim3(8, 8), 0, in, y); break;
     case 23: launch<total_kernel<false>>(stream, blocks, block, 0, in, y); break;
+    case 24: launch<reverse_kernel<true>>(stream, 1, 2048, 0, in, y); break;
+    case 25: launch<dynamic_kernel>(stream, 1, block, 1 << 20, in, y); break;
     case 100: launch<total_kernel<true>>(stream, blocks, block, 0, in, y); break;
     case 101: launch<total_kernel<false>>(stream, blocks, block, 0, in, y); break;
     case 102: launch<last_block_kernel<true>>(stream, blocks, block, 0, in, y, &count); break;

@@ -196,6 +196,13 @@ def test_an_error_of_the_call_itself_is_no_finding(checked: Cases) -> None:
     assert not isinstance(caught.value, KernelFault)
 
 
+@pytest.mark.parametrize(("number", "says"), [(24, "a block has 1 to 1024"), (25, "a block has at most 232448")])
+def test_a_launch_that_no_device_takes_is_refused(number: int, says: str, plain: Cases, checked: Cases) -> None:
+    for function in (plain, checked):
+        with pytest.raises(RuntimeError, match=says):
+            function(numbers(), number)
+
+
 def test_blocks_with_barriers_run_on_several_threads_of_the_host(plain: Cases) -> None:
     x = numbers(1000)
     assert torch.equal(plain(x, 0), reversed_blocks(x))

@@ -74,6 +74,23 @@ class Taking {
   }
 };
 
+// What every CUDA device refuses (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+void require_launchable(const Kernel& kernel) {
+  const dim3& threads = kernel.threads;
+  const uint64_t block = uint64_t{threads.x} * threads.y * threads.z;
+  constexpr uint64_t most_threads = 1024;
+  const engine::Limits limits;
+  const std::string name(kernel.name);
+  if (threads.x > most_threads || threads.y > most_threads || block > most_threads || block == 0)
+    throw std::runtime_error(name + " is launched with blocks of " + std::to_string(threads.x) + " × " +
+                             std::to_string(threads.y) + " × " + std::to_string(threads.z) +
+                             " threads: a block has 1 to " + std::to_string(most_threads));
+  if (kernel.shared_bytes > limits.shared_bytes)
+    throw std::runtime_error(name + " is launched with " + std::to_string(kernel.shared_bytes) +
+                             " bytes of dynamic shared memory: a block has at most " +
+                             std::to_string(limits.shared_bytes));
+}
+
 engine::Launch launch_of(const Kernel& kernel) {
   engine::Launch launch;
   launch.kernel = kernel.name;
@@ -124,6 +141,7 @@ FiberPool& fibers() {
 }
 
 void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_t end) {
+  require_launchable(kernel);
   const auto shared = shared_memory(kernel.shared_bytes);
   Fiber& fiber = fibers().take();
   Turn now{.kernel = kernel,
@@ -144,6 +162,7 @@ void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_
 }
 
 void run_checked(const Kernel& kernel, Registers registers) {
+  require_launchable(kernel);
   const std::lock_guard<std::mutex> alone(one_checked_launch);
   engine::Launch launch = launch_of(kernel);
   launch.checks = engine::check_all;
