@@ -18,7 +18,7 @@ size_t guard_bytes() {
 
 }  // namespace
 
-thread_local Fiber* Fiber::entering_ = nullptr;
+constinit thread_local Fiber* Fiber::entering_ = nullptr;
 
 #ifdef __x86_64__
 

@@ -54,7 +54,7 @@ class Fiber {
   uintptr_t stack_;
   size_t bytes_;
   Body body_;
-  static thread_local Fiber* entering_;
+  static constinit thread_local Fiber* entering_ [[gnu::tls_model("initial-exec")]];
 };
 
 // The fibers of an OS thread. Their number grows to the most that were needed at a time.

@@ -35,6 +35,13 @@ Fiber& HostFront::enter(Thread& thread) {
 }
 
 Outcome HostFront::resume(Thread& thread) {
+  auto* const fiber = static_cast<Fiber*>(thread.front);
+  if (fiber == nullptr || !fiber->ahead || fiber->ended) return run(thread);
+  fiber->ahead = false;
+  return Outcome::waits;
+}
+
+Outcome HostFront::run(Thread& thread) {
   if (handed_over_) [[unlikely]] {
     const HandedOver& first = *handed_over_;
     if (thread.index < first.thread) return Outcome::exited;

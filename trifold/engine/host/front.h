@@ -40,6 +40,7 @@ class HostFront final : public engine::FrontEnd {
   Fiber* running = nullptr;  // the fiber of the current thread, while it runs
 
  private:
+  [[gnu::noinline]] engine::Outcome run(engine::Thread& thread);
   Fiber& enter(engine::Thread& thread);
 
   struct HandedOver {
