@@ -114,9 +114,9 @@ struct Launch {
   Dim3 grid, block;
   uint32_t dynamic_shared_bytes = 0;
   Limits limits;
-  uint32_t checks = 0;         // bits of Check in checker.h
-  uint64_t seed = 0;           // 0: the natural order
-  bool cooperative = false;    // the grid may synchronise: all blocks are resident
+  uint32_t checks = 0;       // bits of Check in checker.h
+  uint64_t seed = 0;         // 0: the natural order
+  bool cooperative = false;  // the grid may synchronise: all blocks are resident
   // The blocks that an Execution runs, where it does not run all.
   uint64_t first_block = 0, block_count = 0;
   Stamp now = 1;               // counts synchronising events; 0 is before the launch
