@@ -208,10 +208,10 @@ REACHED: dict[str, Callable[[TensorCase], bool]] = {
 
 @pytest.fixture(scope="module")
 def drawn() -> list[TensorCase]:
-    """What a verification draws: one tensor of each of 300 calls."""
+    """What a verification draws: one tensor of each of 900 calls."""
     cases: list[TensorCase] = []
 
-    @settings(deterministic, max_examples=300, phases=[Phase.generate])
+    @settings(deterministic, max_examples=900, phases=[Phase.generate])
     @given(elementwise(1)(Limits(elements=600)))
     def draw(call: Call) -> None:
         cases.append(call.args[0])

@@ -169,20 +169,23 @@ class _Run:
         self._checks = _bits(options.checks)
 
     def all_schedules(self) -> Launches:
-        """Every schedule on the same input; what the last one leaves is the launch's result."""
+        """Every schedule on the same input, that of `seed` first; what it leaves is the launch's result."""
         options = self._options
         aliases = _Aliases(self._staging)
-        if options.schedules > 1:
-            saved = [(a, a.copy()) for a in self._staging.values if isinstance(a, np.ndarray) and a.flags.writeable]
-            for seed in range(options.seed + 1, options.seed + options.schedules):
-                try:
-                    with contextlib.redirect_stdout(io.StringIO()):  # what a kernel prints is printed once
-                        yield from self._once(seed)
-                finally:
-                    for array, content in saved:
-                        np.copyto(array, content)
+        written = [a for a in self._staging.values if isinstance(a, np.ndarray) and a.flags.writeable]
+        inputs = [array.copy() for array in written] if options.schedules > 1 else []
         yield from self._once(options.seed)
         aliases.warn_if_written(self._staging.kernel)
+        if options.schedules == 1:
+            return
+        results = [array.copy() for array in written]
+        try:
+            for seed in range(options.seed + 1, options.seed + options.schedules):
+                _copy_each(inputs, written)
+                with contextlib.redirect_stdout(io.StringIO()):  # what a kernel prints is printed once
+                    yield from self._once(seed)
+        finally:
+            _copy_each(results, written)
 
     def _once(self, seed: int) -> Launches:
         staging, program = self._staging, self._program
@@ -216,6 +219,11 @@ class _Run:
         finally:
             for captured in program.captured:
                 captured.array = None
+
+
+def _copy_each(contents: list[np.ndarray[Any, Any]], arrays: list[np.ndarray[Any, Any]]) -> None:
+    for content, array in zip(contents, arrays, strict=True):
+        np.copyto(array, content)
 
 
 class _Aliases:

@@ -39,7 +39,10 @@ def sizes(limits: Limits) -> tuple[int, ...]:
 def shapes(limits: Limits, *, max_dims: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
     """Shapes of 0 to ``max_dims`` dimensions with at most ``limits.elements`` elements."""
     line = st.sampled_from(sizes(limits)).map(lambda n: (n,))
-    sides = st.lists(st.sampled_from((2, 1, 3, 5, 0, 7, 17, 33)), min_size=0, max_size=max_dims).map(tuple)
+    small, any_side = (2, 3, 4, 5, 7, 1, 0), (2, 3, 5, 7, 1, 0, 17, 33)
+    sides = st.integers(0, max_dims).flatmap(
+        lambda dims: st.tuples(*[st.sampled_from(small if dims > 2 else any_side)] * dims)
+    )
     rows = st.tuples(st.sampled_from((2, 3, 1)), st.sampled_from(sizes(Limits(limits.elements // 3)))).map(tuple)
     return st.one_of(line, sides, rows).filter(lambda shape: torch.Size(shape).numel() <= limits.elements)
 
