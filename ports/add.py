@@ -7,7 +7,7 @@ from trifold.port import Operators, elementwise_output, wire
 
 def register(op: Operators) -> None:
     op.define("add(Tensor x, Tensor y) -> Tensor", fake=elementwise_output)
-    op.autograd("add", save=lambda x, y, out: (), backward=lambda ctx, grad: (grad, grad))
+    op.autograd("add", save=[], backward=lambda ctx, grad: (grad, grad))
 
 
 def add(x: Tensor, y: Tensor) -> Tensor:

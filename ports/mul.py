@@ -17,7 +17,7 @@ def register(op: Operators) -> None:
         save=lambda x, y, out: (x if y.requires_grad else None, y if x.requires_grad else None),
         backward=_backward,
     )
-    op.autograd("mul_backward", save=lambda grad, x, y, outs: (grad, x, y), backward=_backward_of_backward)
+    op.autograd("mul_backward", save=["grad", "x", "y"], backward=_backward_of_backward)
 
 
 def _backward(ctx, grad):  # type: ignore[no-untyped-def]

@@ -7,7 +7,7 @@ from trifold.port import Operators, elementwise_output, wire
 
 def register(op: Operators) -> None:
     op.define("round_ste(Tensor x) -> Tensor", fake=elementwise_output)
-    op.autograd("round_ste", save=lambda x, y: (), backward=lambda ctx, grad: grad)
+    op.autograd("round_ste", save=[], backward=lambda ctx, grad: grad)
 
 
 def round_ste(x: Tensor) -> Tensor:

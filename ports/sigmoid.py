@@ -10,10 +10,10 @@ def register(op: Operators) -> None:
     op.define("sigmoid_backward(Tensor grad_y, Tensor y) -> Tensor", fake=elementwise_output)
     op.autograd(
         "sigmoid",
-        save=lambda x, y: (y,),
+        save=["result"],
         backward=lambda ctx, grad_y: op.sigmoid_backward(grad_y, *ctx.saved_tensors),
     )
-    op.autograd("sigmoid_backward", save=lambda grad_y, y, grad_x: (grad_y, y), backward=_backward_of_backward)
+    op.autograd("sigmoid_backward", save=["grad_y", "y"], backward=_backward_of_backward)
 
 
 def _backward_of_backward(ctx, grad):  # type: ignore[no-untyped-def]

@@ -53,10 +53,10 @@ def _cube(library: Library, *, smooth: bool) -> Operators:
         op.define("cube(Tensor x) -> Tensor", fake=torch.empty_like)
         op.define("cube_backward(Tensor grad, Tensor x) -> Tensor", fake=lambda grad, x: torch.empty_like(x))
         op.autograd(
-            "cube", save=lambda x, y: (x,), backward=lambda ctx, grad: op.cube_backward(grad, *ctx.saved_tensors)
+            "cube", save=["x"], backward=lambda ctx, grad: op.cube_backward(grad, *ctx.saved_tensors)
         )
         if smooth:
-            op.autograd("cube_backward", save=lambda grad, x, y: (grad, x), backward=backward_of_backward)
+            op.autograd("cube_backward", save=["grad", "x"], backward=backward_of_backward)
 
     def backward_of_backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor]:
         grad, x = ctx.saved_tensors
@@ -83,6 +83,46 @@ def test_autograd_comes_after_define(library: Library) -> None:
 
     with pytest.raises(ValueError, match=re.escape("autograd('f') comes before define('f(...)')")):
         wired(library, register)
+
+
+@pytest.mark.parametrize("save", [["z"], ["x", "k"], ["outputs"], "x"])
+def test_what_is_saved_is_named_as_in_the_schema(library: Library, save: Any) -> None:
+    def register(op: Operators) -> None:
+        op.define("f(Tensor x, Tensor? y, int k) -> Tensor", fake=lambda x, y, k: torch.empty_like(x))
+        op.autograd("f", save=save, backward=lambda ctx, grad: (grad, None, None))
+
+    with pytest.raises(ValueError, match=r"autograd\('f', save=.*\): it is a list of names out of x, result, or a"):
+        wired(library, register)
+
+
+def test_of_several_outputs_none_is_named_result(library: Library) -> None:
+    def register(op: Operators) -> None:
+        op.define("f(Tensor x) -> (Tensor, Tensor)", fake=lambda x: (torch.empty_like(x), torch.empty_like(x)))
+        op.autograd("f", save=["result"], backward=lambda ctx, up, down: up + down)
+
+    with pytest.raises(ValueError, match=r"it is a list of names out of x, or a"):
+        wired(library, register)
+
+
+@pytest.mark.parametrize("names", [["result"], ["x"], ["result", "x"], ["x", "y", "result"], []])
+def test_named_tensors_come_back_in_order(library: Library, names: list[str]) -> None:
+    kept: list[list[float]] = []
+
+    def register(op: Operators) -> None:
+        op.define("total(Tensor x, Tensor y) -> Tensor", fake=lambda x, y: torch.empty_like(x))
+        op.autograd("total", save=names, backward=backward)
+
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        kept.append([saved.item() for saved in ctx.saved_tensors])
+        return grad, grad
+
+    op = wired(library, register, total=lambda x, y: x + y)
+    x, y = torch.tensor([1.0], requires_grad=True), torch.tensor([2.0], requires_grad=True)
+    op.total(x, y).backward()
+    op.overload("total")(x, y).backward()
+    torch.func.grad(lambda x: op.total(x, y).sum())(x)
+    values = {"x": 1.0, "y": 2.0, "result": 3.0}
+    assert kept == [[values[name] for name in names]] * 3
 
 
 @pytest.mark.parametrize("schema", ["f(Tensor x)", "f(Tensr x) -> Tensor", "f -> Tensor", "", "f(Tensor x) -> "])

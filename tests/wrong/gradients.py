@@ -63,7 +63,7 @@ GRADIENTS = (
         name="the input is saved for the output",
         why="the rule is stated in the output, most rules are in the input",
         op="sigmoid",
-        edits=edits("port", ("save=lambda x, y: (y,)", "save=lambda x, y: (x,)")),
+        edits=edits("port", ('save=["result"]', 'save=["x"]')),
         row="gradcheck",
         implementation="prototype",
     ),
@@ -81,7 +81,7 @@ GRADIENTS = (
         op="sigmoid",
         edits=edits(
             "port",
-            ("save=lambda x, y: (y,)", "save=lambda x, y: (x,)"),
+            ('save=["result"]', 'save=["x"]'),
             (
                 "op.sigmoid_backward(grad_y, *ctx.saved_tensors),",
                 "(lambda e: grad_y * e / (1 + e) ** 2)((-ctx.saved_tensors[0]).exp()),",
@@ -95,7 +95,7 @@ GRADIENTS = (
         name="the result is another one when a gradient is asked for",
         why="what is saved is changed in place after it was saved, and it is the result",
         op="add",
-        edits=edits("port", ("save=lambda x, y, out: ()", "save=lambda x, y, out: (out.add_(1), ())[1]")),
+        edits=edits("port", ("save=[]", "save=lambda x, y, out: (out.add_(1), ())[1]")),
         row="gradients",
         implementation="prototype",
         message="when a gradient is asked for",

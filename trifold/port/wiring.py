@@ -5,7 +5,7 @@
     def register(op):
         op.define("sigmoid(Tensor x) -> Tensor", fake=torch.empty_like)
         op.define("sigmoid_backward(Tensor grad_y, Tensor y) -> Tensor", fake=lambda grad_y, y: torch.empty_like(y))
-        op.autograd("sigmoid", save=lambda x, y: (y,), backward=lambda ctx, grad_y: ...)
+        op.autograd("sigmoid", save=["result"], backward=lambda ctx, grad_y: ...)
 
     def sigmoid(x):
         return op.sigmoid(x)
@@ -185,22 +185,24 @@ class Operators:
         self,
         name: str,
         *,
-        save: Callable[..., tuple[Any, ...]],
+        save: Sequence[str] | Callable[..., tuple[Any, ...]],
         backward: Callable[..., Any],
     ) -> None:
         """State the gradient of the operator ``name``.
 
         Args:
             name: a defined operator.
-            save: takes the operator's arguments and then its output; returns what backward needs. Tensors (and None)
-                come back as ``ctx.saved_tensors``, all else, if there is any, as ``ctx.constants``, each in order.
+            save: what backward needs: names of tensor arguments, and ``"result"`` for the output. Or a function that
+                takes the arguments and then the output, and returns it. Tensors (and None) come back as
+                ``ctx.saved_tensors``, all else, if there is any, as ``ctx.constants``, each in order.
             backward: takes ``ctx`` and the gradient of each output; returns one gradient for each argument, None
                 where there is none. ``ctx.needs_input_grad`` says which are asked for. It calls operators of this
                 object or torch, so that second derivatives are what those give.
         """
         if name not in self.schemas:
             raise ValueError(f"autograd('{name}') comes before define('{name}(...)')")
-        self._formulas[name] = _formula(name, _overload(self.library, name), save, backward)
+        saving = _Saving.by_function(save) if callable(save) else _Saving.by_names(self.schemas[name], save)
+        self._formulas[name] = _formula(name, _overload(self.library, name), saving, backward)
 
     def overload(self, name: str) -> torch._ops.OpOverload[..., Any]:
         """``torch.ops.<namespace>.<name>.default``."""
@@ -237,11 +239,92 @@ class _Formula:
     compute: _Call
 
 
+@dataclass(frozen=True)
+class _Saving:
+    """What backward needs.
+
+    Attributes:
+        choose: takes the arguments and then the output; returns what is saved.
+        positions: of tensors among the arguments and then the output, where that is all; the fastest to save.
+    """
+
+    choose: Callable[..., tuple[Any, ...]]
+    positions: tuple[int, ...] | None = None
+
+    @classmethod
+    def by_function(cls, choose: Callable[..., tuple[Any, ...]]) -> _Saving:
+        return cls(choose)
+
+    @classmethod
+    def by_names(cls, schema: Schema, names: Sequence[str]) -> _Saving:
+        """Raises ``ValueError`` where ``names`` is not what can be named."""
+        tensors = {argument: i for i, (kind, argument) in enumerate(schema.arguments) if kind == "Tensor"}
+        if schema.returns == "Tensor":
+            tensors["result"] = len(schema.arguments)
+        unknown = [name for name in names if name not in tensors]
+        if isinstance(names, str) or unknown:
+            raise ValueError(
+                f"autograd('{schema.name}', save={names!r}): it is a list of names out of {', '.join(tensors)}, or a "
+                "function that returns what to save"
+            )
+        positions = tuple(tensors[name] for name in names)
+        return cls(lambda *values: tuple(values[i] for i in positions), positions)
+
+    def forward(self, run: _Call, arity: int) -> Callable[..., Any]:
+        """``forward`` of an ``autograd.Function`` that computes and saves in one step."""
+        if self.positions is None:
+            return self._forward_of_anything(run)
+        if self.positions == (arity,) and arity == 1:
+            return _forward_saving_the_result_of_one(run)
+        choose, positions = self.choose, self.positions
+
+        def forward(ctx: Any, *args: Any) -> Any:
+            guard = _below_autograd()
+            try:
+                output = run(*args)
+            finally:
+                del guard
+            if positions:
+                ctx.save_for_backward(*choose(*args, output))
+            return output
+
+        return forward
+
+    def _forward_of_anything(self, run: _Call) -> Callable[..., Any]:
+        choose = self.choose
+
+        def forward(ctx: Any, *args: Any) -> Any:
+            guard = _below_autograd()
+            try:
+                output = run(*args)
+            finally:
+                del guard
+            saved = choose(*args, output)
+            for value in saved:
+                if type(value) is not Tensor:
+                    _keep(ctx, saved)
+                    return output
+            ctx.save_for_backward(*saved)
+            return output
+
+        return forward
+
+
+def _forward_saving_the_result_of_one(run: _Call) -> Callable[..., Any]:
+    def forward(ctx: Any, x: Tensor) -> Any:
+        guard = _below_autograd()
+        try:
+            output = run(x)
+        finally:
+            del guard
+        ctx.save_for_backward(output)
+        return output
+
+    return forward
+
+
 def _formula(
-    name: str,
-    overload: torch._ops.OpOverload[..., Any],
-    save: Callable[..., tuple[Any, ...]],
-    backward: Callable[..., Any],
+    name: str, overload: torch._ops.OpOverload[..., Any], saving: _Saving, backward: Callable[..., Any]
 ) -> _Formula:
     run = _below(overload)
 
@@ -252,27 +335,13 @@ def _formula(
         finally:
             del guard
 
-    def forward(ctx: Any, *args: Any) -> Any:
-        guard = _below_autograd()
-        try:
-            output = run(*args)
-        finally:
-            del guard
-        saved = save(*args, output)
-        for value in saved:
-            if type(value) is not Tensor:
-                _keep(ctx, saved)
-                return output
-        ctx.save_for_backward(*saved)
-        return output
-
     def setup_context(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
-        _keep(ctx, save(*args, output))
+        _keep(ctx, saving.choose(*args, output))
 
     def function(**members: Any) -> type[torch.autograd.Function]:
         return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
 
-    fast = function(forward=staticmethod(forward))
+    fast = function(forward=staticmethod(saving.forward(run, len(overload._schema.arguments))))
     # What the engine calls: otherwise a method of torch's in Python that looks for `backward` and calls it.
     fast._backward_cls.apply = backward  # type: ignore[attr-defined]
     return _Formula(
@@ -300,7 +369,7 @@ def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> _
     def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(f"{name} has no gradient: ports/*.py states no op.autograd('{name}', ...) for it")
 
-    return _formula(name, overload, lambda *_: (), backward)
+    return _formula(name, overload, _Saving(lambda *_: (), ()), backward)
 
 
 def _autograd_kernel(schema: Schema, formula: _Formula) -> Callable[..., Any]:
