@@ -76,6 +76,7 @@ def test_a_call_that_cannot_be_captured_fails_alone() -> None:
     results = measure("graph", {"wrong": wrong, "after": adding("cuda")}, calls=2, seconds=0.01)
     assert isinstance(results["wrong"], Failure)
     assert isinstance(results["after"], Timing)
+    assert torch.isfinite(torch.randn(8, device="cuda")).all()  # the generator has left the capture
 
 
 def test_a_slow_competitor_is_called_three_times_only() -> None:

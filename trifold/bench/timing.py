@@ -23,7 +23,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -222,7 +222,7 @@ class _Replay:
             for i in range(calls):
                 outputs.append(thunks[i % len(thunks)]())
         except BaseException:
-            _abandon(self.graph)
+            _abandon(self.graph, pool)
             raise
         self.graph.capture_end()
         self.graph.replay()
@@ -247,10 +247,19 @@ def _events() -> tuple[torch.cuda.Event, torch.cuda.Event]:
     return make(enable_timing=True), make(enable_timing=True)
 
 
-def _abandon(graph: torch.cuda.CUDAGraph) -> None:
-    """End a capture that is invalid already, which takes the stream out of it."""
-    with suppress(RuntimeError):
+def _abandon(graph: torch.cuda.CUDAGraph, pool: Any) -> None:
+    """End a capture that is invalid already.
+
+    torch then takes the stream out of it and raises, and leaves the memory pool and its generator in the capture: no
+    later one could use that pool, and nobody could draw.
+    """
+    try:
         graph.capture_end()
+    except RuntimeError:
+        device = torch.cuda.current_device()
+        torch._C._cuda_endAllocateToPool(device, pool)
+        generator = torch.cuda.default_generators[device]
+        generator.graphsafe_set_state(generator.clone_state())
 
 
 class _Events:

@@ -70,11 +70,12 @@ int modf(const Row&, const Value* a, Value* results) {
   return 2;
 }
 
-int ldexp(const Row&, const Value* a, Value* results) {
-  const Kind kind = single_or_double(a[0]);
+// NumPy's takes uint16 to float32 as well.
+int ldexp(const Row& row, const Value* a, Value* results) {
+  const bool single = promotes_to_float32(a[0].kind) || (row.option == 'n' && a[0].kind == Kind::uint16);
   const auto exponent = static_cast<int>(convert(a[1], Kind::int32).i);
-  results[0] = kind == Kind::float32 ? of_float(std::ldexp(as_float(a[0]), exponent))
-                                     : of_double(std::ldexp(as_double(a[0]), exponent));
+  results[0] =
+      single ? of_float(std::ldexp(as_float(a[0]), exponent)) : of_double(std::ldexp(as_double(a[0]), exponent));
   return 1;
 }
 
@@ -241,7 +242,8 @@ int common_divisor(const Row& row, const Value* a, Value* results) {
 }
 
 int ufunc_divmod(const Row&, const Value* a, Value* results) {
-  const Kind kind = numpy_result(a[0].kind, a[1].kind);
+  Kind kind = numpy_result(a[0].kind, a[1].kind);
+  if (kind == Kind::boolean) kind = Kind::int8;
   Value quotient, remainder;
   divide_with_remainder(convert(a[0], kind), convert(a[1], kind), quotient, remainder);
   results[0] = convert(quotient, kind);
@@ -383,7 +385,7 @@ constexpr Row numpy_table[] = {
     reals("numpy.logaddexp2", log2_sum, Typing::numpy),
     general("numpy.nextafter", "2", next_after, 'n'),
     general("numpy.float_power", "2", float_power),
-    general("numpy.ldexp", "2", ldexp),
+    general("numpy.ldexp", "2", ldexp, 'n'),
     general("numpy.spacing", "1", spacing),
     general("numpy.floor", "1", ufunc_whole, 'f'),
     general("numpy.ceil", "1", ufunc_whole, 'c'),
