@@ -52,9 +52,7 @@ def _cube(library: Library, *, smooth: bool) -> Operators:
     def register(op: Operators) -> None:
         op.define("cube(Tensor x) -> Tensor", fake=torch.empty_like)
         op.define("cube_backward(Tensor grad, Tensor x) -> Tensor", fake=lambda grad, x: torch.empty_like(x))
-        op.autograd(
-            "cube", save=["x"], backward=lambda ctx, grad: op.cube_backward(grad, *ctx.saved_tensors)
-        )
+        op.autograd("cube", save=["x"], backward=lambda ctx, grad: op.cube_backward(grad, *ctx.saved_tensors))
         if smooth:
             op.autograd("cube_backward", save=["grad", "x"], backward=backward_of_backward)
 
