@@ -15,6 +15,7 @@ constexpr const char* backward_name = "normal_sample_backward";
 constexpr int64_t resident_blocks = 8 * 132;
 constexpr int64_t block_size = 256;
 constexpr int64_t index_limit = int64_t{1} << 31;
+constexpr int64_t short_row = 512;  // a block has as many warps, each of which has a row to itself up to here
 constexpr int64_t grid_y_limit = 65535;
 
 void check_state(const char* op, const std::optional<Tensor>& state, const Tensor& like, const char* like_name) {
@@ -116,11 +117,18 @@ std::tuple<Tensor, Tensor> normal_sample_backward(const Tensor& grad, bool share
     trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
       using trifold::data, trifold::mutable_data;
       const trifold::OnDevice device(grad);
-      constexpr int block = 64;  // rows are few: small blocks reach more multiprocessors
-      trifold::launch<normal_sample_backward_kernel<T>>(
-          device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(rows, block))), block, 0, data<T>(grad),
-          grad.stride(0), grad.stride(1), mutable_data<T>(grad_mean), mutable_data<T>(grad_std), rows, columns,
-          shared_noise, seed, offset, pointer(state));
+      const auto launch = [&]<auto kernel>(int64_t blocks, dim3 block) {
+        const dim3 grid(static_cast<unsigned>(std::min(blocks, index_limit - 1)));
+        trifold::launch<kernel>(device.stream(), grid, block, 0, data<T>(grad), grad.stride(0), grad.stride(1),
+                                mutable_data<T>(grad_mean), mutable_data<T>(grad_std), rows, columns, shared_noise,
+                                seed, offset, pointer(state));
+      };
+      const int64_t warps = trifold::ceil_div(rows, int64_t{block_height});
+      if (columns <= short_row && warps < index_limit) {
+        launch.template operator()<normal_sample_backward_rows_kernel<T>>(warps, dim3(block_width, block_height));
+      } else {
+        launch.template operator()<normal_sample_backward_kernel<T>>(rows, dim3(backward_block));
+      }
       trifold::check_launch();
     });
   return {grad_mean, grad_std};

@@ -9,12 +9,13 @@
 // issue (H200, 1.97 GHz): 104 for a warp's group, of which 18 are products of 32 × 32 bits that take four issue slots
 // each, as much as every other way to get a product's upper half (mul.hi; an fma of doubles). That makes
 // 18 · 4 + 86 = 158 cycles, which is what it takes, for the 512 bytes that memory takes in 117: 72% of the write rate,
-// with or without the write. Backward reads as many bytes: d mean = Σ g and d std = Σ g·z along each row, one thread a
-// row.
+// with or without the write. Backward reads as many bytes: d mean = Σ g and d std = Σ g·z along each row, a block a
+// row, or a warp where rows are short.
 #pragma once
 
 #include <trifold/cuda.cuh>
 #include <trifold/philox.cuh>
+#include <trifold/reduce.cuh>
 #include <trifold/vector.cuh>
 
 __device__ __forceinline__ uint64_t seed_of(int64_t seed, const int64_t* state) {
@@ -190,7 +191,7 @@ __global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* sample
 // A sum whose error does not grow with the number of terms (Kahan 1965); infinities and nan are those of a plain sum.
 template <class C>
 struct CompensatedSum {
-  C sum{0}, lost{0};
+  C sum, lost;
 
   __device__ __forceinline__ void add(C term) {
     const C corrected = term - lost;
@@ -201,31 +202,77 @@ struct CompensatedSum {
   }
 };
 
-// One thread a row. The row is walked group by group of normals, which need not start where the row does.
+// Σ g and Σ g·z of a part of a row.
+template <class C>
+struct RowSums {
+  CompensatedSum<C> plain, weighted;
+
+  // Of groups `begin`, `begin` + `step`, … of the row's normals, of which the first is number `first`. Groups need not
+  // start where the row does.
+  template <class T>
+  __device__ __forceinline__ void add(const T* g, int64_t column_stride, int64_t columns, int64_t first, int64_t begin,
+                                      int step, uint64_t key, int64_t offset) {
+    for (int64_t group = begin; group * 4 < first + columns; group += step) {
+      C z[4];
+      trifold::normals(trifold::philox_group(key, offset, group), z);
+#pragma unroll
+      for (int lane = 0; lane < 4; ++lane) {
+        const int64_t column = group * 4 + lane - first;
+        if (column >= 0 && column < columns) {
+          const C value(g[column * column_stride]);
+          plain.add(value);
+          weighted.add(value * z[lane]);
+        }
+      }
+    }
+  }
+};
+
+// What two threads have summed up. What these few additions lose themselves is not kept.
+struct CombineRowSums {
+  template <class C>
+  __device__ __forceinline__ RowSums<C> operator()(const RowSums<C>& a, const RowSums<C>& b) const {
+    return {{a.plain.sum + b.plain.sum, a.plain.lost + b.plain.lost},
+            {a.weighted.sum + b.weighted.sum, a.weighted.lost + b.weighted.lost}};
+  }
+};
+
+inline constexpr int backward_block = 256;
+
+// A block a row.
 template <class T>
 __global__ void normal_sample_backward_kernel(const T* grad, int64_t row_stride, int64_t column_stride, T* grad_mean,
                                               T* grad_std, int64_t rows, int64_t columns, bool shared_noise,
                                               int64_t seed, int64_t offset, const int64_t* state) {
-  using C = trifold::compute_t<T>;
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (row >= rows) return;
   const uint64_t key = seed_of(seed, state);
-  const T* g = grad + row * row_stride;
-  const int64_t first = shared_noise ? 0 : row * columns;  // the row's first normal
-  CompensatedSum<C> sum, weighted;
-  for (int64_t group = first / 4; group * 4 < first + columns; ++group) {
-    C z[4];
-    trifold::normals(trifold::philox_group(key, offset, group), z);
-#pragma unroll
-    for (int lane = 0; lane < 4; ++lane) {
-      const int64_t column = group * 4 + lane - first;
-      if (column >= 0 && column < columns) {
-        const C value(g[column * column_stride]);
-        sum.add(value);
-        weighted.add(value * z[lane]);
-      }
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const int64_t first = shared_noise ? 0 : row * columns;  // the row's first normal
+    RowSums<trifold::compute_t<T>> sums{};
+    sums.add(grad + row * row_stride, column_stride, columns, first, first / 4 + threadIdx.x, backward_block, key,
+             offset);
+    sums = trifold::block_reduce<backward_block>(sums, CombineRowSums{});
+    if (threadIdx.x == 0) {
+      grad_mean[row] = T(sums.plain.sum - sums.plain.lost);
+      grad_std[row] = T(sums.weighted.sum - sums.weighted.lost);
     }
   }
-  grad_mean[row] = T(sum.sum);
-  grad_std[row] = T(weighted.sum);
+}
+
+// A warp a row: threadIdx.x is the lane, threadIdx.y the row's place among those of the block.
+template <class T>
+__global__ void normal_sample_backward_rows_kernel(const T* grad, int64_t row_stride, int64_t column_stride,
+                                                   T* grad_mean, T* grad_std, int64_t rows, int64_t columns,
+                                                   bool shared_noise, int64_t seed, int64_t offset,
+                                                   const int64_t* state) {
+  const int64_t row = static_cast<int64_t>(blockIdx.x) * block_height + threadIdx.y;
+  if (row >= rows) return;
+  const uint64_t key = seed_of(seed, state);
+  const int64_t first = shared_noise ? 0 : row * columns;
+  RowSums<trifold::compute_t<T>> sums{};
+  sums.add(grad + row * row_stride, column_stride, columns, first, first / 4 + threadIdx.x, block_width, key, offset);
+  sums = trifold::warp_reduce(sums, CombineRowSums{});
+  if (threadIdx.x == 0) {
+    grad_mean[row] = T(sums.plain.sum - sums.plain.lost);
+    grad_std[row] = T(sums.weighted.sum - sums.weighted.lost);
+  }
 }

@@ -3,12 +3,12 @@
 import math
 
 import torch
-from numba import cuda
+from numba import cuda, float64
 from torch import Tensor
 
 from trifold.port import philox_state
+from trifold.device import block_sum, philox_normal, philox_normals
 from trifold.prototype import THREADS_PER_BLOCK, check_alike, check_floating, launch, output
-from trifold.prototype.philox import philox_normal, philox_normals
 
 # ------------------------------------------------------------------------------------------------- reference
 
@@ -69,6 +69,7 @@ def box_muller(radius_word: Tensor, angle_word: Tensor, dtype: torch.dtype) -> t
 
 # ------------------------------------------------------------------------------------------------- prototype
 
+WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32
 
 @cuda.jit
 def normal_sample_kernel(mean, std, samples, rows, columns, shared_noise, seed, offset, state):
@@ -82,20 +83,23 @@ def normal_sample_kernel(mean, std, samples, rows, columns, shared_noise, seed, 
 
 
 @cuda.jit
-def normal_sample_backward_kernel(grad, grad_mean, grad_std, rows, columns, shared_noise, seed, offset, state):
-    row = cuda.grid(1)
-    if row < rows:
-        key = state[0] if state.size > 0 else seed
-        first = 0 if shared_noise else row * columns  # the row's first normal
-        total = 0.0
-        weighted = 0.0
-        for group in range(first // 4, (first + columns + 3) // 4):
-            z = philox_normals(key, offset, group)
-            for lane in range(4):
-                column = group * 4 + lane - first
-                if column >= 0 and column < columns:
-                    total += grad[row, column]
-                    weighted += grad[row, column] * z[lane]
+def normal_sample_backward_kernel(grad, grad_mean, grad_std, columns, shared_noise, seed, offset, state):
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
+    row = cuda.blockIdx.x
+    key = state[0] if state.size > 0 else seed
+    first = 0 if shared_noise else row * columns  # the row's first normal
+    total = 0.0
+    weighted = 0.0
+    for group in range(first // 4 + cuda.threadIdx.x, (first + columns + 3) // 4, cuda.blockDim.x):
+        z = philox_normals(key, offset, group)
+        for lane in range(4):
+            column = group * 4 + lane - first
+            if column >= 0 and column < columns:
+                total += grad[row, column]
+                weighted += grad[row, column] * z[lane]
+    total = block_sum(total, of_warp)
+    weighted = block_sum(weighted, of_warp)
+    if cuda.threadIdx.x == 0:
         grad_mean[row] = total
         grad_std[row] = weighted
 
@@ -123,9 +127,8 @@ def normal_sample_backward(
     state = _state("normal_sample_backward", state, grad)
     rows, columns = grad.shape
     grad_mean, grad_std = grad.new_empty(rows), grad.new_empty(rows)
-    grid = -(-rows // THREADS_PER_BLOCK)
     noise = (shared_noise, seed, offset, state)
-    launch(normal_sample_backward_kernel, grid, grad, output(grad_mean), output(grad_std), rows, columns, *noise)
+    launch(normal_sample_backward_kernel, rows, grad, output(grad_mean), output(grad_std), columns, *noise)
     return grad_mean, grad_std
 
 

@@ -90,7 +90,7 @@ def _simulated_bits(prototype: ModuleType) -> Callable[[Words, Words], Words]:
     from numba import cuda
 
     from trifold.prototype import launch, output
-    from trifold.prototype.philox import philox4x32_10
+    from trifold.device.philox import philox4x32_10
 
     @cuda.jit  # type: ignore[untyped-decorator, unused-ignore]
     def kernel(c: Any, k: Any, out: Any) -> None:

@@ -1,0 +1,35 @@
+"""Device functions for prototypes, by the names of their twins in C++ (``<trifold/*.cuh>``).
+
+    from trifold.device import block_sum, philox_normal
+
+Without a twin: the 16-byte vectors of ``<trifold/vector.cuh>``, since Numba has no load of that width; launches, which
+are ``trifold.prototype.launch``.
+"""
+
+from trifold.device.launch import ceil_div, thread_index
+from trifold.device.philox import (
+    box_muller,
+    philox4x32_10,
+    philox_group,
+    philox_normal,
+    philox_normals,
+    philox_signed_uniform,
+    philox_uniform,
+)
+from trifold.device.reduce import block_max, block_sum, warp_max, warp_sum
+
+__all__ = [
+    "block_max",
+    "block_sum",
+    "box_muller",
+    "ceil_div",
+    "philox4x32_10",
+    "philox_group",
+    "philox_normal",
+    "philox_normals",
+    "philox_signed_uniform",
+    "philox_uniform",
+    "thread_index",
+    "warp_max",
+    "warp_sum",
+]

@@ -1,0 +1,66 @@
+"""Reductions over the lanes of a warp and the threads of a block: the device functions of ``<trifold/reduce.cuh>``.
+
+Every thread gets the result, the same bit for bit: the order in which values are combined depends on nothing but where
+they stand.
+"""
+
+from numba import cuda
+
+_ALL_LANES = 0xFFFFFFFF
+
+
+@cuda.jit(device=True)
+def warp_sum(value):  # type: ignore[no-untyped-def]
+    """The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64."""
+    for lanes in (16, 8, 4, 2, 1):
+        value += cuda.shfl_xor_sync(_ALL_LANES, value, lanes)
+    return value
+
+
+@cuda.jit(device=True)
+def warp_max(value):  # type: ignore[no-untyped-def]
+    """The largest of a warp's 32 lanes, nan if one is; all lanes call it. Types as :func:`warp_sum`."""
+    for lanes in (16, 8, 4, 2, 1):
+        value = _larger(value, cuda.shfl_xor_sync(_ALL_LANES, value, lanes))
+    return value
+
+
+@cuda.jit(device=True)
+def block_sum(value, of_warp):  # type: ignore[no-untyped-def]
+    """The sum over a block's threads, all of which call it.
+
+    It ends with a barrier, so that it can be called again at once.
+
+    Args:
+        value: int32, int64, float32 or float64.
+        of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
+            warps.
+    """
+    value = warp_sum(value)
+    if cuda.threadIdx.x % 32 == 0:
+        of_warp[cuda.threadIdx.x // 32] = value
+    cuda.syncthreads()
+    value = of_warp[0]
+    for warp in range(1, cuda.blockDim.x // 32):
+        value += of_warp[warp]
+    cuda.syncthreads()
+    return value
+
+
+@cuda.jit(device=True)
+def block_max(value, of_warp):  # type: ignore[no-untyped-def]
+    """The largest of a block's threads, nan if one is; otherwise as :func:`block_sum`."""
+    value = warp_max(value)
+    if cuda.threadIdx.x % 32 == 0:
+        of_warp[cuda.threadIdx.x // 32] = value
+    cuda.syncthreads()
+    value = of_warp[0]
+    for warp in range(1, cuda.blockDim.x // 32):
+        value = _larger(value, of_warp[warp])
+    cuda.syncthreads()
+    return value
+
+
+@cuda.jit(device=True)
+def _larger(a, b):  # type: ignore[no-untyped-def]
+    return a if a > b or a != a else b

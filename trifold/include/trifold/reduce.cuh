@@ -1,0 +1,89 @@
+// Reductions over the lanes of a warp and the threads of a block. Every thread gets the result, the same bit for bit:
+// the order in which values are combined depends on nothing but where they stand.
+#pragma once
+
+#include <trifold/cuda.cuh>
+
+#include <cstring>
+#include <type_traits>
+
+namespace trifold {
+
+inline constexpr int warp_threads = 32;
+
+struct Sum {
+  template <class T>
+  __host__ __device__ __forceinline__ T operator()(T a, T b) const {
+    return a + b;
+  }
+};
+
+// The larger one; nan if either is, as torch.max.
+struct Max {
+  template <class T>
+  __host__ __device__ __forceinline__ T operator()(T a, T b) const {
+    return a > b || a != a ? a : b;
+  }
+};
+
+// The value of the lane whose number differs in the bits `lanes`. All 32 lanes call it.
+template <class T>
+__device__ __forceinline__ T shuffle_xor(T value, int lanes) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return __shfl_xor_sync(0xffffffffu, value, lanes);
+  } else {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0, "a struct is exchanged in 4-byte words");
+    unsigned words[sizeof(T) / 4];
+    std::memcpy(words, &value, sizeof value);
+#pragma unroll
+    for (unsigned& word : words) word = __shfl_xor_sync(0xffffffffu, word, lanes);
+    std::memcpy(&value, words, sizeof value);
+    return value;
+  }
+}
+
+// The values of a warp's 32 lanes, combined. `combine(a, b)` must equal combine(b, a).
+template <class T, class Combine>
+__device__ __forceinline__ T warp_reduce(T value, Combine combine) {
+#pragma unroll
+  for (int lanes = warp_threads / 2; lanes > 0; lanes /= 2) value = combine(value, shuffle_xor(value, lanes));
+  return value;
+}
+
+// The values of a block's threads, combined: `threads` of them, a multiple of 32, in one dimension. All of them call
+// it. It ends with a barrier, so that it can be called again at once.
+template <int threads, class T, class Combine>
+__device__ __forceinline__ T block_reduce(T value, Combine combine) {
+  static_assert(threads % warp_threads == 0 && threads <= 1024, "a block of whole warps, at most 1,024 threads");
+  constexpr int warps = threads / warp_threads;
+  value = warp_reduce(value, combine);
+  if constexpr (warps > 1) {
+    __shared__ T of_warp[warps];
+    if (threadIdx.x % warp_threads == 0) of_warp[threadIdx.x / warp_threads] = value;
+    __syncthreads();
+    value = of_warp[0];
+#pragma unroll
+    for (int warp = 1; warp < warps; ++warp) value = combine(value, of_warp[warp]);
+    __syncthreads();
+  }
+  return value;
+}
+
+template <class T>
+__device__ __forceinline__ T warp_sum(T value) {
+  return warp_reduce(value, Sum{});
+}
+template <class T>
+__device__ __forceinline__ T warp_max(T value) {
+  return warp_reduce(value, Max{});
+}
+template <int threads, class T>
+__device__ __forceinline__ T block_sum(T value) {
+  return block_reduce<threads>(value, Sum{});
+}
+template <int threads, class T>
+__device__ __forceinline__ T block_max(T value) {
+  return block_reduce<threads>(value, Max{});
+}
+
+}  // namespace trifold
