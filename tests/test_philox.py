@@ -89,8 +89,8 @@ def _torch_bits(prototype: ModuleType) -> Callable[[Words, Words], Words]:
 def _simulated_bits(prototype: ModuleType) -> Callable[[Words, Words], Words]:
     from numba import cuda
 
-    from trifold.prototype import launch, output
     from trifold.device.philox import philox4x32_10
+    from trifold.prototype import launch, output
 
     @cuda.jit  # type: ignore[untyped-decorator, unused-ignore]
     def kernel(c: Any, k: Any, out: Any) -> None:

@@ -1,0 +1,127 @@
+"""Reductions over warps and blocks: the same in C++ and in prototypes, exact where sums are, nan where one is."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import cuda, float32, float64
+from torch import Tensor
+
+from trifold import device
+from trifold.findings import collect
+from trifold.host import runtime
+from trifold.implementation import load_checked_port, load_port
+from trifold.workspace import OpFiles, Workspace
+
+Reduce = Callable[[Tensor, int], Tensor]
+FORMS = ("port", "checked port", "prototype")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> OpFiles:
+    root = tmp_path_factory.mktemp("workspace")
+    here = Path(__file__).parent
+    for name, folder in (("reductions.cuh", "cuda_src"), ("reductions.cu", "cuda_src"), ("reductions.py", "ports")):
+        (root / folder).mkdir(exist_ok=True)
+        shutil.copyfile(here / name, root / folder / name)
+    for folder in ("prototypes", "verify"):
+        (root / folder).mkdir()
+        (root / folder / "reductions.py").touch()
+    return Workspace.at(root).op("reductions")
+
+
+@pytest.fixture(scope="module")
+def forms(files: OpFiles) -> dict[str, Reduce]:
+    return {
+        "port": load_port(files).function,
+        "checked port": load_checked_port(files).function,
+        "prototype": _prototype,
+    }
+
+
+def _kernel(kind: Any) -> Any:
+    @cuda.jit
+    def reduce_kernel(x, warp_sums, warp_maxima, block_sums, block_maxima):  # type: ignore[no-untyped-def]
+        of_warp = cuda.shared.array(32, kind)
+        i = device.thread_index()
+        warp_sums[i] = device.warp_sum(x[i])
+        warp_maxima[i] = device.warp_max(x[i])
+        block_sums[i] = device.block_sum(x[i], of_warp)
+        block_maxima[i] = device.block_max(x[i], of_warp)
+
+    return reduce_kernel
+
+
+_KERNELS = {torch.float32: _kernel(float32), torch.float64: _kernel(float64)}
+
+
+def _prototype(x: Tensor, threads: int) -> Tensor:
+    out = torch.empty((4, x.numel()), dtype=x.dtype)
+    _KERNELS[x.dtype][x.numel() // threads, threads](x, *out)
+    return out
+
+
+def _expected(x: Tensor, threads: int) -> Tensor:
+    def each(width: int, reduce: Callable[[Tensor], Tensor]) -> Tensor:
+        return reduce(x.reshape(-1, width)).repeat_interleave(width)
+
+    def maxima(rows: Tensor) -> Tensor:
+        return rows.max(1).values
+
+    return torch.stack([each(width, f) for width in (32, threads) for f in (lambda rows: rows.sum(1), maxima)])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("threads", [32, 96, 1024])
+@pytest.mark.parametrize("form", FORMS)
+def test_every_thread_gets_the_result(forms: dict[str, Reduce], form: str, threads: int, dtype: torch.dtype) -> None:
+    x = (torch.arange(2 * threads, dtype=dtype) * 7) % 64 - 20  # whole numbers: sums are exact
+    with runtime.schedules(2), collect() as found:
+        result = forms[form](x, threads)
+    assert found == []
+    assert torch.equal(result, _expected(x, threads))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nan_is_the_largest(forms: dict[str, Reduce], form: str) -> None:
+    x = torch.zeros(96)
+    x[40] = torch.nan
+    maxima = forms[form](x, 96)[[1, 3]]
+    assert torch.isnan(maxima[0]).nonzero().flatten().tolist() == list(range(32, 64))
+    assert torch.isnan(maxima[1]).all()
+
+
+@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@given(numbers=st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=96, max_size=96))
+def test_port_and_prototype_add_in_one_order(forms: dict[str, Reduce], numbers: list[float]) -> None:
+    x = torch.tensor(numbers, dtype=torch.float32)
+    with np.errstate(all="ignore"):
+        assert forms["port"](x, 96).equal(forms["prototype"](x, 96)) or torch.isnan(forms["port"](x, 96)).any()
+
+
+def test_a_struct_is_reduced_whole(forms: dict[str, Reduce]) -> None:
+    x = torch.arange(128, dtype=torch.float32)
+    sums, counts = forms["checked port"](x, 0)
+    assert counts.unique().tolist() == [64]
+    assert sums.unique().tolist() == [float(x[:64].sum()), float(x[64:].sum())]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "quotient"), [(0, 3, 0), (1, 3, 1), (3, 3, 1), (4, 3, 2), (2**40 + 1, 2**20, 2**20 + 1)]
+)
+def test_division_rounds_up(a: int, b: int, quotient: int) -> None:
+    @cuda.jit
+    def kernel(a, b, out):  # type: ignore[no-untyped-def]
+        out[0] = device.ceil_div(a, b)
+
+    out = np.zeros(1, np.int64)
+    kernel[1, 1](a, b, out)
+    assert out[0] == quotient
