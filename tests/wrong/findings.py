@@ -81,6 +81,37 @@ FINDINGS = (
         message="shared array element staged[",
     ),
     Wrong(
+        name="threads without a column leave before the reduction",
+        why="a guard at the top of a kernel is right until the kernel has a barrier",
+        op="normal_sample",
+        edits=edits(
+            "prototype",
+            (
+                "    total = block_sum(total, of_warp)\n",
+                "    if cuda.threadIdx.x > columns:\n        return\n    total = block_sum(total, of_warp)\n",
+            ),
+        ),
+        row="findings",
+        implementation="prototype",
+        message="divergence",
+    ),
+    Wrong(
+        name="threads without a column leave before the reduction",
+        why="a guard at the top of a kernel is right until the kernel has a barrier",
+        op="normal_sample",
+        edits=edits(
+            "header",
+            (
+                "    sums = trifold::block_reduce<backward_block>(",
+                "    if ((first / 4 + threadIdx.x) * 4 >= first + columns) return;\n"
+                "    sums = trifold::block_reduce<backward_block>(",
+            ),
+        ),
+        row="findings",
+        implementation="port",
+        message="shared array element of_warp[",
+    ),
+    Wrong(
         name="shared memory is an element too small",
         why="255 is the last index",
         op="add",

@@ -63,6 +63,26 @@ NOISE = (
         message="argument 1 requires a gradient and gets none",
     ),
     Wrong(
+        name="the sum of the first warp alone",
+        why="a reduction was written for blocks of one warp, and the block grew",
+        op="normal_sample",
+        edits=edits("header", ("trifold::block_reduce<backward_block>(sums", "trifold::warp_reduce(sums")),
+        row="gradients",
+        implementation="port",
+    ),
+    Wrong(
+        name="the sum of the first warp alone",
+        why="a reduction was written for blocks of one warp, and the block grew",
+        op="normal_sample",
+        edits=edits(
+            "prototype",
+            ("weighted = block_sum(weighted, of_warp)", "weighted = warp_sum(weighted)"),
+            ("import block_sum,", "import block_sum, warp_sum,"),
+        ),
+        row="gradients",
+        implementation="prototype",
+    ),
+    Wrong(
         name="the gradient of std misses z",
         why="mean and std were treated alike",
         op="normal_sample",
@@ -83,10 +103,15 @@ NOISE = (
     ),
     Wrong(
         name="a sum in half",
-        why="the accumulator has the type of what is added; it stops growing after 2,048 equal terms, or 256",
+        why="one thread adds up, in the type of what is added: that stops growing after 2,048 equal terms, or 256",
         op="normal_sample",
         edits=edits(
-            "header", ("sum.add(value);", "sizeof(T) == 2 ? void(sum.sum = C(T(sum.sum + value))) : sum.add(value);")
+            "header",
+            ("plain.add(value);", "sizeof(T) == 2 ? void(plain.sum = C(T(plain.sum + value))) : plain.add(value);"),
+            (
+                "first / 4 + threadIdx.x, backward_block, key,",
+                "threadIdx.x == 0 ? first / 4 : first + columns, 1, key,",
+            ),
         ),
         row="gradients",
         implementation="port",
