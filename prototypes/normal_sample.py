@@ -6,8 +6,8 @@ import torch
 from numba import cuda, float64
 from torch import Tensor
 
-from trifold.port import philox_state
 from trifold.device import block_sum, philox_normal, philox_normals
+from trifold.port import philox_state
 from trifold.prototype import THREADS_PER_BLOCK, check_alike, check_floating, launch, output
 
 # ------------------------------------------------------------------------------------------------- reference
