@@ -15,7 +15,6 @@ constexpr const char* backward_name = "normal_sample_backward";
 constexpr int64_t resident_blocks = 8 * 132;
 constexpr int64_t block_size = 256;
 constexpr int64_t index_limit = int64_t{1} << 31;
-constexpr int64_t short_row = 512;  // a block has as many warps, each of which has a row to itself up to here
 constexpr int64_t grid_y_limit = 65535;
 
 void check_state(const char* op, const std::optional<Tensor>& state, const Tensor& like, const char* like_name) {
@@ -104,30 +103,88 @@ Tensor normal_sample(const Tensor& mean, const Tensor& std, int64_t num_samples,
   return samples;
 }
 
+// Everything that a backward kernel is given.
+template <class T>
+struct Backward {
+  const Tensor &grad, &grad_mean, &grad_std;
+  bool shared_noise;
+  int64_t seed, offset;
+  const int64_t* state;
+  trifold::Stream stream;
+  int64_t rows = grad.size(0), columns = grad.size(1);
+
+  void launch_plain() const {
+    using trifold::data, trifold::mutable_data;
+    const dim3 grid(static_cast<unsigned>(std::min(rows, index_limit - 1)));
+    trifold::launch<normal_sample_backward_kernel<T>>(
+        stream, grid, backward_block, 0, data<T>(grad), grad.stride(0), grad.stride(1), mutable_data<T>(grad_mean),
+        mutable_data<T>(grad_std), rows, columns, shared_noise, seed, offset, state);
+  }
+
+  // Whether groups of four normals are groups of four elements that one load fetches.
+  bool in_groups() const {
+    constexpr int64_t alignment = alignof(GroupGradients<T>);
+    const auto address = reinterpret_cast<uintptr_t>(trifold::data<T>(grad));
+    return columns >= 4 && columns % 4 == 0 && grad.stride(1) == 1 && address % alignment == 0 &&
+           grad.stride(0) * static_cast<int64_t>(sizeof(T)) % alignment == 0 && rows < index_limit &&
+           columns < index_limit && rows * (columns / 4) < index_limit;
+  }
+
+  // `lanes` threads a row: as many as a row has groups, a warp or a block.
+  template <bool shared>
+  void launch_groups() const {
+    constexpr int together = shared ? 8 : 1;  // rows for which noise is made at a time
+    const int64_t groups = columns / 4;
+    if (groups <= 8) return launch_lanes<shared, 4, 1>();
+    if (groups <= 128) return launch_lanes<shared, 32, together>();
+    launch_lanes<shared, backward_block, together>();
+  }
+
+  template <bool shared, int lanes, int rows_a_thread>
+  void launch_lanes() const {
+    using trifold::ceil_div, trifold::data, trifold::mutable_data;
+    using Sums = RowSums<trifold::compute_t<T>>;
+    const int64_t blocks = ceil_div(rows, int64_t{backward_block / lanes * rows_a_thread});
+    // Where blocks are few, several share a row, as long as each thread has a group.
+    const int64_t most = std::min(ceil_div(resident_blocks, blocks), ceil_div(columns / 4, int64_t{lanes}));
+    const auto parts = static_cast<unsigned>(std::max<int64_t>(most, 1));
+    Tensor scratch = grad_mean;  // not used with one part
+    if (parts > 1) {
+      const auto words = static_cast<int64_t>(rows * parts * sizeof(Sums) / sizeof(T));
+      scratch = trifold::empty_strided(grad, {words}, {1});
+    }
+    auto* const sums = parts > 1 ? reinterpret_cast<Sums*>(mutable_data<T>(scratch)) : nullptr;
+    trifold::launch<normal_sample_backward_vector_kernel<T, shared, lanes, rows_a_thread>>(
+        stream, dim3(static_cast<unsigned>(blocks), parts), backward_block, 0, data<T>(grad), grad.stride(0),
+        mutable_data<T>(grad_mean), mutable_data<T>(grad_std), sums, static_cast<uint32_t>(rows),
+        static_cast<uint32_t>(columns), seed, offset, state);
+    if (parts > 1)
+      trifold::launch<normal_sample_backward_parts_kernel<T>>(
+          stream, dim3(static_cast<unsigned>(ceil_div(rows, int64_t{block_height}))), dim3(block_width, block_height),
+          0, sums, mutable_data<T>(grad_mean), mutable_data<T>(grad_std), static_cast<uint32_t>(rows), parts);
+  }
+};
+
 std::tuple<Tensor, Tensor> normal_sample_backward(const Tensor& grad, bool shared_noise, int64_t seed, int64_t offset,
                                                   std::optional<Tensor> state) {
   trifold::check_floating(backward_name, grad, "grad");
   trifold::check(grad.dim() == 2, backward_name, ": grad must have two dimensions, not the shape ",
                  trifold::Shape{grad}, "; it is the gradient of normal_sample's result, of shape (d, num_samples)");
   check_state(backward_name, state, grad, "grad");
-  const int64_t rows = grad.size(0), columns = grad.size(1);
+  const int64_t rows = grad.size(0);
   const Tensor grad_mean = trifold::empty_strided(grad, {rows}, {1}),
                grad_std = trifold::empty_strided(grad, {rows}, {1});
   if (rows > 0)
     trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
-      using trifold::data, trifold::mutable_data;
       const trifold::OnDevice device(grad);
-      const auto launch = [&]<auto kernel>(int64_t blocks, dim3 block) {
-        const dim3 grid(static_cast<unsigned>(std::min(blocks, index_limit - 1)));
-        trifold::launch<kernel>(device.stream(), grid, block, 0, data<T>(grad), grad.stride(0), grad.stride(1),
-                                mutable_data<T>(grad_mean), mutable_data<T>(grad_std), rows, columns, shared_noise,
-                                seed, offset, pointer(state));
-      };
-      const int64_t warps = trifold::ceil_div(rows, int64_t{block_height});
-      if (columns <= short_row && warps < index_limit) {
-        launch.template operator()<normal_sample_backward_rows_kernel<T>>(warps, dim3(block_width, block_height));
+      const Backward<T> backward{grad, grad_mean, grad_std,       shared_noise,
+                                 seed, offset,    pointer(state), device.stream()};
+      if (!backward.in_groups()) {
+        backward.launch_plain();
+      } else if (shared_noise) {
+        backward.template launch_groups<true>();
       } else {
-        launch.template operator()<normal_sample_backward_kernel<T>>(rows, dim3(backward_block));
+        backward.template launch_groups<false>();
       }
       trifold::check_launch();
     });

@@ -9,8 +9,8 @@
 // issue (H200, 1.97 GHz): 104 for a warp's group, of which 18 are products of 32 × 32 bits that take four issue slots
 // each, as much as every other way to get a product's upper half (mul.hi; an fma of doubles). That makes
 // 18 · 4 + 86 = 158 cycles, which is what it takes, for the 512 bytes that memory takes in 117: 72% of the write rate,
-// with or without the write. Backward reads as many bytes: d mean = Σ g and d std = Σ g·z along each row, a block a
-// row, or a warp where rows are short.
+// with or without the write. Backward reads as many bytes: d mean = Σ g and d std = Σ g·z along each row. It
+// makes the noise again, once for eight rows where it is shared.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -202,30 +202,13 @@ struct CompensatedSum {
   }
 };
 
-// Σ g and Σ g·z of a part of a row.
+// Σ g and Σ g·z of a part of a row. Zeros where it is value-initialised.
 template <class C>
 struct RowSums {
   CompensatedSum<C> plain, weighted;
 
-  // Of groups `begin`, `begin` + `step`, … of the row's normals, of which the first is number `first`. Groups need not
-  // start where the row does.
-  template <class T>
-  __device__ __forceinline__ void add(const T* g, int64_t column_stride, int64_t columns, int64_t first, int64_t begin,
-                                      int step, uint64_t key, int64_t offset) {
-    for (int64_t group = begin; group * 4 < first + columns; group += step) {
-      C z[4];
-      trifold::normals(trifold::philox_group(key, offset, group), z);
-#pragma unroll
-      for (int lane = 0; lane < 4; ++lane) {
-        const int64_t column = group * 4 + lane - first;
-        if (column >= 0 && column < columns) {
-          const C value(g[column * column_stride]);
-          plain.add(value);
-          weighted.add(value * z[lane]);
-        }
-      }
-    }
-  }
+  __device__ __forceinline__ C mean_gradient() const { return plain.sum - plain.lost; }
+  __device__ __forceinline__ C std_gradient() const { return weighted.sum - weighted.lost; }
 };
 
 // What two threads have summed up. What these few additions lose themselves is not kept.
@@ -239,40 +222,104 @@ struct CombineRowSums {
 
 inline constexpr int backward_block = 256;
 
-// A block a row.
+// A block a row, of any stride. The row is walked group by group of normals, which need not start where the row does.
 template <class T>
 __global__ void normal_sample_backward_kernel(const T* grad, int64_t row_stride, int64_t column_stride, T* grad_mean,
                                               T* grad_std, int64_t rows, int64_t columns, bool shared_noise,
                                               int64_t seed, int64_t offset, const int64_t* state) {
+  using C = trifold::compute_t<T>;
   const uint64_t key = seed_of(seed, state);
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const T* g = grad + row * row_stride;
     const int64_t first = shared_noise ? 0 : row * columns;  // the row's first normal
-    RowSums<trifold::compute_t<T>> sums{};
-    sums.add(grad + row * row_stride, column_stride, columns, first, first / 4 + threadIdx.x, backward_block, key,
-             offset);
+    RowSums<C> sums{};
+    for (int64_t group = first / 4 + threadIdx.x; group * 4 < first + columns; group += backward_block) {
+      C z[4];
+      trifold::normals(trifold::philox_group(key, offset, group), z);
+#pragma unroll
+      for (int lane = 0; lane < 4; ++lane) {
+        const int64_t column = group * 4 + lane - first;
+        if (column >= 0 && column < columns) {
+          const C value(g[column * column_stride]);
+          sums.plain.add(value);
+          sums.weighted.add(value * z[lane]);
+        }
+      }
+    }
     sums = trifold::block_reduce<backward_block>(sums, CombineRowSums{});
     if (threadIdx.x == 0) {
-      grad_mean[row] = T(sums.plain.sum - sums.plain.lost);
-      grad_std[row] = T(sums.weighted.sum - sums.weighted.lost);
+      grad_mean[row] = T(sums.mean_gradient());
+      grad_std[row] = T(sums.std_gradient());
     }
   }
 }
 
-// A warp a row: threadIdx.x is the lane, threadIdx.y the row's place among those of the block.
+// The gradients of a group's four samples, which one or two loads fetch.
 template <class T>
-__global__ void normal_sample_backward_rows_kernel(const T* grad, int64_t row_stride, int64_t column_stride,
-                                                   T* grad_mean, T* grad_std, int64_t rows, int64_t columns,
-                                                   bool shared_noise, int64_t seed, int64_t offset,
-                                                   const int64_t* state) {
-  const int64_t row = static_cast<int64_t>(blockIdx.x) * block_height + threadIdx.y;
-  if (row >= rows) return;
+struct alignas(4 * sizeof(T) < trifold::vector_bytes ? 4 * sizeof(T) : trifold::vector_bytes) GroupGradients {
+  T value[4];
+};
+
+// Rows of whole groups, next to each other in memory. `lanes` threads, a part of a warp or a block, share a row, and
+// each has `rows_a_thread` rows, for which shared noise is made once. gridDim.y blocks share a row where rows are few:
+// each then writes to sums[row · gridDim.y + blockIdx.y], and the kernel below goes on. With one it writes gradients.
+// Rows, columns and groups fit in 31 bits.
+template <class T, bool shared_noise, int lanes, int rows_a_thread>
+__global__ void normal_sample_backward_vector_kernel(const T* grad, int64_t row_stride, T* grad_mean, T* grad_std,
+                                                     RowSums<trifold::compute_t<T>>* sums, uint32_t rows,
+                                                     uint32_t columns, int64_t seed, int64_t offset,
+                                                     const int64_t* state) {
+  using C = trifold::compute_t<T>;
+  constexpr uint32_t rows_a_block = backward_block / lanes * rows_a_thread;
+  const uint32_t lane = threadIdx.x % lanes;
+  const uint32_t first_row = blockIdx.x * rows_a_block + threadIdx.x / lanes * rows_a_thread;
+  const uint32_t groups = columns / 4;
   const uint64_t key = seed_of(seed, state);
-  const int64_t first = shared_noise ? 0 : row * columns;
-  RowSums<trifold::compute_t<T>> sums{};
-  sums.add(grad + row * row_stride, column_stride, columns, first, first / 4 + threadIdx.x, block_width, key, offset);
-  sums = trifold::warp_reduce(sums, CombineRowSums{});
-  if (threadIdx.x == 0) {
-    grad_mean[row] = T(sums.plain.sum - sums.plain.lost);
-    grad_std[row] = T(sums.weighted.sum - sums.weighted.lost);
+  RowSums<C> row_sums[rows_a_thread]{};
+  for (uint32_t group = blockIdx.y * lanes + lane; group < groups; group += gridDim.y * lanes) {
+    GroupGradients<T> g[rows_a_thread];
+#pragma unroll
+    for (int r = 0; r < rows_a_thread; ++r)
+      if (first_row + r < rows)
+        g[r] = *reinterpret_cast<const GroupGradients<T>*>(grad + (first_row + r) * row_stride + group * 4);
+    C z[4];
+    trifold::normals(trifold::philox_group(key, offset, shared_noise ? group : first_row * groups + group), z);
+#pragma unroll
+    for (int r = 0; r < rows_a_thread; ++r)
+      if (first_row + r < rows) {
+        const C a(g[r].value[0]), b(g[r].value[1]), c(g[r].value[2]), d(g[r].value[3]);
+        row_sums[r].plain.add((a + b) + (c + d));
+        row_sums[r].weighted.add((a * z[0] + b * z[1]) + (c * z[2] + d * z[3]));
+      }
   }
+#pragma unroll
+  for (int r = 0; r < rows_a_thread; ++r) {
+    RowSums<C> all = trifold::warp_reduce <
+                     lanes<trifold::warp_threads ? lanes : trifold::warp_threads>(row_sums[r], CombineRowSums{});
+    if constexpr (lanes == backward_block) all = trifold::block_combine<backward_block>(all, CombineRowSums{});
+    const uint32_t row = first_row + r;
+    if (lane != 0 || row >= rows) continue;
+    if (gridDim.y > 1) {
+      sums[static_cast<int64_t>(row) * gridDim.y + blockIdx.y] = all;
+    } else {
+      grad_mean[row] = T(all.mean_gradient());
+      grad_std[row] = T(all.std_gradient());
+    }
+  }
+}
+
+// What `parts` blocks have summed up of each row. A warp a row.
+template <class T>
+__global__ void normal_sample_backward_parts_kernel(const RowSums<trifold::compute_t<T>>* sums, T* grad_mean,
+                                                    T* grad_std, uint32_t rows, uint32_t parts) {
+  using C = trifold::compute_t<T>;
+  const uint32_t row = blockIdx.x * block_height + threadIdx.y;
+  if (row >= rows) return;
+  RowSums<C> all{};
+  for (uint32_t part = threadIdx.x; part < parts; part += block_width)
+    all = CombineRowSums{}(all, sums[static_cast<int64_t>(row) * parts + part]);
+  all = trifold::warp_reduce(all, CombineRowSums{});
+  if (threadIdx.x != 0) return;
+  grad_mean[row] = T(all.mean_gradient());
+  grad_std[row] = T(all.std_gradient());
 }

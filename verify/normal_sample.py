@@ -22,11 +22,13 @@ from trifold.spec import (
     TensorCase,
     tensors,
 )
+from trifold.spec.benchmark import NO_SLOWER
 from trifold.spec.case import Fill, Layout
 
 # nan and inf make a whole row nan: a sample of its own shows that.
 FILLS: tuple[Fill, ...] = ("exact", "normal", "zero", "huge", "tiny")
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "sliced", "expanded")
+_NOISE = (("independent noise", False), ("shared noise", True))
 
 
 @st.composite
@@ -178,6 +180,22 @@ def _grid(name: str, shared: bool) -> Benchmark:
     )
 
 
+def _backward(name: str, shared: bool) -> Benchmark:
+    """Rows of the grid's length, and rows so short or so few that a block each would be the wrong share of work."""
+    cases = ((5000, 1024), (100_000, 16), (20_000, 4000), (64, 1_000_000))
+    return Benchmark(
+        name=f"backward, {name}",
+        cases=tuple(Case(f"d = {d:,}, N = {n:,}", (d, n)) for d, n in cases),
+        arguments=_benchmark_arguments,
+        eager=functools.partial(_eager, rows=1) if shared else _eager,
+        call=lambda function, *arguments: function(*arguments, **({"shared_noise": True} if shared else {})),
+        bytes=_bytes,
+        dtypes=(torch.float32,),
+        backward=True,
+        targets=(Target(measure="over torch.compile", at_least=NO_SLOWER),),
+    )
+
+
 spec = Spec(
     calls=lambda limits: _calls(limits),
     smooth=[_call(3, 5), _call(2, 6, shared_noise=True)],
@@ -195,7 +213,9 @@ spec = Spec(
         _call(rows, samples, dtype, shared_noise=shared)
         for dtype in DTYPES
         for shared in (False, True)
-        for rows, samples in ((1, 1), (2, 3), (2, 64), (3, 33))
+        # Backward shares out a row of 8 samples among part of a warp, of 64 among a warp, of 516 among a block, and of
+        # 1,032 among two. Three rows: the gradient check's upstream gradient is then contiguous.
+        for rows, samples in ((1, 1), (2, 3), (3, 33), (3, 8), (9, 64), (3, 516), (3, 1032))
     ],
     bad_calls=[
         _bad_call("another shape", ("mean", "std", "(3,)", "(4,)"), std=torch.ones(4)),
@@ -221,7 +241,8 @@ spec = Spec(
     multiple=8,
     multiple_reason="log, sqrt, cospi and three more roundings in a row",
     benchmarks=[
-        *(_grid(name, shared) for name, shared in (("independent noise", False), ("shared noise", True))),
+        *(_grid(name, shared) for name, shared in _NOISE),
+        *(_backward(name, shared) for name, shared in _NOISE),
         Benchmark(
             name="large",
             cases=(Case("d = 100,000, N = 10,000", (100_000, 10_000)),),

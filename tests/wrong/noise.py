@@ -107,10 +107,13 @@ NOISE = (
         op="normal_sample",
         edits=edits(
             "header",
-            ("plain.add(value);", "sizeof(T) == 2 ? void(plain.sum = C(T(plain.sum + value))) : plain.add(value);"),
             (
-                "first / 4 + threadIdx.x, backward_block, key,",
-                "threadIdx.x == 0 ? first / 4 : first + columns, 1, key,",
+                "sums.plain.add(value);",
+                "sizeof(T) == 2 ? void(sums.plain.sum = C(T(sums.plain.sum + value))) : sums.plain.add(value);",
+            ),
+            (
+                "group = first / 4 + threadIdx.x; group * 4 < first + columns; group += backward_block",
+                "group = threadIdx.x == 0 ? first / 4 : first + columns; group * 4 < first + columns; ++group",
             ),
         ),
         row="gradients",

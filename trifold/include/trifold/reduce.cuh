@@ -42,21 +42,22 @@ __device__ __forceinline__ T shuffle_xor(T value, int lanes) {
   }
 }
 
-// The values of a warp's 32 lanes, combined. `combine(a, b)` must equal combine(b, a).
-template <class T, class Combine>
+// The values of a warp's lanes, combined; or, with fewer `lanes`, a power of two, of each such part of a warp.
+// `combine(a, b)` must equal combine(b, a). All 32 lanes call it.
+template <int lanes = warp_threads, class T, class Combine>
 __device__ __forceinline__ T warp_reduce(T value, Combine combine) {
 #pragma unroll
-  for (int lanes = warp_threads / 2; lanes > 0; lanes /= 2) value = combine(value, shuffle_xor(value, lanes));
+  for (int distance = lanes / 2; distance > 0; distance /= 2) value = combine(value, shuffle_xor(value, distance));
   return value;
 }
 
-// The values of a block's threads, combined: `threads` of them, a multiple of 32, in one dimension. All of them call
-// it. It ends with a barrier, so that it can be called again at once.
+// The values of a block's warps, combined, where each warp's threads have one value already. The block has `threads`
+// threads, a multiple of 32, in one dimension; all call it. It ends with a barrier, so that it can be called again at
+// once.
 template <int threads, class T, class Combine>
-__device__ __forceinline__ T block_reduce(T value, Combine combine) {
+__device__ __forceinline__ T block_combine(T value, Combine combine) {
   static_assert(threads % warp_threads == 0 && threads <= 1024, "a block of whole warps, at most 1,024 threads");
   constexpr int warps = threads / warp_threads;
-  value = warp_reduce(value, combine);
   if constexpr (warps > 1) {
     __shared__ T of_warp[warps];
     if (threadIdx.x % warp_threads == 0) of_warp[threadIdx.x / warp_threads] = value;
@@ -67,6 +68,12 @@ __device__ __forceinline__ T block_reduce(T value, Combine combine) {
     __syncthreads();
   }
   return value;
+}
+
+// The values of a block's threads, combined; otherwise as block_combine.
+template <int threads, class T, class Combine>
+__device__ __forceinline__ T block_reduce(T value, Combine combine) {
+  return block_combine<threads>(warp_reduce(value, combine), combine);
 }
 
 template <class T>
