@@ -14,6 +14,7 @@ constexpr const char* backward_name = "normal_sample_backward";
 // Blocks that run at a time on a large GPU: 8 on each of 132 multiprocessors.
 constexpr int64_t resident_blocks = 8 * 132;
 constexpr int64_t block_size = 256;
+constexpr int64_t many_rows = 4 * resident_blocks;
 constexpr int64_t index_limit = int64_t{1} << 31;
 constexpr int64_t grid_y_limit = 65535;
 
@@ -136,7 +137,8 @@ struct Backward {
     constexpr int together = shared ? 8 : 1;  // rows for which noise is made at a time
     const int64_t groups = columns / 4;
     if (groups <= 8) return launch_lanes<shared, 4, 1>();
-    if (groups <= 128) return launch_lanes<shared, 32, together>();
+    // A warp adds its threads' sums with fewer instructions than a block, but rows must be many to fill a GPU so.
+    if (groups <= 128 || (!shared && groups <= 512 && rows >= many_rows)) return launch_lanes<shared, 32, together>();
     launch_lanes<shared, backward_block, together>();
   }
 

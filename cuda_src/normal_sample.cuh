@@ -200,23 +200,17 @@ struct CompensatedSum {
     lost = error - error == C(0) ? error : C(0);
     sum = next;
   }
+
+  __device__ __forceinline__ C value() const { return sum - lost; }
 };
 
-// Σ g and Σ g·z of a part of a row. Zeros where it is value-initialised.
+// Σ g and Σ g·z of a part of a row.
 template <class C>
 struct RowSums {
-  CompensatedSum<C> plain, weighted;
+  C mean, std;
 
-  __device__ __forceinline__ C mean_gradient() const { return plain.sum - plain.lost; }
-  __device__ __forceinline__ C std_gradient() const { return weighted.sum - weighted.lost; }
-};
-
-// What two threads have summed up. What these few additions lose themselves is not kept.
-struct CombineRowSums {
-  template <class C>
-  __device__ __forceinline__ RowSums<C> operator()(const RowSums<C>& a, const RowSums<C>& b) const {
-    return {{a.plain.sum + b.plain.sum, a.plain.lost + b.plain.lost},
-            {a.weighted.sum + b.weighted.sum, a.weighted.lost + b.weighted.lost}};
+  __device__ __forceinline__ RowSums operator+(const RowSums& other) const {
+    return {mean + other.mean, std + other.std};
   }
 };
 
@@ -232,7 +226,7 @@ __global__ void normal_sample_backward_kernel(const T* grad, int64_t row_stride,
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const T* g = grad + row * row_stride;
     const int64_t first = shared_noise ? 0 : row * columns;  // the row's first normal
-    RowSums<C> sums{};
+    CompensatedSum<C> plain{}, weighted{};
     for (int64_t group = first / 4 + threadIdx.x; group * 4 < first + columns; group += backward_block) {
       C z[4];
       trifold::normals(trifold::philox_group(key, offset, group), z);
@@ -241,15 +235,15 @@ __global__ void normal_sample_backward_kernel(const T* grad, int64_t row_stride,
         const int64_t column = group * 4 + lane - first;
         if (column >= 0 && column < columns) {
           const C value(g[column * column_stride]);
-          sums.plain.add(value);
-          sums.weighted.add(value * z[lane]);
+          plain.add(value);
+          weighted.add(value * z[lane]);
         }
       }
     }
-    sums = trifold::block_reduce<backward_block>(sums, CombineRowSums{});
+    const auto sums = trifold::block_sum<backward_block>(RowSums<C>{plain.value(), weighted.value()});
     if (threadIdx.x == 0) {
-      grad_mean[row] = T(sums.mean_gradient());
-      grad_std[row] = T(sums.std_gradient());
+      grad_mean[row] = T(sums.mean);
+      grad_std[row] = T(sums.std);
     }
   }
 }
@@ -260,13 +254,16 @@ struct alignas(4 * sizeof(T) < trifold::vector_bytes ? 4 * sizeof(T) : trifold::
   T value[4];
 };
 
+// How many groups a thread adds up before it adds to a compensated sum, which takes ten times as many instructions.
+inline constexpr int plain_groups = 8;
+
 // Rows of whole groups, next to each other in memory. `lanes` threads, a part of a warp or a block, share a row, and
 // each has `rows_a_thread` rows, for which shared noise is made once. gridDim.y blocks share a row where rows are few:
-// each then writes to sums[row · gridDim.y + blockIdx.y], and the kernel below goes on. With one it writes gradients.
+// each then writes to parts[row · gridDim.y + blockIdx.y], and the kernel below goes on. With one it writes gradients.
 // Rows, columns and groups fit in 31 bits.
 template <class T, bool shared_noise, int lanes, int rows_a_thread>
 __global__ void normal_sample_backward_vector_kernel(const T* grad, int64_t row_stride, T* grad_mean, T* grad_std,
-                                                     RowSums<trifold::compute_t<T>>* sums, uint32_t rows,
+                                                     RowSums<trifold::compute_t<T>>* parts, uint32_t rows,
                                                      uint32_t columns, int64_t seed, int64_t offset,
                                                      const int64_t* state) {
   using C = trifold::compute_t<T>;
@@ -275,51 +272,57 @@ __global__ void normal_sample_backward_vector_kernel(const T* grad, int64_t row_
   const uint32_t first_row = blockIdx.x * rows_a_block + threadIdx.x / lanes * rows_a_thread;
   const uint32_t groups = columns / 4;
   const uint64_t key = seed_of(seed, state);
-  RowSums<C> row_sums[rows_a_thread]{};
-  for (uint32_t group = blockIdx.y * lanes + lane; group < groups; group += gridDim.y * lanes) {
-    GroupGradients<T> g[rows_a_thread];
+  CompensatedSum<C> plain[rows_a_thread]{}, weighted[rows_a_thread]{};
+  for (uint32_t group = blockIdx.y * lanes + lane; group < groups;) {
+    RowSums<C> some[rows_a_thread]{};
+    for (int k = 0; k < plain_groups && group < groups; ++k, group += gridDim.y * lanes) {
+      GroupGradients<T> g[rows_a_thread];
 #pragma unroll
-    for (int r = 0; r < rows_a_thread; ++r)
-      if (first_row + r < rows)
-        g[r] = *reinterpret_cast<const GroupGradients<T>*>(grad + (first_row + r) * row_stride + group * 4);
-    C z[4];
-    trifold::normals(trifold::philox_group(key, offset, shared_noise ? group : first_row * groups + group), z);
+      for (int r = 0; r < rows_a_thread; ++r)
+        if (first_row + r < rows)
+          g[r] = *reinterpret_cast<const GroupGradients<T>*>(grad + (first_row + r) * row_stride + group * 4);
+      C z[4];
+      trifold::normals(trifold::philox_group(key, offset, shared_noise ? group : first_row * groups + group), z);
 #pragma unroll
-    for (int r = 0; r < rows_a_thread; ++r)
-      if (first_row + r < rows) {
-        const C a(g[r].value[0]), b(g[r].value[1]), c(g[r].value[2]), d(g[r].value[3]);
-        row_sums[r].plain.add((a + b) + (c + d));
-        row_sums[r].weighted.add((a * z[0] + b * z[1]) + (c * z[2] + d * z[3]));
-      }
+      for (int r = 0; r < rows_a_thread; ++r)
+        if (first_row + r < rows) {
+          const C a(g[r].value[0]), b(g[r].value[1]), c(g[r].value[2]), d(g[r].value[3]);
+          some[r] = some[r] + RowSums<C>{(a + b) + (c + d), (a * z[0] + b * z[1]) + (c * z[2] + d * z[3])};
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < rows_a_thread; ++r) {
+      plain[r].add(some[r].mean);
+      weighted[r].add(some[r].std);
+    }
   }
 #pragma unroll
   for (int r = 0; r < rows_a_thread; ++r) {
-    RowSums<C> all = trifold::warp_reduce <
-                     lanes<trifold::warp_threads ? lanes : trifold::warp_threads>(row_sums[r], CombineRowSums{});
-    if constexpr (lanes == backward_block) all = trifold::block_combine<backward_block>(all, CombineRowSums{});
+    constexpr int in_warp = lanes < trifold::warp_threads ? lanes : trifold::warp_threads;
+    auto sums = trifold::warp_reduce<in_warp>(RowSums<C>{plain[r].value(), weighted[r].value()}, trifold::Sum{});
+    if constexpr (lanes == backward_block) sums = trifold::block_combine<backward_block>(sums, trifold::Sum{});
     const uint32_t row = first_row + r;
     if (lane != 0 || row >= rows) continue;
     if (gridDim.y > 1) {
-      sums[static_cast<int64_t>(row) * gridDim.y + blockIdx.y] = all;
+      parts[static_cast<int64_t>(row) * gridDim.y + blockIdx.y] = sums;
     } else {
-      grad_mean[row] = T(all.mean_gradient());
-      grad_std[row] = T(all.std_gradient());
+      grad_mean[row] = T(sums.mean);
+      grad_std[row] = T(sums.std);
     }
   }
 }
 
-// What `parts` blocks have summed up of each row. A warp a row.
+// Adds up what `count` blocks have summed of each row. A warp a row.
 template <class T>
-__global__ void normal_sample_backward_parts_kernel(const RowSums<trifold::compute_t<T>>* sums, T* grad_mean,
-                                                    T* grad_std, uint32_t rows, uint32_t parts) {
-  using C = trifold::compute_t<T>;
+__global__ void normal_sample_backward_parts_kernel(const RowSums<trifold::compute_t<T>>* parts, T* grad_mean,
+                                                    T* grad_std, uint32_t rows, uint32_t count) {
   const uint32_t row = blockIdx.x * block_height + threadIdx.y;
   if (row >= rows) return;
-  RowSums<C> all{};
-  for (uint32_t part = threadIdx.x; part < parts; part += block_width)
-    all = CombineRowSums{}(all, sums[static_cast<int64_t>(row) * parts + part]);
-  all = trifold::warp_reduce(all, CombineRowSums{});
+  RowSums<trifold::compute_t<T>> sums{};
+  for (uint32_t part = threadIdx.x; part < count; part += block_width)
+    sums = sums + parts[static_cast<int64_t>(row) * count + part];
+  sums = trifold::warp_sum(sums);
   if (threadIdx.x != 0) return;
-  grad_mean[row] = T(all.mean_gradient());
-  grad_std[row] = T(all.std_gradient());
+  grad_mean[row] = T(sums.mean);
+  grad_std[row] = T(sums.std);
 }

@@ -102,9 +102,9 @@ FINDINGS = (
         edits=edits(
             "header",
             (
-                "    sums = trifold::block_reduce<backward_block>(",
+                "    const auto sums = trifold::block_sum<backward_block>(",
                 "    if ((first / 4 + threadIdx.x) * 4 >= first + columns) return;\n"
-                "    sums = trifold::block_reduce<backward_block>(",
+                "    const auto sums = trifold::block_sum<backward_block>(",
             ),
         ),
         row="findings",

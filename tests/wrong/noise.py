@@ -66,7 +66,7 @@ NOISE = (
         name="the sum of the first warp alone",
         why="a reduction was written for blocks of one warp, and the block grew",
         op="normal_sample",
-        edits=edits("header", ("trifold::block_reduce<backward_block>(sums", "trifold::warp_reduce(sums")),
+        edits=edits("header", ("trifold::block_sum<backward_block>(", "trifold::warp_sum(")),
         row="gradients",
         implementation="port",
     ),
@@ -108,8 +108,8 @@ NOISE = (
         edits=edits(
             "header",
             (
-                "sums.plain.add(value);",
-                "sizeof(T) == 2 ? void(sums.plain.sum = C(T(sums.plain.sum + value))) : sums.plain.add(value);",
+                "plain.add(value);",
+                "sizeof(T) == 2 ? void(plain.sum = C(T(plain.sum + value))) : plain.add(value);",
             ),
             (
                 "group = first / 4 + threadIdx.x; group * 4 < first + columns; group += backward_block",

@@ -23,7 +23,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -128,6 +128,8 @@ def measure(
                     readers[name] = _reader(method, thunks, calls, pool)
             except Exception as error:  # whatever a competitor raises is its result
                 results[name] = Failure.of(error)
+                if pool is not None:
+                    pool = torch.cuda.graph_pool_handle()  # a capture that failed may still hold the one before
         for name, failure in _take_turns(readers, method, seconds).items():
             results[name] = failure
             del readers[name]
@@ -250,14 +252,15 @@ def _events() -> tuple[torch.cuda.Event, torch.cuda.Event]:
 def _abandon(graph: torch.cuda.CUDAGraph, pool: Any) -> None:
     """End a capture that is invalid already.
 
-    torch then takes the stream out of it and raises, and leaves the memory pool and its generator in the capture: no
-    later one could use that pool, and nobody could draw.
+    torch then takes the stream out of it and raises, and leaves the memory pool and its generator in the capture:
+    nobody else could use that pool, or draw.
     """
     try:
         graph.capture_end()
     except RuntimeError:
         device = torch.cuda.current_device()
-        torch._C._cuda_endAllocateToPool(device, pool)
+        with suppress(RuntimeError):
+            torch._C._cuda_endAllocateToPool(device, pool)
         generator = torch.cuda.default_generators[device]
         generator.graphsafe_set_state(generator.clone_state())
 
