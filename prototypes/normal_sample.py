@@ -71,6 +71,7 @@ def box_muller(radius_word: Tensor, angle_word: Tensor, dtype: torch.dtype) -> t
 
 WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32
 
+
 @cuda.jit
 def normal_sample_kernel(mean, std, samples, rows, columns, shared_noise, seed, offset, state):
     i = cuda.grid(1)
