@@ -10,12 +10,61 @@
 
 #include "../core/execution.h"
 #include "fiber.h"
+#include "interrupted.h"
 
 namespace trifold::host {
 
+class HostFront;
+
+// Why a thread does not go on, and the launch ends.
+enum class Stop : uint8_t {
+  none,
+  finding,  // HostFront::abandon()
+  stack,    // it has used up its stack
+  time,     // the launch takes too long
+};
+
+// A launch, or a part of one, that runs on this OS thread.
+struct Turn {
+  const Kernel& kernel;
+  Registers registers;
+  char* shared = nullptr;  // dynamic shared memory
+  // Before any thread has waited, one fiber runs block after block.
+  bool plain = false;
+  int64_t block = 0, end = 0;
+  Fiber* fiber = nullptr;
+  engine::Request request;  // of the thread that waits first
+  // And afterwards:
+  HostFront* front = nullptr;
+  Line last_line{nullptr, 0};  // where a thread waited last, and its site
+  engine::Site last_site = 0;
+  Stop stop = Stop::none;
+  const void* stopped_at = nullptr;  // the return address of what it did last; null: it waited, at last_site
+
+  Interrupted full_stack{0, 0};  // instead, of a thread that has used up its stack
+
+  // Who looked at memory last that others may change, and how often so far.
+  struct Looks {
+    uint3 thread{0, 0, 0};
+    uint64_t block = 0, changes = 0;
+    uint32_t count = 0;
+  } looks;
+
+  // The fiber whose kernel code runs, or the engine's on its behalf; null: none does.
+  Fiber* running() const;
+  // Ends the launch at the running thread, which is not resumed. Safe in a handler of a signal.
+  [[noreturn]] void stop_thread(Stop why, const void* at);
+  [[noreturn]] void leave_full_stack(Interrupted where);
+  // What to throw then, from outside the fiber.
+  [[noreturn]] void throw_stopped() const;
+
+ private:
+  engine::Site stopped_site() const;
+};
+
 class HostFront final : public engine::FrontEnd {
  public:
-  HostFront(const Kernel& kernel, Registers registers, FiberPool& pool);
+  HostFront(Turn& turn, FiberPool& pool);
 
   // A fiber has run the first block's threads up to this one, which waits for what it asked.
   void hand_over(Fiber& fiber, uint32_t thread, const engine::Request& request, engine::Site site);
@@ -25,6 +74,7 @@ class HostFront final : public engine::FrontEnd {
   void shuffle(engine::Warp& warp, uint32_t lanes) override;
   engine::Location locate(engine::Site site) override;
   void warn(const engine::Finding& finding) override;
+  bool gives_up() override;
 
   // The current thread waits for what its request says, and goes on when this returns.
   void wait();
@@ -42,6 +92,7 @@ class HostFront final : public engine::FrontEnd {
  private:
   [[gnu::noinline]] engine::Outcome run(engine::Thread& thread);
   Fiber& enter(engine::Thread& thread);
+  [[noreturn]] void end_launch();
 
   struct HandedOver {
     Fiber* fiber;
@@ -50,6 +101,7 @@ class HostFront final : public engine::FrontEnd {
     engine::Site site;
   };
 
+  Turn& turn_;
   const Kernel& kernel_;
   Registers registers_;
   FiberPool& pool_;
@@ -59,23 +111,17 @@ class HostFront final : public engine::FrontEnd {
   std::optional<engine::Finding> fault_;  // why the thread does not go on
 };
 
-// A launch, or a part of one, that runs on this OS thread.
-struct Turn {
-  const Kernel& kernel;
-  Registers registers;
-  char* shared = nullptr;  // dynamic shared memory
-  // Before any thread has waited, one fiber runs block after block.
-  bool plain = false;
-  int64_t block = 0, end = 0;
-  Fiber* fiber = nullptr;
-  engine::Request request;  // of the thread that waits first
-  // And afterwards:
-  HostFront* front = nullptr;
-  Line last_line{nullptr, 0};  // where a thread waited last, and its site
-  engine::Site last_site = 0;
-};
+// The running thread may wait for another one to change memory: it found it unchanged, at a call with this return
+// address. After some such looks of its own others get their turn.
+void look(const void* caller);
+// At once.
+void poll(engine::Site site);
 
 extern constinit thread_local Turn* turn [[gnu::tls_model("initial-exec")]];
+
+inline Fiber* Turn::running() const {
+  return front != nullptr ? front->running : plain ? fiber : nullptr;
+}
 
 // The fibers of this OS thread.
 FiberPool& fibers();

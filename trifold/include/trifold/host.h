@@ -93,6 +93,10 @@ struct WarpAnswer {
 WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t value, unsigned lane, unsigned clamp,
                      Line line);
 
+// An atomic left memory as it was: its thread may wait for another one to change it. And: the thread pauses.
+void looked();
+void pause(Line line);
+
 enum class Fence : uint8_t { block, device, system };
 void fence(Fence scope);
 // The block's dynamic shared memory, and the running thread's lane.
