@@ -90,8 +90,9 @@ def prepare() -> None:
 
 
 def time_limit(seconds: float) -> AbstractContextManager[None]:
-    """Launches within it end with an error after so many seconds of processor time; 0: never. The default is 60, or what
-    the environment variable TRIFOLD_KERNEL_SECONDS says.
+    """Launches within it end with an error after so many seconds of processor time; 0: never.
+
+    The default is 60, or what the environment variable TRIFOLD_KERNEL_SECONDS says.
 
     Raises:
         ValueError: ``seconds`` is negative.

@@ -94,12 +94,89 @@ Fiber* HostFront::run_ahead() {
 
 void HostFront::wait() {
   Fiber& fiber = *running;
-  const bool barrier = engine::current->request.operation <= static_cast<uint8_t>(Wait::barrier_or);
+  const auto operation = static_cast<Wait>(engine::current->request.operation);
+  if (!ring_.empty()) {
+    leave_ring();
+  } else if (operation == Wait::barrier && engine::current->index == 0 && start_ring()) {
+    return pass_in_ring();
+  }
+  const bool barrier = operation <= Wait::barrier_or;
   if (Fiber* const next = barrier ? run_ahead() : nullptr; next != nullptr) {
     fiber.pass_to(*next);
   } else {
     fiber.yield();
   }
+}
+
+bool HostFront::wait_in_ring(Line line) {
+  if (ring_.empty()) return false;
+  if (ring_at_ == 0) {
+    if (overdue != 0) return false;
+    ring_line_ = line;
+  } else if (line.file != ring_line_.file || line.line != ring_line_.line) {
+    return false;
+  }
+  pass_in_ring();
+  return true;
+}
+
+// From the running thread, which waits at the barrier, to the next one; from the last one on, past the barrier.
+inline void HostFront::pass_in_ring() {
+  Fiber& fiber = *running;
+  uint3& place = *registers_.thread;
+  uint32_t next = ring_at_ + 1;
+  if (next == ring_.size()) {
+    next = 0;
+    place = {0, 0, 0};
+    ++ring_block_->interval;
+    ++ring_rounds_;
+  } else if (++place.x == kernel_.threads.x) {
+    place.x = 0;
+    if (++place.y == kernel_.threads.y) {
+      place.y = 0;
+      ++place.z;
+    }
+  }
+  ring_at_ = next;
+  engine::current = &ring_block_->threads[next];
+  running = ring_[next];
+  fiber.pass_to(*running);
+}
+
+// The block's first thread waits at a barrier; all others may run. False: a ring would not do here.
+bool HostFront::start_ring() {
+  constexpr int most_short_rings = 8;
+  engine::Block& block = *engine::current->block;
+  const engine::Launch& launch = *block.launch;
+  if (launch.seed != 0 || launch.checker != nullptr || short_rings_ == most_short_rings) return false;
+  if (block.live != block.threads.size() || block.live == 1) return false;
+  for (const engine::Warp& warp : block.warps)
+    if (warp.ready != warp.exists) return false;
+  for (Thread& thread : block.threads) {
+    if (thread.front == nullptr) thread.front = &pool_.take();
+    if (static_cast<Fiber*>(thread.front)->ahead) return false;
+  }
+  for (const Thread& thread : block.threads) ring_.push_back(static_cast<Fiber*>(thread.front));
+  ring_at_ = 0;
+  ring_line_ = turn_.last_line;
+  ring_block_ = &block;
+  ring_rounds_ = 0;
+  return true;
+}
+
+// Those in front of the running thread wait at the barrier. As run_ahead() leaves them: the core has still to ask.
+void HostFront::leave_ring() {
+  if (ring_.empty()) return;
+  if (ring_rounds_ == 0) ++short_rings_;
+  for (uint32_t index = 0; index <= ring_at_; ++index) {
+    Thread& thread = ring_block_->threads[index];
+    ring_[index]->ahead = true;
+    if (index == ring_at_) break;
+    thread.request.operation = static_cast<uint8_t>(Wait::barrier);
+    thread.request.predicate = false;
+    thread.waiting_at = site_of_line(ring_line_);
+  }
+  ring_.clear();
 }
 
 void HostFront::begin_block(engine::Block& block) {

@@ -49,6 +49,8 @@ struct Turn {
     uint64_t block = 0, changes = 0;
     uint32_t count = 0;
   } looks;
+  // Of all threads, together with others' turns that came of it; and at the last look of the watchdog.
+  uint64_t polls = 0, polls_seen = 0;
 
   // The fiber whose kernel code runs, or the engine's on its behalf; null: none does.
   Fiber* running() const;
@@ -78,6 +80,11 @@ class HostFront final : public engine::FrontEnd {
 
   // The current thread waits for what its request says, and goes on when this returns.
   void wait();
+  // Where all threads of the block come to one plain barrier after the other, they pass to each other in a ring, and
+  // the core need not know. True: the current thread has waited so, and goes on.
+  bool wait_in_ring(Line line);
+  // The current thread does something else: the core learns who waits.
+  void leave_ring();
   // The fiber of the thread behind the current one, which is current from then on, where it may run before the core
   // asks for it; else null.
   Fiber* run_ahead();
@@ -92,6 +99,8 @@ class HostFront final : public engine::FrontEnd {
  private:
   [[gnu::noinline]] engine::Outcome run(engine::Thread& thread);
   Fiber& enter(engine::Thread& thread);
+  bool start_ring();
+  void pass_in_ring();
   [[noreturn]] void end_launch();
 
   struct HandedOver {
@@ -107,6 +116,13 @@ class HostFront final : public engine::FrontEnd {
   FiberPool& pool_;
   bool flat_;  // a block has one dimension
   Fiber* interrupted_ = nullptr;
+
+  std::vector<Fiber*> ring_;  // of the block's threads; empty: there is none
+  uint32_t ring_at_ = 0;      // the running thread
+  Line ring_line_{nullptr, 0};
+  engine::Block* ring_block_ = nullptr;
+  uint64_t ring_rounds_ = 0;
+  int short_rings_ = 0;  // that were left before a barrier was complete
   std::optional<HandedOver> handed_over_;
   std::optional<engine::Finding> fault_;  // why the thread does not go on
 };
@@ -116,6 +132,10 @@ class HostFront final : public engine::FrontEnd {
 void look(const void* caller);
 // At once.
 void poll(engine::Site site);
+
+// Threads that poll are told to be deadlocked, where they are, once the launch's time is up. Where others keep them
+// from it for so many looks of the watchdog, the time ends them.
+inline constexpr uint32_t overdue_polls = 50;
 
 extern constinit thread_local Turn* turn [[gnu::tls_model("initial-exec")]];
 

@@ -37,7 +37,13 @@ Fiber* run_on_fiber() {
     run_plain(now);
     return nullptr;
   }
-  now.kernel.thread(now.kernel.closure);
+  try {
+    now.kernel.thread(now.kernel.closure);
+  } catch (...) {
+    now.front->leave_ring();
+    throw;
+  }
+  now.front->leave_ring();
   return now.front->run_ahead();
 }
 

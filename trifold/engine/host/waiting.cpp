@@ -19,6 +19,7 @@ static_assert(static_cast<int>(Wait::active_mask) == static_cast<int>(Operation:
 constinit thread_local Turn* turn = nullptr;
 
 void end_thread() {
+  turn->front->leave_ring();
   Fiber& fiber = *turn->front->running;
   fiber.ended = true;
   fiber.leave();  // the loop over threads that it was in does not go on
@@ -52,15 +53,13 @@ const Request& wait(Line line, Ask ask) {
 // So often a thread looks at memory before others run: a loop that gives up after some tries gets its time.
 constexpr uint32_t looks_in_a_row = 64;
 
-// Threads that poll are told to be deadlocked, where they are; only where others keep them from it, the time ends them.
-constexpr uint32_t overdue_polls = 50;
-
 }  // namespace
 
 void poll(engine::Site site) {
   Turn& now = *turn;
   if (overdue > overdue_polls) [[unlikely]]
     now.stop_thread(Stop::time, nullptr);
+  ++now.polls;
   now.last_line = {nullptr, 0};
   now.last_site = site;
   if (now.plain) {
@@ -93,6 +92,11 @@ void looked() {
 
 void pause(Line line) {
   if (turn != nullptr && turn->running() != nullptr) poll(site_of_line(line));
+}
+
+void wait_at_barrier(Line line) {
+  if (turn == nullptr || turn->front == nullptr || !turn->front->wait_in_ring(line))
+    wait_at_barrier(Wait::barrier, false, line);
 }
 
 unsigned wait_at_barrier(Wait operation, bool predicate, Line line) {

@@ -14,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "front.h"
@@ -141,6 +142,8 @@ void on_tick(int signal, siginfo_t* info, void* context) {
   const Watch& watch = own_watch();
   if (fiber == nullptr || address < watch.text_begin || address >= watch.text_end) return;
   const auto* const next = reinterpret_cast<const void*>(address + 1);
+  const bool polls = std::exchange(now->polls_seen, now->polls) != now->polls && overdue <= overdue_polls;
+  if (polls) return;
   if (overdue != 0) now->stop_thread(Stop::time, next);
   // The thread waits as one that polls memory does; others run. Before any has waited there is nobody to tell apart,
   // and with checks an access lies between the engine's look at it and the kernel's own: there the calls have to do.
@@ -149,7 +152,7 @@ void on_tick(int signal, siginfo_t* info, void* context) {
   engine::Thread& thread = *engine::current;
   thread.request.operation = static_cast<uint8_t>(engine::Operation::poll);
   thread.waiting_at = site_of_address(next);
-  fiber->yield();
+  now->front->wait();
   errno = saved_errno;
 }
 

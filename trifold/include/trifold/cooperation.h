@@ -60,7 +60,7 @@ template <class T, class F>
 // ---------------------------------------------------------------------------------------------------- the block
 
 inline void __syncthreads(trifold::host::Line line = {}) {
-  trifold::host::wait_at_barrier(trifold::host::Wait::barrier, false, line);
+  trifold::host::wait_at_barrier(line);
 }
 inline int __syncthreads_count(int predicate, trifold::host::Line line = {}) {
   return static_cast<int>(trifold::host::wait_at_barrier(trifold::host::Wait::barrier_count, predicate != 0, line));

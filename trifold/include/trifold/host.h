@@ -84,6 +84,7 @@ struct Line {
   int line = __builtin_LINE();
 };
 
+void wait_at_barrier(Line line);
 unsigned wait_at_barrier(Wait operation, bool predicate, Line line);
 
 struct WarpAnswer {
