@@ -25,7 +25,15 @@ TORCH_TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
 # -O3: the loop over the threads of a block is vectorised (up to 3 times as fast as with -O2, built as fast).
 # -ffp-contract=off: a multiply and an add stay two roundings, on every CPU and at every level of vectorisation.
 # -fno-gnu-unique and hidden: two libraries in one process keep their inline variables apart.
-GXX_FLAGS = ("-O3", "-ffp-contract=off", "-fvisibility=hidden", "-fno-gnu-unique", "-Wno-unknown-pragmas")
+# -fstack-clash-protection: a frame that is larger than the guard below a stack touches the guard all the same.
+GXX_FLAGS = (
+    "-O3",
+    "-ffp-contract=off",
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+    "-fstack-clash-protection",
+    "-Wno-unknown-pragmas",
+)
 NVCC_FLAGS = (
     "-O3",
     "-lineinfo",
@@ -58,6 +66,8 @@ CHECKED_FLAGS = (
     "-g",
     "-fsanitize=thread",
     "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+    "-fstack-clash-protection",
     "-fno-extern-tls-init",
     "-ffp-contract=off",
     "-fPIC",

@@ -9,7 +9,7 @@ import ctypes
 import functools
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from trifold import installed
 from trifold.errors import ToolchainError
 from trifold.findings import Access, Finding, KernelFault, OutOfBounds, record
+from trifold.host import settings
 
 _LIBRARY = "libtrifold_host.so"
 
@@ -75,7 +76,37 @@ def _library() -> ctypes.CDLL:
     library.trifold_host_begin.restype = None
     library.trifold_host_findings.argtypes = []
     library.trifold_host_findings.restype = ctypes.c_char_p
+    settings.apply(library)
     return library
+
+
+def prepare() -> None:
+    """Launches on the CPU follow the environment's settings from here on.
+
+    Raises:
+        LaunchError: a variable has a value that it cannot have.
+    """
+    _library()
+
+
+def time_limit(seconds: float) -> AbstractContextManager[None]:
+    """Launches within it end with an error after so many seconds of processor time; 0: never.
+
+    The default is 60, or what the environment variable TRIFOLD_KERNEL_SECONDS says.
+
+    Raises:
+        ValueError: ``seconds`` is negative.
+    """
+    return settings.time_limit(_library(), seconds)
+
+
+def compute_capability(name: str) -> None:
+    """Launches from now on have to fit a GPU of this compute capability, such as ``"8.6"`` or ``"sm_86"``.
+
+    Raises:
+        LaunchError: it is not known.
+    """
+    settings.limit_to(_library(), name)
 
 
 def run_checked(call: Callable[[], Any]) -> Any:

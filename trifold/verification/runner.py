@@ -91,7 +91,7 @@ def _run_worker(job: Job, timeout: float, tell: Progress) -> tuple[_Progress, st
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 pass_fds=(write,),
-                env=_environment(job),
+                env=_environment(job, timeout),
                 start_new_session=True,  # so that a hung worker goes with its compilers
             )
             os.close(write)
@@ -137,12 +137,14 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _environment(job: Job) -> dict[str, str]:
+def _environment(job: Job, timeout: float) -> dict[str, str]:
     # Two threads reach what runs in parallel. More, or waiting in a loop, would take the cores from the other workers:
     # six times the time was measured, on two cores.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
     if job.cell.device == "cpu":
         environment |= guard.preload_environment()
+    # An endless kernel is to say so itself, in good time, with its name and its thread.
+    environment.setdefault("TRIFOLD_KERNEL_SECONDS", f"{timeout / 2:g}")
     simulate = job.cell != replace(job.cell, implementation="prototype", device="cuda")
     environment["NUMBA_ENABLE_CUDASIM"] = str(int(simulate))
     return environment

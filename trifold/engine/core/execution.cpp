@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "checker.h"
 
@@ -41,7 +42,16 @@ Execution::Execution(Launch& launch, FrontEnd& front)
       front_(front),
       block_order_(launch.blocks(), launch.seed),
       thread_order_(static_cast<uint32_t>(launch.block.size()), launch.seed),
-      resident_limit_(resident_limit(launch)) {}
+      resident_limit_(resident_limit(launch)) {
+  const uint64_t blocks = launch.grid.size(), threads = launch.block.size();
+  // Thread::id and Block::id
+  constexpr uint64_t most = std::numeric_limits<uint32_t>::max();
+  if (blocks > most / threads)
+    throw LaunchMistake("kernel " + launch.kernel + " is launched with " + std::to_string(blocks) + " blocks of " +
+                            std::to_string(threads) + " threads, which are more threads than the " +
+                            std::to_string(most) + " that can be told apart here",
+                        "launch fewer blocks and let each loop over its part of the work");
+}
 
 void Execution::run() {
   const uint64_t total = launch_.blocks();
@@ -144,7 +154,9 @@ void Execution::count_idle_round() {
   uint64_t polling = 0;
   for (const Block* block : residents_) polling += block->polling;
   idle_polls_ += polling;
-  if (polling == 0 || (idle_rounds_ >= idle_rounds_limit && idle_polls_ >= idle_polls_limit)) deadlock();
+  const bool long_enough =
+      launch_.counts_changes && idle_rounds_ >= idle_rounds_limit && idle_polls_ >= idle_polls_limit;
+  if (polling == 0 || long_enough || front_.gives_up()) deadlock();
 }
 
 // ------------------------------------------------------------------------------------------------- threads

@@ -71,6 +71,8 @@ class FrontEnd {
   virtual void shuffle(Warp& warp, uint32_t lanes) = 0;
   virtual Location locate(Site site) = 0;
   virtual void warn(const Finding& finding) = 0;
+  // Every thread that is left waits or polls, and none did anything since the last time. True: that was long enough.
+  virtual bool gives_up() { return false; }
 };
 
 class Execution {

@@ -119,6 +119,8 @@ struct Launch {
   bool cooperative = false;  // the grid may synchronise: all blocks are resident
   // The blocks that an Execution runs, where it does not run all.
   uint64_t first_block = 0, block_count = 0;
+  // Every store counts in `changes`; else threads may poll for as long as the front end does not give up.
+  bool counts_changes = true;
   Stamp now = 1;               // counts synchronising events; 0 is before the launch
   Checker* checker = nullptr;  // null: nothing is checked
   void* front = nullptr;

@@ -1,26 +1,19 @@
 #include "fiber.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <new>
 
 namespace trifold::host {
 namespace {
 
-constexpr size_t stack_bytes = 64 << 10;  // a kernel's frames are small; printf takes some KB
 constexpr size_t stacks_in_map = 32;
-
-size_t guard_bytes() {
-  static const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  return page;
-}
 
 }  // namespace
 
 constinit thread_local Fiber* Fiber::entering_ = nullptr;
 
-#ifdef __x86_64__
+#if TRIFOLD_FIBER_ASSEMBLY
 
 // Saves the registers that a function must preserve (System V ABI, x86-64, 3.2.1) and the stack pointer, and goes on
 // where the other stack was left.
@@ -134,7 +127,7 @@ void Fiber::enter() {
 }
 
 FiberPool::~FiberPool() {
-  for (char* const map : maps_) munmap(map, stacks_in_map * (stack_bytes + guard_bytes()));
+  for (char* const map : maps_) munmap(map, stacks_in_map * (stack_bytes_ + Fiber::guard_bytes));
 }
 
 Fiber& FiberPool::take() {
@@ -156,17 +149,17 @@ void FiberPool::reclaim() {
 }
 
 void FiberPool::grow() {
-  const size_t each = stack_bytes + guard_bytes();
+  const size_t each = stack_bytes_ + Fiber::guard_bytes;
   constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
   void* const memory = mmap(nullptr, stacks_in_map * each, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   auto* const map = static_cast<char*>(memory);
   maps_.push_back(map);
   for (size_t i = 0; i < stacks_in_map; ++i) {
-    // A thread that recurses off its stack dies there, and does not write another one's.
-    mprotect(map + i * each, guard_bytes(), PROT_NONE);
-    free_.push_back(
-        fibers_.emplace_back(std::make_unique<Fiber>(map + i * each + guard_bytes(), stack_bytes, body_, home_)).get());
+    // A thread that recurses off its stack faults there (overflow.h), and does not write another one's.
+    char* const stack = map + i * each + Fiber::guard_bytes;
+    if (mprotect(stack - Fiber::guard_bytes, Fiber::guard_bytes, PROT_NONE) != 0) throw std::bad_alloc();
+    free_.push_back(fibers_.emplace_back(std::make_unique<Fiber>(stack, stack_bytes_, body_, home_)).get());
   }
 }
 

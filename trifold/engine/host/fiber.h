@@ -7,14 +7,19 @@
 #include <memory>
 #include <vector>
 
-#ifndef __x86_64__
+// Switching stacks is a few instructions of assembly on x86-64; elsewhere, or where the build asks for it
+// (TRIFOLD_UCONTEXT), it is the C library's, which also enters the kernel and takes twenty times as long.
+#if defined(__x86_64__) && !defined(TRIFOLD_UCONTEXT)
+#define TRIFOLD_FIBER_ASSEMBLY 1
+#else
+#define TRIFOLD_FIBER_ASSEMBLY 0
 #include <ucontext.h>
 #endif
 
 namespace trifold::host {
 
 // Where a stack's code goes on.
-#ifdef __x86_64__
+#if TRIFOLD_FIBER_ASSEMBLY
 using Context = void*;  // the stack pointer; the registers lie there
 #else
 using Context = ucontext_t;
@@ -41,6 +46,11 @@ class Fiber {
   [[noreturn]] void leave();
 
   bool holds(uintptr_t address) const { return address - stack_ < bytes_; }
+  // Inaccessible memory below the stack: who recurses too deep comes there.
+  bool guard_holds(uintptr_t address) const { return stack_ - 1 - address < guard_bytes; }
+  uintptr_t begin() const { return stack_; }
+
+  static constexpr size_t guard_bytes = 64 << 10;  // a whole page on all machines; only addresses, no memory
 
   bool ended = false;        // the thread that ran on it has exited
   bool ahead = false;        // its thread has run before the core asked for it
@@ -60,7 +70,7 @@ class Fiber {
 // The fibers of an OS thread. Their number grows to the most that were needed at a time.
 class FiberPool {
  public:
-  explicit FiberPool(Fiber::Body body) : body_(body) {}
+  FiberPool(Fiber::Body body, size_t stack_bytes) : body_(body), stack_bytes_(stack_bytes) {}
   FiberPool(const FiberPool&) = delete;
   FiberPool& operator=(const FiberPool&) = delete;
   ~FiberPool();
@@ -74,6 +84,7 @@ class FiberPool {
   void grow();
 
   Fiber::Body body_;
+  size_t stack_bytes_;
   Context home_{};
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> free_;

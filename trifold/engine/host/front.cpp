@@ -1,19 +1,31 @@
 #include "front.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <bit>
+#include <sstream>
+#include <string>
 #include <utility>
 
 #include "memory.h"
+#include "module.h"
 #include "report.h"
+#include "settings.h"
 #include "sites.h"
+#include "watchdog.h"
 
 namespace trifold::host {
 
 using engine::Outcome;
 using engine::Thread;
 
-HostFront::HostFront(const Kernel& kernel, Registers registers, FiberPool& pool)
-    : kernel_(kernel), registers_(registers), pool_(pool), flat_(kernel.threads.y == 1 && kernel.threads.z == 1) {}
+HostFront::HostFront(Turn& turn, FiberPool& pool)
+    : turn_(turn),
+      kernel_(turn.kernel),
+      registers_(turn.registers),
+      pool_(pool),
+      flat_(turn.kernel.threads.y == 1 && turn.kernel.threads.z == 1) {}
 
 void HostFront::hand_over(Fiber& fiber, uint32_t thread, const engine::Request& request, engine::Site site) {
   handed_over_ = {&fiber, thread, request, site};
@@ -56,8 +68,8 @@ Outcome HostFront::run(Thread& thread) {
     fiber = &enter(thread);
     fiber->resume();
     running = nullptr;
-    if (fault_) [[unlikely]]
-      throw engine::Fault(*std::exchange(fault_, std::nullopt));
+    if (turn_.stop != Stop::none) [[unlikely]]
+      end_launch();
   }
   fiber->ahead = false;
   if (!fiber->ended) return Outcome::waits;
@@ -82,12 +94,89 @@ Fiber* HostFront::run_ahead() {
 
 void HostFront::wait() {
   Fiber& fiber = *running;
-  const bool barrier = engine::current->request.operation <= static_cast<uint8_t>(Wait::barrier_or);
+  const auto operation = static_cast<Wait>(engine::current->request.operation);
+  if (!ring_.empty()) {
+    leave_ring();
+  } else if (operation == Wait::barrier && engine::current->index == 0 && start_ring()) {
+    return pass_in_ring();
+  }
+  const bool barrier = operation <= Wait::barrier_or;
   if (Fiber* const next = barrier ? run_ahead() : nullptr; next != nullptr) {
     fiber.pass_to(*next);
   } else {
     fiber.yield();
   }
+}
+
+bool HostFront::wait_in_ring(Line line) {
+  if (ring_.empty()) return false;
+  if (ring_at_ == 0) {
+    if (overdue != 0) return false;
+    ring_line_ = line;
+  } else if (line.file != ring_line_.file || line.line != ring_line_.line) {
+    return false;
+  }
+  pass_in_ring();
+  return true;
+}
+
+// From the running thread, which waits at the barrier, to the next one; from the last one on, past the barrier.
+inline void HostFront::pass_in_ring() {
+  Fiber& fiber = *running;
+  uint3& place = *registers_.thread;
+  uint32_t next = ring_at_ + 1;
+  if (next == ring_.size()) {
+    next = 0;
+    place = {0, 0, 0};
+    ++ring_block_->interval;
+    ++ring_rounds_;
+  } else if (++place.x == kernel_.threads.x) {
+    place.x = 0;
+    if (++place.y == kernel_.threads.y) {
+      place.y = 0;
+      ++place.z;
+    }
+  }
+  ring_at_ = next;
+  engine::current = &ring_block_->threads[next];
+  running = ring_[next];
+  fiber.pass_to(*running);
+}
+
+// The block's first thread waits at a barrier; all others may run. False: a ring would not do here.
+bool HostFront::start_ring() {
+  constexpr int most_short_rings = 8;
+  engine::Block& block = *engine::current->block;
+  const engine::Launch& launch = *block.launch;
+  if (launch.seed != 0 || launch.checker != nullptr || short_rings_ == most_short_rings) return false;
+  if (block.live != block.threads.size() || block.live == 1) return false;
+  for (const engine::Warp& warp : block.warps)
+    if (warp.ready != warp.exists) return false;
+  for (Thread& thread : block.threads) {
+    if (thread.front == nullptr) thread.front = &pool_.take();
+    if (static_cast<Fiber*>(thread.front)->ahead) return false;
+  }
+  for (const Thread& thread : block.threads) ring_.push_back(static_cast<Fiber*>(thread.front));
+  ring_at_ = 0;
+  ring_line_ = turn_.last_line;
+  ring_block_ = &block;
+  ring_rounds_ = 0;
+  return true;
+}
+
+// Those in front of the running thread wait at the barrier. As run_ahead() leaves them: the core has still to ask.
+void HostFront::leave_ring() {
+  if (ring_.empty()) return;
+  if (ring_rounds_ == 0) ++short_rings_;
+  for (uint32_t index = 0; index <= ring_at_; ++index) {
+    Thread& thread = ring_block_->threads[index];
+    ring_[index]->ahead = true;
+    if (index == ring_at_) break;
+    thread.request.operation = static_cast<uint8_t>(Wait::barrier);
+    thread.request.predicate = false;
+    thread.waiting_at = site_of_line(ring_line_);
+  }
+  ring_.clear();
 }
 
 void HostFront::begin_block(engine::Block& block) {
@@ -115,9 +204,68 @@ void HostFront::warn(const engine::Finding& finding) {
   if (checked_memory != nullptr) record(finding);
 }
 
+void Turn::stop_thread(Stop why, const void* at) {
+  stop = why;
+  stopped_at = at;
+  running()->leave();
+}
+
+void Turn::leave_full_stack(Interrupted where) {
+  full_stack = {where.instruction, std::max(where.stack, running()->begin())};
+  stop_thread(Stop::stack, nullptr);
+}
+
+// Where a stack ran over in a function that the kernel called, its return address lies near the stack's end.
+engine::Site Turn::stopped_site() const {
+  if (stop != Stop::stack) return stopped_at != nullptr ? site_of_address(stopped_at) : last_site;
+  constexpr int words = 64;
+  const Range text = text_of(kernel.code);
+  uintptr_t at = full_stack.instruction + 1;
+  const auto* const stack = reinterpret_cast<const uintptr_t*>(full_stack.stack & ~(sizeof(uintptr_t) - 1));
+  for (int i = 0; i < words && (at < text.begin || at >= text.end); ++i) at = stack[i];
+  return site_of_address(reinterpret_cast<const void*>(at));
+}
+
+void Turn::throw_stopped() const {
+  const engine::Dim3 grid{kernel.grid.x, kernel.grid.y, kernel.grid.z};
+  const uint3& at = *registers.thread;
+  engine::Access access;
+  access.thread = front != nullptr ? engine::current->place : engine::Dim3{at.x, at.y, at.z};
+  access.block = front != nullptr ? engine::current->block->index : grid.at(static_cast<uint64_t>(block));
+  std::string who = std::string("kernel ") + kernel.name + ": " + engine::who(access, false);
+  const engine::Location location = location_of(stopped_site());
+  const std::string where = location.file.empty() ? "" : ", at " + engine::where(location);
+  if (stop == Stop::stack) {
+    const std::string kibibytes = std::to_string(stack_bytes() >> 10);
+    throw engine::LaunchMistake(
+        who + " has used up its stack of " + kibibytes + " KiB" + where,
+        "let it recurse less deep, or keep large arrays out of its frames (in shared memory, or in a tensor); or give "
+        "each thread more by the environment variable TRIFOLD_KERNEL_STACK_KIB");
+  }
+  std::ostringstream seconds;
+  seconds << kernel_seconds();
+  throw engine::LaunchMistake(
+      who + " still runs after the launch has taken " + seconds.str() + " s" + where,
+      "see that its loops end; a loop that waits for another thread has to look at memory by an atomic, or to call "
+      "__nanosleep() or __threadfence(), for other threads to run; and where the kernel only has much to do, set the "
+      "environment variable TRIFOLD_KERNEL_SECONDS to more (0: no limit)");
+}
+
 void HostFront::abandon(engine::Finding finding) {
   fault_ = std::move(finding);
+  turn_.stop = Stop::finding;
   interrupted_->leave();
+}
+
+void HostFront::end_launch() {
+  if (fault_) throw engine::Fault(std::move(*fault_));
+  turn_.throw_stopped();
+}
+
+bool HostFront::gives_up() {
+  // What they wait for may come from a block on another OS thread.
+  sched_yield();
+  return overdue != 0;
 }
 
 }  // namespace trifold::host

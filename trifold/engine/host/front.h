@@ -10,53 +10,18 @@
 
 #include "../core/execution.h"
 #include "fiber.h"
+#include "interrupted.h"
 
 namespace trifold::host {
 
-class HostFront final : public engine::FrontEnd {
- public:
-  HostFront(const Kernel& kernel, Registers registers, FiberPool& pool);
+class HostFront;
 
-  // A fiber has run the first block's threads up to this one, which waits for what it asked.
-  void hand_over(Fiber& fiber, uint32_t thread, const engine::Request& request, engine::Site site);
-
-  engine::Outcome resume(engine::Thread& thread) override;
-  void begin_block(engine::Block& block) override;
-  void shuffle(engine::Warp& warp, uint32_t lanes) override;
-  engine::Location locate(engine::Site site) override;
-  void warn(const engine::Finding& finding) override;
-
-  // The current thread waits for what its request says, and goes on when this returns.
-  void wait();
-  // The fiber of the thread behind the current one, which is current from then on, where it may run before the core
-  // asks for it; else null.
-  Fiber* run_ahead();
-
-  // The current thread's own code does not run from here on, only the engine's on its behalf.
-  void interrupt() { interrupted_ = std::exchange(running, nullptr); }
-  // Ends the launch at the interrupted thread, which is not resumed.
-  [[noreturn]] void abandon(engine::Finding finding);
-
-  Fiber* running = nullptr;  // the fiber of the current thread, while it runs
-
- private:
-  [[gnu::noinline]] engine::Outcome run(engine::Thread& thread);
-  Fiber& enter(engine::Thread& thread);
-
-  struct HandedOver {
-    Fiber* fiber;
-    uint32_t thread;
-    engine::Request request;
-    engine::Site site;
-  };
-
-  const Kernel& kernel_;
-  Registers registers_;
-  FiberPool& pool_;
-  bool flat_;  // a block has one dimension
-  Fiber* interrupted_ = nullptr;
-  std::optional<HandedOver> handed_over_;
-  std::optional<engine::Finding> fault_;  // why the thread does not go on
+// Why a thread does not go on, and the launch ends.
+enum class Stop : uint8_t {
+  none,
+  finding,  // HostFront::abandon()
+  stack,    // it has used up its stack
+  time,     // the launch takes too long
 };
 
 // A launch, or a part of one, that runs on this OS thread.
@@ -73,9 +38,110 @@ struct Turn {
   HostFront* front = nullptr;
   Line last_line{nullptr, 0};  // where a thread waited last, and its site
   engine::Site last_site = 0;
+  Stop stop = Stop::none;
+  const void* stopped_at = nullptr;  // the return address of what it did last; null: it waited, at last_site
+
+  Interrupted full_stack{0, 0};  // instead, of a thread that has used up its stack
+
+  // Who looked at memory last that others may change, and how often so far.
+  struct Looks {
+    uint3 thread{0, 0, 0};
+    uint64_t block = 0, changes = 0;
+    uint32_t count = 0;
+  } looks;
+  // Of all threads, together with others' turns that came of it; and at the last look of the watchdog.
+  uint64_t polls = 0, polls_seen = 0;
+
+  // The fiber whose kernel code runs, or the engine's on its behalf; null: none does.
+  Fiber* running() const;
+  // Ends the launch at the running thread, which is not resumed. Safe in a handler of a signal.
+  [[noreturn]] void stop_thread(Stop why, const void* at);
+  [[noreturn]] void leave_full_stack(Interrupted where);
+  // What to throw then, from outside the fiber.
+  [[noreturn]] void throw_stopped() const;
+
+ private:
+  engine::Site stopped_site() const;
 };
 
+class HostFront final : public engine::FrontEnd {
+ public:
+  HostFront(Turn& turn, FiberPool& pool);
+
+  // A fiber has run the first block's threads up to this one, which waits for what it asked.
+  void hand_over(Fiber& fiber, uint32_t thread, const engine::Request& request, engine::Site site);
+
+  engine::Outcome resume(engine::Thread& thread) override;
+  void begin_block(engine::Block& block) override;
+  void shuffle(engine::Warp& warp, uint32_t lanes) override;
+  engine::Location locate(engine::Site site) override;
+  void warn(const engine::Finding& finding) override;
+  bool gives_up() override;
+
+  // The current thread waits for what its request says, and goes on when this returns.
+  void wait();
+  // Where all threads of the block come to one plain barrier after the other, they pass to each other in a ring, and
+  // the core need not know. True: the current thread has waited so, and goes on.
+  bool wait_in_ring(Line line);
+  // The current thread does something else: the core learns who waits.
+  void leave_ring();
+  // The fiber of the thread behind the current one, which is current from then on, where it may run before the core
+  // asks for it; else null.
+  Fiber* run_ahead();
+
+  // The current thread's own code does not run from here on, only the engine's on its behalf.
+  void interrupt() { interrupted_ = std::exchange(running, nullptr); }
+  // Ends the launch at the interrupted thread, which is not resumed.
+  [[noreturn]] void abandon(engine::Finding finding);
+
+  Fiber* running = nullptr;  // the fiber of the current thread, while it runs
+
+ private:
+  [[gnu::noinline]] engine::Outcome run(engine::Thread& thread);
+  Fiber& enter(engine::Thread& thread);
+  bool start_ring();
+  void pass_in_ring();
+  [[noreturn]] void end_launch();
+
+  struct HandedOver {
+    Fiber* fiber;
+    uint32_t thread;
+    engine::Request request;
+    engine::Site site;
+  };
+
+  Turn& turn_;
+  const Kernel& kernel_;
+  Registers registers_;
+  FiberPool& pool_;
+  bool flat_;  // a block has one dimension
+  Fiber* interrupted_ = nullptr;
+
+  std::vector<Fiber*> ring_;  // of the block's threads; empty: there is none
+  uint32_t ring_at_ = 0;      // the running thread
+  Line ring_line_{nullptr, 0};
+  engine::Block* ring_block_ = nullptr;
+  uint64_t ring_rounds_ = 0;
+  int short_rings_ = 0;  // that were left before a barrier was complete
+  std::optional<HandedOver> handed_over_;
+  std::optional<engine::Finding> fault_;  // why the thread does not go on
+};
+
+// The running thread may wait for another one to change memory: it found it unchanged, at a call with this return
+// address. After some such looks of its own others get their turn.
+void look(const void* caller);
+// At once.
+void poll(engine::Site site);
+
+// Threads that poll are told to be deadlocked, where they are, once the launch's time is up. Where others keep them
+// from it for so many looks of the watchdog, the time ends them.
+inline constexpr uint32_t overdue_polls = 50;
+
 extern constinit thread_local Turn* turn [[gnu::tls_model("initial-exec")]];
+
+inline Fiber* Turn::running() const {
+  return front != nullptr ? front->running : plain ? fiber : nullptr;
+}
 
 // The fibers of this OS thread.
 FiberPool& fibers();

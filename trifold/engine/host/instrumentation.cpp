@@ -1,11 +1,13 @@
 // What g++ calls for each access of memory when it compiles a port with -fsanitize=thread: the checks. libtsan, which
 // usually has these functions, is not used.
+#include <type_traits>
 #include <utility>
 
 #include "front.h"
 #include "memory.h"
 #include "report.h"
 #include "sites.h"
+#include "watchdog.h"
 
 namespace trifold::host {
 namespace {
@@ -98,16 +100,42 @@ inline Region* watched(uintptr_t address, size_t n, AccessType type, bool aligne
 
 // The thread whose code makes this access; null: no kernel does. (The linker may well give this library the port's copy
 // of a template of the standard library's.)
-inline Thread* accessing_thread() {
-  return turn != nullptr && turn->front != nullptr && turn->front->running != nullptr ? engine::current : nullptr;
+inline Thread* accessing_thread(const void* caller) {
+  if (turn == nullptr || turn->front == nullptr || turn->front->running == nullptr) return nullptr;
+  if (overdue != 0) [[unlikely]]
+    turn->stop_thread(Stop::time, caller);
+  return engine::current;
+}
+
+// A thread that reads one address again and again, at one place, may wait for another to write it. Such a loop needs
+// volatile or an atomic to be right; so this is patient.
+struct Repeated {
+  uintptr_t address = 0;
+  const void* caller = nullptr;
+  uint32_t count = 0;
+} repeated;
+constexpr uint32_t reads_in_a_row = 1024;
+
+inline void note_read(uintptr_t address, const void* caller) {
+  if (address != repeated.address || caller != repeated.caller) {
+    repeated = {address, caller, 0};
+  } else if (++repeated.count == reads_in_a_row) {
+    repeated.count = 0;
+    poll(site_of_address(caller));
+  }
 }
 
 inline void checked_access(const void* pointer, size_t n, AccessType type, bool aligned, const void* caller) {
-  const Thread* const thread = accessing_thread();
+  const Thread* const thread = accessing_thread(caller);
   if (thread == nullptr) return;
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   Region* const region = watched(address, n, type, aligned, caller);
   if (region == nullptr) return;
+  if (type == AccessType::read) {
+    note_read(address, caller);
+  } else {
+    ++engine::changes;
+  }
   engine::Checker& checker = *thread->block->launch->checker;
   engine::Buffer& buffer = *region->buffer;
   if (type == AccessType::read ? checker.reads_again(buffer, address, n, *thread)
@@ -120,10 +148,11 @@ inline void checked_access(const void* pointer, size_t n, AccessType type, bool 
     violated(*region, n, site);
 }
 
-// Does an atomic, checked where a kernel does it. `operate` says whether it wrote.
+// Does an atomic, checked where a kernel does it. `operate` says whether it wrote. Where it changed nothing, its thread
+// may wait for another one.
 template <typename T, typename Operate>
 void checked_atomic(const volatile T* pointer, bool reads, const void* caller, Operate operate) {
-  Thread* const thread = accessing_thread();
+  Thread* const thread = accessing_thread(caller);
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   Region* const region = thread == nullptr ? nullptr : watched(address, sizeof(T), AccessType::atomic, true, caller);
   if (region == nullptr) {
@@ -133,8 +162,27 @@ void checked_atomic(const volatile T* pointer, bool reads, const void* caller, O
   engine::Checker& checker = *thread->block->launch->checker;
   const engine::Site site = site_of_address(caller);
   if (!checker.check_atomic(*region->buffer, address, sizeof(T), *thread, reads)) violated(*region, sizeof(T), site);
+  const T before = *pointer;
   const bool wrote = operate();
+  const bool changed = *pointer != before;
   checker.note_atomic(*region->buffer, address, sizeof(T), *thread, site, wrote);
+  if (changed) {
+    ++engine::changes;
+  } else {
+    look(caller);
+  }
+}
+
+template <size_t bytes>
+using uint_of =
+    std::conditional_t<bytes == 1, uint8_t,
+                       std::conditional_t<bytes == 2, uint16_t, std::conditional_t<bytes == 4, uint32_t, uint64_t>>>;
+
+// PTX's ld.volatile and st.volatile are relaxed atomics (PTX ISA, "Memory Consistency Model: volatile operation").
+template <typename T>
+void checked_volatile(const void* pointer, bool writes, const void* caller) {
+  checked_atomic(static_cast<const volatile T*>(pointer), !writes, caller, [writes] { return writes; });
+  if (writes) ++engine::changes;
 }
 
 }  // namespace
@@ -143,6 +191,8 @@ void checked_atomic(const volatile T* pointer, bool reads, const void* caller, O
 using trifold::engine::AccessType;
 using trifold::host::checked_access;
 using trifold::host::checked_atomic;
+using trifold::host::checked_volatile;
+using trifold::host::uint_of;
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -175,6 +225,26 @@ TRIFOLD_ACCESS(unaligned_, 4, false)
 TRIFOLD_ACCESS(unaligned_, 8, false)
 TRIFOLD_ACCESS(unaligned_, 16, false)
 #undef TRIFOLD_ACCESS
+
+#define TRIFOLD_VOLATILE(width)                                              \
+  void __tsan_volatile_read##width(void* p) {                                \
+    checked_volatile<uint_of<width>>(p, false, __builtin_return_address(0)); \
+  }                                                                          \
+  void __tsan_volatile_write##width(void* p) {                               \
+    checked_volatile<uint_of<width>>(p, true, __builtin_return_address(0));  \
+  }
+TRIFOLD_VOLATILE(1)
+TRIFOLD_VOLATILE(2)
+TRIFOLD_VOLATILE(4)
+TRIFOLD_VOLATILE(8)
+#undef TRIFOLD_VOLATILE
+// Wider than any atomic: CUDA reads and writes the halves.
+void __tsan_volatile_read16(void* p) {
+  checked_access(p, 16, AccessType::read, true, __builtin_return_address(0));
+}
+void __tsan_volatile_write16(void* p) {
+  checked_access(p, 16, AccessType::write, true, __builtin_return_address(0));
+}
 
 void __tsan_read_range(void* p, size_t n) {
   if (n > 0) checked_access(p, n, AccessType::read, false, __builtin_return_address(0));

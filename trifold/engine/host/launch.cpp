@@ -7,21 +7,14 @@
 #include "../core/checker.h"
 #include "../core/execution.h"
 #include "front.h"
+#include "limits.h"
 #include "memory.h"
+#include "overflow.h"
 #include "report.h"
-#include "sites.h"
+#include "settings.h"
+#include "watchdog.h"
 
 namespace trifold::host {
-
-using engine::Operation;
-using engine::Request;
-
-static_assert(static_cast<int>(Wait::barrier_or) == static_cast<int>(Operation::barrier_or));
-static_assert(static_cast<int>(Wait::sync_warp) == static_cast<int>(Operation::sync_warp));
-static_assert(static_cast<int>(Wait::active_mask) == static_cast<int>(Operation::active_mask));
-
-constinit thread_local Turn* turn = nullptr;
-
 namespace {
 
 // Checked launches run one at a time: what watches memory is the process's.
@@ -44,7 +37,13 @@ Fiber* run_on_fiber() {
     run_plain(now);
     return nullptr;
   }
-  now.kernel.thread(now.kernel.closure);
+  try {
+    now.kernel.thread(now.kernel.closure);
+  } catch (...) {
+    now.front->leave_ring();
+    throw;
+  }
+  now.front->leave_ring();
   return now.front->run_ahead();
 }
 
@@ -64,32 +63,23 @@ std::unique_ptr<char, Free> shared_memory(size_t bytes) {
 // Makes `now` this OS thread's turn.
 class Taking {
  public:
-  explicit Taking(Turn& now) {
-    if (turn != nullptr) throw std::runtime_error(std::string(now.kernel.name) + " is launched inside a kernel");
+  explicit Taking(Turn& now) : watched_(outermost(now.kernel)) {
+    watch_stacks();
     turn = &now;
   }
   ~Taking() {
     turn = nullptr;
     engine::current = nullptr;
   }
-};
 
-// What every CUDA device refuses (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
-void require_launchable(const Kernel& kernel) {
-  const dim3& threads = kernel.threads;
-  const uint64_t block = uint64_t{threads.x} * threads.y * threads.z;
-  constexpr uint64_t most_threads = 1024;
-  const engine::Limits limits;
-  const std::string name(kernel.name);
-  if (threads.x > most_threads || threads.y > most_threads || block > most_threads || block == 0)
-    throw std::runtime_error(name + " is launched with blocks of " + std::to_string(threads.x) + " × " +
-                             std::to_string(threads.y) + " × " + std::to_string(threads.z) +
-                             " threads: a block has 1 to " + std::to_string(most_threads));
-  if (kernel.shared_bytes > limits.shared_bytes)
-    throw std::runtime_error(name + " is launched with " + std::to_string(kernel.shared_bytes) +
-                             " bytes of dynamic shared memory: a block has at most " +
-                             std::to_string(limits.shared_bytes));
-}
+ private:
+  static const Kernel& outermost(const Kernel& kernel) {
+    if (turn != nullptr) throw std::runtime_error(std::string(kernel.name) + " is launched inside a kernel");
+    return kernel;
+  }
+
+  Watched watched_;
+};
 
 engine::Launch launch_of(const Kernel& kernel) {
   engine::Launch launch;
@@ -97,7 +87,21 @@ engine::Launch launch_of(const Kernel& kernel) {
   launch.grid = {kernel.grid.x, kernel.grid.y, kernel.grid.z};
   launch.block = {kernel.threads.x, kernel.threads.y, kernel.threads.z};
   launch.dynamic_shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);
+  launch.limits = device_limits();
   return launch;
+}
+
+[[noreturn]] void refuse(const engine::LaunchMistake& mistake) {
+  throw std::runtime_error(mistake.problem + "; " + mistake.remedy);
+}
+
+// Of a launch in which no thread has waited.
+[[noreturn]] void end_plain(const Turn& now) {
+  try {
+    now.throw_stopped();
+  } catch (const engine::LaunchMistake& mistake) {
+    refuse(mistake);
+  }
 }
 
 // Runs the blocks of the launch; mistakes that the core finds become std::runtime_error.
@@ -111,7 +115,7 @@ void execute(engine::Launch& launch, HostFront& front) {
     throw std::runtime_error(fault.finding.message);
   } catch (const engine::LaunchMistake& mistake) {
     fibers().reclaim();
-    throw std::runtime_error(mistake.problem + "; " + mistake.remedy);
+    refuse(mistake);
   } catch (...) {
     fibers().reclaim();
     throw;
@@ -125,7 +129,8 @@ void continue_waiting(Turn& now) {
   engine::Launch launch = launch_of(now.kernel);
   launch.first_block = static_cast<uint64_t>(now.block);
   launch.block_count = static_cast<uint64_t>(now.end - now.block);
-  HostFront front(now.kernel, now.registers, fibers());
+  launch.counts_changes = false;  // its stores are not seen
+  HostFront front(now, fibers());
   front.hand_over(*now.fiber, at.x + threads.x * (at.y + threads.y * at.z), now.request, now.last_site);
   now.front = &front;
   now.plain = false;
@@ -136,25 +141,34 @@ void continue_waiting(Turn& now) {
 }  // namespace
 
 FiberPool& fibers() {
-  static thread_local FiberPool pool(run_on_fiber);
-  return pool;
+  struct OfThisThread {
+    SignalStack signal_stack;
+    FiberPool pool{run_on_fiber, stack_bytes()};
+  };
+  static thread_local OfThisThread own;
+  return own.pool;
 }
 
 void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_t end) {
   require_launchable(kernel);
   const auto shared = shared_memory(kernel.shared_bytes);
-  Fiber& fiber = fibers().take();
   Turn now{.kernel = kernel,
            .registers = registers,
            .shared = shared.get(),
            .plain = true,
            .block = begin,
            .end = end,
-           .fiber = &fiber,
-           .request = {}};
+           .request = {},
+           .looks = {}};
   const Taking taking(now);
+  Fiber& fiber = fibers().take();
+  now.fiber = &fiber;
   *registers.handed_over = nullptr;
   fiber.resume();
+  if (now.stop != Stop::none) [[unlikely]] {
+    fibers().give(fiber);
+    end_plain(now);
+  }
   if (!fiber.ended) return continue_waiting(now);
   const std::exception_ptr error = std::exchange(fiber.error, nullptr);
   fibers().give(fiber);
@@ -170,85 +184,12 @@ void run_checked(const Kernel& kernel, Registers registers) {
   engine::Checker checker(launch);
   launch.checker = &checker;
   CheckedMemory memory(kernel, registers);
-  Turn now{.kernel = kernel, .registers = registers, .shared = memory.dynamic_shared(), .request = {}};
+  Turn now{.kernel = kernel, .registers = registers, .shared = memory.dynamic_shared(), .request = {}, .looks = {}};
   const Taking taking(now);
-  HostFront front(kernel, registers, fibers());
+  HostFront front(now, fibers());
   now.front = &front;
   execute(launch, front);
   memory.kernel_has_written();
-}
-
-void end_thread() {
-  Fiber& fiber = *turn->front->running;
-  fiber.ended = true;
-  fiber.leave();  // the loop over threads that it was in does not go on
-}
-
-namespace {
-
-// Waits for what `ask` writes into the request; returns the answer. (A request that is copied right after it was
-// written field by field costs more than all the rest: the processor cannot forward such stores.)
-template <typename Ask>
-const Request& wait(Line line, Ask ask) {
-  if (turn == nullptr) throw std::logic_error("a barrier or warp operation is called outside a kernel");
-  Turn& now = *turn;
-  if (line.file != now.last_line.file || line.line != now.last_line.line) {
-    now.last_line = line;
-    now.last_site = site_of_line(line);
-  }
-  if (now.plain) [[unlikely]] {
-    ask(now.request);
-    now.fiber->yield();
-  } else {
-    engine::current->waiting_at = now.last_site;
-    ask(engine::current->request);
-    now.front->wait();
-  }
-  return engine::current->request;
-}
-
-}  // namespace
-
-unsigned wait_at_barrier(Wait operation, bool predicate, Line line) {
-  wait(line, [&](Request& request) {
-    request.operation = static_cast<uint8_t>(operation);
-    request.predicate = predicate;
-  });
-  const engine::Block& block = *engine::current->block;
-  switch (operation) {
-    case Wait::barrier_count: return block.barrier_true;
-    case Wait::barrier_and: return block.barrier_true == block.barrier_threads ? 1 : 0;
-    case Wait::barrier_or: return block.barrier_true != 0 ? 1 : 0;
-    default: return 0;
-  }
-}
-
-WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t value, unsigned lane, unsigned clamp,
-                     Line line) {
-  const Request& answer = wait(line, [&](Request& request) {
-    request.operation = static_cast<uint8_t>(operation);
-    request.predicate = predicate;
-    request.mask = mask;
-    request.lane = lane;
-    request.clamp = clamp;
-    request.value = value;
-  });
-  return {answer.value, answer.predicate};
-}
-
-void fence(Fence scope) {
-  if (engine::current != nullptr && engine::current->block->launch->checker != nullptr)
-    engine::current->block->launch->checker->fence(*engine::current, static_cast<engine::Scope>(scope));
-}
-
-void* dynamic_shared() {
-  return turn->shared;
-}
-
-unsigned lane() {
-  const uint3& at = *turn->registers.thread;
-  const dim3& threads = turn->kernel.threads;
-  return (at.x + threads.x * (at.y + threads.y * at.z)) % engine::warp_size;
 }
 
 }  // namespace trifold::host

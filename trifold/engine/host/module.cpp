@@ -5,11 +5,13 @@
 #include <elf.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <mutex>
 #include <string_view>
 
 namespace trifold::host {
@@ -25,11 +27,10 @@ std::string own_name(const char* symbol) {
   return scope == name.npos ? name : name.substr(scope + 2);
 }
 
-std::vector<ThreadVariable> thread_variables(const char* path) {
+void read_symbols(const char* path, Module& module) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  std::vector<ThreadVariable> found;
-  if (bytes.size() < sizeof(ElfW(Ehdr))) return found;
+  if (bytes.size() < sizeof(ElfW(Ehdr))) return;
   const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(bytes.data());
   const auto* const sections = reinterpret_cast<const ElfW(Shdr)*>(bytes.data() + header->e_shoff);
   for (int i = 0; i < header->e_shnum; ++i) {
@@ -38,13 +39,15 @@ std::vector<ThreadVariable> thread_variables(const char* path) {
     const char* const names = bytes.data() + sections[sections[i].sh_link].sh_offset;
     for (size_t k = 0; k < sections[i].sh_size / sizeof *symbols; ++k) {
       const auto& symbol = symbols[k];
-      if (ELF64_ST_TYPE(symbol.st_info) != STT_TLS || symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF) continue;
+      if (symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF) continue;
       const char* const name = names + symbol.st_name;
       const bool in_function = std::string_view(name).starts_with("_ZZ");
-      found.push_back({in_function ? own_name(name) : name, in_function, symbol.st_value, symbol.st_size});
+      if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) module.functions.push_back({name, symbol.st_value});
+      if (ELF64_ST_TYPE(symbol.st_info) == STT_TLS)
+        module.thread_variables.push_back(
+            {name, in_function ? own_name(name) : name, in_function, symbol.st_value, symbol.st_size});
     }
   }
-  return found;
 }
 
 struct Search {
@@ -72,13 +75,53 @@ std::vector<Range> segments_at(uintptr_t base) {
 
 }  // namespace
 
+Range text_of(const void* function) {
+  struct Wanted {
+    uintptr_t address;
+    Range found;
+  };
+  Wanted wanted{reinterpret_cast<uintptr_t>(function), {0, 0}};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* context) {
+        auto& [address, found] = *static_cast<Wanted*>(context);
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const auto& part = info->dlpi_phdr[i];
+          const uintptr_t begin = info->dlpi_addr + part.p_vaddr, end = begin + part.p_memsz;
+          if (part.p_type == PT_LOAD && address >= begin && address < end) found = {begin, end};
+        }
+        return found.end == 0 ? 0 : 1;
+      },
+      &wanted);
+  return wanted.found;
+}
+
 const Module& module_of(const void* function) {
-  static std::map<const void*, Module> modules;  // by where they are loaded; asked under the launch's lock
+  static std::mutex mutex;
+  static std::map<const void*, Module> modules;  // by where they are loaded
   Dl_info info{};
   dladdr(function, &info);
+  const std::lock_guard<std::mutex> locked(mutex);
   const auto [place, fresh] = modules.try_emplace(info.dli_fbase);
-  if (fresh && info.dli_fname != nullptr)
-    place->second = {thread_variables(info.dli_fname), segments_at(reinterpret_cast<uintptr_t>(info.dli_fbase))};
+  if (fresh && info.dli_fname != nullptr) {
+    read_symbols(info.dli_fname, place->second);
+    place->second.base = reinterpret_cast<uintptr_t>(info.dli_fbase);
+    place->second.segments = segments_at(place->second.base);
+  }
+  return place->second;
+}
+
+size_t static_shared_bytes(const void* function) {
+  static thread_local std::map<const void*, size_t> known;
+  const auto [place, fresh] = known.try_emplace(function, 0);
+  if (!fresh) return place->second;
+  const Module& module = module_of(function);
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(function) - module.base;
+  const auto found = std::ranges::find(module.functions, offset, &Function::offset);
+  if (found == module.functions.end() || !found->symbol.starts_with("_Z")) return 0;
+  // Itanium C++ ABI, 5.1.5: a local name is "_ZZ", the function's encoding, "E", its own name.
+  const std::string local = "_ZZ" + found->symbol.substr(2) + "E";
+  for (const ThreadVariable& variable : module.thread_variables)
+    if (variable.symbol.starts_with(local)) place->second += variable.bytes;
   return place->second;
 }
 

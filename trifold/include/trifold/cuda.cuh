@@ -14,6 +14,7 @@
 
 #else
 
+#include <trifold/half_bits.h>
 #include <trifold/host.h>
 
 #include <algorithm>
@@ -43,8 +44,8 @@ inline constexpr int warpSize = 32;
 struct __half {
   std::uint16_t bits;
   __half() = default;
-  explicit __half(float value) : bits(std::bit_cast<std::uint16_t>(static_cast<_Float16>(value))) {}
-  operator float() const { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+  explicit __half(float value) : bits(trifold::host::half_bits(value)) {}
+  operator float() const { return trifold::host::half_value(bits); }
 };
 
 // bfloat16 as CUDA's __nv_bfloat16: the upper half of a float, rounded to nearest even.

@@ -84,6 +84,7 @@ struct Line {
   int line = __builtin_LINE();
 };
 
+void wait_at_barrier(Line line);
 unsigned wait_at_barrier(Wait operation, bool predicate, Line line);
 
 struct WarpAnswer {
@@ -92,6 +93,10 @@ struct WarpAnswer {
 };
 WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t value, unsigned lane, unsigned clamp,
                      Line line);
+
+// An atomic left memory as it was: its thread may wait for another one to change it. And: the thread pauses.
+void looked();
+void pause(Line line);
 
 enum class Fence : uint8_t { block, device, system };
 void fence(Fence scope);

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -146,13 +147,21 @@ void launch(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
   if constexpr (host::checked) {
     on_this_thread([&](host::Registers registers) { host::run_checked(kernel, registers); });
   } else {
+    // Not thrown through parallel_for: torch's keeps no more of an exception than that there was one.
+    std::exception_ptr error;
+    std::atomic_flag failed;
     const auto run_blocks = [&](int64_t begin, int64_t end) {
-      on_this_thread([&](host::Registers registers) { host::run_blocks(kernel, registers, begin, end); });
+      try {
+        on_this_thread([&](host::Registers registers) { host::run_blocks(kernel, registers, begin, end); });
+      } catch (...) {
+        if (!failed.test_and_set()) error = std::current_exception();
+      }
     };
     parallel_for(
         blocks,
         [](int64_t begin, int64_t end, void* context) { (*static_cast<decltype(run_blocks)*>(context))(begin, end); },
         const_cast<void*>(static_cast<const void*>(&run_blocks)));
+    if (error) std::rethrow_exception(error);
   }
 }
 

@@ -1,0 +1,58 @@
+#include <trifold/binding.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "progress.cuh"
+
+namespace {
+
+using trifold::Tensor, trifold::launch;
+
+// x has blocks of 64 floats; the result has as many, and begins as zeros.
+Tensor progress(const Tensor& x, int64_t which) {
+  const Tensor out = trifold::elementwise_output(x);
+  const float* in = trifold::data<float>(x);
+  float* y = trifold::mutable_data<float>(out);
+  const int64_t n = x.numel();
+  const dim3 blocks(static_cast<unsigned>(n / block));
+  const trifold::Stream stream;
+  std::vector<int> memory(blocks.x);
+  int* const flags = memory.data();
+  std::fill_n(y, n, 0.0f);
+  trifold::note_written(out);
+  trifold::host::note_tensor(flags, blocks.x * sizeof(int));
+  switch (which) {
+    case 0: launch<reverse_kernel>(stream, blocks, block, 0, in, y); break;
+    case 1: launch<poll_thread_kernel>(stream, 1, block, 0, in, y); break;
+    case 2: launch<poll_block_kernel<true>>(stream, blocks, block, 0, in, y, flags); break;
+    case 3: launch<poll_volatile_kernel>(stream, 1, block, 0, in, y); break;
+    case 4: launch<poll_at_once_kernel<true>>(stream, 1, block, 0, in, y, flags); break;
+    case 5: launch<lock_kernel>(stream, blocks, block, 0, in, y, flags); break;
+    case 10: launch<poll_block_kernel<false>>(stream, blocks, block, 0, in, y, flags); break;
+    case 20: launch<endless_kernel>(stream, blocks, block, 0, y); break;
+    case 21: launch<endless_after_barrier_kernel>(stream, blocks, block, 0, y); break;
+    case 22: launch<endless_barriers_kernel>(stream, blocks, block, 0); break;
+    case 23: launch<endless_silence_kernel>(stream, blocks, block, 0, in); break;
+    case 24: launch<poll_at_once_kernel<false>>(stream, 1, block, 0, in, y, flags); break;
+    case 30: launch<recursion_kernel<false>>(stream, blocks, block, 0, in, y, 1 << 20); break;
+    case 31: launch<recursion_kernel<true>>(stream, blocks, block, 0, in, y, 1 << 20); break;
+    case 32: launch<large_frame_kernel>(stream, 1, block, 0, in, y); break;
+    case 33: launch<recursion_kernel<true>>(stream, blocks, block, 0, in, y, 50); break;
+    case 40: launch<throwing_kernel<false>>(stream, blocks, block, 0, in); break;
+    case 41: launch<throwing_kernel<true>>(stream, blocks, block, 0, in); break;
+    case 50: launch<large_static_kernel>(stream, 1, block, 0, in, y); break;
+    case 51: launch<reverse_kernel>(stream, dim3(1, 70000), block, 0, in, y); break;
+    case 52: launch<reverse_kernel>(stream, 1, dim3(1, 1, 65), 0, in, y); break;
+    case 53: launch<reverse_kernel>(stream, 1, block, 232448, in, y); break;
+    case 54: launch<reverse_kernel>(stream, dim3(2147483647, 65535), block, 0, in, y); break;
+    default: throw std::runtime_error("there is no such case");
+  }
+  return out;
+}
+
+}  // namespace
+
+TRIFOLD_LIBRARY(m) {
+  trifold::implement<&progress>(m, "progress");
+}

@@ -1,0 +1,159 @@
+// progress: kernels that wait by polling, that never end, that leave their stack, and that throw; the number says
+// which.
+#pragma once
+
+#include <trifold/cuda.cuh>
+
+#ifndef __CUDACC__
+#include <stdexcept>
+#endif
+
+constexpr int block = 64;
+
+// The first thread waits for what the last one writes, which runs after it in the natural order.
+__global__ void poll_thread_kernel(const float* x, float* y) {
+  __shared__ int flag;
+  __shared__ float value;
+  const int t = threadIdx.x;
+  if (t == 0) flag = 0;
+  __syncthreads();
+  if (t == block - 1) {
+    value = x[t];
+    __threadfence_block();
+    atomicExch(&flag, 1);
+  }
+  if (t == 0) {
+    while (atomicAdd(&flag, 0) == 0) {
+    }
+    y[0] = value;
+  }
+  __syncthreads();
+  if (t > 0) y[t] = y[0];
+}
+
+// Each block waits for the one behind it, the first of them before any other has begun.
+template <bool signalled>
+__global__ void poll_block_kernel(const float* x, float* y, int* flags) {
+  const int t = threadIdx.x;
+  const unsigned b = blockIdx.x;
+  y[b * block + t] = x[b * block + t];
+  if (t > 0) return;
+  if (b + 1 < gridDim.x) {
+    while (atomicCAS(&flags[b + 1], 1, 1) == 0) {
+    }
+    y[b * block] += y[(b + 1) * block];
+  }
+  __threadfence();
+  if (signalled || b + 1 < gridDim.x) atomicExch(&flags[b], 1);
+}
+
+// As many people write it: a volatile load, with nothing in the loop.
+__global__ void poll_volatile_kernel(const float* x, float* y) {
+  __shared__ volatile int flag;
+  const int t = threadIdx.x;
+  if (t == 0) flag = 0;
+  __syncthreads();
+  if (t == block - 1) flag = 1;
+  if (t == 0) {
+    while (flag == 0) {
+    }
+  }
+  __syncthreads();
+  y[t] = x[t];
+}
+
+// The same with no barrier before it.
+template <bool sleeps>
+__global__ void poll_at_once_kernel(const float* x, float* y, int* flags) {
+  volatile int* const flag = flags;
+  const int t = threadIdx.x;
+  if (t == 0) {
+    while (*flag == 0) {
+      if (sleeps) __nanosleep(100);
+    }
+  }
+  if (t == 1) *flag = 1;
+  y[t] = x[t];
+}
+
+__global__ void lock_kernel(const float* x, float* y, int* flags) {
+  const int t = threadIdx.x;
+  while (atomicCAS(&flags[0], 0, 1) != 0) {
+  }
+  __threadfence();
+  y[0] += x[blockIdx.x * block + t];
+  __threadfence();
+  atomicExch(&flags[0], 0);
+}
+
+__global__ void endless_kernel(float* y) {
+  volatile float* const to = y;
+  if (blockIdx.x == 1 && threadIdx.x == 3) {
+    for (;;) to[block + 3] = 1;
+  }
+}
+
+__global__ void endless_after_barrier_kernel(float* y) {
+  volatile float* const to = y;
+  __syncthreads();
+  if (blockIdx.x == 1 && threadIdx.x == 3) {
+    for (;;) to[block + 3] = 1;
+  }
+  __syncthreads();
+}
+
+__global__ void endless_barriers_kernel() {
+  for (;;) __syncthreads();
+}
+
+// Silent, and with no access of memory that a check would see.
+__global__ void endless_silence_kernel(const float* x) {
+  volatile int turns = 0;
+  while (x != nullptr) turns = turns + 1;
+}
+
+__device__ __attribute__((noinline)) float depth_sum(const float* x, int depth) {
+  volatile float frame[64];
+  frame[depth % 64] = x[depth % block];
+  return depth == 0 ? 0 : depth_sum(x, depth - 1) + frame[depth % 64];
+}
+
+template <bool waits>
+__global__ void recursion_kernel(const float* x, float* y, int depth) {
+  const int t = threadIdx.x;
+  if (waits) __syncthreads();
+  y[blockIdx.x * block + t] = blockIdx.x == 1 && t == 5 ? depth_sum(x, depth) : 0;
+  if (waits) __syncthreads();
+}
+
+__global__ void large_frame_kernel(const float* x, float* y) {
+  volatile float frame[1 << 18];  // 1 MiB
+  const int t = threadIdx.x;
+  frame[t * 7] = x[t];
+  y[t] = frame[t * 7];
+}
+
+#ifndef __CUDACC__
+template <bool waits>
+__global__ void throwing_kernel(const float* x) {
+  if (waits) __syncthreads();
+  if (threadIdx.x == 5 && x[5] == 5.0f) throw std::invalid_argument("thread 5 has thrown");
+  if (waits) __syncthreads();
+}
+#endif
+
+__global__ void large_static_kernel(const float* x, float* y) {
+  __shared__ float tile[13 << 10];  // 52 KiB
+  const int t = threadIdx.x;
+  tile[t] = x[t];
+  __syncthreads();
+  y[t] = tile[block - 1 - t];
+}
+
+__global__ void reverse_kernel(const float* x, float* y) {
+  __shared__ float tile[block];
+  const int t = threadIdx.x;
+  tile[t] = x[blockIdx.x * block + t];
+  __syncthreads();
+  y[blockIdx.x * block + t] = tile[block - 1 - t];
+}

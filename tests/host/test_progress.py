@@ -1,0 +1,253 @@
+"""Kernels that wait by polling go on as on a GPU; those that never end, or leave their stack, or throw, end cleanly."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from trifold import KernelFault
+from trifold.errors import LaunchError
+from trifold.host import runtime, settings
+from trifold.implementation import load_checked_port, load_port
+from trifold.workspace import OpFiles, Workspace
+
+Progress = Callable[[Tensor, int], Tensor]
+
+BLOCK = 64
+SECONDS = 0.3  # that a launch may take in these tests, of processor time
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> OpFiles:
+    root = tmp_path_factory.mktemp("workspace")
+    for name, folder in (("progress.cuh", "cuda_src"), ("progress.cu", "cuda_src"), ("progress.py", "ports")):
+        (root / folder).mkdir(exist_ok=True)
+        shutil.copyfile(Path(__file__).with_name(name), root / folder / name)
+    for folder in ("prototypes", "verify"):
+        (root / folder).mkdir()
+        (root / folder / "progress.py").touch()
+    return Workspace.at(root).op("progress")
+
+
+@pytest.fixture(scope="module")
+def plain(files: OpFiles) -> Progress:
+    return load_port(files).function
+
+
+@pytest.fixture(scope="module")
+def checked(files: OpFiles) -> Progress:
+    return load_checked_port(files).function
+
+
+@pytest.fixture(params=["plain", "checked"])
+def either(request: pytest.FixtureRequest) -> Progress:
+    function: Progress = request.getfixturevalue(request.param)
+    return function
+
+
+def numbers(blocks: int = 2) -> Tensor:
+    return torch.arange(blocks * BLOCK, dtype=torch.float32)
+
+
+def next_launch_is_right(function: Progress) -> None:
+    x = numbers(3)
+    assert torch.equal(function(x, 0), x.reshape(-1, BLOCK).flip(1).flatten())
+
+
+def suffix_sums(x: Tensor) -> Tensor:
+    """Each block's first element, and those of the blocks behind it."""
+    result = x.clone()
+    result[::BLOCK] = x[::BLOCK].flip(0).cumsum(0).flip(0)
+    return result
+
+
+def sum_in_front(x: Tensor) -> Tensor:
+    return torch.cat([x.sum()[None], torch.zeros(x.numel() - 1)])
+
+
+# ------------------------------------------------------------------------------------------------- polling
+
+
+@dataclass(frozen=True)
+class Polls:
+    name: str
+    number: int
+    expected: Callable[[Tensor], Tensor]
+    blocks: int = 1
+
+    def __str__(self) -> str:
+        return self.name
+
+
+POLLS = (
+    Polls("a thread polls by an atomic for another of its block", 1, lambda x: torch.full_like(x, BLOCK - 1)),
+    Polls("each block polls for the next one", 2, suffix_sums, blocks=40),
+    Polls("a volatile load after a barrier", 3, lambda x: x),
+    Polls("a volatile load and nanosleep, before any thread has waited", 4, lambda x: x),
+    Polls(
+        "a lock that all threads take", 5, lambda x: torch.cat([x.sum()[None], torch.zeros(x.numel() - 1)]), blocks=2
+    ),
+)
+
+
+@pytest.mark.parametrize("case", POLLS, ids=str)
+def test_a_loop_that_polls_gets_what_it_waits_for(case: Polls, either: Progress) -> None:
+    x = numbers(case.blocks)
+    with runtime.time_limit(10), runtime.schedules(3):
+        assert torch.equal(either(x, case.number), case.expected(x))
+
+
+def test_a_volatile_load_with_checks_needs_no_barrier(checked: Progress) -> None:
+    assert torch.equal(checked(numbers(1), 24), numbers(1))
+
+
+def test_blocks_that_wait_for_nobody_are_a_deadlock_that_says_who_waits_where(checked: Progress) -> None:
+    with pytest.raises(KernelFault) as caught:
+        checked(numbers(3), 10)
+    (finding,) = caught.value.findings
+    assert (finding.kind, finding.kernel) == ("deadlock", "poll_block_kernel<false>")
+    assert "thread (0, 0, 0) polls memory at" in finding.message
+    assert "progress.cuh" in finding.message and "while (atomicCAS(&flags[b + 1], 1, 1) == 0)" in finding.message
+    assert "1 of 3 blocks have exited" in finding.message
+    assert finding.accesses[0].operation == "poll"
+    next_launch_is_right(checked)
+
+
+def test_the_plain_build_reports_the_deadlock_when_time_is_up(plain: Progress) -> None:
+    with pytest.raises(RuntimeError, match="deadlock in kernel poll_block_kernel<false>"), runtime.time_limit(SECONDS):
+        plain(numbers(3), 10)
+    next_launch_is_right(plain)
+
+
+# ------------------------------------------------------------------------------------------------- time
+
+ENDLESS = (
+    (20, "endless_kernel", "for (;;) to[block + 3] = 1;"),
+    (21, "endless_after_barrier_kernel", "for (;;) to[block + 3] = 1;"),
+    (22, "endless_barriers_kernel", "for (;;) __syncthreads();"),
+    (23, "endless_silence_kernel", "while (x != nullptr) turns = turns + 1;"),
+)
+
+
+@pytest.mark.parametrize(("number", "kernel", "line"), ENDLESS)
+def test_an_endless_loop_ends_with_an_error(number: int, kernel: str, line: str, either: Progress) -> None:
+    started = time.monotonic()
+    with pytest.raises(RuntimeError, match=f"{kernel}: thread .* still runs after the launch") as caught:  # noqa: SIM117
+        with runtime.time_limit(SECONDS):
+            either(numbers(2), number)
+    assert time.monotonic() - started < 30
+    assert "TRIFOLD_KERNEL_SECONDS" in str(caught.value)
+    next_launch_is_right(either)
+
+
+@pytest.mark.parametrize(("number", "kernel", "line"), ENDLESS)
+def test_with_checks_the_error_names_the_thread_and_its_line(
+    number: int, kernel: str, line: str, checked: Progress
+) -> None:
+    with pytest.raises(RuntimeError) as caught, runtime.time_limit(SECONDS):
+        checked(numbers(2), number)
+    thread = "thread (3, 0, 0) of block (1, 0, 0)" if number in (20, 21) else "of block (0, 0, 0)"
+    assert thread in str(caught.value)
+    assert line in str(caught.value)
+
+
+def test_the_error_of_a_volatile_poll_that_nothing_sees_says_how_to_poll(plain: Progress) -> None:
+    with pytest.raises(RuntimeError, match="has to look at memory by an atomic"), runtime.time_limit(SECONDS):
+        plain(numbers(1), 24)
+    next_launch_is_right(plain)
+
+
+# ------------------------------------------------------------------------------------------------- stacks
+
+
+@pytest.mark.parametrize("number", [30, 31])
+def test_a_kernel_that_recurses_off_its_stack_ends_with_an_error(number: int, either: Progress) -> None:
+    for _ in range(2):
+        with pytest.raises(
+            RuntimeError, match=r"recursion_kernel<(true|false)>: thread .* has used up its stack of 64 KiB"
+        ):
+            either(numbers(2), number)
+        next_launch_is_right(either)
+
+
+def test_with_checks_the_stack_overflow_names_its_thread(checked: Progress) -> None:
+    with pytest.raises(RuntimeError, match=r"thread \(5, 0, 0\) of block \(1, 0, 0\) has used up its stack") as caught:
+        checked(numbers(2), 31)
+    assert "progress.cuh" in str(caught.value) and "depth_sum" in str(caught.value)
+    assert "TRIFOLD_KERNEL_STACK_KIB" in str(caught.value)
+
+
+def test_a_frame_that_does_not_fit_the_stack_is_seen_too(either: Progress) -> None:
+    with pytest.raises(RuntimeError, match=r"large_frame_kernel: .* has used up its stack"):
+        either(numbers(1), 32)
+    next_launch_is_right(either)
+
+
+def test_recursion_that_fits_is_right(either: Progress) -> None:
+    result = either(numbers(2), 33)
+    assert result[BLOCK + 5] == sum(range(1, 51))
+
+
+# ------------------------------------------------------------------------------------------------- exceptions
+
+
+@pytest.mark.parametrize("number", [40, 41])
+def test_a_kernels_exception_ends_the_launch(number: int, either: Progress) -> None:
+    with pytest.raises(ValueError, match="thread 5 has thrown"):  # std::invalid_argument
+        either(numbers(3), number)
+    next_launch_is_right(either)
+
+
+# ------------------------------------------------------------------------------------------------- limits
+
+REFUSED = (
+    (50, "large_static_kernel is launched with 53248 bytes of shared arrays of fixed size: .* at most 49152"),
+    (51, "a grid of 1 × 70000 × 1 blocks: a grid has at most"),
+    (52, "blocks of 1 × 1 × 65 threads: a block has 1 to 1024 threads, in z at most 64"),
+    (53, "232448 bytes of dynamic shared memory and 256 of shared arrays: a block has at most 232448"),
+    (54, "more threads than the 4294967295 that can be told apart"),
+)
+
+
+@pytest.mark.parametrize(("number", "says"), REFUSED)
+def test_a_launch_beyond_a_limit_is_refused_before_it_runs(number: int, says: str, either: Progress) -> None:
+    with pytest.raises(RuntimeError, match=says):
+        either(numbers(1), number)
+    next_launch_is_right(either)
+
+
+def test_the_limits_are_those_of_the_named_compute_capability(plain: Progress) -> None:
+    runtime.compute_capability("sm_75")
+    try:
+        with pytest.raises(RuntimeError, match=r"a block has at most 65536 \(compute capability 7.5\)"):
+            plain(numbers(1), 53)
+    finally:
+        runtime.compute_capability("9.0")
+    with pytest.raises(LaunchError, match=r"compute capability '6\.0' is not known"):
+        runtime.compute_capability("6.0")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        (settings.KERNEL_SECONDS, "soon"),
+        (settings.KERNEL_SECONDS, "-1"),
+        (settings.KERNEL_STACK, "0"),
+        (settings.COMPUTE_CAPABILITY, "1.0"),
+    ],
+)
+def test_a_wrong_setting_in_the_environment_is_named(variable: str, value: str, plain: Progress) -> None:
+    with pytest.raises(LaunchError, match=value):
+        settings.apply(runtime._library(), {variable: value})
+
+
+def test_a_time_limit_is_not_negative() -> None:
+    with pytest.raises(ValueError, match="seconds must not be negative, but is -1"), runtime.time_limit(-1):
+        pass

@@ -1,0 +1,145 @@
+// What a kernel calls to wait for others, and what else it asks while it runs.
+#include <stdexcept>
+
+#include "../core/checker.h"
+#include "../core/execution.h"
+#include "front.h"
+#include "sites.h"
+#include "watchdog.h"
+
+namespace trifold::host {
+
+using engine::Operation;
+using engine::Request;
+
+static_assert(static_cast<int>(Wait::barrier_or) == static_cast<int>(Operation::barrier_or));
+static_assert(static_cast<int>(Wait::sync_warp) == static_cast<int>(Operation::sync_warp));
+static_assert(static_cast<int>(Wait::active_mask) == static_cast<int>(Operation::active_mask));
+
+constinit thread_local Turn* turn = nullptr;
+
+void end_thread() {
+  turn->front->leave_ring();
+  Fiber& fiber = *turn->front->running;
+  fiber.ended = true;
+  fiber.leave();  // the loop over threads that it was in does not go on
+}
+
+namespace {
+
+// Waits for what `ask` writes into the request; returns the answer. (A request that is copied right after it was
+// written field by field costs more than all the rest: the processor cannot forward such stores.)
+template <typename Ask>
+const Request& wait(Line line, Ask ask) {
+  if (turn == nullptr) throw std::logic_error("a barrier or warp operation is called outside a kernel");
+  Turn& now = *turn;
+  if (overdue != 0) [[unlikely]]
+    now.stop_thread(Stop::time, __builtin_return_address(0));
+  if (line.file != now.last_line.file || line.line != now.last_line.line) {
+    now.last_line = line;
+    now.last_site = site_of_line(line);
+  }
+  if (now.plain) [[unlikely]] {
+    ask(now.request);
+    now.fiber->yield();
+  } else {
+    engine::current->waiting_at = now.last_site;
+    ask(engine::current->request);
+    now.front->wait();
+  }
+  return engine::current->request;
+}
+
+// So often a thread looks at memory before others run: a loop that gives up after some tries gets its time.
+constexpr uint32_t looks_in_a_row = 64;
+
+}  // namespace
+
+void poll(engine::Site site) {
+  Turn& now = *turn;
+  if (overdue > overdue_polls) [[unlikely]]
+    now.stop_thread(Stop::time, nullptr);
+  ++now.polls;
+  now.last_line = {nullptr, 0};
+  now.last_site = site;
+  if (now.plain) {
+    now.request.operation = static_cast<uint8_t>(Operation::poll);
+    now.fiber->yield();
+  } else {
+    engine::current->waiting_at = site;
+    engine::current->request.operation = static_cast<uint8_t>(Operation::poll);
+    now.front->wait();
+  }
+}
+
+void look(const void* caller) {
+  Turn& now = *turn;
+  if (now.running() == nullptr) return;
+  const uint3& thread = *now.registers.thread;
+  const uint64_t block = now.plain ? static_cast<uint64_t>(now.block) : engine::current->block->id;
+  Turn::Looks& looks = now.looks;
+  const bool same = looks.thread.x == thread.x && looks.thread.y == thread.y && looks.thread.z == thread.z &&
+                    looks.block == block && looks.changes == engine::changes;
+  if (!same) looks = {thread, block, engine::changes, 0};
+  if (++looks.count < looks_in_a_row) return;
+  looks.count = 0;
+  poll(site_of_address(caller));
+}
+
+void looked() {
+  if (turn != nullptr) look(__builtin_return_address(0));
+}
+
+void pause(Line line) {
+  if (turn != nullptr && turn->running() != nullptr) poll(site_of_line(line));
+}
+
+void wait_at_barrier(Line line) {
+  if (turn == nullptr || turn->front == nullptr || !turn->front->wait_in_ring(line))
+    wait_at_barrier(Wait::barrier, false, line);
+}
+
+unsigned wait_at_barrier(Wait operation, bool predicate, Line line) {
+  wait(line, [&](Request& request) {
+    request.operation = static_cast<uint8_t>(operation);
+    request.predicate = predicate;
+  });
+  const engine::Block& block = *engine::current->block;
+  switch (operation) {
+    case Wait::barrier_count: return block.barrier_true;
+    case Wait::barrier_and: return block.barrier_true == block.barrier_threads ? 1 : 0;
+    case Wait::barrier_or: return block.barrier_true != 0 ? 1 : 0;
+    default: return 0;
+  }
+}
+
+WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t value, unsigned lane, unsigned clamp,
+                     Line line) {
+  const Request& answer = wait(line, [&](Request& request) {
+    request.operation = static_cast<uint8_t>(operation);
+    request.predicate = predicate;
+    request.mask = mask;
+    request.lane = lane;
+    request.clamp = clamp;
+    request.value = value;
+  });
+  return {answer.value, answer.predicate};
+}
+
+void fence(Fence scope) {
+  if (turn != nullptr) look(__builtin_return_address(0));
+  if (engine::current != nullptr && engine::current->block->launch->checker != nullptr)
+    engine::current->block->launch->checker->fence(*engine::current, static_cast<engine::Scope>(scope));
+}
+
+void* dynamic_shared() {
+  return turn->shared;
+}
+
+unsigned lane() {
+  const uint3& at = *turn->registers.thread;
+  const dim3& threads = turn->kernel.threads;
+  return (at.x + threads.x * (at.y + threads.y * at.z)) % engine::warp_size;
+}
+
+}  // namespace trifold::host

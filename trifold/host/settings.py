@@ -1,0 +1,78 @@
+"""What holds for launches on the CPU: how long one may take, how large a thread's stack is, which GPU's limits hold.
+
+The environment variables TRIFOLD_KERNEL_SECONDS, TRIFOLD_KERNEL_STACK_KIB and TRIFOLD_COMPUTE_CAPABILITY set them for a
+process; the library itself reads the first two when it is loaded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from trifold.errors import LaunchError
+from trifold.simulator.limits import LIMITS
+
+KERNEL_SECONDS = "TRIFOLD_KERNEL_SECONDS"
+KERNEL_STACK = "TRIFOLD_KERNEL_STACK_KIB"
+COMPUTE_CAPABILITY = "TRIFOLD_COMPUTE_CAPABILITY"
+
+_MOST_STACK_KIB = 1 << 20
+
+
+def apply(library: ctypes.CDLL, environment: Mapping[str, str] = os.environ) -> None:
+    """Check the environment's settings, and tell the library what it cannot read there itself.
+
+    Raises:
+        LaunchError: a variable has a value that it cannot have; the message names it.
+    """
+    _number(environment, KERNEL_SECONDS, 0, 1e9, "seconds, or 0 for no limit")
+    _number(environment, KERNEL_STACK, 1, _MOST_STACK_KIB, "KiB; 64 is the default")
+    limit_to(library, environment.get(COMPUTE_CAPABILITY) or "9.0")
+
+
+def limit_to(library: ctypes.CDLL, capability: str) -> None:
+    """Launches from now on have to fit a GPU of this compute capability: ``"9.0"`` or ``"sm_90"``.
+
+    Raises:
+        LaunchError: it is not known.
+    """
+    name = capability
+    if name.startswith("sm_") and name[3:].isdigit():
+        name = f"{name[3:-1]}.{name[-1]}"
+    if name not in LIMITS:
+        raise LaunchError(f"compute capability '{capability}' is not known", f"give one of {', '.join(LIMITS)}")
+    values = LIMITS[name].for_engine
+    library.trifold_host_set_limits(name.encode(), (ctypes.c_uint32 * len(values))(*values))
+
+
+@contextmanager
+def time_limit(library: ctypes.CDLL, seconds: float) -> Iterator[None]:
+    """Launches within it end with an error after so many seconds of processor time; 0: never.
+
+    Raises:
+        ValueError: ``seconds`` is negative.
+    """
+    if seconds < 0:
+        raise ValueError(f"seconds must not be negative, but is {seconds}")
+    read, write = library.trifold_host_kernel_seconds, library.trifold_host_set_kernel_seconds
+    read.restype, write.argtypes, write.restype = ctypes.c_double, [ctypes.c_double], None
+    before = read()
+    write(seconds)
+    try:
+        yield
+    finally:
+        write(before)
+
+
+def _number(environment: Mapping[str, str], variable: str, least: float, most: float, meaning: str) -> None:
+    text = environment.get(variable, "")
+    if not text:
+        return
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not least <= number <= most:
+        raise LaunchError(f"{variable} is '{text}'", f"set it to a number of {meaning}")
