@@ -84,7 +84,7 @@ def counts(folder: Path, sources: Sequence[Path]) -> dict[Path, dict[int, Line]]
                     continue
                 line = lines[path].setdefault(instance["line_number"], Line())
                 line.reached |= instance["count"] > 0
-                taken = [way["count"] > 0 for way in _conditions(instance["branches"])]
+                taken = [way["count"] > 0 for way in conditions(instance["branches"])]
                 for position, way in enumerate(taken):
                     key = (len(taken), position)
                     line.ways[key] = line.ways.get(key, False) or way
@@ -96,7 +96,7 @@ def _holds_code(text: Sequence[str], number: int) -> bool:
     return number <= len(text) and any(character.isalnum() for character in text[number - 1])
 
 
-def _conditions(branches: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def conditions(branches: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Without those of calls that can throw: such a call has two, the one that goes on and then the one that throws."""
     kept: list[dict[str, Any]] = []
     for branch in branches:
