@@ -65,6 +65,9 @@ def verify(
     examples: Annotated[int | None, typer.Option(min=1, help="Calls drawn for each check that draws.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Draw other calls: a seed for hypothesis.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one case may take.")] = 120.0,
+    coverage: Annotated[
+        bool, typer.Option("--coverage", help="Show the lines and branches that no input reaches on the CPU.")
+    ] = False,
 ) -> None:
     """Check prototype and port against the reference in every cell: the matrix."""
     from trifold.verification.matrix import render
@@ -84,6 +87,7 @@ def verify(
             examples=examples,
             seed=seed,
             timeout=timeout,
+            coverage=coverage,
             tell=tell,
         )
     console.print(render(report))

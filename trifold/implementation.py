@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
-from trifold.cells import Device, Kind
+from trifold.cells import Device, Form, Kind
 from trifold.errors import PrototypeError, SchemaError, WorkspaceError
 from trifold.port.wiring import Library, Operators, bind
 from trifold.workspace import OpFiles, Workspace, import_file
@@ -94,13 +94,13 @@ def load(
     return (load_port(files) if implementation == "port" else load_prototype(files, device)).function
 
 
-def load_port(files: OpFiles) -> Implementation:
-    """The port of an op; see :func:`load`."""
+def load_port(files: OpFiles, form: Literal["fast", "debug", "coverage"] = "fast") -> Implementation:
+    """The port of an op, see :func:`load`; on the CPU in one of the forms of a build that run alike."""
     with _lock:
-        namespace = _namespace("port", files)
+        namespace = _namespace("port" if form == "fast" else f"{form}_port", files)
         if namespace not in _loaded:
             module, _ = _execute(files, namespace)
-            kernels = _PortKernels(files, namespace, module.op)
+            kernels = _PortKernels(files, namespace, module.op, form)
             kernels.register_stubs()
             _loaded[namespace] = _implementation("port", files, module, kernels.load)
         return _loaded[namespace]
@@ -221,6 +221,7 @@ class _PortKernels:
     files: OpFiles
     namespace: str
     operators: Operators
+    form: Form = "fast"
     stubs: dict[Device, torch.library.Library] = field(default_factory=dict)
     libraries: dict[Device, BuiltLibrary] = field(default_factory=dict)
 
@@ -236,7 +237,7 @@ class _PortKernels:
 
         with _lock:
             if device not in self.libraries:
-                library = build(self.files, device, self.namespace)
+                library = build(self.files, device, self.namespace, form=self.form if device == "cpu" else "fast")
                 self.stubs.pop(device)._destroy()
                 try:
                     library.load()
@@ -281,7 +282,7 @@ class _CheckedKernels:
 
         with _lock:
             if self.library is None:
-                library = build(self.files, "cpu", self.namespace, checked=True)
+                library = build(self.files, "cpu", self.namespace, form="checked")
                 registry = torch.library.Library(self.namespace, "DEF")
                 try:
                     for schema in self.operators.schemas.values():

@@ -1,6 +1,6 @@
 """Where finished builds are kept: one folder each, which appears whole or not at all.
 
-    <cache>/builds/<op>-<target>-<hash>/         the library or object, build.log and stamp.json
+    <cache>/builds/<op>-<target>-<hash>/         the library or object, build.log, stamp.json, notes for gcov
     <cache>/builds/<op>-<target>-<hash>.lock     held by the process that builds it
     <cache>/builds/<op>-<target>-<hash>.log      what the compilers printed when the last attempt failed
     <cache>/builds/<op>-<target>-<hash>.partial-*   an attempt under way, or left by a process that was killed
@@ -30,6 +30,7 @@ from trifold.errors import BuildError
 
 STAMP = "stamp.json"
 LOG = "build.log"
+NOTES_SUFFIX = ".gcno"  # where g++ tells gcov which lines a library has
 # How long another process may build in silence before the one that waits says so.
 SILENT_WAIT_S = 3.0
 # Each state of the sources has a build of its own; one that nobody has asked for this long is removed.
@@ -156,7 +157,7 @@ class Entry:
         file.chmod(0o700)
         kept = {file.name, LOG}
         for path in attempt.iterdir():
-            if path.name not in kept:
+            if path.name not in kept and path.suffix != NOTES_SUFFIX:
                 path.unlink()
         stamp = {"file": file.name, "bytes": file.stat().st_size}
         (attempt / STAMP).write_text(json.dumps(stamp), encoding="utf-8")

@@ -12,7 +12,7 @@ from pathlib import Path
 from trifold.build import cache, diagnostics, recipe, sources
 from trifold.build.library import BuiltLibrary, CompiledObject
 from trifold.build.recipe import Recipe
-from trifold.cells import Device
+from trifold.cells import Device, Form
 from trifold.errors import BuildError
 from trifold.workspace import OpFiles
 
@@ -20,7 +20,7 @@ Notify = Callable[[str], None]
 
 
 def build(
-    files: OpFiles, device: Device, namespace: str, *, checked: bool = False, notify: Notify = cache.tell_on_stderr
+    files: OpFiles, device: Device, namespace: str, *, form: Form = "fast", notify: Notify = cache.tell_on_stderr
 ) -> BuiltLibrary:
     """The library of ``cuda_src/<op>.cu`` for ``device``, which registers into the torch namespace ``namespace``.
 
@@ -32,7 +32,8 @@ def build(
         device: ``"cpu"`` (g++) or ``"cuda"`` (nvcc, for the architectures in TORCH_CUDA_ARCH_LIST, else for those
             of the visible devices).
         namespace: a torch namespace; an identifier.
-        checked: for ``"cpu"``: each access of memory in a kernel is checked (trifold.host.runtime runs its calls).
+        form: for ``"cpu"``: ``"checked"`` checks each access of memory in a kernel (trifold.host.runtime runs its
+            calls); ``"debug"`` keeps variables and lines for gdb; ``"coverage"`` counts lines and branches for gcov.
         notify: told if another process is building the same library.
 
     Raises:
@@ -44,13 +45,20 @@ def build(
     _require_identifier(namespace)
     if device not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', not {device!r}")
-    if checked and device != "cpu":
-        raise ValueError("only a build for the CPU is checked")
-    plan = recipe.for_checks if checked else recipe.for_cpu if device == "cpu" else recipe.for_cuda
-    product, cached = _produce(
-        files, "checked" if checked else device, lambda: plan(files.binding.resolve(), namespace), notify
-    )
+    if form != "fast" and device != "cpu":
+        raise ValueError(f"only a build for the CPU has the form {form!r}")
+    plan = _plan(device, form)
+    target = device if form == "fast" else form
+    product, cached = _produce(files, target, lambda: plan(files.binding.resolve(), namespace), notify)
     return BuiltLibrary(files.name, device, namespace, product.path, product.log, time.monotonic() - started, cached)
+
+
+def _plan(device: Device, form: Form) -> Callable[[Path, str], Recipe]:
+    if device == "cuda":
+        return recipe.for_cuda
+    if form == "checked":
+        return recipe.for_checks
+    return lambda binding, namespace: recipe.for_cpu(binding, namespace, recipe.FLAGS_OF_FORM[form])
 
 
 def compile_only(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from trifold.build import sources, toolchain
+from trifold.cells import Form
 from trifold.errors import ToolchainError
 from trifold.host import runtime
 
@@ -34,6 +35,15 @@ GXX_FLAGS = (
     "-fstack-clash-protection",
     "-Wno-unknown-pragmas",
 )
+# What all builds by g++ have but the checked one: the flags behind the level of optimisation.
+_GXX_RULES = GXX_FLAGS[1:]
+FLAGS_OF_FORM: Mapping[Form, tuple[str, ...]] = {
+    "fast": GXX_FLAGS,
+    # Variables stay where they are declared, and each line is one.
+    "debug": ("-O0", "-g", *_GXX_RULES),
+    # Blocks run on several OS threads, which count together.
+    "coverage": ("-O0", "-g", "--coverage", "-fprofile-update=atomic", *_GXX_RULES),
+}
 NVCC_FLAGS = (
     "-O3",
     "-lineinfo",
@@ -98,11 +108,11 @@ class Recipe:
     prepare: Callable[[str, Path], tuple[list[str], Path]]
 
 
-def for_cpu(binding: Path, namespace: str) -> Recipe:
+def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_FLAGS) -> Recipe:
     """g++, through load_inline."""
     gxx = toolchain.find_gxx()
-    flags = (*GXX_FLAGS, *_standard(), *_definitions(namespace, "CPU"))
-    link = (*LINK_FLAGS, *_host_flags())
+    flags = (*flags_of_form, *_standard(), *_definitions(namespace, "CPU"))
+    link = (*LINK_FLAGS, *_host_flags(), *(["--coverage"] if "--coverage" in flags else []))
 
     def check() -> None:
         toolchain.find_ninja()

@@ -1,4 +1,4 @@
-"""``trifold debug``: stop in a kernel of an op, on one of the op's own samples, in the simulator."""
+"""``trifold debug``: stop in a kernel of an op, on one of the op's own samples: in the simulator, or in the port."""
 
 from __future__ import annotations
 
@@ -23,8 +23,13 @@ def debug(
     thread: Annotated[str, typer.Option(metavar="X,Y,Z", help="The CUDA thread to stop in.")] = "0,0,0",
     line: Annotated[
         int | None,
-        typer.Option(min=1, help="A line of a kernel in prototypes/OP.py.", show_default="the kernel's first"),
+        typer.Option(
+            min=1,
+            help="A line of a kernel in prototypes/OP.py; with --port, in cuda_src/OP.cuh.",
+            show_default="the kernel's first",
+        ),
     ] = None,
+    port: Annotated[bool, typer.Option("--port", help="Debug the C++ port, on the CPU, in gdb.")] = False,
     workspace: Annotated[
         Path | None,
         typer.Option(help="A folder with prototypes/, cuda_src/, ports/ and verify/.", show_default="nearest parent"),
@@ -35,9 +40,15 @@ def debug(
     At the prompt: n(ext) and s(tep) stay in the thread, "thread X,Y,Z" goes to another, "info threads" shows all.
 
     Under an editor's debugger (debugpy) the editor stops there instead.
+
+    With --port, in gdb: "trifold where" names the thread, "trifold thread X,Y,Z" goes to another.
     """
     place = _coordinates("--thread", thread), _coordinates("--block", block)
     found = Workspace.find() if workspace is None else Workspace.at(workspace)
+    if port:
+        from trifold.debug.port import PortSession
+
+        raise typer.Exit(PortSession.open(found.op(op), function or op, sample, place, line).run())
     from trifold.debug.session import Session
 
     session = Session.open(found.op(op), function or op, sample, place, line)

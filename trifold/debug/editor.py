@@ -6,7 +6,8 @@ from importlib import resources
 
 
 def launch_json() -> str:
-    """``.vscode/launch.json``: the open file, a sample of an op, and the tests of the open file in the simulator.
+    """``.vscode/launch.json``: the open file, a sample of an op, and the tests of the open file in the simulator;
+    and a sample of an op in its port, with the C++ extension's debugger (gdb).
 
     The simulator's own code is left out of the call stack and of steps: "justMyCode" does so for installed packages,
     the rule for trifold wherever it lies.

@@ -16,7 +16,7 @@ from trifold.debug.coordinates import Place, described
 from trifold.debug.debugger import KernelDebugger, hidden
 from trifold.debug.kernels import check_line, device_functions
 from trifold.debug.sample import DebugError, NamedCall
-from trifold.debug.target import Launch, Target
+from trifold.debug.target import Launch, Target, never_came
 from trifold.implementation import Implementation, load_prototype, prototype_module
 from trifold.verification.load_spec import load_spec
 from trifold.workspace import OpFiles
@@ -109,21 +109,7 @@ class Session:
         pydevd.settrace(suspend=True, trace_only_current_thread=True, patch_multiprocessing=False, stop_at_frame=frame)
 
     def _missed(self, target: Target) -> DebugError:
-        launches = list(dict.fromkeys(map(str, target.launches)))
-        where = f"{self.function.__name__} on {self.sample}"
-        if not launches:
-            return DebugError(f"{where} launches no kernel", "choose another --sample, or another --function")
-        there_were = f"its launches: {'; '.join(launches)}"
-        thread, block = self.place
-        if not any(launch.has_block(block) for launch in target.launches):
-            return DebugError(f"no launch of {where} has block {block}", there_were)
-        if not any(launch.has(self.place) for launch in target.launches):
-            return DebugError(f"no launch of {where} has thread {thread} in block {block}", there_were)
-        what = f"{self.function.__name__}" if self.line is None else f"line {self.line}"
-        return DebugError(
-            f"{described(self.place)} never came to {what} in {self.sample}",
-            "choose another --thread or --block, or an earlier --line",
-        )
+        return never_came(self.function.__name__, self.line, self.place, self.sample, target.launches)
 
 
 def _function(

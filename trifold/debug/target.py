@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
 from typing import Any
 
 from trifold import _simulator
 from trifold.debug import stepping
-from trifold.debug.coordinates import Coordinates, Place
+from trifold.debug.coordinates import Coordinates, Place, described
+from trifold.debug.sample import DebugError, NamedCall
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,26 @@ class Launch:
 
     def __str__(self) -> str:
         return f"{self.kernel}, grid {self.grid}, block {self.block}"
+
+
+def never_came(
+    function: str, line: int | None, place: Place, sample: NamedCall, launches: Sequence[Launch]
+) -> DebugError:
+    """Why a sample ended without coming to a line (None: the first) of ``function`` in the thread ``place``."""
+    where = f"{function} on {sample}"
+    if not launches:
+        return DebugError(f"{where} launches no kernel", "choose another --sample, or another --function")
+    there_were = f"its launches: {'; '.join(dict.fromkeys(map(str, launches)))}"
+    thread, block = place
+    if not any(launch.has_block(block) for launch in launches):
+        return DebugError(f"no launch of {where} has block {block}", there_were)
+    if not any(launch.has(place) for launch in launches):
+        return DebugError(f"no launch of {where} has thread {thread} in block {block}", there_were)
+    what = function if line is None else f"line {line}"
+    return DebugError(
+        f"{described(place)} never came to {what} in {sample}",
+        "choose another --thread or --block, or an earlier --line",
+    )
 
 
 @dataclass

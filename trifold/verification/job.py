@@ -31,6 +31,7 @@ class Job:
         skip: names that are not run (because a worker died in them).
         examples: calls drawn for each check that draws; None: what suits the cell.
         seed: of the drawing; None: the same for every run.
+        coverage: the folder for counts of the lines that run; None: nothing is counted.
     """
 
     workspace: str
@@ -39,6 +40,7 @@ class Job:
     skip: tuple[str, ...] = ()
     examples: int | None = None
     seed: int | None = None
+    coverage: str | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

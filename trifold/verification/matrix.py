@@ -22,7 +22,7 @@ _LEGEND = f"each four: {', '.join(f'{kind} {device}' for kind, device in CELLS)}
 def render(report: Report) -> RenderableType:
     """The whole report."""
     legend = Text(_LEGEND, style="dim")
-    return Group(_table(report), legend, *_failures(report), *_reasons(report), _summary(report))
+    return Group(_table(report), legend, *_failures(report), *_reasons(report), *_coverage(report), _summary(report))
 
 
 def _table(report: Report) -> Table:
@@ -84,6 +84,31 @@ def _reasons(report: Report) -> Iterator[RenderableType]:
     for (outcome, check, reason), where in cells.items():
         names = ", ".join(where) if len(where) <= 2 else f"{len(where)} cells"
         yield Text(f"{_MARKS[outcome][0]} {check} ({names}): {reason}", style="dim")
+
+
+def _coverage(report: Report) -> Iterator[RenderableType]:
+    """What the inputs reached on the CPU, a file a row, and below it what they did not."""
+    files = [file for op in report.ops for file in op.coverage or ()]
+    if not files:
+        return
+    table = Table("reached on the cpu", "lines", "branches", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for file in files:
+        table.add_row(file.file, _share(file.lines_reached, file.lines), _share(file.branches_reached, file.branches))
+    yield Text()
+    yield table
+    for file in files:
+        for missed in file.missed:
+            what = "a branch is not taken" if missed.branch else "not reached"
+            yield Text(f"{file.file}:{missed.line}: {what}: {missed.text}", style="dim")
+
+
+def _share(part: int, whole: int) -> str:
+    """Rounded down: 100% is all.
+
+    >>> _share(199, 200)
+    '99%'
+    """
+    return f"{100 * part // whole}%" if whole else "none"
 
 
 def _summary(report: Report) -> Text:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from trifold.verification.coverage import FileCoverage
+
 OutcomeName = Literal["passed", "failed", "not run"]
 Verdict = Literal["verified", "failed", "incomplete"]
 
@@ -51,11 +53,13 @@ class OpReport:
 
     Attributes:
         partial: only some checks were asked for.
+        coverage: what the inputs reached in each source file; None where that was not asked for.
     """
 
     op: str
     rows: tuple[Row, ...]
     partial: bool = False
+    coverage: tuple[FileCoverage, ...] | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -124,6 +128,7 @@ class Report:
                     "devices": list(op.devices),
                     "rows": [asdict(row) for row in op.rows],
                 }
+                | ({} if op.coverage is None else {"coverage": [asdict(file) for file in op.coverage]})
                 for op in self.ops
             ],
         }

@@ -13,9 +13,11 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import IO, Any
 
 from trifold import guard
+from trifold.verification import gcov
 from trifold.verification.job import Job
 from trifold.verification.report import Failure, Row, row_from_json
 from trifold.verification.worker import BUILD
@@ -145,6 +147,8 @@ def _environment(job: Job, timeout: float) -> dict[str, str]:
         environment |= guard.preload_environment()
     # An endless kernel is to say so itself, in good time, with its name and its thread.
     environment.setdefault("TRIFOLD_KERNEL_SECONDS", f"{timeout / 2:g}")
+    if job.coverage is not None and job.cell.implementation == "port":
+        environment |= gcov.environment(Path(job.coverage))
     simulate = job.cell != replace(job.cell, implementation="prototype", device="cuda")
     environment["NUMBA_ENABLE_CUDASIM"] = str(int(simulate))
     return environment

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from trifold.environment import environment
 from trifold.errors import TrifoldError
 from trifold.verification.certificate import write_certificate
 from trifold.verification.checks import CHECKS
+from trifold.verification.coverage import FileCoverage, measured, require_tools
 from trifold.verification.job import CellName, Job
 from trifold.verification.machine import Machine
 from trifold.verification.report import Failure, OpReport, Report, Row
@@ -42,6 +44,7 @@ def verify(
     examples: int | None = None,
     seed: int | None = None,
     timeout: float = 120.0,
+    coverage: bool = False,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Check prototype and port of each op against its reference, on every device that this machine has.
@@ -55,6 +58,8 @@ def verify(
         examples: how many calls hypothesis draws for each check that draws; default: what suits the cell.
         seed: of the drawing; default: the same calls in every run.
         timeout: seconds that a case may take before it counts as hanging.
+        coverage: count the lines and branches of the sources that the inputs reach on the CPU (``OpReport.coverage``).
+            The port is built with counters for it, which is slower, and not what a certificate would speak of.
         tell: is told what runs, in a few words.
 
     Returns:
@@ -64,6 +69,7 @@ def verify(
     Raises:
         WorkspaceError: no workspace, no such op, or a file of it is missing.
         ValueError: an unknown implementation, device or check.
+        ToolchainError: coverage was asked for, and what counts is not installed.
 
     >>> import trifold
     >>> trifold.verify("sigmoid", checks=["errors"], implementations=["port"], devices=["cpu"]).verdict
@@ -77,6 +83,8 @@ def verify(
         raise ValueError(f"examples must be at least 1, not {examples}")
     if timeout <= 0:
         raise ValueError(f"timeout must be positive, not {timeout}")
+    if coverage:
+        require_tools(implementations)
     import torch
 
     started = time.monotonic()
@@ -90,24 +98,43 @@ def verify(
         for op in files
         if kind in implementations and device in devices
     ]
-    jobs = [Job(str(workspace.root), cell, tuple(checks), (), examples, seed) for cell in cells]
-    rows = _run(workspace, jobs, machine, timeout, tell)
-    reports = tuple(
-        OpReport(
-            op.name,
-            tuple(row for job, some in zip(jobs, rows, strict=True) if job.cell.op == op.name for row in some),
-            partial=bool(checks),
+    with tempfile.TemporaryDirectory(prefix="trifold-coverage-") as counted:
+        jobs = [
+            Job(str(workspace.root), cell, tuple(checks), (), examples, seed, _folder(counted, cell, coverage))
+            for cell in cells
+        ]
+        rows = _run(workspace, jobs, machine, timeout, tell)
+        reports = tuple(
+            OpReport(
+                op.name,
+                tuple(row for job, some in zip(jobs, rows, strict=True) if job.cell.op == op.name for row in some),
+                partial=bool(checks),
+                coverage=_coverage(workspace, op, Path(counted)) if coverage else None,
+            )
+            for op in files
         )
-        for op in files
-    )
     _require_properties(checks, reports)
     seconds = time.monotonic() - started
     facts = environment(workspace.root, torch.device("cpu" if machine.cuda else "cuda"))
     report = Report(version("trifold"), torch.__version__, machine.device_name, reports, seconds, facts)
-    if not checks:
+    if not checks and not coverage:
         for op, result in zip(files, reports, strict=True):
             write_certificate(workspace, op, result, report, examples=examples, seed=seed)
     return report
+
+
+def _folder(root: str, cell: CellName, coverage: bool) -> str | None:
+    """Where a cell counts its lines; None where it does not."""
+    if not coverage or cell.device != "cpu":
+        return None
+    folder = Path(root) / cell.op / cell.implementation
+    folder.mkdir(parents=True)
+    return str(folder)
+
+
+def _coverage(workspace: Workspace, files: OpFiles, root: Path) -> tuple[FileCoverage, ...]:
+    folder = root / files.name
+    return measured(workspace.root, files, folder / "prototype", folder / "port")
 
 
 def _require(given: Iterable[str], name: str, known: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
@@ -20,6 +21,7 @@ from typing import TextIO
 from trifold.errors import TrifoldError
 from trifold.implementation import Implementation, load_port, load_prototype, reference
 from trifold.spec import Limits, Property, Spec
+from trifold.verification import coverage, gcov
 from trifold.verification.cell import Cell, CheckFailed, NotRun, Search
 from trifold.verification.checks import CHECKS, Check
 from trifold.verification.job import CellName, Job
@@ -155,9 +157,11 @@ def _cell(job: Job, files: OpFiles, events: Events) -> Cell:
     if job.cell.implementation == "prototype":
         implementation = load_prototype(files, job.cell.device)
     else:
-        implementation = load_port(files)
+        implementation = load_port(files, "fast" if job.coverage is None else "coverage")
         if not (spec.not_on_cpu and job.cell.device == "cpu"):
-            implementation.kernels(job.cell.device)
+            library = implementation.kernels(job.cell.device)
+            if job.coverage is not None and library is not None:
+                gcov.keep_notes(library.path, Path(job.coverage))
     simulated = (job.cell.implementation, job.cell.device) == ("prototype", "cpu")
     limits, examples = _SIMULATOR if simulated else _COMPILED
     search = Search(examples if job.examples is None else job.examples, job.seed)
@@ -169,8 +173,16 @@ def main() -> None:
     faulthandler.enable()
     warnings.simplefilter("ignore")
     job = Job.from_json(sys.stdin.read())
-    with open(int(sys.argv[1]), "w", encoding="utf-8") as stream:
+    with open(int(sys.argv[1]), "w", encoding="utf-8") as stream, _counting(job):
         run(job, Events(stream))
+
+
+def _counting(job: Job) -> AbstractContextManager[None]:
+    """Counts the lines of a prototype, if that was asked for. A port's library counts by itself."""
+    if job.coverage is None or job.cell.implementation == "port":
+        return nullcontext()
+    files = Workspace.at(Path(job.workspace)).op(job.cell.op)
+    return coverage.of_prototype(files.prototype, Path(job.coverage))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,97 @@
+"""What gdb shows of a port on the CPU: coordinates and half types as values, and of the stack what is the user's own.
+
+gdb runs this file with its own Python, where trifold is not installed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gdb
+import gdb.printing
+
+INCLUDE_ROOT = Path(__file__).resolve().parents[2] / "include"
+# Functions that kernels call and that one may want to step through; the other headers are the dialect and the launch.
+DEVICE_LIBRARY = ("philox.cuh", "reduce.cuh", "vector.cuh")
+
+
+class _Coordinates:
+    """uint3 and dim3, as findings write them: ``(3, 0, 0)``."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def to_string(self) -> str:
+        return str(coordinates(self._value))
+
+
+class _Half:
+    """A 16-bit number, as the float that it stands for."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def to_string(self) -> str:
+        return f"{self.number(int(self._value[self._value.type.fields()[0]])):g}"
+
+    def number(self, bits: int) -> float:
+        value: float = struct.unpack("<e", struct.pack("<H", bits))[0]
+        return value
+
+
+class _BFloat16(_Half):
+    def number(self, bits: int) -> float:
+        value: float = struct.unpack("<f", struct.pack("<I", bits << 16))[0]
+        return value
+
+
+def coordinates(value: Any) -> tuple[int, int, int]:
+    return int(value["x"]), int(value["y"]), int(value["z"])
+
+
+def _printers() -> Any:
+    printers = gdb.printing.RegexpCollectionPrettyPrinter("trifold")
+    printers.add_printer("coordinates", "^(uint3|dim3)$", _Coordinates)
+    printers.add_printer("half", "^(__half|c10::Half)$", _Half)
+    printers.add_printer("bfloat16", "^(__nv_bfloat16|c10::BFloat16)$", _BFloat16)
+    return printers
+
+
+def _is_port(objfile: Any) -> bool:
+    return objfile is not None and objfile.lookup_global_symbol("trifold_manifest") is not None
+
+
+def is_users(frame: Any) -> bool:
+    """Whether a frame is the port's own code or the device library's: neither the engine's nor another library's."""
+    where = frame.find_sal().symtab
+    if where is None or not _is_port(where.objfile):
+        return False
+    file = Path(where.fullname())
+    if file.is_relative_to(INCLUDE_ROOT):
+        return file.name in DEVICE_LIBRARY
+    return not file.is_relative_to("/usr") and "torch" not in file.parts
+
+
+class _Filter:
+    """Leaves the user's own frames in a backtrace; all of them, where none is."""
+
+    name = "trifold"
+    enabled = True
+    priority = 100
+
+    def filter(self, frames: Iterator[Any]) -> Iterator[Any]:
+        every = list(frames)
+        return iter([frame for frame in every if is_users(frame.inferior_frame())] or every)
+
+
+def install() -> None:
+    """Register the printers and the filter, and let steps pass over what is not the user's."""
+    gdb.printing.register_pretty_printer(None, _printers(), replace=True)
+    hide = _Filter()
+    gdb.frame_filters[hide.name] = hide
+    headers = [str(path) for path in INCLUDE_ROOT.rglob("*") if path.is_file() and path.name not in DEVICE_LIBRARY]
+    for pattern in (*headers, "/usr/include/*", "/usr/lib/*", "*/torch/*"):
+        gdb.execute(f"skip -gfile {pattern}", to_string=True)

@@ -1,0 +1,10 @@
+"""Prints where gdb's script for ports lies: ``python -m trifold.debug.gdb_script``, for ``source`` in gdb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+GDB_SCRIPT = Path(__file__).with_name("gdb") / "session.py"
+
+if __name__ == "__main__":
+    print(GDB_SCRIPT)
