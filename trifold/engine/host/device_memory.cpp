@@ -276,8 +276,7 @@ Error release(void* pointer, MemoryKind kind, Line line) {
       (found->second->kind == MemoryKind::pinned) != pinned) {
     const Allocation* const near =
         found != memory().allocations.end() ? found->second.get() : allocation_near(address);
-    const std::string what = near == nullptr ? "an address that is not the device's" : "of " + near->description();
-    return refuse(call, "it is given " + what, line);
+    return refuse(call, near == nullptr ? "it is given memory of the host" : "it is given " + near->description(), line);
   }
   Allocation& allocation = *found->second;
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));

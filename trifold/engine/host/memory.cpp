@@ -203,14 +203,18 @@ Region* CheckedMemory::look_up(uintptr_t address, size_t n) {
 std::string CheckedMemory::foreign(uintptr_t address) const {
   if (const Allocation* const allocation = allocation_near(address); allocation != nullptr)
     return allocation->live ? "" : allocation->description();
+  constexpr uintptr_t never_mapped = 1 << 16;
   const auto after = host_arguments_.upper_bound(address);
-  if (after == host_arguments_.begin()) return "";
+  if (address < never_mapped) {
+    const auto null = host_arguments_.find(0);
+    return null == host_arguments_.end() || null->second.empty() ? "a null pointer"
+                                                                 : null->second + ", which is a null pointer";
+  }
+  if (after == host_arguments_.begin() || std::prev(after)->first == 0) return "";
   const auto& [begin, name] = *std::prev(after);
   const Region* const region = nearest(address);
   if (region != nullptr && region->distance(address) < address - begin) return "";
   const std::string array = name.empty() ? "a pointer argument" : name;
-  constexpr uintptr_t low = 1 << 20;
-  if (begin == 0) return address < low ? array + ", which is a null pointer" : "";
   return array + ", which points to memory of the host: allocate with cudaMalloc and copy with cudaMemcpy";
 }
 

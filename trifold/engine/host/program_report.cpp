@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -45,9 +46,9 @@ void tell(std::string_view kind, std::string text) {
 
 const void* program_base = nullptr;
 
-const void* base_of(const void* code) {
+const void* base_of(const void* address) {
   Dl_info info{};
-  return dladdr(code, &info) == 0 ? nullptr : info.dli_fbase;
+  return dladdr(address, &info) == 0 ? nullptr : info.dli_fbase;
 }
 
 const char* instruction(const void* context) {
@@ -153,9 +154,11 @@ const ProgramOptions& program_options() {
   return options;
 }
 
-void begin_program(const void* code) {
+void begin_program(const void* variable) {
   if (program_options().pipe < 0 || program_base != nullptr) return;
-  program_base = base_of(code);
+  program_base = base_of(variable);
+  unsetenv("TRIFOLD_PROGRAM");  // programs that this one starts have nobody to tell
+  fcntl(program_options().pipe, F_SETFD, FD_CLOEXEC);
   protect_device_memory();
   catch_crashes();
   atexit(tell_leaks);

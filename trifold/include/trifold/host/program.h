@@ -44,8 +44,8 @@ Error copy_symbol(void* variable, size_t variable_bytes, size_t offset, void* ot
 bool find_memory(const void* address, MemoryKind& kind);
 void memory_info(size_t& free_bytes, size_t& total_bytes);
 
-// The program that has this code begins: where `trifold sanitize` runs it, its mistakes are told.
-void begin_program(const void* code);
+// The program that has this variable begins: where `trifold sanitize` runs it, its mistakes are told.
+void begin_program(const void* variable);
 
 // Runs the launch, checked where the program is. A mistake is told to who runs the program; a later call returns it.
 Error launch_program(const Kernel& kernel, void (*run)(const Kernel& kernel), Line line);

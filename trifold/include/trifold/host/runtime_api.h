@@ -18,7 +18,8 @@
 
 namespace trifold::host {
 
-inline const bool program_began = (begin_program(reinterpret_cast<const void*>(&set_error)), true);
+// A variable of the program's own, which tells where that is loaded.
+inline const bool program_began = (begin_program(&program_began), true);
 
 inline cudaError_t to_cuda(Error error) {
   return static_cast<cudaError_t>(error);
