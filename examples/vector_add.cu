@@ -1,20 +1,20 @@
 // c = a + b, as many a first CUDA program has it. It has a mistake, which on a GPU shows as nothing at all:
 //
 //     trifold sanitize examples/vector_add.cu
+#include <cuda_runtime.h>
 #include <cstdio>
 #include <cstdlib>
-#include <cuda_runtime.h>
 
-#define CHECK(call)                                                                        \
-  do {                                                                                     \
-    cudaError_t error = (call);                                                            \
-    if (error != cudaSuccess) {                                                            \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(error));       \
-      exit(EXIT_FAILURE);                                                                  \
-    }                                                                                      \
+#define CHECK(call)                                                                  \
+  do {                                                                               \
+    cudaError_t error = (call);                                                      \
+    if (error != cudaSuccess) {                                                      \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, cudaGetErrorString(error)); \
+      exit(EXIT_FAILURE);                                                            \
+    }                                                                                \
   } while (0)
 
-__global__ void vectorAdd(const float *a, const float *b, float *c, int N) {
+__global__ void vectorAdd(const float* a, const float* b, float* c, int N) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i <= N) {
     c[i] = a[i] + b[i];
@@ -25,16 +25,16 @@ int main() {
   const int N = 1000;
   const size_t bytes = N * sizeof(float);
 
-  float *h_a = (float *)malloc(bytes), *h_b = (float *)malloc(bytes), *h_c = (float *)malloc(bytes);
+  float *h_a = (float*)malloc(bytes), *h_b = (float*)malloc(bytes), *h_c = (float*)malloc(bytes);
   for (int i = 0; i < N; i++) {
     h_a[i] = i;
     h_b[i] = 2 * i;
   }
 
   float *d_a, *d_b, *d_c;
-  CHECK(cudaMalloc((void **)&d_a, bytes));
-  CHECK(cudaMalloc((void **)&d_b, bytes));
-  CHECK(cudaMalloc((void **)&d_c, bytes));
+  CHECK(cudaMalloc((void**)&d_a, bytes));
+  CHECK(cudaMalloc((void**)&d_b, bytes));
+  CHECK(cudaMalloc((void**)&d_c, bytes));
   CHECK(cudaMemcpy(d_a, h_a, bytes, cudaMemcpyHostToDevice));
   CHECK(cudaMemcpy(d_b, h_b, bytes, cudaMemcpyHostToDevice));
 

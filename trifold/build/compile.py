@@ -83,7 +83,10 @@ def _require_identifier(namespace: str) -> None:
 
 def _produce(files: OpFiles, target: str, plan: Callable[[], Recipe], notify: Notify) -> tuple[cache.Product, bool]:
     files.require(files.binding, files.header)
-    inputs = lambda: sources.local_sources(files.binding)  # noqa: E731
+
+    def inputs() -> tuple[Path, ...]:
+        return sources.local_sources(files.binding)
+
     return produce(f"{files.name}-{target}", files.binding, inputs, plan, notify)
 
 
@@ -106,9 +109,10 @@ def produce(
     Raises:
         ToolchainError, BuildError: see :func:`build`.
     """
-    entry_of = lambda steps: cache.Entry(  # noqa: E731
-        cache.builds_folder() / f"{name}-{sources.digest(inputs(), steps.facts)[:20]}"
-    )
+
+    def entry_of(steps: Recipe) -> cache.Entry:
+        return cache.Entry(cache.builds_folder() / f"{name}-{sources.digest(inputs(), steps.facts)[:20]}")
+
     while True:
         steps = plan()
         entry = entry_of(steps)

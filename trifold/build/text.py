@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trifold.build import cache, compile, recipe, sources, toolchain
+from trifold.build import cache, recipe, sources, toolchain
+from trifold.build.compile import produce
 from trifold.build.recipe import Recipe
 from trifold.errors import BuildError
 from trifold.host import cuda_text
@@ -46,7 +47,8 @@ def _build(
     given = tuple(option for option in options if not _FOR_GPUS_ONLY.fullmatch(option))
     if unknown := [option for option in given if not option.startswith(("-D", "-U", "-I"))]:
         raise BuildError(
-            f"options: {unknown[0]!r} means nothing to the build for the CPU", "give only -D, -U and -I, with their value"
+            f"options: {unknown[0]!r} means nothing to the build for the CPU",
+            "give only -D, -U and -I, with their value",
         )
     folders = tuple(Path(option[2:]).resolve() for option in given if option.startswith("-I"))
     # Read once: what is compiled is what the entry's name was made of.
@@ -58,7 +60,7 @@ def _build(
     inputs = sorted({*texts, *sources.local_sources(path)})
     target = "program" if program else "checked" if checked else "cpu"
     name = f"{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}-text_{target}"
-    product, _ = compile.produce(name, path, lambda: inputs, plan)
+    product, _ = produce(name, path, lambda: inputs, plan)
     return product
 
 

@@ -39,7 +39,10 @@ _LIBRARY_HEADER = re.compile(
 )
 
 _REFUSED_WORDS = (
-    ("textures and surfaces", re.compile(rb"\btexture\s*<|\bcuda(?:Texture|Surface)Object_t\b|\b(?:tex|surf)[123]D\w*")),
+    (
+        "textures and surfaces",
+        re.compile(rb"\btexture\s*<|\bcuda(?:Texture|Surface)Object_t\b|\b(?:tex|surf)[123]D\w*"),
+    ),
     ("thread block clusters", re.compile(rb"\b__cluster_dims__\b|\bcluster_group\b|\bthis_cluster\b")),
     ("tensor-core fragments (wmma)", re.compile(rb"\bwmma\s*::")),
     ("asynchronous copies", re.compile(rb"\b__pipeline_\w+|\bcuda\s*::\s*(?:barrier|pipeline|memcpy_async)\b")),
@@ -63,12 +66,12 @@ class Kernel:
 
     name: str
     parameters: tuple[str, ...]
-    line: int
+    template: bool
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file: the text for g++, and the files of the user's that it includes, as ``#include`` names them."""
+    """One file: the text for g++, and its kernels."""
 
     path: Path
     text: str
@@ -161,7 +164,8 @@ class _File:
             if name is not None and parameters is not None:
                 inside = self.masked[parameters.start_byte + 1 : parameters.end_byte - 1]
                 text = self.content[name.start_byte : name.end_byte].decode(errors="replace")
-                yield Kernel(text, tuple(map(_parameter_name, _split(inside))), self.line(name.start_byte))
+                template = function.parent is not None and function.parent.type == "template_declaration"
+                yield Kernel(text, tuple(map(_parameter_name, _split(inside))), template)
 
     def _defined(self) -> Iterator[str]:
         for node in self.nodes:
@@ -188,12 +192,11 @@ class _File:
     def rewritten(self, kernels: dict[str, Kernel], defined: set[str], drop_torch: bool) -> Source:
         torch_edits = self._torch_edits() if drop_torch else []
         dropped = [(edit.start, edit.end) for edit in torch_edits]
-        keeps = lambda start: not any(first <= start < last for first, last in dropped)  # noqa: E731
-        self._refuse_words(keeps_from=dropped)
+        self._refuse_words(dropped)
         self._refuse_in_device_code()
         self._refuse_unknown_functions(defined, dropped)
         edits = [*torch_edits, *self._include_edits(drop_torch)]
-        edits += [edit for edit in (*self._launch_edits(kernels), *self._shared_edits()) if keeps(edit.start)]
+        edits += [*self._launch_edits(kernels), *self._shared_edits()]
         self._refuse_unread_launches(dropped, edits)
         return Source(self.path, _apply(self.content, edits), self.kernels)
 
@@ -202,6 +205,8 @@ class _File:
             end = node.start_byte + len(self.content[node.start_byte : node.end_byte].rstrip())
             if node in self.includes:
                 yield Edit(node.start_byte, end, f'#include "{file_name(self.includes[node])}"')
+            elif name in _own_headers():
+                yield Edit(node.start_byte, end, f"#include <{_own_headers()[name]}>")
             elif _KNOWN_HEADERS.fullmatch(name) or (drop_torch and _TORCH_HEADER.fullmatch(name)):
                 yield Edit(node.start_byte, end, "")
             elif _TORCH_HEADER.fullmatch(name):
@@ -237,10 +242,10 @@ class _File:
             else:
                 yield node
 
-    def _refuse_words(self, keeps_from: list[tuple[int, int]]) -> None:
+    def _refuse_words(self, dropped: list[tuple[int, int]]) -> None:
         for what, words in _REFUSED_WORDS:
             for match in words.finditer(self.masked):
-                if not _inside(match.start(), keeps_from):
+                if not _inside(match.start(), dropped):
                     raise self.refuse(match.start(), f"{what} do not run on the CPU", "leave them to the GPU's build")
 
     def _refuse_in_device_code(self) -> None:
@@ -392,6 +397,17 @@ def _apply(content: bytes, edits: list[Edit]) -> str:
         parts += [content[at : edit.start], edit.text.encode(), b"\n" * lines]
         at = edit.end
     return b"".join([*parts, content[at:]]).decode(errors="surrogateescape")
+
+
+@functools.cache
+def _own_headers() -> dict[str, Path]:
+    """CUDA's headers of which trifold has one of the same name: where that lies among its includes."""
+    headers = sorted((INCLUDE_ROOT / "trifold" / "host").rglob("*.*"))
+    return {
+        header.name: header.relative_to(INCLUDE_ROOT)
+        for header in headers
+        if _KNOWN_HEADERS.fullmatch(header.name) or _LIBRARY_HEADER.fullmatch(header.name)
+    }
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,14 +19,14 @@ class Parameter:
     Attributes:
         name: as the kernel calls it.
         kind: pointer, value or reference.
-        bytes: of a value.
+        size: of a value, in bytes.
         element: the dtype of the value, or of what the pointer points to; "" where no dtype is that type (a struct).
         constant: the kernel only reads what the pointer points to.
     """
 
     name: str
     kind: str
-    bytes: int
+    size: int
     element: str
     constant: bool
 
@@ -43,13 +42,13 @@ class Memory:
     """The bytes that an array's elements lie in."""
 
     begin: int
-    bytes: int
+    size: int
 
     def read(self) -> bytes:
-        return ctypes.string_at(self.begin, self.bytes)
+        return ctypes.string_at(self.begin, self.size)
 
     def write(self, content: bytes) -> None:
-        ctypes.memmove(self.begin, content, self.bytes)
+        ctypes.memmove(self.begin, content, self.size)
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,11 @@ def _convert(kernel: str, parameter: Parameter, arg: Any) -> Argument:
     if parameter.kind == "reference":
         raise _wrong(kernel, parameter, "is a reference, which no kernel can take", "take a pointer or a value")
     if isinstance(arg, np.void):
-        if arg.nbytes != parameter.bytes or parameter.element:
+        if arg.nbytes != parameter.size or parameter.element:
             raise _wrong(
                 kernel,
                 parameter,
-                f"is {parameter.element or 'a struct'} of {parameter.bytes} bytes, but was given a struct of {arg.nbytes}",
+                f"is {parameter.element or 'a struct'} of {parameter.size} bytes, but was given one of {arg.nbytes}",
                 "give the NumPy dtype the struct's fields and align=True",
             )
         return Argument(_bytes(arg.tobytes()))
@@ -94,7 +93,7 @@ def _convert(kernel: str, parameter: Parameter, arg: Any) -> Argument:
         raise _wrong(
             kernel,
             parameter,
-            f"is a struct of {parameter.bytes} bytes, but was given {_kind(arg)}",
+            f"is a struct of {parameter.size} bytes, but was given {_kind(arg)}",
             "pass a NumPy void scalar: np.zeros((), dtype=[…])[()]",
         )
     return Argument(_bytes(_number(kernel, parameter, arg)))
@@ -108,10 +107,9 @@ def _number(kernel: str, parameter: Parameter, arg: Any) -> bytes:
     if wants == "bool":
         return np.bool_(arg).tobytes()
     if wants.startswith(("int", "uint")):
-        try:
-            whole = operator.index(arg) if not isinstance(arg, np.bool_) else int(arg)
-        except TypeError:
-            raise _wrong(kernel, parameter, f"is {wants}, but was given {_kind(arg)}", "pass an integer") from None
+        if not isinstance(arg, (int, np.integer, np.bool_)):
+            raise _wrong(kernel, parameter, f"is {wants}, but was given {_kind(arg)}", "pass an integer")
+        whole = int(arg)
         limits = np.iinfo(wants)
         if not limits.min <= whole <= limits.max:
             raise _wrong(
@@ -120,13 +118,13 @@ def _number(kernel: str, parameter: Parameter, arg: Any) -> bytes:
                 f"is {wants}, which does not hold {whole}",
                 f"pass a number from {limits.min} to {limits.max}",
             )
-        return np.dtype(wants).type(whole).tobytes()
+        return bytes(np.dtype(wants).type(whole).tobytes())
     if wants == "bfloat16":
         import torch
 
-        return torch.tensor(float(arg), dtype=torch.bfloat16).view(torch.int16).numpy().tobytes()
+        return bytes(torch.tensor(float(arg), dtype=torch.bfloat16).view(torch.int16).numpy().tobytes())
     with np.errstate(over="ignore"):
-        return np.dtype(wants).type(arg).tobytes()
+        return bytes(np.dtype(wants).type(arg).tobytes())
 
 
 def _pointer(kernel: str, parameter: Parameter, arg: Any) -> Argument:
@@ -142,7 +140,7 @@ def _pointer(kernel: str, parameter: Parameter, arg: Any) -> Argument:
             f"points to {parameter.element}, but was given an array of {dtype}",
             f"convert the array to {parameter.element}",
         )
-    return Argument(_bytes(address.to_bytes(8, "little")), memory if memory.bytes else None)
+    return Argument(_bytes(address.to_bytes(8, "little")), memory if memory.size else None)
 
 
 def _tensor(kernel: str, parameter: Parameter, arg: Any) -> tuple[str, int, Memory] | None:
@@ -154,9 +152,7 @@ def _tensor(kernel: str, parameter: Parameter, arg: Any) -> tuple[str, int, Memo
         what = f"a tensor on {arg.device}" if arg.layout == torch.strided else "a sparse tensor"
         raise _wrong(kernel, parameter, f"was given {what}", "pass a dense CPU tensor")
     if arg.requires_grad and not parameter.constant and arg.is_leaf and torch.is_grad_enabled():
-        raise _wrong(
-            kernel, parameter, "may be written, but was given a leaf that requires grad", "pass x.detach()"
-        )
+        raise _wrong(kernel, parameter, "may be written, but was given a leaf that requires grad", "pass x.detach()")
     address = arg.data_ptr()
     last = sum((size - 1) * stride for size, stride in zip(arg.shape, arg.stride(), strict=True))
     used = 0 if arg.numel() == 0 else (last + 1) * arg.element_size()

@@ -37,6 +37,7 @@ class RawKernel:
         KernelFault: checks have found a mistake.
 
     >>> import numpy as np
+    >>> from trifold.host import RawKernel
     >>> double = RawKernel("__global__ void twice(float* x) { x[threadIdx.x] *= 2; }", "twice")
     >>> x = np.arange(4, dtype=np.float32)
     >>> double((1,), (4,), (x,))
@@ -105,6 +106,11 @@ class RawKernel:
                 f"its kernels: {', '.join(sorted(kernels))}" if kernels else "it has no __global__ function",
             )
         names = kernels[base].parameters
+        if kernels[base].template and "<" not in self.name:
+            raise BuildError(
+                f"name: {base} of {diagnostics.shown(path)} is a template, but {self.name!r} has no arguments for it",
+                f"name the instance: {base}<float>",
+            )
         product = text.build_library(path, self.options, checked=self.checks, tail=_tail(self.name, names))
         return _Library(product.path, names)
 
@@ -151,7 +157,7 @@ def _run_checked(launch: functools.partial[None], arguments: Sequence[Argument])
             for begin, content in inputs.items():
                 memory[begin].write(content)
         for each in memory.values():
-            runtime.note_memory(each.begin, each.bytes)
+            runtime.note_memory(each.begin, each.size)
         launch()
         if inputs and not results:
             results.update({begin: each.read() for begin, each in memory.items()})
@@ -164,10 +170,12 @@ def _run_checked(launch: functools.partial[None], arguments: Sequence[Argument])
 
 
 def _extent(what: str, given: int | tuple[int, ...]) -> tuple[int, int, int]:
-    extents = (given,) if isinstance(given, int) else tuple(given)
+    extents = given if isinstance(given, (tuple, list)) else (given,)
     right = 1 <= len(extents) <= 3 and all(isinstance(extent, int) and 0 < extent < 2**31 for extent in extents)
     if not right:
-        raise LaunchError(f"{what} must be one to three positive numbers, not {given!r}", "pass (x,), (x, y) or (x, y, z)")
+        raise LaunchError(
+            f"{what} must be one to three positive numbers, not {given!r}", "pass (x,), (x, y) or (x, y, z)"
+        )
     x, y, z = (*extents, 1, 1)[:3]
     return x, y, z
 

@@ -11,6 +11,7 @@ import typer
 
 from trifold.findings import Finding
 
+_OP_TIMEOUT_S = 120.0  # for a case, as in trifold verify
 _PROGRAMS = (".cu", ".cuh", ".cpp", ".cc", ".cxx")
 
 
@@ -24,7 +25,9 @@ def sanitize(
         bool, typer.Option("--keep-going", help="Go on after a mistake; a GPU would refuse all that follows.")
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
-    timeout: Annotated[float | None, typer.Option(min=0.1, help="Seconds that the program may take.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds that the program, or a case of an op, may take.")
+    ] = None,
     define: Annotated[list[str] | None, typer.Option("-D", help="A macro for the compiler.")] = None,
     include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
     workspace: Annotated[Path | None, typer.Option(help="Of the ops; default: the nearest one.")] = None,
@@ -35,7 +38,7 @@ def sanitize(
     built.
     """
     if Path(what[0]).suffix not in _PROGRAMS:
-        _sanitize_ops(what, workspace, json_file, timeout)
+        _sanitize_ops(what, workspace, json_file, timeout or _OP_TIMEOUT_S)
         return
     from trifold.sanitize.program import sanitize as run
 
@@ -51,7 +54,8 @@ def sanitize(
         tell=_show,
     )
     if report.failed:
-        print(f"{what[0]}: {_count(len(report.errors), 'finding')}, {_count(len(report.problems), 'problem')}", file=sys.stderr)
+        counts = f"{_count(len(report.errors), 'finding')}, {_count(len(report.problems), 'problem')}"
+        print(f"{what[0]}: {counts}", file=sys.stderr)
     _write(json_file, report.to_json())
     raise typer.Exit(report.exit_status)
 
@@ -65,10 +69,11 @@ def _show(each: object) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _sanitize_ops(ops: list[str], workspace: Path | None, json_file: Path | None, timeout: float | None) -> None:
+def _sanitize_ops(ops: list[str], workspace: Path | None, json_file: Path | None, timeout: float) -> None:
+    """The row ``findings`` of ``trifold verify``, for the ports."""
     from rich.console import Console
 
-    from trifold.verification.matrix import render
+    from trifold.verification.matrix import failures
     from trifold.verification.verify import verify
 
     report = verify(
@@ -77,11 +82,16 @@ def _sanitize_ops(ops: list[str], workspace: Path | None, json_file: Path | None
         implementations=("port",),
         devices=("cpu",),
         checks=("findings",),
-        **({} if timeout is None else {"timeout": timeout}),
+        timeout=timeout,
     )
-    Console().print(render(report))
+    console = Console()
+    rows = [(op.op, row) for op in report.ops for row in op.rows]
+    for op, row in rows:
+        remark = f": {row.reason}" if row.reason else ""
+        console.print(f"{op}: {row.outcome}, {_count(row.cases, 'case')}{remark}", soft_wrap=True, highlight=False)
+    console.print(*failures(report), sep="\n")
     _write(json_file, report.to_json())
-    outcomes = {row.outcome for op in report.ops for row in op.rows}
+    outcomes = {row.outcome for _, row in rows}
     raise typer.Exit(1 if "failed" in outcomes else 2 if "not run" in outcomes else 0)
 
 

@@ -7,8 +7,8 @@
 #include "check.h"
 
 template <typename T>
-__global__ void __launch_bounds__(256) multiply(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ out,
-                                                size_t n) {
+__global__ void __launch_bounds__(256)
+    multiply(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ out, size_t n) {
   for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) out[i] = a[i] * b[i];
 }
 

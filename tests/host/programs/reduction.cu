@@ -5,7 +5,7 @@
 #include <vector>
 
 template <bool synchronised>
-__global__ void reduce(const int *in, int *out) {
+__global__ void reduce(const int* in, int* out) {
   __shared__ int sdata[128];
   unsigned int tid = threadIdx.x;
   sdata[tid] = in[blockIdx.x * blockDim.x + tid];
@@ -17,12 +17,12 @@ __global__ void reduce(const int *in, int *out) {
   if (tid == 0) out[blockIdx.x] = sdata[0];
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   const int blocks = 4, n = blocks * 128;
   std::vector<int> h_in(n, 1), h_out(blocks, -1);
   int *d_in, *d_out;
-  cudaMalloc((void **)&d_in, n * sizeof(int));
-  cudaMalloc((void **)&d_out, blocks * sizeof(int));
+  cudaMalloc((void**)&d_in, n * sizeof(int));
+  cudaMalloc((void**)&d_out, blocks * sizeof(int));
   cudaMemcpy(d_in, h_in.data(), n * sizeof(int), cudaMemcpyHostToDevice);
   if (argc > 1)
     reduce<true><<<blocks, 128>>>(d_in, d_out);

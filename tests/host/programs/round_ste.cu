@@ -20,11 +20,14 @@ torch::Tensor forward(torch::Tensor x) {
   TORCH_CHECK(x.is_cuda(), "x must be a CUDA tensor");
   auto y = torch::empty_like(x);
   const int threads = 256;
-  AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "round_forward", ([&] {
-    round_forward<scalar_t><<<(x.numel() + threads - 1) / threads, threads, 0, at::cuda::getCurrentCUDAStream()>>>(
-        x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), x.numel());
-  }));
+  AT_DISPATCH_FLOATING_TYPES(
+      x.scalar_type(), "round_forward", ([&] {
+        round_forward<scalar_t><<<(x.numel() + threads - 1) / threads, threads, 0, at::cuda::getCurrentCUDAStream()>>>(
+            x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), x.numel());
+      }));
   return y;
 }
 
-PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("forward", &forward);
+}

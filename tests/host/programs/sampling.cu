@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-__constant__ float params[2];   // mean, standard deviation
+__constant__ float params[2];  // mean, standard deviation
 __device__ unsigned launched = 0;
 extern __shared__ float partial[];
 
@@ -20,7 +20,7 @@ struct Generator {
   __device__ float uniform() { return (next() >> 8) * (1.0f / 16777216.0f) + 0.5f / 16777216.0f; }
 };
 
-__global__ void sample(float *out, int pairs, unsigned seed) {
+__global__ void sample(float* out, int pairs, unsigned seed) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i == 0) launched = 1;
   if (i >= pairs) return;
@@ -31,13 +31,13 @@ __global__ void sample(float *out, int pairs, unsigned seed) {
   out[2 * i + 1] = params[0] + params[1] * r * sinf(angle);
 }
 
-__global__ void sums(const float *x, int n, float *result) {
+__global__ void sums(const float* x, int n, float* result) {
   float sum = 0, squares = 0;
   for (int i = threadIdx.x; i < n; i += blockDim.x) {
     sum += x[i];
     squares += x[i] * x[i];
   }
-  float *more = partial + blockDim.x;
+  float* more = partial + blockDim.x;
   partial[threadIdx.x] = sum;
   more[threadIdx.x] = squares;
   __syncthreads();
@@ -54,7 +54,7 @@ __global__ void sums(const float *x, int n, float *result) {
   }
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   const int pairs = 2000, n = 2 * pairs;
   const float host_params[2] = {3.0f, 2.0f};
   CHECK(cudaMemcpyToSymbol(params, host_params, sizeof(host_params)));

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <cstdio>
 
-#define LAUNCH(kernel, n, stream, ...) \
+#define LAUNCH(kernel, n, stream, ...)                        \
   kernel<<<((n) + 127) / 128, 128, 0, stream>>>(__VA_ARGS__); \
   if (cudaGetLastError() != cudaSuccess) return 1
 
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+__device__ __forceinline__ float sigmoid(float x) {
+  return 1.0f / (1.0f + expf(-x));
+}
 
 __global__ void forward(float* x, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;

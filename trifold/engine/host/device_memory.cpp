@@ -274,9 +274,9 @@ Error release(void* pointer, MemoryKind kind, Line line) {
   const auto found = memory().allocations.find(address);
   if (found == memory().allocations.end() || !found->second->live ||
       (found->second->kind == MemoryKind::pinned) != pinned) {
-    const Allocation* const near =
-        found != memory().allocations.end() ? found->second.get() : allocation_near(address);
-    return refuse(call, near == nullptr ? "it is given memory of the host" : "it is given " + near->description(), line);
+    const Allocation* const near = found != memory().allocations.end() ? found->second.get() : allocation_near(address);
+    return refuse(call, near == nullptr ? "it is given memory of the host" : "it is given " + near->description(),
+                  line);
   }
   Allocation& allocation = *found->second;
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -300,10 +300,12 @@ Error copy(void* to, size_t to_pitch, const void* from, Rectangle shape, Directi
   Allocation* const source = live_at(from);
   const auto is_device = [](const Allocation* allocation) { return allocation != nullptr; };
   const bool by_address = direction == Direction::by_address;
-  const bool to_device = by_address ? is_device(target)
-                                    : direction == Direction::host_to_device || direction == Direction::device_to_device;
-  const bool from_device = by_address ? is_device(source)
-                                      : direction == Direction::device_to_host || direction == Direction::device_to_device;
+  const bool to_device = by_address
+                             ? is_device(target)
+                             : direction == Direction::host_to_device || direction == Direction::device_to_device;
+  const bool from_device = by_address
+                               ? is_device(source)
+                               : direction == Direction::device_to_host || direction == Direction::device_to_device;
   for (const std::string& why : {refusal("its target", target, to, extent(to_pitch, shape), to_device),
                                  refusal("its source", source, from, extent(shape.pitch, shape), from_device)})
     if (!why.empty()) return refuse("a copy", why, line);
@@ -337,8 +339,9 @@ Error copy_symbol(void* variable, size_t variable_bytes, size_t offset, void* ot
   const std::lock_guard<std::mutex> alone(memory().lock);
   const char* const call = to_variable ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol";
   if (offset > variable_bytes || bytes > variable_bytes - offset)
-    return refuse(call, std::to_string(bytes) + " bytes from byte " + std::to_string(offset) + " on are more than the " +
-                            std::to_string(variable_bytes) + " of the variable",
+    return refuse(call,
+                  std::to_string(bytes) + " bytes from byte " + std::to_string(offset) + " on are more than the " +
+                      std::to_string(variable_bytes) + " of the variable",
                   line);
   Allocation* const allocation = live_at(other);
   const std::string why =

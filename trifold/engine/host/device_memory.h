@@ -1,7 +1,7 @@
 // The device's memory of an ordinary CUDA program: what cudaMalloc gave, and which bytes of it somebody has written.
 //
-// Each allocation has pages of its own, far from the next one's, in a part of the address space that is the device's. It
-// is not used again after cudaFree, so that an address tells whose it was.
+// Each allocation has pages of its own, far from the next one's, in a part of the address space that is the device's.
+// It is not used again after cudaFree, so that an address tells whose it was.
 #pragma once
 
 #include <trifold/host/program.h>

@@ -102,10 +102,17 @@ struct Used {
 // What it wrote is so for the next launch.
 void note_written_bytes(const Region& region) {
   if (region.allocation == nullptr || region.allocation->wholly_written()) return;
+  size_t begin = 0, end = 0;  // of the row of cells that are written
+  const auto note_row = [&] { region.allocation->written.add(begin, std::min(end, region.allocation->bytes)); };
   region.buffer->for_written([&](uintptr_t address, size_t n) {
     const size_t offset = address - region.allocation->begin;
-    region.allocation->written.add(offset, std::min(offset + n, region.allocation->bytes));
+    if (offset != end) {
+      note_row();
+      begin = offset;
+    }
+    end = offset + n;
   });
+  note_row();
 }
 
 }  // namespace
@@ -122,8 +129,9 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
     if (element_bytes == 0) continue;
     const std::string name = static_cast<size_t>(i) < names.size() ? names[static_cast<size_t>(i)] : "";
     const auto address = reinterpret_cast<uintptr_t>(pointer);
-    const auto known = std::ranges::find_if(
-        used, [&](const Used& one) { return one.allocation != nullptr && address - one.memory.begin < one.allocation->bytes; });
+    const auto known = std::ranges::find_if(used, [&](const Used& one) {
+      return one.allocation != nullptr && address - one.memory.begin < one.allocation->bytes;
+    });
     const NotedTensor* const tensor = tensor_at(pointer);
     if (known != used.end()) {
       if (known->name.empty()) known->name = name, known->element_bytes = element_bytes;
@@ -145,9 +153,9 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
     if (bytes == 0) continue;
     // Few programs have arrays of narrower elements that they reach by no argument.
     const size_t width = all.element_bytes == 0 ? 4 : std::bit_floor(all.element_bytes);
-    Region& region = add(
-        all.memory.begin, bytes, all.name,
-        std::make_unique<engine::Buffer>(engine::Space::global, all.memory.begin, bytes, width, !all.fresh));
+    Region& region =
+        add(all.memory.begin, bytes, all.name,
+            std::make_unique<engine::Buffer>(engine::Space::global, all.memory.begin, bytes, width, !all.fresh));
     region.element_bytes = all.element_bytes;
     region.allocation = all.allocation;
     if (all.allocation == nullptr || !all.fresh) continue;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <exception>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -144,13 +145,21 @@ inline void run_grid(const host::Kernel& kernel) {
   if constexpr (host::checked) {
     host::run_checked(kernel, enter_launch(kernel));
   } else {
+    // Not thrown through parallel_for: torch's keeps no more of an exception than that there was one.
+    std::exception_ptr error;
+    std::atomic_flag failed;
+    const auto run_blocks = [&](int64_t begin, int64_t end) {
+      try {
+        host::run_blocks(kernel, enter_launch(kernel), begin, end);
+      } catch (...) {
+        if (!failed.test_and_set()) error = std::current_exception();
+      }
+    };
     parallel_for(
         blocks,
-        [](int64_t begin, int64_t end, void* context) {
-          const auto& kernel = *static_cast<const host::Kernel*>(context);
-          host::run_blocks(kernel, enter_launch(kernel), begin, end);
-        },
-        const_cast<host::Kernel*>(&kernel));
+        [](int64_t begin, int64_t end, void* context) { (*static_cast<decltype(run_blocks)*>(context))(begin, end); },
+        const_cast<void*>(static_cast<const void*>(&run_blocks)));
+    if (error) std::rethrow_exception(error);
   }
 }
 

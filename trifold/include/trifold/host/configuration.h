@@ -23,8 +23,7 @@ class Configuration {
   // `call` calls the kernel: a template whose arguments are deduced, or what a variable points to, too.
   template <class Call, class... Args>
   void launch(Call call, Args... args) const {
-    describe_launch(
-        kernel_, call, [this](const Kernel& kernel) { launch_program(kernel, run_grid, line_); }, args...);
+    describe_launch(kernel_, call, [this](const Kernel& kernel) { launch_program(kernel, run_grid, line_); }, args...);
   }
 
  private:

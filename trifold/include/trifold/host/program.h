@@ -1,5 +1,5 @@
-// What libtrifold_host does for ordinary CUDA programs that g++ compiled: the device's memory, and launches whose errors
-// are CUDA's. `trifold sanitize` runs such programs; runtime_api.h has CUDA's own names for these functions.
+// What libtrifold_host does for ordinary CUDA programs that g++ compiled: the device's memory, and launches whose
+// errors are CUDA's. `trifold sanitize` runs such programs; runtime_api.h has CUDA's own names for these functions.
 #pragma once
 
 #include <trifold/host.h>

@@ -1,10 +1,12 @@
-// What a library of one kernel gives to trifold/host/raw_kernel.py, which calls it: the kernel's signature, and launches.
+// What a library of one kernel gives to trifold/host/raw_kernel.py, which calls it: the kernel's signature, and
+// launches.
 #pragma once
 
 #include <trifold/launch.cuh>
 
 #include <concepts>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -15,7 +17,9 @@ namespace trifold::host {
 template <class T>
 std::string element_name() {
   using U = std::remove_cv_t<T>;
-  const std::string bits = std::is_void_v<U> ? "" : std::to_string(8 * sizeof(std::conditional_t<std::is_void_v<U>, char, U>));
+  const std::string bits =
+      std::is_void_v<U> ? "" : std::to_string(8 * sizeof(std::conditional_t<std::is_void_v<U>, char, U>));
+  if constexpr (std::is_enum_v<U>) return element_name<std::underlying_type_t<U>>();
   if constexpr (std::same_as<U, bool>) return "bool";
   if constexpr (std::same_as<U, __half>) return "float16";
   if constexpr (std::same_as<U, __nv_bfloat16>) return "bfloat16";
@@ -43,30 +47,14 @@ using TorchParallelFor = int (*)(int64_t begin, int64_t end, int64_t grain, void
                                  void* context);
 inline TorchParallelFor torch_parallel_for = nullptr;
 
-struct GuardedBody {
-  void (*body)(int64_t, int64_t, void*);
-  void* context;
-  std::exception_ptr error;
-  std::atomic<bool> failed{false};
-};
-
-// Blocks over torch's own thread pool; what a kernel throws there comes back to the caller.
+// Blocks over torch's own thread pool; a part is worth a thread from about 2^15 CUDA threads.
 inline void use_torch_threads(TorchParallelFor torch) {
   torch_parallel_for = torch;
   parallel_for = [](int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
     constexpr int64_t grain = 128;  // blocks
     if (count <= grain) return body(0, count, context);
-    GuardedBody guarded{body, context, nullptr};
-    const auto run = [](int64_t begin, int64_t end, void* context) {
-      auto& guarded = *static_cast<GuardedBody*>(context);
-      try {
-        guarded.body(begin, end, guarded.context);
-      } catch (...) {
-        if (!guarded.failed.exchange(true)) guarded.error = std::current_exception();
-      }
-    };
-    torch_parallel_for(0, count, grain, run, &guarded);
-    if (guarded.error) std::rethrow_exception(guarded.error);
+    if (torch_parallel_for(0, count, grain, body, context) != 0)
+      throw std::runtime_error("torch's threads have failed");
   };
 }
 
@@ -83,8 +71,9 @@ const char* launch_raw(void (*)(P...), const char* name, const char* parameters,
   kernel.shared_bytes = shared;
   try {
     [&]<size_t... i>(std::index_sequence<i...>) {
-      describe_launch(kernel, [](const P&... values) { RawKernel(values...); }, run_grid,
-                      *static_cast<std::remove_cvref_t<P>*>(arguments[i])...);
+      describe_launch(
+          kernel, [](const P&... values) { RawKernel(values...); }, run_grid,
+          *static_cast<std::remove_cvref_t<P>*>(arguments[i])...);
     }(std::index_sequence_for<P...>{});
     return nullptr;
   } catch (const std::exception& error) {

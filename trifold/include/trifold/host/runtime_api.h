@@ -2,9 +2,9 @@
 // the host's, and on which everything has ended when the call returns. (CUDA Runtime API, reference manual.)
 #pragma once
 
-#include <trifold/cuda.cuh>
 #include <trifold/host/configuration.h>
 #include <trifold/host/runtime_types.h>
+#include <trifold/cuda.cuh>
 
 #include <algorithm>
 #include <cassert>
