@@ -85,6 +85,7 @@ REFUSED = {
     "inline PTX": ('__device__ int lane() {\n  int r;\n  asm("mov.u32 %0, %%laneid;" : "=r"(r));\n  return r;\n}', 3),
     "dynamic parallelism": ("__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }", 2),
     "textures and surfaces": ("__global__ void a(cudaTextureObject_t t) {}", 1),
+    "a kernel's own heap": ("__global__ void a() {\n  int* x = (int*)malloc(4);\n}", 2),
     "thread block clusters": ("\n__global__ void __cluster_dims__(2, 1, 1) a() {}", 2),
     "tensor-core fragments": ("__global__ void a() {\n  nvcuda::wmma::fill_fragment(f, 0);\n}", 2),
     "grid-wide synchronisation": ("__global__ void a() { cooperative_groups::this_grid().sync(); }", 1),

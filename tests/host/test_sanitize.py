@@ -38,6 +38,7 @@ def test_one_element_too_far_is_found_at_its_line(capfd: pytest.CaptureFixture[s
         ("sigmoid", (), "right\n"),
         ("sampling", (), "launched 1, mean 3.0, standard deviation 2.0\n"),
         ("reduction", ("synchronised",), "128 128 128 128\n"),
+        ("api", (), ""),
         ("mistakes", (), ""),
     ],
 )

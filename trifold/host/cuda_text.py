@@ -255,12 +255,20 @@ class _File:
                     raise self.refuse(
                         node.start_byte, "inline PTX does not run on the CPU", "write it with CUDA's functions"
                     )
+                if node.type == "new_expression" or self._calls(node) in (b"malloc", b"free"):
+                    raise self.refuse(
+                        node.start_byte, "a kernel's own heap is not there on the CPU", "allocate with cudaMalloc"
+                    )
                 if node.type == "kernel_call_syntax":
                     raise self.refuse(
                         node.start_byte,
                         "a kernel that launches a kernel (dynamic parallelism) does not run on the CPU",
                         "launch it from host code",
                     )
+
+    def _calls(self, node: Node) -> bytes:
+        callee = node.child_by_field_name("function") if node.type == "call_expression" else None
+        return b"" if callee is None else self.content[callee.start_byte : callee.end_byte]
 
     def _refuse_unknown_functions(self, defined: set[str], dropped: list[tuple[int, int]]) -> None:
         for node in self.nodes:
