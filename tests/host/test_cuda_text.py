@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trifold.host.cuda_text import UnsupportedCuda, read_program
+from trifold.errors import BuildError
+from trifold.host import RawKernel
+from trifold.host.cuda_text import read_program
 
 PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.cu"))
 
@@ -83,12 +86,12 @@ def test_a_launch_over_several_lines_keeps_their_number(
 
 REFUSED = {
     "inline PTX": ('__device__ int lane() {\n  int r;\n  asm("mov.u32 %0, %%laneid;" : "=r"(r));\n  return r;\n}', 3),
-    "dynamic parallelism": ("__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }", 2),
+    "a kernel that launches a kernel": ("__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }", 2),
     "textures and surfaces": ("__global__ void a(cudaTextureObject_t t) {}", 1),
     "a kernel's own heap": ("__global__ void a() {\n  int* x = (int*)malloc(4);\n}", 2),
     "thread block clusters": ("\n__global__ void __cluster_dims__(2, 1, 1) a() {}", 2),
     "tensor-core fragments": ("__global__ void a() {\n  nvcuda::wmma::fill_fragment(f, 0);\n}", 2),
-    "grid-wide synchronisation": ("__global__ void a() { cooperative_groups::this_grid().sync(); }", 1),
+    "grid-wide barriers": ("__global__ void a() { cooperative_groups::this_grid().sync(); }", 1),
     "<curand_kernel.h>": ("#include <cuda_runtime.h>\n#include <curand_kernel.h>", 2),
     "<cub/cub.cuh>": ("#include <cub/cub.cuh>", 1),
     "<torch/extension.h>": ("\n#include <torch/extension.h>", 2),
@@ -98,13 +101,21 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_the_cpu_has_not_is_refused_with_its_line(what: str, tmp_path: Path) -> None:
+def test_what_the_cpu_has_not_becomes_an_error_at_its_line(what: str, tmp_path: Path) -> None:
     text, line = REFUSED[what]
-    with pytest.raises(UnsupportedCuda) as caught:
-        rewrite(tmp_path, text)
-    assert what in caught.value.problem
-    assert f"program.cu:{line}: " in caught.value.problem
-    assert caught.value.remedy
+    errors = [at for at, content in enumerate(rewrite(tmp_path, text).splitlines(), 1) if "GCC error" in content]
+    assert errors == [line]
+    assert f'"{what}' in rewrite(tmp_path, text).replace('\\"', '"')
+
+
+def test_the_error_is_the_compilers_and_so_only_where_the_text_is_compiled() -> None:
+    ptx = 'asm("mov.u32 %0, %%laneid;" : "=r"(x[0]));'
+    with pytest.raises(BuildError, match=r"\.cu:2:\d+: error: inline PTX does not run on the CPU"):
+        RawKernel(f"__global__ void k(unsigned* x) {{\n  {ptx}\n}}", "k").compile()
+    code = f"__global__ void k(unsigned* x) {{\n#ifdef __CUDA_ARCH__\n  {ptx}\n#else\n  x[0] = 7;\n#endif\n}}"
+    x = np.zeros(1, dtype=np.uint32)
+    RawKernel(code, "k")(1, 1, (x,))
+    assert x[0] == 7
 
 
 def test_a_header_of_the_programs_own_is_rewritten_too(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from trifold.errors import BuildError
 from trifold.host import cuda_text
 
 _CHILD = Path(__file__).with_name("checked.py")
-_REWRITER = Path(cuda_text.__file__)
+_REWRITERS = sorted(Path(cuda_text.__file__).parent.glob("cuda_*.py"))
 # nvcc's and NVRTC's options that say nothing to g++: which GPU, which standard (ours is C++20), how exact.
 _FOR_GPUS_ONLY = re.compile(
     r"-{1,2}(std|gpu-architecture|arch|gencode|use_fast_math|fmad|maxrregcount|default-device|lineinfo|"
@@ -29,7 +29,7 @@ def build_library(
     """The shared library of ``path``'s text, and of ``tail``, which follows it.
 
     Raises:
-        BuildError: it does not compile, or (UnsupportedCuda) has what the CPU has not; or an option is unknown.
+        BuildError: it does not compile, or has what the CPU has not; or an option is unknown.
         ToolchainError: g++ is missing or too old.
     """
     return _build(path, options, checked=checked, program=False, tail=tail, drop_torch=drop_torch)
@@ -112,6 +112,6 @@ def _recipe(
         tail,
         toolchain.fingerprint(gxx),
         _CHILD.read_text(encoding="utf-8"),
-        _REWRITER.read_text(encoding="utf-8"),
+        *(path.read_text(encoding="utf-8") for path in _REWRITERS),
     )
     return Recipe(facts, recipe.environment(gxx), check, prepare)

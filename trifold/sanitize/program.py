@@ -111,7 +111,7 @@ def sanitize(
         tell: is told each finding, problem and remark when it comes.
 
     Raises:
-        BuildError: it does not compile, has no ``main``, or (UnsupportedCuda) has what the CPU has not.
+        BuildError: it does not compile, has no ``main``, or has what the CPU has not.
         ToolchainError: g++ is missing or too old.
     """
     if not program.is_file():
