@@ -128,6 +128,17 @@ def test_the_kernels_of_a_torch_extension_run_without_torchs_headers() -> None:
     assert torch.equal(y, x)
 
 
+def test_headers_of_the_users_own_lie_in_other_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "include" / "deep").mkdir(parents=True)
+    (tmp_path / "include" / "deep" / "value.cuh").write_text("#pragma once\n__device__ int value() { return VALUE; }\n")
+    (tmp_path / "include" / "all.cuh").write_text('#include "deep/value.cuh"\n#include <deep/value.cuh>\n')
+    monkeypatch.chdir(tmp_path)
+    x = np.zeros(1, dtype=np.int32)
+    code = "#include <all.cuh>\n__global__ void k(int* x) { *x = value(); }"
+    RawKernel(code, "k", ("-Iinclude", "-DVALUE=9", "--std=c++17"))(1, 1, (x,))
+    assert x[0] == 9
+
+
 def read_only(n: int) -> np.ndarray:
     array = np.zeros(n, dtype=np.float32)
     array.flags.writeable = False

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+import typer
 
 from trifold.errors import BuildError
+from trifold.sanitize.command import sanitize as sanitize_command
 from trifold.sanitize.program import ProgramReport, sanitize
+from trifold.verification.report import Failure, OpReport, OutcomeName, Report, Row
 
 PROGRAMS = Path(__file__).with_name("programs")
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -148,6 +151,28 @@ def test_the_command_prints_findings_and_writes_them_as_json(tmp_path: Path) -> 
     report = json.loads(file.read_text())
     assert (report["verdict"], report["status"]) == ("failed", 1)
     assert report["findings"][0]["array"] == "a"
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("passed", 0), ("failed", 1), ("not run", 2)])
+def test_ops_are_sanitised_by_the_findings_of_verify(
+    outcome: OutcomeName, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = {}
+
+    def verify(*ops: str, **options: object) -> Report:
+        asked.update({"ops": ops, **options})
+        failures = (Failure("race on shared array element tile[1]"),) if outcome == "failed" else ()
+        row = Row("findings", "port", "cpu", outcome, cases=12, failures=failures)
+        return Report("", "", "cpu", (OpReport("sigmoid", (row,), partial=True),))
+
+    monkeypatch.setattr("trifold.verification.verify.verify", verify)
+    with pytest.raises(typer.Exit) as ended:
+        sanitize_command(["sigmoid"])
+    assert ended.value.exit_code == status
+    assert (asked["ops"], asked["checks"], asked["implementations"]) == (("sigmoid",), ("findings",), ("port",))
+    printed = capsys.readouterr().out
+    assert f"sigmoid: {outcome}, 12 cases" in printed
+    assert ("race on shared array" in printed) == (outcome == "failed")
 
 
 def test_what_cannot_be_built_ends_the_command_with_2(tmp_path: Path) -> None:

@@ -44,13 +44,13 @@ def _build(
     path: Path, options: Sequence[str], *, checked: bool, program: bool, tail: str, drop_torch: bool
 ) -> cache.Product:
     path = path.resolve()
-    given = tuple(option for option in options if not _FOR_GPUS_ONLY.fullmatch(option))
+    given = tuple(_resolved(option) for option in options if not _FOR_GPUS_ONLY.fullmatch(option))
     if unknown := [option for option in given if not option.startswith(("-D", "-U", "-I"))]:
         raise BuildError(
             f"options: {unknown[0]!r} means nothing to the build for the CPU",
             "give only -D, -U and -I, with their value",
         )
-    folders = tuple(Path(option[2:]).resolve() for option in given if option.startswith("-I"))
+    folders = tuple(Path(option[2:]) for option in given if option.startswith("-I"))
     # Read once: what is compiled is what the entry's name was made of.
     texts = cuda_text.read_program(path, folders, drop_torch=drop_torch)
 
@@ -62,6 +62,11 @@ def _build(
     name = f"{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}-text_{target}"
     product, _ = produce(name, path, lambda: inputs, plan)
     return product
+
+
+def _resolved(option: str) -> str:
+    """The compilers run in another folder."""
+    return f"-I{Path(option[2:]).resolve()}" if option.startswith("-I") else option
 
 
 def _recipe(

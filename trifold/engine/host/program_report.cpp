@@ -60,12 +60,13 @@ const char* instruction(const void* context) {
 #endif
 }
 
-bool is_write(const void* context) {
+const char* access_verb(const void* context) {
 #ifdef __x86_64__
-  return (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;  // of a page fault
+  const bool write = (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;  // of a page fault
+  return write ? " writes " : " reads ";
 #else
   static_cast<void>(context);
-  return false;
+  return " touches ";
 #endif
 }
 
@@ -95,7 +96,7 @@ void on_crash(int signal, siginfo_t* info, void* context) {
   const Allocation* const device = signal == SIGFPE || in_kernel ? nullptr : allocation_near(address);
   if (device != nullptr) {
     const bool inside = address >= device->begin && address < device->end();
-    problem(who + (is_write(context) ? " writes " : " reads ") +
+    problem(who + access_verb(context) +
             (inside ? "byte " + std::to_string(address - device->begin) + " of " : "outside of ") +
             device->description() + ", at " + crash_line(context) +
             ". Only kernels and CUDA's own functions may touch it: copy with cudaMemcpy, or use cudaMallocManaged");
