@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import trifold
+from trifold.host import RawKernel
 from trifold.workspace import Workspace
 
 GALLERY = Workspace.at(Path(__file__).parent.parent)
@@ -30,7 +31,7 @@ def test_the_example_of_an_op_runs(op: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert (failed, tried > 0) == (0, True)
 
 
-@pytest.mark.parametrize("function", [trifold.load, trifold.verify], ids=["load", "verify"])
+@pytest.mark.parametrize("function", [trifold.load, trifold.verify, RawKernel], ids=lambda function: function.__name__)
 def test_the_example_of_the_toolkit_runs(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GALLERY.root)
     failed, tried = failures(function)

@@ -19,6 +19,7 @@ from rich.table import Table
 from trifold.bench.command import bench
 from trifold.debug.command import debug
 from trifold.errors import TrifoldError
+from trifold.sanitize.command import sanitize
 from trifold.workspace import Workspace
 
 app = typer.Typer(
@@ -111,6 +112,8 @@ def _status(console: Console) -> Iterator[Callable[[str], None]]:
 
 app.command()(bench)
 app.command()(debug)
+# What follows the program's name is the program's own.
+app.command(context_settings={"allow_interspersed_args": False})(sanitize)
 
 
 @app.command()

@@ -1,8 +1,8 @@
-"""Compiles one port for the CPU with checks: ``python -P checked.py request.json``.
+"""Compiles one source for the CPU by calling g++: ``python -P checked.py request.json``.
 
-Not imported. g++ compiles to assembly, where each variable of thread storage (a kernel's shared arrays are such) gets
-some bytes behind it that belong to nobody, so that an index one too far is no other array's. Then it is assembled and
-linked.
+Not imported. Where it is to be checked, g++ compiles to assembly, where each variable of thread storage (a kernel's
+shared arrays are such) gets some bytes behind it that belong to nobody, so that an index one too far is no other
+array's. Then it is assembled and linked.
 """
 
 import json
@@ -14,7 +14,7 @@ from pathlib import Path
 GAP_BYTES = 64
 
 # Not the copies of the standard library's templates, which are instrumented: no other library may use them.
-EXPORTS = "{ global: trifold_manifest; local: *; };\n"
+EXPORTS = "{ global: trifold_*; local: *; };\n"
 
 
 def with_gaps(assembly: str) -> str:
@@ -33,18 +33,19 @@ def with_gaps(assembly: str) -> str:
 
 def main() -> int:
     request = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    compiler, source, library = request["compiler"], Path(request["source"]), request["library"]
-    assembly = source.with_suffix(".s")
-    flags = request["compile_flags"]
-    done = subprocess.run([compiler, *flags, "-S", str(source), "-o", str(assembly)])
-    if done.returncode == 0:
-        assembly.write_text(with_gaps(assembly.read_text(encoding="utf-8")), encoding="utf-8")
-        exports = source.with_suffix(".map")
-        exports.write_text(EXPORTS, encoding="utf-8")
-        shape = ["-shared", f"-Wl,--version-script={exports}"]
-        link = [compiler, *shape, str(assembly), *request["link_flags"], "-o", library]
-        done = subprocess.run(link)
-    return done.returncode
+    compiler, source, made = request["compiler"], Path(request["source"]), request["library"]
+    checked, program = request.get("checked", True), request.get("program", False)
+    compiled = source.with_suffix(".s" if checked else ".o")
+    flags = [*request["compile_flags"], "-S" if checked else "-c"]
+    done = subprocess.run([compiler, *flags, str(source), "-o", str(compiled)])
+    if done.returncode != 0:
+        return done.returncode
+    if checked:
+        compiled.write_text(with_gaps(compiled.read_text(encoding="utf-8")), encoding="utf-8")
+    exports = source.with_suffix(".map")
+    exports.write_text(EXPORTS, encoding="utf-8")
+    shape = ["-pie" if program else "-shared", f"-Wl,--version-script={exports}"]
+    return subprocess.run([compiler, *shape, str(compiled), *request["link_flags"], "-o", made]).returncode
 
 
 if __name__ == "__main__":

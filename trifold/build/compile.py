@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from trifold.build import cache, diagnostics, recipe, sources
@@ -90,11 +90,40 @@ def _require_identifier(namespace: str) -> None:
 
 
 def _produce(files: OpFiles, target: str, plan: Callable[[], Recipe], notify: Notify) -> tuple[cache.Product, bool]:
-    """The product in the cache, and whether it was there before."""
     files.require(files.binding, files.header)
+
+    def inputs() -> tuple[Path, ...]:
+        return sources.local_sources(files.binding)
+
+    return produce(f"{files.name}-{target}", files.binding, inputs, plan, notify)
+
+
+def produce(
+    name: str,
+    source: Path,
+    inputs: Callable[[], Iterable[Path]],
+    plan: Callable[[], Recipe],
+    notify: Notify = cache.tell_on_stderr,
+) -> tuple[cache.Product, bool]:
+    """The product of a recipe, and whether the cache had it.
+
+    Args:
+        name: what the entry's name in the cache begins with.
+        source: the file that the user wrote; errors in it and in files beside it are shown at their own lines.
+        inputs: the files that decide what comes out.
+        plan: makes the recipe.
+        notify: told if another process is building the same.
+
+    Raises:
+        ToolchainError, BuildError: see :func:`build`.
+    """
+
+    def entry_of(steps: Recipe) -> cache.Entry:
+        return cache.Entry(cache.builds_folder() / f"{name}-{sources.digest(inputs(), steps.facts)[:20]}")
+
     while True:
         steps = plan()
-        entry = _entry(files, target, steps)
+        entry = entry_of(steps)
         product = entry.product()
         if product is not None:
             return product, True
@@ -104,18 +133,13 @@ def _produce(files: OpFiles, target: str, plan: Callable[[], Recipe], notify: No
                 return product, True
             steps.check()
             with entry.attempt() as attempt:
-                made = _run(files, steps, entry, attempt)
+                made = _run(source, steps, entry, attempt)
                 # A source that was saved meanwhile would be kept under the hash of the older one.
-                if _entry(files, target, steps) == entry:
+                if entry_of(steps) == entry:
                     return entry.keep(attempt, made), False
 
 
-def _entry(files: OpFiles, target: str, steps: Recipe) -> cache.Entry:
-    digest = sources.digest(sources.local_sources(files.binding), steps.facts)
-    return cache.Entry(cache.builds_folder() / f"{files.name}-{target}-{digest[:20]}")
-
-
-def _run(files: OpFiles, steps: Recipe, entry: cache.Entry, attempt: Path) -> Path:
+def _run(source: Path, steps: Recipe, entry: cache.Entry, attempt: Path) -> Path:
     """Run the compilers in the folder ``attempt``; the file that they made.
 
     Raises:
@@ -136,8 +160,8 @@ def _run(files: OpFiles, steps: Recipe, entry: cache.Entry, attempt: Path) -> Pa
     if done.returncode == 0 and made.is_file():
         return made
     text = log.read_text(encoding="utf-8", errors="replace")
-    problem = diagnostics.summarise(text, files.binding.resolve().parent)
+    problem = diagnostics.summarise(text, source.resolve().parent)
     if done.returncode < 0 and made.is_file():
-        place = diagnostics.shown(files.binding.resolve())
+        place = diagnostics.shown(source.resolve())
         problem = f"{place}: error: the library crashes while it is loaded (signal {-done.returncode})"
     raise BuildError(problem, f"the compilers' whole output: {entry.keep_failure_log(attempt)}")

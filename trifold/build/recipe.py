@@ -112,7 +112,7 @@ def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_
     """g++, through load_inline."""
     gxx = toolchain.find_gxx()
     flags = (*flags_of_form, *_standard(), *_definitions(namespace, "CPU"))
-    link = (*LINK_FLAGS, *_host_flags(), *(["--coverage"] if "--coverage" in flags else []))
+    link = (*LINK_FLAGS, *host_flags(), *(["--coverage"] if "--coverage" in flags else []))
 
     def check() -> None:
         toolchain.find_ninja()
@@ -135,7 +135,7 @@ def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_
         toolchain.fingerprint(gxx),
         _CHILD.read_text(),
     )
-    return Recipe(facts, _environment(gxx), check, prepare)
+    return Recipe(facts, environment(gxx), check, prepare)
 
 
 def for_checks(binding: Path, namespace: str) -> Recipe:
@@ -150,7 +150,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         *(f"-I{folder}" for folder in (binding.parent, sources.INCLUDE_ROOT)),
         f"-isystem{torch_folder / 'include'}",
     )
-    link_flags = (f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-ltorch", "-lc10", *LINK_FLAGS, *_host_flags())
+    link_flags = (f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-ltorch", "-lc10", *LINK_FLAGS, *host_flags())
 
     def check() -> None:
         toolchain.require_gxx(gxx)
@@ -176,10 +176,10 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         toolchain.fingerprint(gxx),
         _CHECKED_CHILD.read_text(),
     )
-    return Recipe(facts, _environment(gxx), check, prepare)
+    return Recipe(facts, environment(gxx), check, prepare)
 
 
-def _host_flags() -> tuple[str, ...]:
+def host_flags() -> tuple[str, ...]:
     """Link with the library that runs kernels on the CPU, and find it again where it is now."""
     library = runtime.library_path()
     return (str(library), f"-Wl,-rpath,{library.parent}")
@@ -215,7 +215,7 @@ def for_cuda(binding: Path, namespace: str) -> Recipe:
     programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path), str(nvcc.home), targets)
     facts = (*_facts_of_the_process(), *flags, *LINK_FLAGS, str(binding), *programs, _CHILD.read_text())
     cuda = {"CUDA_HOME": str(nvcc.home), "TORCH_CUDA_ARCH_LIST": targets}
-    return Recipe(facts, _environment(gxx) | cuda, check, prepare)
+    return Recipe(facts, environment(gxx) | cuda, check, prepare)
 
 
 def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
@@ -247,7 +247,7 @@ def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
         return [str(nvcc.path), *flags, "-c", str(source), "-o", str(made)], made
 
     programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path))
-    return Recipe((*_facts_of_the_process(), *flags, str(binding), *programs), _environment(gxx), check, prepare)
+    return Recipe((*_facts_of_the_process(), *flags, str(binding), *programs), environment(gxx), check, prepare)
 
 
 def _definitions(namespace: str, dispatch_key: str) -> tuple[str, ...]:
@@ -265,8 +265,11 @@ def _standard() -> tuple[str, ...]:
 def _facts_of_the_process() -> tuple[str, ...]:
     import torch
 
-    variables = (f"{name}={os.environ.get(name, '')}" for name in READ_BY_COMPILERS)
-    return (torch.__version__, str(torch.version.cuda), *variables)
+    return (torch.__version__, str(torch.version.cuda), *facts_of_environment())
+
+
+def facts_of_environment() -> tuple[str, ...]:
+    return tuple(f"{name}={os.environ.get(name, '')}" for name in READ_BY_COMPILERS)
 
 
 def _load_inline(name: str, folder: Path, binding: Path, arguments: dict[str, Any]) -> tuple[list[str], Path]:
@@ -281,7 +284,8 @@ def _load_inline(name: str, folder: Path, binding: Path, arguments: dict[str, An
     return [sys.executable, "-P", str(_CHILD), str(folder / "request.json")], folder / f"{name}.so"
 
 
-def _environment(gxx: Path) -> dict[str, str]:
+def environment(gxx: Path) -> dict[str, str]:
+    """What the compilers' environment has beside this process's own."""
     # The messages in English, for diagnostics.py; CC is nvcc's host compiler.
     changes = {"LC_ALL": "C", "PYTHONUTF8": "1", "CXX": str(gxx), "CC": str(gxx)}
     if shutil.which("ninja") is None:

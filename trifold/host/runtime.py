@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trifold import installed
-from trifold.errors import ToolchainError
+from trifold.errors import LaunchError, ToolchainError
 from trifold.findings import Access, Finding, KernelFault, OutOfBounds, record
 from trifold.host import settings
 
@@ -57,6 +57,16 @@ def schedules(count: int, *, seed: int = 0) -> Iterator[None]:
         _schedules = before
 
 
+def schedule_count() -> int:
+    """How often a checked call runs now."""
+    return _schedules.count
+
+
+def note_memory(begin: int, size: int) -> None:
+    """The checked call that runs has an array in these bytes; its pointers may be a kernel's arguments."""
+    _library().trifold_host_note(begin, size)
+
+
 def library_path() -> Path:
     """The library that ports are linked with.
 
@@ -74,6 +84,8 @@ def _library() -> ctypes.CDLL:
     library = ctypes.CDLL(str(library_path()))
     library.trifold_host_begin.argtypes = [ctypes.c_uint64]
     library.trifold_host_begin.restype = None
+    library.trifold_host_note.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    library.trifold_host_note.restype = None
     library.trifold_host_findings.argtypes = []
     library.trifold_host_findings.restype = ctypes.c_char_p
     settings.apply(library)
@@ -121,7 +133,7 @@ def run_checked(call: Callable[[], Any]) -> Any:
         _library().trifold_host_begin(seed)
         try:
             result = call()
-        except RuntimeError:
+        except (RuntimeError, LaunchError):
             errors = [finding for finding in _take() if finding.severity == "error"]
             if not errors:
                 raise
@@ -134,13 +146,14 @@ def run_checked(call: Callable[[], Any]) -> Any:
 def _take() -> list[Finding]:
     """What was found since the call began; each is recorded."""
     text: bytes = _library().trifold_host_findings()
-    found = [_finding(json.loads(line)) for line in text.decode(errors="replace").splitlines()]
+    found = [parse_finding(json.loads(line)) for line in text.decode(errors="replace").splitlines()]
     for finding in found:
         record(finding)
     return found
 
 
-def _finding(data: dict[str, Any]) -> Finding:
+def parse_finding(data: dict[str, Any]) -> Finding:
+    """From the JSON object of the library (engine/core/finding.h)."""
     accesses = tuple(
         Access(**{**access, "thread": tuple(access["thread"]), "block": tuple(access["block"])})
         for access in data["accesses"]

@@ -22,7 +22,7 @@ _LEGEND = f"each four: {', '.join(f'{kind} {device}' for kind, device in CELLS)}
 def render(report: Report) -> RenderableType:
     """The whole report."""
     legend = Text(_LEGEND, style="dim")
-    return Group(_table(report), legend, *_failures(report), *_reasons(report), *_coverage(report), _summary(report))
+    return Group(_table(report), legend, *failures(report), *_reasons(report), *_coverage(report), _summary(report))
 
 
 def _table(report: Report) -> Table:
@@ -52,7 +52,8 @@ def _marks(op: OpReport, check: str) -> Text:
     return marks
 
 
-def _failures(report: Report) -> Iterator[RenderableType]:
+def failures(report: Report) -> Iterator[RenderableType]:
+    """Each failure with what reproduces it."""
     for op in report.ops:
         for row in op.rows:
             for failure in row.failures:

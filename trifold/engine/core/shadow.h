@@ -62,6 +62,12 @@ class Buffer {
   void note_written(uintptr_t address, size_t n) {
     for (Cell& cell : cells(address, n)) cell.write = {~uint32_t{0}, before_launch};
   }
+  // Calls visit(address, bytes) for the bytes that somebody has written since the memory started anew.
+  template <typename Visit>
+  void for_written(Visit visit) const {
+    for (size_t i = 0; i < cell_count(); ++i)
+      if (cells_[i].write.stamp != 0 && holds(cells_[i].write)) visit(address_of(cells_[i]), size_t{1} << shift_);
+  }
   uintptr_t address_of(const Cell& cell) const { return begin_ + (static_cast<size_t>(&cell - cells_) << shift_); }
   bool holds(Record record) const { return record.stamp >= epoch_; }
 

@@ -26,7 +26,7 @@ Finding start_finding(Kind kind, const Region* region, AccessType type, engine::
   finding.kind = kind;
   finding.kernel = launch.kernel;
   finding.memory = engine::name(region == nullptr ? Space::global : region->buffer->space());
-  finding.array = region == nullptr ? "" : region->array;
+  finding.array = region == nullptr ? "" : region->name();
   finding.seed = launch.seed;
   finding.accesses.push_back({launch.block.at(thread.index), thread.block->index, thread.block->interval,
                               std::string(engine::name(type)), location_of(site)});
@@ -41,7 +41,17 @@ size_t width_of(const Region& region, size_t n) {
   return region.element_bytes != 0 ? region.element_bytes : n;
 }
 
+[[noreturn, gnu::cold]] void foreign_access(const std::string& memory, AccessType type, engine::Site site) {
+  Finding finding = start_finding(Kind::out_of_bounds, nullptr, type, site);
+  const engine::Access& access = finding.accesses[0];
+  finding.message = "out-of-bounds " + access.operation + " in kernel " + finding.kernel + ": " +
+                    engine::who(access, false) + " accesses, at " + engine::where(access.location) + ", " + memory +
+                    ". The access did not happen.";
+  turn->front->abandon(std::move(finding));
+}
+
 [[noreturn, gnu::cold]] void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site site) {
+  if (const std::string memory = checked_memory->foreign(address); !memory.empty()) foreign_access(memory, type, site);
   const Region* const region = checked_memory->nearest(address);
   Finding finding = start_finding(Kind::out_of_bounds, region, type, site);
   if (region != nullptr) {
@@ -55,6 +65,7 @@ size_t width_of(const Region& region, size_t n) {
     const int64_t index = distance / static_cast<int64_t>(width);
     finding.index = {index};
     engine::describe_out_of_bounds(finding, 0, index, {size});
+    if (region->allocation != nullptr) finding.message += " The array is " + region->allocation->description() + ".";
   } else {
     engine::describe_out_of_bounds(finding, -1, 0, {});
   }

@@ -62,6 +62,7 @@ CheckedMemory::CheckedMemory(const Kernel& kernel, Registers registers) {
   add(closure, kernel.closure_bytes, "", nullptr);
   for (const Range& segment : module_of(kernel.code).segments)
     add(segment.begin, segment.end - segment.begin, "", nullptr);
+  std::erase_if(regions_, [](const Region& region) { return region.begin == region.end; });
   std::ranges::sort(regions_, {}, &Region::begin);
   checked_memory = this;
 }
@@ -70,40 +71,96 @@ CheckedMemory::~CheckedMemory() {
   checked_memory = nullptr;
 }
 
-void CheckedMemory::add(uintptr_t begin, size_t bytes, std::string array, std::unique_ptr<engine::Buffer> buffer,
-                        size_t element_bytes) {
-  if (bytes > 0) regions_.push_back({begin, begin + bytes, std::move(array), element_bytes, std::move(buffer)});
+Region& CheckedMemory::add(uintptr_t begin, size_t bytes, std::string array, std::unique_ptr<engine::Buffer> buffer) {
+  return regions_.emplace_back(begin, begin + bytes, std::move(array), 0, std::move(buffer));
 }
 
-// The tensors that the arguments point into. Those that overlap are one region, so that an alias hides no race.
-void CheckedMemory::add_tensors(const Kernel& kernel) {
-  const std::vector<std::string> names = parameter_names(kernel.code, kernel.name);
-  struct Used {
-    NotedTensor tensor;
-    bool fresh;
-    std::string name;
-    size_t element_bytes;
-  };
-  std::vector<Used> used;
-  for (int i = 0; i < kernel.argument_count; ++i) {
-    const Argument& argument = kernel.arguments[i];
-    const NotedTensor* const tensor = argument.pointer == nullptr ? nullptr : tensor_at(argument.pointer);
-    if (tensor == nullptr) continue;
-    const std::string name = static_cast<size_t>(i) < names.size() ? names[static_cast<size_t>(i)] : "";
-    used.push_back({*tensor, fresh_memory.contains(tensor->begin), name, argument.element_bytes});
+namespace {
+
+std::vector<std::string> names_of_parameters(const Kernel& kernel) {
+  if (kernel.parameters == nullptr) return parameter_names(kernel.code, kernel.name);
+  std::vector<std::string> names(1);
+  for (const char* c = kernel.parameters; *c != 0; ++c) {
+    if (*c == ',') {
+      names.emplace_back();
+    } else {
+      names.back() += *c;
+    }
   }
-  std::ranges::stable_sort(used, {}, [](const Used& one) { return one.tensor.begin; });
+  return names;
+}
+
+// Memory that a kernel may touch, and how it knows it.
+struct Used {
+  NotedTensor memory;
+  bool fresh;
+  std::string name;
+  size_t element_bytes = 0;
+  Allocation* allocation = nullptr;
+};
+
+// What it wrote is so for the next launch.
+void note_written_bytes(const Region& region) {
+  if (region.allocation == nullptr || region.allocation->wholly_written()) return;
+  size_t begin = 0, end = 0;  // of the row of cells that are written
+  const auto note_row = [&] { region.allocation->written.add(begin, std::min(end, region.allocation->bytes)); };
+  region.buffer->for_written([&](uintptr_t address, size_t n) {
+    const size_t offset = address - region.allocation->begin;
+    if (offset != end) {
+      note_row();
+      begin = offset;
+    }
+    end = offset + n;
+  });
+  note_row();
+}
+
+}  // namespace
+
+// The tensors that the arguments point into, and the device's memory of an ordinary program. Those that overlap are one
+// region, so that an alias hides no race.
+void CheckedMemory::add_tensors(const Kernel& kernel) {
+  const std::vector<std::string> names = names_of_parameters(kernel);
+  std::vector<Used> used;
+  for (Allocation* const allocation : allocations())
+    if (allocation->live) used.push_back({{allocation->begin, allocation->end()}, true, "", 0, allocation});
+  for (int i = 0; i < kernel.argument_count; ++i) {
+    const auto& [pointer, element_bytes] = kernel.arguments[i];
+    if (element_bytes == 0) continue;
+    const std::string name = static_cast<size_t>(i) < names.size() ? names[static_cast<size_t>(i)] : "";
+    const auto address = reinterpret_cast<uintptr_t>(pointer);
+    const auto known = std::ranges::find_if(used, [&](const Used& one) {
+      return one.allocation != nullptr && address - one.memory.begin < one.allocation->bytes;
+    });
+    const NotedTensor* const tensor = tensor_at(pointer);
+    if (known != used.end()) {
+      if (known->name.empty()) known->name = name, known->element_bytes = element_bytes;
+    } else if (tensor != nullptr) {
+      used.push_back({*tensor, fresh_memory.contains(tensor->begin), name, element_bytes});
+    } else {
+      host_arguments_.emplace(address, name);
+    }
+  }
+  std::ranges::stable_sort(used, {}, [](const Used& one) { return one.memory.begin; });
   for (size_t i = 0; i < used.size();) {
     Used all = used[i];
-    for (++i; i < used.size() && used[i].tensor.begin < all.tensor.end; ++i) {
-      all.tensor.end = std::max(all.tensor.end, used[i].tensor.end);
+    for (++i; i < used.size() && used[i].memory.begin < all.memory.end; ++i) {
+      all.memory.end = std::max(all.memory.end, used[i].memory.end);
       all.fresh = all.fresh && used[i].fresh;
     }
-    const size_t bytes = all.tensor.end - all.tensor.begin;
-    add(all.tensor.begin, bytes, all.name,
-        std::make_unique<engine::Buffer>(engine::Space::global, all.tensor.begin, bytes,
-                                         std::bit_floor(all.element_bytes), !all.fresh),
-        all.element_bytes);
+    if (all.allocation != nullptr) all.fresh = !all.allocation->wholly_written();
+    const size_t bytes = all.memory.end - all.memory.begin;
+    if (bytes == 0) continue;
+    // Few programs have arrays of narrower elements that they reach by no argument.
+    const size_t width = all.element_bytes == 0 ? 4 : std::bit_floor(all.element_bytes);
+    Region& region =
+        add(all.memory.begin, bytes, all.name,
+            std::make_unique<engine::Buffer>(engine::Space::global, all.memory.begin, bytes, width, !all.fresh));
+    region.element_bytes = all.element_bytes;
+    region.allocation = all.allocation;
+    if (all.allocation == nullptr || !all.fresh) continue;
+    for (const auto& [begin, end] : all.allocation->written.ranges())
+      region.buffer->note_written(all.memory.begin + begin, end - begin);
   }
 }
 
@@ -137,7 +194,10 @@ void CheckedMemory::begin_block(engine::Launch& launch) {
 }
 
 void CheckedMemory::kernel_has_written() {
-  for (const Region& region : regions_) fresh_memory.erase(region.begin);
+  for (const Region& region : regions_) {
+    fresh_memory.erase(region.begin);
+    note_written_bytes(region);
+  }
 }
 
 Region* CheckedMemory::look_up(uintptr_t address, size_t n) {
@@ -148,13 +208,30 @@ Region* CheckedMemory::look_up(uintptr_t address, size_t n) {
   return last_ = &region;
 }
 
+std::string CheckedMemory::foreign(uintptr_t address) const {
+  if (const Allocation* const allocation = allocation_near(address); allocation != nullptr)
+    return allocation->live ? "" : allocation->description();
+  constexpr uintptr_t never_mapped = 1 << 16;
+  const auto after = host_arguments_.upper_bound(address);
+  if (address < never_mapped) {
+    const auto null = host_arguments_.find(0);
+    return null == host_arguments_.end() || null->second.empty() ? "a null pointer"
+                                                                 : null->second + ", which is a null pointer";
+  }
+  if (after == host_arguments_.begin() || std::prev(after)->first == 0) return "";
+  const auto& [begin, name] = *std::prev(after);
+  const Region* const region = nearest(address);
+  if (region != nullptr && region->distance(address) < address - begin) return "";
+  const std::string array = name.empty() ? "a pointer argument" : name;
+  return array + ", which points to memory of the host: allocate with cudaMalloc and copy with cudaMemcpy";
+}
+
 const Region* CheckedMemory::nearest(uintptr_t address) const {
   const Region* best = nullptr;
   uintptr_t best_distance = uintptr_t{1} << 30;
   for (const Region& region : regions_) {
     if (region.buffer == nullptr) continue;
-    const uintptr_t distance = address < region.begin ? region.begin - address : address + 1 - region.end;
-    if (address >= region.begin && address < region.end) return &region;
+    const uintptr_t distance = region.distance(address);
     if (distance < best_distance) {
       best = &region;
       best_distance = distance;

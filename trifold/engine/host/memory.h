@@ -4,11 +4,13 @@
 #include <trifold/host.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "../core/checker.h"
+#include "device_memory.h"
 
 namespace trifold::host {
 
@@ -18,8 +20,15 @@ struct Region {
   std::string array;
   size_t element_bytes = 0;  // 0: as wide as the access
   std::unique_ptr<engine::Buffer> buffer;
+  Allocation* allocation = nullptr;  // of an ordinary program
 
   bool holds(uintptr_t address, size_t n) const { return address >= begin && address + n <= end; }
+  // Bytes from an address that lies outside; 0: it lies inside.
+  uintptr_t distance(uintptr_t address) const {
+    return address < begin ? begin - address : address < end ? 0 : address + 1 - end;
+  }
+  // As the kernel calls it, or else the program that allocated it.
+  std::string name() const { return array.empty() && allocation != nullptr ? allocation->variable() : array; }
 };
 
 class CheckedMemory {
@@ -36,6 +45,8 @@ class CheckedMemory {
     if (last_ != nullptr && last_->holds(address, n)) return last_;
     return look_up(address, n);
   }
+  // Of an address that a kernel may not touch at all: "x is memory of the host". Empty: it is a wrong index.
+  std::string foreign(uintptr_t address) const;
   // The one that an address outside all of them belongs to most likely; null: none is near.
   const Region* nearest(uintptr_t address) const;
 
@@ -43,11 +54,11 @@ class CheckedMemory {
   Region* look_up(uintptr_t address, size_t n);
   void add_tensors(const Kernel& kernel);
   void add_shared_arrays(const Kernel& kernel, Registers registers);
-  void add(uintptr_t begin, size_t bytes, std::string array, std::unique_ptr<engine::Buffer> buffer,
-           size_t element_bytes = 0);
+  Region& add(uintptr_t begin, size_t bytes, std::string array, std::unique_ptr<engine::Buffer> buffer);
 
   std::vector<Region> regions_;  // in the order of their addresses; they do not overlap
   Region* last_ = nullptr;
+  std::map<uintptr_t, std::string> host_arguments_;  // pointers to what is neither a tensor nor the device's
   std::unique_ptr<char[]> storage_;
   char* dynamic_shared_ = nullptr;
 };

@@ -22,17 +22,29 @@ uint64_t schedule_seed() {
   return seed;
 }
 
-}  // namespace trifold::host
-
-// An op call begins: its launches follow this schedule, and know only the tensors that are noted from here on.
-extern "C" [[gnu::visibility("default")]] void trifold_host_begin(uint64_t seed) {
-  trifold::host::seed = seed;
-  trifold::host::findings.clear();
-  trifold::host::forget_tensors();
+void begin_call(uint64_t chosen) {
+  seed = chosen;
+  findings.clear();
+  forget_tensors();
 }
 
-// What was found since, as JSON objects, a line each. The text lives until the next call on this OS thread.
+std::string take_findings() {
+  return std::exchange(findings, {});
+}
+
+}  // namespace trifold::host
+
+extern "C" [[gnu::visibility("default")]] void trifold_host_begin(uint64_t seed) {
+  trifold::host::begin_call(seed);
+}
+
+// The text lives until the next call on this OS thread.
 extern "C" [[gnu::visibility("default")]] const char* trifold_host_findings() {
-  trifold::host::taken = std::exchange(trifold::host::findings, {});
+  trifold::host::taken = trifold::host::take_findings();
   return trifold::host::taken.c_str();
+}
+
+// An array in these bytes is about to be a kernel's argument.
+extern "C" [[gnu::visibility("default")]] void trifold_host_note(const void* begin, size_t bytes) {
+  trifold::host::note_tensor(begin, bytes);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "../core/finding.h"
 
@@ -9,6 +10,11 @@ namespace trifold::host {
 
 // Keeps a finding until Python takes it.
 void record(const engine::Finding& finding);
+
+// A call begins: its launches follow this schedule, and know only the tensors that are noted from here on.
+void begin_call(uint64_t seed);
+// What was found since, as JSON objects, a line each.
+std::string take_findings();
 
 // The seed of the checked launches' schedules.
 uint64_t schedule_seed();

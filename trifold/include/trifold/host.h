@@ -61,7 +61,8 @@ struct Kernel {
   const Argument* arguments;
   int argument_count;
   dim3 grid, threads;
-  size_t shared_bytes;  // dynamic
+  size_t shared_bytes;     // dynamic
+  const char* parameters;  // their names, with commas between them; null: the source at `code` tells
 };
 
 // The port's variables, of this OS thread.

@@ -108,51 +108,49 @@ host::Argument argument_of(const Arg& arg) {
   return {nullptr, 0};
 }
 
-// Runs `Kernel` for every thread of every block. Blocks are spread over OS threads; where checks watch them, they run
-// one after the other.
-template <auto Kernel, class... Args>
-void launch(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
-  branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
-  const int64_t blocks = static_cast<int64_t>(grid.x) * grid.y * grid.z;
-  if (blocks == 0) return;
-  const auto run = [=] { Kernel(args...); };
+// Calls `use` with the launch of run(args...) in every thread of every block.
+template <class Run, class Use, class... Args>
+void describe_launch(host::Kernel kernel, const Run& run, const Use& use, const Args&... args) {
+  const auto thread = [=] { run(args...); };
   struct Closure {
-    decltype(run) thread;
+    decltype(thread) run;
     dim3 block;
   };
-  const Closure closure{run, block};
+  const Closure closure{thread, kernel.threads};
   const host::Argument arguments[] = {argument_of(args)..., {nullptr, 0}};
-  const host::Kernel kernel{
-      .block =
-          [](const void* context) {
-            const auto& [thread, block] = *static_cast<const Closure*>(context);
-            run_threads(block, thread);
-          },
-      .thread = [](const void* context) { static_cast<const Closure*>(context)->thread(); },
-      .closure = &closure,
-      .closure_bytes = sizeof closure,
-      .code = reinterpret_cast<const void*>(Kernel),
-      .name = branch<Kernel>.name.c_str(),
-      .arguments = arguments,
-      .argument_count = sizeof...(args),
-      .grid = grid,
-      .threads = block,
-      .shared_bytes = shared,
+  kernel.block = [](const void* context) {
+    const auto& [run, block] = *static_cast<const Closure*>(context);
+    run_threads(block, run);
   };
-  const auto on_this_thread = [&](auto&& launched) {
-    blockDim = block;
-    gridDim = grid;
-    launched(host::Registers{&threadIdx, &blockIdx, &handed_over});
-  };
+  kernel.thread = [](const void* context) { static_cast<const Closure*>(context)->run(); };
+  kernel.closure = &closure;
+  kernel.closure_bytes = sizeof closure;
+  if (kernel.code == nullptr) kernel.code = reinterpret_cast<const void*>(kernel.thread);
+  kernel.arguments = arguments;
+  kernel.argument_count = sizeof...(args);
+  use(kernel);
+}
+
+// Where this OS thread's variables of the launch are, which are set for it.
+inline host::Registers enter_launch(const host::Kernel& kernel) {
+  blockDim = kernel.threads;
+  gridDim = kernel.grid;
+  return {&threadIdx, &blockIdx, &handed_over};
+}
+
+// Runs every block. They are spread over OS threads; where checks watch them, they run one after the other.
+inline void run_grid(const host::Kernel& kernel) {
+  const int64_t blocks = static_cast<int64_t>(kernel.grid.x) * kernel.grid.y * kernel.grid.z;
+  if (blocks == 0) return;
   if constexpr (host::checked) {
-    on_this_thread([&](host::Registers registers) { host::run_checked(kernel, registers); });
+    host::run_checked(kernel, enter_launch(kernel));
   } else {
     // Not thrown through parallel_for: torch's keeps no more of an exception than that there was one.
     std::exception_ptr error;
     std::atomic_flag failed;
     const auto run_blocks = [&](int64_t begin, int64_t end) {
       try {
-        on_this_thread([&](host::Registers registers) { host::run_blocks(kernel, registers, begin, end); });
+        host::run_blocks(kernel, enter_launch(kernel), begin, end);
       } catch (...) {
         if (!failed.test_and_set()) error = std::current_exception();
       }
@@ -163,6 +161,19 @@ void launch(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
         const_cast<void*>(static_cast<const void*>(&run_blocks)));
     if (error) std::rethrow_exception(error);
   }
+}
+
+// Runs `Kernel` for every thread of every block.
+template <auto Kernel, class... Args>
+void launch(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
+  branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
+  host::Kernel kernel{};
+  kernel.code = reinterpret_cast<const void*>(Kernel);
+  kernel.name = branch<Kernel>.name.c_str();
+  kernel.grid = grid;
+  kernel.threads = block;
+  kernel.shared_bytes = shared;
+  describe_launch(kernel, [](const Args&... args) { Kernel(args...); }, run_grid, args...);
 }
 
 // On the CPU a launch has ended when it returns.

@@ -1,0 +1,127 @@
+"""Ordinary CUDA text is rewritten for g++: every line stays at its place; what the CPU has not is refused by line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trifold.errors import BuildError
+from trifold.host import RawKernel
+from trifold.host.cuda_text import read_program
+
+PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.cu"))
+
+
+def rewrite(folder: Path, text: str) -> str:
+    path = folder / "program.cu"
+    path.write_text(text)
+    return next(iter(read_program(path).values())).text
+
+
+def test_a_launch_calls_what_stands_before_it(tmp_path: Path) -> None:
+    text = rewrite(tmp_path, "__global__ void add(int n, float* x) {}\nvoid f() { add<<<1, 2>>>(n, NULL); }\n")
+    assert text.splitlines()[1] == (
+        'void f() { ::trifold::host::Configuration("add", "n,x", 1, 2).launch('
+        "[=](const auto&... trifold_values) { add(trifold_values...); }, n, nullptr); }"
+    )
+
+
+@pytest.mark.parametrize(
+    "callee", ["k<float>", "ns::k", "table[i]", "ns::k<T, 4>", "(chosen)", "obj.member"], ids=lambda text: text
+)
+def test_a_launch_of_any_expression_is_read(callee: str, tmp_path: Path) -> None:
+    text = rewrite(tmp_path, f"void f() {{ {callee}<<<grid, dim3(2, 2), 8, stream>>>(); }}")
+    assert f"{{ {callee}(trifold_values...); }})" in text
+    assert "<<<" not in text
+
+
+def test_a_launch_in_a_macro_is_read(tmp_path: Path) -> None:
+    text = rewrite(tmp_path, "#define RUN(k, n, ...) \\\n  k<<<(n), 32>>> \\\n  (__VA_ARGS__)\nint last;\n")
+    assert 'Configuration("k", "", (n), 32)' in text
+    assert text.splitlines()[3] == "int last;"
+
+
+def test_comments_and_strings_stay_as_they_are(tmp_path: Path) -> None:
+    text = '// k<<<1, 2>>>(x); asm("");\nconst char* s = "k<<<1, 2>>>(tex2D)";\n/* extern __shared__ int x[]; */\n'
+    assert rewrite(tmp_path, text) == text
+
+
+def test_dynamic_shared_memory_in_a_kernel_and_of_the_file(tmp_path: Path) -> None:
+    text = rewrite(
+        tmp_path,
+        "extern __shared__ float all[];\n"
+        "__global__ void a() { all[0] = 1; }\n"
+        "__global__ void b() { float all[3]; all[0] = 1; }\n"
+        "__global__ void c() { extern __shared__ __align__(16) unsigned char own[]; own[0] = 1; }\n"
+        "__global__ void d() { extern __shared__ float rows[][32]; }\n",
+    )
+    lines = text.splitlines()
+    assert lines[1] == "__global__ void a() { (::trifold::dynamic_shared<float>())[0] = 1; }"
+    assert lines[2] == "__global__ void b() { float all[3]; all[0] = 1; }"
+    assert "auto* const own = ::trifold::dynamic_shared<unsigned char>();" in lines[3]
+    assert "auto* const rows = ::trifold::dynamic_shared<float [32]>();" in lines[4]
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_no_line_moves_in_a_program(path: Path) -> None:
+    for file, source in read_program(path, drop_torch=True).items():
+        assert source.text.count("\n") == file.read_text().count("\n")
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(["\n", " ", "/* x\n */", "// y\n"]), min_size=6, max_size=6))
+def test_a_launch_over_several_lines_keeps_their_number(
+    tmp_path_factory: pytest.TempPathFactory, gaps: list[str]
+) -> None:
+    a, b, c, d, e, f = gaps
+    text = f"void f() {{\n k{a}<<<{b}1,{c}2{d}>>>{e}({f}x);\n}}\nint after;\n"
+    made = rewrite(tmp_path_factory.mktemp("text"), text)
+    assert made.count("\n") == text.count("\n")
+    assert made.splitlines()[-1] == "int after;"
+
+
+REFUSED = {
+    "inline PTX": ('__device__ int lane() {\n  int r;\n  asm("mov.u32 %0, %%laneid;" : "=r"(r));\n  return r;\n}', 3),
+    "a kernel that launches a kernel": ("__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }", 2),
+    "textures and surfaces": ("__global__ void a(cudaTextureObject_t t) {}", 1),
+    "a kernel's own heap": ("__global__ void a() {\n  int* x = (int*)malloc(4);\n}", 2),
+    "thread block clusters": ("\n__global__ void __cluster_dims__(2, 1, 1) a() {}", 2),
+    "tensor-core fragments": ("__global__ void a() {\n  nvcuda::wmma::fill_fragment(f, 0);\n}", 2),
+    "grid-wide barriers": ("__global__ void a() { cooperative_groups::this_grid().sync(); }", 1),
+    "<curand_kernel.h>": ("#include <cuda_runtime.h>\n#include <curand_kernel.h>", 2),
+    "<cub/cub.cuh>": ("#include <cub/cub.cuh>", 1),
+    "<torch/extension.h>": ("\n#include <torch/extension.h>", 2),
+    "cudaGraphLaunch": ("void f() {\n  cudaGraphLaunch(graph, stream);\n}", 2),
+    "this launch cannot be read": ("#define OPEN k<<<1\nvoid f() { OPEN, 2>>>(x); }", 1),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_the_cpu_has_not_becomes_an_error_at_its_line(what: str, tmp_path: Path) -> None:
+    text, line = REFUSED[what]
+    errors = [at for at, content in enumerate(rewrite(tmp_path, text).splitlines(), 1) if "GCC error" in content]
+    assert errors == [line]
+    assert f'"{what}' in rewrite(tmp_path, text).replace('\\"', '"')
+
+
+def test_the_error_is_the_compilers_and_so_only_where_the_text_is_compiled() -> None:
+    ptx = 'asm("mov.u32 %0, %%laneid;" : "=r"(x[0]));'
+    with pytest.raises(BuildError, match=r"\.cu:2:\d+: error: inline PTX does not run on the CPU"):
+        RawKernel(f"__global__ void k(unsigned* x) {{\n  {ptx}\n}}", "k").compile()
+    code = f"__global__ void k(unsigned* x) {{\n#ifdef __CUDA_ARCH__\n  {ptx}\n#else\n  x[0] = 7;\n#endif\n}}"
+    x = np.zeros(1, dtype=np.uint32)
+    RawKernel(code, "k")(1, 1, (x,))
+    assert x[0] == 7
+
+
+def test_a_header_of_the_programs_own_is_rewritten_too(tmp_path: Path) -> None:
+    (tmp_path / "kernel.cuh").write_text("#pragma once\n__global__ void k(int* values) {}\n")
+    path = tmp_path / "main.cu"
+    path.write_text('#include "kernel.cuh"\nvoid f() { k<<<1, 1>>>(x); }\n')
+    texts = read_program(path)
+    assert [file.name for file in texts] == ["main.cu", "kernel.cuh"]
+    assert '"k", "values"' in texts[path].text

@@ -1,0 +1,192 @@
+"""``trifold sanitize``: whole CUDA programs run on the CPU, and their mistakes are told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import typer
+
+from trifold.errors import BuildError
+from trifold.sanitize.command import sanitize as sanitize_command
+from trifold.sanitize.program import ProgramReport, sanitize
+from trifold.verification.report import Failure, OpReport, OutcomeName, Report, Row
+
+PROGRAMS = Path(__file__).with_name("programs")
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def test_one_element_too_far_is_found_at_its_line(capfd: pytest.CaptureFixture[str]) -> None:
+    program = EXAMPLES / "vector_add.cu"
+    report = sanitize(program)
+    (finding,) = report.findings
+    assert (finding.kind, finding.array, finding.index) == ("out-of-bounds", "a", (1000,))
+    access = finding.accesses[0]
+    assert "c[i] = a[i] + b[i];" in program.read_text().splitlines()[access.line - 1]
+    assert "The array is d_a, 4000 bytes of the device made at vector_add.cu:" in finding.message
+    assert report.exit_status == 1
+    # As on a GPU, the launch's mistake is the next call's error.
+    assert "unspecified launch failure" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "prints"),
+    [
+        ("multiply", (), "float: 0 wrong, timed\ndouble: 0 wrong, timed\n"),
+        ("multiply", ("100",), "float: 0 wrong, timed\ndouble: 0 wrong, timed\n"),
+        ("sigmoid", (), "right\n"),
+        ("sampling", (), "launched 1, mean 3.0, standard deviation 2.0\n"),
+        ("reduction", ("synchronised",), "128 128 128 128\n"),
+        ("api", (), ""),
+        ("mistakes", (), ""),
+    ],
+)
+def test_a_right_program_is_clean(
+    name: str, arguments: tuple[str, ...], prints: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    report = sanitize(PROGRAMS / f"{name}.cu", arguments, schedules=2)
+    assert (report.told, report.exit_status) == ([], 0)
+    assert capfd.readouterr().out == prints
+
+
+def test_a_missing_barrier_is_found_in_a_reduction() -> None:
+    report = sanitize(PROGRAMS / "reduction.cu")
+    (finding,) = report.findings
+    assert (finding.kind, finding.array, finding.memory) == ("uninitialised read", "sdata", "shared")
+    shuffled = sanitize(PROGRAMS / "reduction.cu", seed=3)
+    assert shuffled.findings[0].kind in ("race", "uninitialised read")
+    assert shuffled.findings[0].replay == "replay: --seed 3"
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One of mistakes.cu: what is told of it, the program's output, and the exit status."""
+
+    word: str
+    finding: tuple[str, str, tuple[int, ...]] | None = None
+    message: str = ""
+    problem: str = ""
+    remarks: tuple[str, ...] = ()
+    prints: str = ""
+    options: dict[str, float] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.word
+
+
+X = "x, 256 bytes of the device made at mistakes.cu:"
+MISTAKES = (
+    Mistake("uninitialised", ("uninitialised read", "x", (0,))),
+    Mistake("half initialised", ("uninitialised read", "x", (32,))),
+    Mistake("two launches", ("uninitialised read", "x", (63,))),
+    Mistake("host pointer", ("out-of-bounds", "", ()), "x, which points to memory of the host"),
+    Mistake("null pointer", ("out-of-bounds", "", ()), "a null pointer"),
+    Mistake("use after free", ("out-of-bounds", "", ()), f"{X}25 and freed at mistakes.cu:"),
+    Mistake("pointer in memory", ("out-of-bounds", "y", (64,)), "y, 256 bytes of the device"),
+    Mistake("host reads", problem=f"the program's host code reads byte 12 of {X}"),
+    Mistake("host writes", problem="the program's host code writes byte 20 of y"),
+    Mistake("too many threads", problem="a block has 1 to 1024", prints="cudaErrorInvalidConfiguration\ncudaSuccess\n"),
+    Mistake("double free", remarks=("cudaFree at mistakes.cu:",), prints="0 1\n"),
+    Mistake(
+        "bad copies",
+        remarks=("257 bytes are more than the 256", "its target is memory of the device", "its source is memory of"),
+        prints="1 1 1 21\n",
+    ),
+    Mistake("copy of nothing", remarks=(f"takes byte 252 of {X}",)),
+    Mistake("leak", remarks=(f"never freed: {X}",)),
+    Mistake("segfault", problem="crashes at mistakes.cu:"),
+    Mistake("abort", problem="ended by the signal SIGABRT"),
+    Mistake("hang", problem="did not end within 0.5 s", options={"timeout": 0.5}),
+    Mistake("and on", ("uninitialised read", "x", (0,)), prints="cudaErrorLaunchFailure\n"),
+)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=str)
+def test_a_mistake_is_told(mistake: Mistake, capfd: pytest.CaptureFixture[str]) -> None:
+    report = sanitize(PROGRAMS / "mistakes.cu", [mistake.word], timeout=mistake.options.get("timeout", 30))
+    found = [(finding.kind, finding.array, finding.index) for finding in report.findings]
+    assert found == ([mistake.finding] if mistake.finding else [])
+    assert all(mistake.message in finding.message for finding in report.findings)
+    assert [problem for problem in report.problems if mistake.problem not in problem] == []
+    assert len(report.problems) == bool(mistake.problem)
+    assert len(report.remarks) == len(mistake.remarks)
+    assert all(part in remark for part, remark in zip(mistake.remarks, report.remarks, strict=True))
+    assert report.exit_status == int(mistake.finding is not None or mistake.problem != "")
+    assert capfd.readouterr().out == mistake.prints
+
+
+def test_after_a_mistake_the_program_can_go_on(capfd: pytest.CaptureFixture[str]) -> None:
+    report = sanitize(PROGRAMS / "mistakes.cu", ["and on"], keep_going=True)
+    assert len(report.findings) == 1  # the second launch reads what the first one would have written
+    assert capfd.readouterr().out == "cudaSuccess\n"
+
+
+def test_findings_of_other_schedules_change_no_result(capfd: pytest.CaptureFixture[str]) -> None:
+    report: ProgramReport = sanitize(PROGRAMS / "sampling.cu", schedules=5, seed=2)
+    assert report.told == []
+    assert capfd.readouterr().out == "launched 1, mean 3.0, standard deviation 2.0\n"
+
+
+def command(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "trifold", "sanitize", *arguments], input=stdin, capture_output=True, text=True
+    )
+
+
+def test_the_commands_output_input_and_exit_status_are_the_programs() -> None:
+    done = command(str(PROGRAMS / "mistakes.cu"), "echo", "--seed", stdin="hello\n")
+    assert (done.returncode, done.stdout, done.stderr) == (7, "hello --seed\n", "to stderr\n")
+
+
+def test_the_command_prints_findings_and_writes_them_as_json(tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    done = command("--json", str(file), str(EXAMPLES / "vector_add.cu"))
+    assert done.returncode == 1
+    assert "out-of-bounds read of global array element a[1000] in kernel vectorAdd" in done.stderr
+    assert "replay: --seed 0" in done.stderr
+    report = json.loads(file.read_text())
+    assert (report["verdict"], report["status"]) == ("failed", 1)
+    assert report["findings"][0]["array"] == "a"
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("passed", 0), ("failed", 1), ("not run", 2)])
+def test_ops_are_sanitised_by_the_findings_of_verify(
+    outcome: OutcomeName, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = {}
+
+    def verify(*ops: str, **options: object) -> Report:
+        asked.update({"ops": ops, **options})
+        failures = (Failure("race on shared array element tile[1]"),) if outcome == "failed" else ()
+        row = Row("findings", "port", "cpu", outcome, cases=12, failures=failures)
+        return Report("", "", "cpu", (OpReport("sigmoid", (row,), partial=True),))
+
+    monkeypatch.setattr("trifold.verification.verify.verify", verify)
+    with pytest.raises(typer.Exit) as ended:
+        sanitize_command(["sigmoid"])
+    assert ended.value.exit_code == status
+    assert (asked["ops"], asked["checks"], asked["implementations"]) == (("sigmoid",), ("findings",), ("port",))
+    printed = capsys.readouterr().out
+    assert f"sigmoid: {outcome}, 12 cases" in printed
+    assert ("race on shared array" in printed) == (outcome == "failed")
+
+
+def test_what_cannot_be_built_ends_the_command_with_2(tmp_path: Path) -> None:
+    program = tmp_path / "program.cu"
+    program.write_text("#include <cublas_v2.h>\nint main() {}\n")
+    done = command(str(program))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"trifold: {program}:1:" in done.stderr
+    assert "error: <cublas_v2.h> is not there on the CPU" in done.stderr
+
+
+def test_a_program_needs_a_file_and_a_main(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="there is no file"):
+        sanitize(tmp_path / "nothing.cu")
+    (tmp_path / "kernel.cu").write_text("__global__ void k() {}\n")
+    with pytest.raises(BuildError, match="main"):
+        sanitize(tmp_path / "kernel.cu")

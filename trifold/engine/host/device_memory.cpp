@@ -1,0 +1,371 @@
+#include "device_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "program_report.h"
+#include "sites.h"
+
+namespace trifold::host {
+namespace {
+
+// Between two allocations. An index that is wrong by less is told as one of the nearer allocation.
+constexpr size_t gap_bytes = size_t{1} << 20;
+
+// A part of the address space; pages of it become memory from its beginning on.
+class Arena {
+ public:
+  // null: there is no memory.
+  char* take(size_t bytes) {
+    if (begin_ == nullptr && !reserve()) return nullptr;
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t whole = std::max((bytes + page - 1) / page * page, page);
+    const size_t physical = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * page;
+    if (whole > physical || used_ + whole + gap_bytes > size_) return nullptr;
+    char* const memory = begin_ + used_;
+    if (mprotect(memory, whole, PROT_READ | PROT_WRITE) != 0) return nullptr;
+    used_ += whole + gap_bytes;
+    return memory;
+  }
+  bool holds(uintptr_t address) const { return address - reinterpret_cast<uintptr_t>(begin_) < size_; }
+
+ private:
+  bool reserve() {
+    constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    // As much as the system allows: addresses are not used again.
+    for (int bits = 44; bits >= 32 && begin_ == nullptr; bits -= 4) {
+      void* const memory = mmap(nullptr, size_t{1} << bits, PROT_NONE, flags, -1, 0);
+      if (memory == MAP_FAILED) continue;
+      begin_ = static_cast<char*>(memory);
+      size_ = size_t{1} << bits;
+    }
+    return begin_ != nullptr;
+  }
+
+  char* begin_ = nullptr;
+  size_t size_ = 0;
+  size_t used_ = 0;
+};
+
+struct Memory {
+  std::mutex lock;
+  Arena arena;
+  std::map<uintptr_t, std::unique_ptr<Allocation>> allocations;  // by where they begin
+  bool protects = false;
+  int open = 0;  // OpenMemory objects that live
+};
+
+Memory& memory() {
+  static Memory& all = *new Memory;  // the program may free memory while it ends
+  return all;
+}
+
+void protect(const Allocation& allocation, bool open) {
+  if (allocation.kind != MemoryKind::device || !allocation.live) return;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  mprotect(reinterpret_cast<void*>(allocation.begin), (allocation.bytes + page - 1) / page * page,
+           open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+void protect_all(bool open) {
+  for (const auto& [begin, allocation] : memory().allocations) protect(*allocation, open);
+}
+
+std::string source_line(Line line) {
+  std::ifstream stream(line.file == nullptr ? "" : line.file);
+  std::string text;
+  for (int at = 0; at < line.line && std::getline(stream, text);) ++at;
+  return stream ? text : "";
+}
+
+// The live allocation with this address; null: none has it.
+Allocation* live_at(uintptr_t address) {
+  auto& all = memory().allocations;
+  const auto after = all.upper_bound(address);
+  if (after == all.begin()) return nullptr;
+  Allocation& found = *std::prev(after)->second;
+  return found.live && address < found.end() ? &found : nullptr;
+}
+
+Allocation* live_at(const void* address) {
+  return live_at(reinterpret_cast<uintptr_t>(address));
+}
+
+size_t offset_in(const Allocation& allocation, const void* address) {
+  return reinterpret_cast<uintptr_t>(address) - allocation.begin;
+}
+
+size_t extent(size_t pitch, const Rectangle& shape) {
+  return shape.rows == 0 ? 0 : pitch * (shape.rows - 1) + shape.width;
+}
+
+// Why bytes cannot be copied from or to this side; empty: they can.
+std::string refusal(std::string_view side, const Allocation* allocation, const void* pointer, size_t bytes,
+                    bool wants_device) {
+  if (allocation == nullptr) {
+    if (pointer == nullptr) return std::string(side) + " is a null pointer";
+    const auto* const near = allocation_near(reinterpret_cast<uintptr_t>(pointer));
+    if (near != nullptr && !near->live) return std::string(side) + " is " + near->description();
+    if (wants_device || near != nullptr)
+      return std::string(side) + (near == nullptr ? " is memory of the host" : " lies outside " + near->description());
+    return "";
+  }
+  if (!wants_device && allocation->kind == MemoryKind::device)
+    return std::string(side) + " is memory of the device: " + allocation->description();
+  const size_t left = allocation->bytes - offset_in(*allocation, pointer);
+  if (bytes > left)
+    return std::to_string(bytes) + " bytes are more than the " + std::to_string(left) + " that are left of " +
+           allocation->description();
+  return "";
+}
+
+void note_copied(Allocation* to, const void* to_begin, size_t to_pitch, const Allocation* from, const void* from_begin,
+                 const Rectangle& shape) {
+  if (to == nullptr) return;
+  for (size_t row = 0; row < shape.rows; ++row) {
+    const size_t target = offset_in(*to, to_begin) + row * to_pitch;
+    if (from == nullptr) {
+      to->written.add(target, target + shape.width);
+      continue;
+    }
+    // What nobody wrote is copied as such.
+    const size_t source = offset_in(*from, from_begin) + row * shape.pitch;
+    for (const auto& [begin, end] : from->written.ranges()) {
+      const size_t first = std::max(begin, source), last = std::min(end, source + shape.width);
+      if (first < last) to->written.add(target + first - source, target + last - source);
+    }
+  }
+}
+
+void remark_unwritten(const Allocation& from, const void* begin, const Rectangle& shape, Line line) {
+  for (size_t row = 0; row < shape.rows; ++row) {
+    const size_t first = offset_in(from, begin) + row * shape.pitch;
+    const size_t missing = from.written.first_missing(first, first + shape.width);
+    if (missing == first + shape.width) continue;
+    return remark("a copy to the host at " + place(line) + " takes byte " + std::to_string(missing) + " of " +
+                  from.description() + ", which nobody has written");
+  }
+}
+
+Error refuse(std::string_view call, const std::string& why, Line line) {
+  remark(std::string(call) + " at " + place(line) + " fails: " + why);
+  return set_error(Error::invalid_value);
+}
+
+}  // namespace
+
+void ByteSet::add(size_t begin, size_t end) {
+  if (begin >= end) return;
+  auto next = ranges_.upper_bound(begin);
+  if (next != ranges_.begin() && std::prev(next)->second >= begin) {
+    --next;
+    begin = next->first;
+  }
+  while (next != ranges_.end() && next->first <= end) {
+    end = std::max(end, next->second);
+    next = ranges_.erase(next);
+  }
+  ranges_[begin] = end;
+}
+
+size_t ByteSet::first_missing(size_t begin, size_t end) const {
+  const auto after = ranges_.upper_bound(begin);
+  if (begin >= end || after == ranges_.begin()) return begin;
+  return std::clamp(std::prev(after)->second, begin, end);
+}
+
+bool ByteSet::holds(size_t begin, size_t end) const {
+  return first_missing(begin, end) == end;
+}
+
+std::string Allocation::variable() const {
+  const std::string text = source_line(made);
+  const size_t call = text.find("cudaMalloc");
+  if (call == text.npos || text.find("cudaMalloc", call + 1) != text.npos) return "";
+  // What stands behind the address-of operator: cudaMalloc(&x, …), cudaMalloc((void**)&p->x, …).
+  size_t at = text.find_first_of("&,", call);
+  if (at == text.npos || text[at] != '&') return "";
+  const size_t begin = text.find_first_not_of(" (", at + 1);
+  if (begin == text.npos) return "";
+  size_t end = begin;
+  for (int depth = 0; end < text.size(); ++end) {
+    const char c = text[end];
+    if (depth == 0 && (c == ',' || c == ')' || c == ' ')) break;
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+  }
+  return text.substr(begin, end - begin);
+}
+
+std::string Allocation::description() const {
+  const std::string name = variable();
+  const char* const kinds[] = {"of the device", "of managed memory", "of pinned memory"};
+  std::string text = (name.empty() ? "" : name + ", ") + std::to_string(bytes) + " bytes " +
+                     kinds[static_cast<int>(kind)] + " made at " + place(made);
+  if (!live) text += " and freed at " + place(freed);
+  return text;
+}
+
+std::vector<Allocation*> allocations() {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  std::vector<Allocation*> all;
+  for (const auto& [begin, allocation] : memory().allocations) all.push_back(allocation.get());
+  return all;
+}
+
+Allocation* allocation_near(uintptr_t address) {
+  auto& all = memory().allocations;
+  if (!memory().arena.holds(address) || all.empty()) return nullptr;
+  const auto after = all.upper_bound(address);
+  if (after == all.begin()) return after->second.get();
+  Allocation& before = *std::prev(after)->second;
+  if (after == all.end() || address < before.end() || address - before.end() < after->first - address) return &before;
+  return after->second.get();
+}
+
+OpenMemory::OpenMemory() {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  if (memory().open++ == 0 && memory().protects) protect_all(true);
+}
+
+OpenMemory::~OpenMemory() {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  if (--memory().open == 0 && memory().protects) protect_all(false);
+}
+
+void protect_device_memory() {
+  memory().protects = true;
+}
+
+Error allocate(void** pointer, size_t bytes, MemoryKind kind, Line line) {
+  if (pointer == nullptr) return set_error(Error::invalid_value);
+  *pointer = nullptr;
+  if (bytes == 0) return Error::success;
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  char* const made = memory().arena.take(bytes);
+  if (made == nullptr) return set_error(Error::memory_allocation);
+  auto allocation = std::make_unique<Allocation>();
+  allocation->begin = reinterpret_cast<uintptr_t>(made);
+  allocation->bytes = bytes;
+  allocation->kind = kind;
+  allocation->made = line;
+  // The host writes managed and pinned memory without telling.
+  if (kind != MemoryKind::device) allocation->written.add(0, bytes);
+  std::memset(made, 0xa5, std::min(bytes, gap_bytes));  // what was there before is no zero
+  if (memory().protects && memory().open == 0) protect(*allocation, false);
+  memory().allocations.emplace(allocation->begin, std::move(allocation));
+  *pointer = made;
+  return Error::success;
+}
+
+Error release(void* pointer, MemoryKind kind, Line line) {
+  if (pointer == nullptr) return Error::success;
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  const bool pinned = kind == MemoryKind::pinned;
+  const std::string call = pinned ? "cudaFreeHost" : "cudaFree";
+  const auto address = reinterpret_cast<uintptr_t>(pointer);
+  const auto found = memory().allocations.find(address);
+  if (found == memory().allocations.end() || !found->second->live ||
+      (found->second->kind == MemoryKind::pinned) != pinned) {
+    const Allocation* const near = found != memory().allocations.end() ? found->second.get() : allocation_near(address);
+    return refuse(call, near == nullptr ? "it is given memory of the host" : "it is given " + near->description(),
+                  line);
+  }
+  Allocation& allocation = *found->second;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t whole = (allocation.bytes + page - 1) / page * page;
+  madvise(pointer, whole, MADV_DONTNEED);
+  mprotect(pointer, whole, PROT_NONE);
+  allocation.live = false;
+  allocation.freed = line;
+  return Error::success;
+}
+
+Error copy(void* to, size_t to_pitch, const void* from, Rectangle shape, Direction direction, Line line) {
+  if (shape.width == 0 || shape.rows == 0) return Error::success;
+  if (direction < Direction::host_to_host || direction > Direction::by_address)
+    return set_error(Error::invalid_memcpy_direction);
+  const OpenMemory open;
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  if (shape.width > to_pitch || shape.width > shape.pitch)
+    return refuse("a copy", "its rows are wider than the pitch", line);
+  Allocation* const target = live_at(to);
+  Allocation* const source = live_at(from);
+  const auto is_device = [](const Allocation* allocation) { return allocation != nullptr; };
+  const bool by_address = direction == Direction::by_address;
+  const bool to_device = by_address
+                             ? is_device(target)
+                             : direction == Direction::host_to_device || direction == Direction::device_to_device;
+  const bool from_device = by_address
+                               ? is_device(source)
+                               : direction == Direction::device_to_host || direction == Direction::device_to_device;
+  for (const std::string& why : {refusal("its target", target, to, extent(to_pitch, shape), to_device),
+                                 refusal("its source", source, from, extent(shape.pitch, shape), from_device)})
+    if (!why.empty()) return refuse("a copy", why, line);
+  for (size_t row = 0; row < shape.rows; ++row)
+    std::memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * shape.pitch,
+                 shape.width);
+  if (source != nullptr && (target == nullptr || target->kind != MemoryKind::device))
+    remark_unwritten(*source, from, shape, line);
+  note_copied(target, to, to_pitch, source, from, shape);
+  return Error::success;
+}
+
+Error fill(void* pointer, int value, Rectangle shape, Line line) {
+  if (shape.width == 0 || shape.rows == 0) return Error::success;
+  const OpenMemory open;
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  if (shape.width > shape.pitch) return refuse("cudaMemset", "its rows are wider than the pitch", line);
+  Allocation* const target = live_at(pointer);
+  const std::string why = refusal("its target", target, pointer, extent(shape.pitch, shape), true);
+  if (!why.empty()) return refuse("cudaMemset", why, line);
+  for (size_t row = 0; row < shape.rows; ++row)
+    std::memset(static_cast<char*>(pointer) + row * shape.pitch, value, shape.width);
+  note_copied(target, pointer, shape.pitch, nullptr, nullptr, shape);
+  return Error::success;
+}
+
+Error copy_symbol(void* variable, size_t variable_bytes, size_t offset, void* other, size_t bytes, bool to_variable,
+                  Line line) {
+  if (bytes == 0) return Error::success;
+  const OpenMemory open;
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  const char* const call = to_variable ? "cudaMemcpyToSymbol" : "cudaMemcpyFromSymbol";
+  if (offset > variable_bytes || bytes > variable_bytes - offset)
+    return refuse(call,
+                  std::to_string(bytes) + " bytes from byte " + std::to_string(offset) + " on are more than the " +
+                      std::to_string(variable_bytes) + " of the variable",
+                  line);
+  Allocation* const allocation = live_at(other);
+  const std::string why =
+      refusal(to_variable ? "its source" : "its target", allocation, other, bytes, allocation != nullptr);
+  if (!why.empty()) return refuse(call, why, line);
+  char* const inside = static_cast<char*>(variable) + offset;
+  std::memmove(to_variable ? inside : other, to_variable ? other : inside, bytes);
+  if (!to_variable) note_copied(allocation, other, bytes, nullptr, nullptr, {bytes, bytes, 1});
+  return Error::success;
+}
+
+bool find_memory(const void* address, MemoryKind& kind) {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  const Allocation* const found = live_at(address);
+  if (found != nullptr) kind = found->kind;
+  return found != nullptr;
+}
+
+void memory_info(size_t& free_bytes, size_t& total_bytes) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  total_bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * page;
+  size_t used = 0;
+  for (const Allocation* const allocation : allocations()) used += allocation->live ? allocation->bytes : 0;
+  free_bytes = total_bytes - std::min(used, total_bytes);
+}
+
+}  // namespace trifold::host

@@ -1,0 +1,151 @@
+// Launches of ordinary CUDA programs: their mistakes become CUDA's errors.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device_memory.h"
+#include "program_report.h"
+#include "report.h"
+
+namespace trifold::host {
+namespace {
+
+std::atomic<Error> latest{Error::success};
+std::atomic<bool> device_lost{false};  // as in CUDA, a kernel's mistake ends all that the device does
+
+// What the program has on the device.
+class DeviceContents {
+ public:
+  DeviceContents() {
+    for (Allocation* const allocation : allocations()) {
+      if (!allocation->live) continue;
+      const char* const begin = reinterpret_cast<const char*>(allocation->begin);
+      saved_.push_back({allocation, {begin, begin + allocation->bytes}, allocation->written});
+    }
+  }
+  void restore() const {
+    for (const auto& [allocation, bytes, written] : saved_) {
+      std::memcpy(reinterpret_cast<void*>(allocation->begin), bytes.data(), bytes.size());
+      allocation->written = written;
+    }
+  }
+
+ private:
+  struct Saved {
+    Allocation* allocation;
+    std::vector<char> bytes;
+    ByteSet written;
+  };
+  std::vector<Saved> saved_;
+};
+
+// While it lives, what kernels print is not seen.
+class Muted {
+ public:
+  Muted() {
+    fflush(stdout);
+    kept_ = dup(STDOUT_FILENO);
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere >= 0) dup2(nowhere, STDOUT_FILENO);
+    if (nowhere >= 0) close(nowhere);
+  }
+  ~Muted() {
+    fflush(stdout);
+    if (kept_ >= 0) dup2(kept_, STDOUT_FILENO);
+    if (kept_ >= 0) close(kept_);
+  }
+  Muted(const Muted&) = delete;
+  Muted& operator=(const Muted&) = delete;
+
+ private:
+  int kept_;
+};
+
+// What a launch that went wrong would have written is no second mistake.
+void forgive_outputs(const Kernel& kernel) {
+  for (int i = 0; i < kernel.argument_count; ++i) {
+    const auto address = reinterpret_cast<uintptr_t>(kernel.arguments[i].pointer);
+    Allocation* const allocation = allocation_near(address);
+    if (allocation != nullptr && allocation->live) allocation->written.add(0, allocation->bytes);
+  }
+}
+
+Error run_once(const Kernel& kernel, void (*run)(const Kernel&), uint64_t seed, Line line) {
+  begin_call(seed);
+  std::string refused;
+  try {
+    run(kernel);
+  } catch (const std::exception& error) {
+    refused = error.what();
+  }
+  const std::string findings = take_findings();
+  tell_findings(findings);
+  if (refused.empty()) return Error::success;
+  if (findings.find("\"severity\": \"error\"") != findings.npos) return Error::launch_failure;
+  problem("the launch at " + place(line) + " fails: " + refused);
+  return Error::invalid_configuration;
+}
+
+Error run_in_schedules(const Kernel& kernel, void (*run)(const Kernel&), Line line) {
+  const ProgramOptions& options = program_options();
+  if (options.schedules <= 1) return run_once(kernel, run, options.seed, line);
+  const DeviceContents before;
+  if (const Error error = run_once(kernel, run, options.seed, line); error != Error::success) return error;
+  const DeviceContents after;
+  const Muted muted;
+  Error error = Error::success;
+  for (int i = 1; i < options.schedules && error == Error::success; ++i) {
+    before.restore();
+    error = run_once(kernel, run, options.seed + static_cast<uint64_t>(i), line);
+  }
+  after.restore();
+  return error;
+}
+
+}  // namespace
+
+Error launch_program(const Kernel& kernel, void (*run)(const Kernel& kernel), Line line) {
+  if (device_lost) return Error::launch_failure;
+  const dim3& grid = kernel.grid;
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
+    problem("the launch of " + std::string(kernel.name) + " at " + place(line) + " fails: its grid has no block");
+    return set_error(Error::invalid_configuration);
+  }
+  const OpenMemory open;
+  const Error error = run_in_schedules(kernel, run, line);
+  if (error != Error::launch_failure) return set_error(error);
+  if (program_options().keep_going) {
+    forgive_outputs(kernel);
+  } else {
+    device_lost = true;
+  }
+  return set_error(error);
+}
+
+Error set_error(Error error) {
+  if (error != Error::success) latest = error;
+  return error;
+}
+
+Error last_error(bool forget) {
+  if (device_lost) return Error::launch_failure;
+  return forget ? latest.exchange(Error::success) : latest.load();
+}
+
+Error synchronise() {
+  return device_lost ? Error::launch_failure : Error::success;
+}
+
+void reset_device() {
+  device_lost = false;
+  latest = Error::success;
+}
+
+}  // namespace trifold::host

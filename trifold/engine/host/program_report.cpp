@@ -1,0 +1,168 @@
+#include "program_report.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "device_memory.h"
+#include "front.h"
+#include "sites.h"
+
+namespace trifold::host {
+namespace {
+
+// TRIFOLD_PROGRAM holds what the four fields of ProgramOptions say; trifold/host/sanitize.py sets it.
+ProgramOptions read_options() {
+  ProgramOptions options;
+  const char* const text = getenv("TRIFOLD_PROGRAM");
+  unsigned long long seed = 0;
+  int keep_going = 0;
+  if (text == nullptr || sscanf(text, "%d %llu %d %d", &options.pipe, &seed, &options.schedules, &keep_going) != 4)
+    return {};
+  options.seed = seed;
+  options.keep_going = keep_going != 0;
+  return options;
+}
+
+void tell(std::string_view kind, std::string text) {
+  const int pipe = program_options().pipe;
+  if (pipe < 0) return;
+  std::ranges::replace(text, '\n', ' ');
+  text = std::string(kind) + '\t' + text + '\n';
+  for (size_t at = 0; at < text.size();) {
+    const ssize_t n = write(pipe, text.data() + at, text.size() - at);
+    if (n <= 0) return;
+    at += static_cast<size_t>(n);
+  }
+}
+
+const void* program_base = nullptr;
+
+const void* base_of(const void* address) {
+  Dl_info info{};
+  return dladdr(address, &info) == 0 ? nullptr : info.dli_fbase;
+}
+
+const char* instruction(const void* context) {
+#ifdef __x86_64__
+  return reinterpret_cast<const char*>(static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP]);
+#else
+  static_cast<void>(context);
+  return nullptr;
+#endif
+}
+
+const char* access_verb(const void* context) {
+#ifdef __x86_64__
+  const bool write = (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2) != 0;  // of a page fault
+  return write ? " writes " : " reads ";
+#else
+  static_cast<void>(context);
+  return " touches ";
+#endif
+}
+
+// The innermost line of the program's own sources.
+std::string crash_line(const void* context) {
+  void* frames[64];
+  const int count = backtrace(frames, 64);
+  for (int i = 0; i < count; ++i) {
+    if (base_of(frames[i]) != program_base) continue;
+    // A call lies before its return address, but the instruction that crashed at its own.
+    const char* const behind = static_cast<char*>(frames[i]) + (frames[i] == instruction(context) ? 1 : 0);
+    const engine::Location location = location_of(site_of_address(behind));
+    if (location.line != 0) return engine::where(location);
+  }
+  return "an unknown line";
+}
+
+// Tells what is known, and lets the program die. It runs on a stack of its own, and what it calls may fail: the program
+// is lost in any case.
+void on_crash(int signal, siginfo_t* info, void* context) {
+  struct sigaction usual{};
+  usual.sa_handler = SIG_DFL;
+  sigaction(signal, &usual, nullptr);
+  const auto address = reinterpret_cast<uintptr_t>(info->si_addr);
+  const bool in_kernel = turn != nullptr && turn->front != nullptr && turn->front->running != nullptr;
+  const std::string who = in_kernel ? "the kernel " + std::string(turn->kernel.name) : "the program's host code";
+  const Allocation* const device = signal == SIGFPE || in_kernel ? nullptr : allocation_near(address);
+  if (device != nullptr) {
+    const bool inside = address >= device->begin && address < device->end();
+    problem(who + access_verb(context) +
+            (inside ? "byte " + std::to_string(address - device->begin) + " of " : "outside of ") +
+            device->description() + ", at " + crash_line(context) +
+            ". Only kernels and CUDA's own functions may touch it: copy with cudaMemcpy, or use cudaMallocManaged");
+  } else {
+    char number[32];
+    snprintf(number, sizeof number, "%#zx", static_cast<size_t>(address));
+    problem(who + " crashes at " + crash_line(context) + ": " +
+            (signal == SIGFPE ? "a division by zero" : "no memory is at address " + std::string(number)));
+  }
+  raise(signal);
+}
+
+void catch_crashes() {
+  static char stack[256 << 10];
+  const stack_t alternate{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
+  sigaltstack(&alternate, nullptr);
+  struct sigaction action{};
+  action.sa_sigaction = on_crash;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE}) sigaction(signal, &action, nullptr);
+  void* frame = nullptr;
+  backtrace(&frame, 1);  // its first call loads a library
+}
+
+void tell_leaks() {
+  if (last_error(false) != Error::success) return;  // a program that gave up cleans up nothing
+  for (const Allocation* const allocation : allocations())
+    if (allocation->live) remark("never freed: " + allocation->description());
+}
+
+}  // namespace
+
+std::string place(Line line) {
+  const std::string_view file = line.file == nullptr ? "an unknown file" : line.file;
+  return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(line.line);
+}
+
+void problem(const std::string& text) {
+  tell("problem", text);
+}
+
+void remark(const std::string& text) {
+  tell("remark", text);
+}
+
+void tell_findings(const std::string& lines) {
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = lines.find('\n', at);
+    tell("finding", lines.substr(at, end - at));
+    at = end + 1;
+  }
+}
+
+const ProgramOptions& program_options() {
+  static const ProgramOptions options = read_options();
+  return options;
+}
+
+void begin_program(const void* variable) {
+  if (program_options().pipe < 0 || program_base != nullptr) return;
+  program_base = base_of(variable);
+  unsetenv("TRIFOLD_PROGRAM");  // programs that this one starts have nobody to tell
+  fcntl(program_options().pipe, F_SETFD, FD_CLOEXEC);
+  protect_device_memory();
+  catch_crashes();
+  atexit(tell_leaks);
+}
+
+}  // namespace trifold::host

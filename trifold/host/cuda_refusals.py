@@ -1,0 +1,88 @@
+"""What CUDA text may hold that the CPU has not: each becomes an error of g++ at its own line.
+
+An error, and not an exception here: text that the preprocessor leaves out, as beneath ``#if __CUDA_ARCH__``, may hold
+what it likes.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+from trifold.build.sources import INCLUDE_ROOT
+from trifold.host.cuda_source import Edit, SourceFile, walk
+
+TORCH_HEADER = re.compile(r"(torch|ATen|c10|pybind11)/.+")
+LIBRARY_HEADER = re.compile(
+    r"((curand|cublas|cudnn|cufft|cusparse|cusolver|nvrtc|nccl|npp|nvml|mma|cuda_pipeline|cudaProfiler|cuda_profiler)\w*"
+    r"\.h|(cub|thrust|cuda|cutlass|cute|nvtx3|cooperative_groups)/.+)"
+)
+
+_WORDS = (
+    ("textures and surfaces", rb"\btexture\s*<|\bcuda(?:Texture|Surface)Object_t\b|\b(?:tex|surf)[123]D\w*"),
+    ("thread block clusters", rb"\b__cluster_dims__\b|\bcluster_group\b|\bthis_cluster\b"),
+    ("tensor-core fragments (wmma)", rb"\b(?:nvcuda\s*::\s*)?wmma\s*::"),
+    ("asynchronous copies", rb"\b__pipeline_\w+|\bcuda\s*::\s*(?:barrier|pipeline|memcpy_async)\b"),
+    ("grid-wide barriers", rb"\bgrid_group\b|\b(?:\w+\s*::\s*)*this_grid\s*\(|\bcudaLaunchCooperativeKernel\b"),
+)
+_API_NAME = re.compile(r"\bcuda[A-Z]\w*")
+
+
+def refusals(file: SourceFile, defined: set[str]) -> Iterator[Edit]:
+    """The errors of one file, all but those of its headers; ``defined`` are the names that the program defines."""
+    for what, words in _WORDS:
+        for match in re.finditer(words, file.masked):
+            yield _before(match.start(), f"{what} do not run on the CPU")
+    for function in filter(file.is_device, file.functions):
+        yield from _in_device_code(file, function)
+    for node in file.nodes:
+        name = _API_NAME.match(file.calls(node))
+        if name is not None and name[0] not in defined | _api_names():
+            yield _before(node.start_byte, f"{name[0]} is not there on the CPU")
+
+
+def refused_header(name: str, *, torch: bool) -> str:
+    """The line that stands for ``#include`` of a header that is not there; "" where it may be. ``torch``: so is its."""
+    if LIBRARY_HEADER.fullmatch(name):
+        hint = ": <trifold/philox.cuh> has random numbers" if name.startswith("curand") else ""
+        return f'#pragma GCC error "<{name}> is not there on the CPU{hint}"'
+    if TORCH_HEADER.fullmatch(name) and not torch:
+        return f'#pragma GCC error "<{name}>: run the kernels of an extension of torch with trifold.host.RawKernel"'
+    return ""
+
+
+def unread_launches(file: SourceFile, read: list[Edit]) -> Iterator[Edit]:
+    """The launches that no edit takes care of."""
+    for match in re.finditer(rb"<<<", file.masked):
+        if not any(edit.start <= match.start() < edit.end for edit in read):
+            yield _before(match.start(), "this launch cannot be read: write kernel<<<grid, block>>>(arguments)")
+
+
+def _in_device_code(file: SourceFile, function: Node) -> Iterator[Edit]:
+    for node in walk(function):
+        if node.type == "gnu_asm_expression":
+            what = "inline PTX does not run on the CPU: write it with CUDA's functions"
+            yield Edit(node.start_byte, node.end_byte, f"{_error(what)} static_cast<void>(0)")
+        elif node.type == "new_expression" or file.calls(node) in ("malloc", "free"):
+            yield _before(node.start_byte, "a kernel's own heap is not there on the CPU: allocate with cudaMalloc")
+        elif node.type == "kernel_call_syntax" and node.parent is not None:
+            what = "a kernel that launches a kernel (dynamic parallelism) does not run on the CPU"
+            yield _before(node.parent.start_byte, what)
+
+
+def _before(offset: int, what: str) -> Edit:
+    return Edit(offset, offset, f"{_error(what)} ")
+
+
+def _error(what: str) -> str:
+    return f'_Pragma("GCC error \\"{what}\\"")'
+
+
+@functools.cache
+def _api_names() -> frozenset[str]:
+    """CUDA's functions that runtime_api.h and the dialect have."""
+    headers = (INCLUDE_ROOT / "trifold").rglob("*.*h")
+    return frozenset(name for header in headers for name in _API_NAME.findall(header.read_text(encoding="utf-8")))

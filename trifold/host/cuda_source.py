@@ -1,0 +1,160 @@
+"""A file of CUDA text, parsed: its functions, kernels and includes, and how it is changed."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tree_sitter import Language, Node, Parser
+
+from trifold.build.sources import INCLUDE_ROOT
+
+DEVICE = re.compile(rb"\b__(?:global|device)__\b")
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A ``__global__`` function as its text has it: ``parameters`` are their names, "" where one has none."""
+
+    name: str
+    parameters: tuple[str, ...]
+    template: bool
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Bytes [start, end) become ``text``; the newlines that they held follow it."""
+
+    start: int
+    end: int
+    text: str
+
+
+@functools.cache
+def _parser() -> Parser:
+    import tree_sitter_cuda
+
+    return Parser(Language(tree_sitter_cuda.language()))
+
+
+def parse(content: bytes) -> Node:
+    """The tree of a text; what cannot be read is in it as an error."""
+    return _parser().parse(content).root_node
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """A node and all below it, in the order of the text."""
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        waiting += reversed(current.children)
+
+
+class SourceFile:
+    """One file of a program. ``masked`` is its text with blanks for comments and strings."""
+
+    def __init__(self, path: Path, folders: tuple[Path, ...]) -> None:
+        self.path = path
+        self.content = path.read_bytes()
+        self.root = parse(self.content)
+        self.nodes = list(walk(self.root))
+        self.masked = _without_comments_and_strings(self.content, self.nodes)
+        self.functions = [node for node in self.nodes if node.type == "function_definition"]
+        self.kernels = tuple(self._kernels())
+        self.defined = set(self._defined())
+        self.includes = dict(self._includes(folders))
+
+    def text(self, node: Node) -> str:
+        return self.content[node.start_byte : node.end_byte].decode(errors="replace")
+
+    def is_device(self, function: Node) -> bool:
+        """Whether a GPU would run it."""
+        body = function.child_by_field_name("body")
+        head_end = body.start_byte if body is not None else function.end_byte
+        return DEVICE.search(self.masked, function.start_byte, head_end) is not None
+
+    def _kernels(self) -> Iterator[Kernel]:
+        for function in self.functions:
+            declarator = function.child_by_field_name("declarator")
+            while declarator is not None and declarator.type != "function_declarator":
+                declarator = declarator.child_by_field_name("declarator")
+            head = self.masked[function.start_byte : declarator.start_byte] if declarator is not None else b""
+            if declarator is None or b"__global__" not in head:
+                continue
+            name = declarator.child_by_field_name("declarator")
+            parameters = declarator.child_by_field_name("parameters")
+            if name is not None and parameters is not None:
+                inside = self.masked[parameters.start_byte + 1 : parameters.end_byte - 1]
+                template = function.parent is not None and function.parent.type == "template_declaration"
+                yield Kernel(self.text(name), tuple(map(_parameter_name, _split(inside))), template)
+
+    def _defined(self) -> Iterator[str]:
+        for node in self.nodes:
+            if node.type in ("function_declarator", "preproc_def", "preproc_function_def"):
+                name = node.child_by_field_name("declarator") or node.child_by_field_name("name")
+                if name is not None:
+                    yield self.text(name)
+
+    def _includes(self, folders: tuple[Path, ...]) -> Iterator[tuple[Node, Path]]:
+        for node, name, quoted in self.included():
+            for folder in ((self.path.parent,) if quoted else ()) + folders:
+                found = folder / name
+                if found.is_file() and not found.resolve().is_relative_to(INCLUDE_ROOT):
+                    yield node, found.resolve()
+                    break
+
+    def included(self) -> Iterator[tuple[Node, str, bool]]:
+        """Each ``#include``: its node, what it names, and whether it does so in quotes."""
+        for node in self.nodes:
+            path = node.child_by_field_name("path") if node.type == "preproc_include" else None
+            if path is not None:
+                text = self.text(path)
+                yield node, text.strip('<>"'), text.startswith('"')
+
+    def calls(self, node: Node) -> str:
+        """The function that a call names; "" where the node is no call."""
+        callee = node.child_by_field_name("function") if node.type == "call_expression" else None
+        return "" if callee is None else self.text(callee)
+
+    def apply(self, edits: list[Edit]) -> str:
+        """The text with the edits; one inside what another leaves out is forgotten."""
+        parts, at = [], 0
+        for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+            if edit.start < at:
+                continue  # inside what is left out
+            lines = self.content.count(b"\n", edit.start, edit.end)
+            parts += [self.content[at : edit.start], edit.text.encode(), b"\n" * lines]
+            at = edit.end
+        return b"".join([*parts, self.content[at:]]).decode(errors="surrogateescape")
+
+
+def _without_comments_and_strings(content: bytes, nodes: list[Node]) -> bytes:
+    masked = bytearray(content)
+    for node in nodes:
+        if node.type in ("comment", "string_literal", "raw_string_literal", "char_literal"):
+            blank = re.sub(rb"[^\n]", b" ", content[node.start_byte : node.end_byte])
+            masked[node.start_byte : node.end_byte] = blank
+    return bytes(masked)
+
+
+def _split(parameters: bytes) -> list[bytes]:
+    """At the commas that stand in no bracket."""
+    parts, depth = [b""], 0
+    for i in range(len(parameters)):
+        c = parameters[i : i + 1]
+        depth += (c in b"<([{") - (c in b">)]}")
+        if c == b"," and depth == 0:
+            parts.append(b"")
+        else:
+            parts[-1] += c
+    return parts if parameters.strip() else []
+
+
+def _parameter_name(declaration: bytes) -> str:
+    words = _WORD.findall(declaration.partition(b"=")[0].partition(b"[")[0])
+    return words[-1].decode() if len(words) > 1 else ""

@@ -1,0 +1,185 @@
+"""Ordinary CUDA text as g++ can read it: what only nvcc's grammar has is written in C++, each line staying where it is.
+
+    kernel<<<grid, block>>>(x, n)       a launch by trifold/host/configuration.h
+    extern __shared__ float tile[];     the launch's dynamic shared memory
+    #include <cuda_runtime.h>           nothing: runtime_api.h is included in front of every program
+
+What the CPU has no counterpart for (inline PTX, textures, clusters, …) becomes an error at its line: cuda_refusals.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tree_sitter import Node
+
+from trifold.build.sources import INCLUDE_ROOT
+from trifold.host.cuda_refusals import LIBRARY_HEADER, TORCH_HEADER, refusals, refused_header, unread_launches
+from trifold.host.cuda_source import DEVICE, Edit, Kernel, SourceFile, parse, walk
+
+# Headers of which runtime_api.h has what the CPU has; it is included in front of every program.
+_KNOWN_HEADER = re.compile(
+    r"(cuda|cuda_runtime|cuda_runtime_api|device_launch_parameters|device_functions|device_atomic_functions|"
+    r"driver_types|vector_types|vector_functions|math_constants|sm_\d\d_\w+|cuda_fp16|cuda_bf16|cooperative_groups|"
+    r"crt/.+)(\.h|\.hpp|\.cuh)"
+)
+_EXTERN_SHARED = re.compile(
+    rb"\b(?:extern\s+__shared__|__shared__\s+extern)\s+(?P<type>[^;={}]*?)\b(?P<name>\w+)\s*\[\s*\]"
+    rb"(?P<inner>(?:\s*\[[^\];]*\])*)\s*;"
+)
+_ALIGNMENT = re.compile(rb"\b(?:__align__|alignas)\s*\([^()]*(?:\([^()]*\))?[^()]*\)|__attribute__\s*\(\(.*?\)\)")
+_OF_TORCH = re.compile(rb"\b(?:torch|at|c10|pybind11|py)\s*::|\bPYBIND11_MODULE\b|\bTORCH_LIBRARY\w*|\bAT_DISPATCH_\w+")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file: the text for g++, and its kernels."""
+
+    path: Path
+    text: str
+    kernels: tuple[Kernel, ...]
+
+
+def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool = False) -> dict[Path, Source]:
+    """``path`` and all files that it includes from its own folder and from ``folders``, rewritten; ``path`` first.
+
+    An ``#include`` of one of them names a file beside the others: see :func:`file_name`.
+
+    Args:
+        path: the program.
+        folders: where ``#include`` looks beside the including file's own folder.
+        drop_torch: leave out what is written for torch: its headers, and the host functions that use them.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    files: dict[Path, SourceFile] = {}
+    waiting = [path.resolve()]
+    while waiting:
+        current = waiting.pop()
+        if current not in files:
+            files[current] = SourceFile(current, folders)
+            waiting += files[current].includes.values()
+    kernels = {kernel.name: kernel for file in reversed(files.values()) for kernel in file.kernels}
+    defined = {name for file in files.values() for name in file.defined}
+    return {
+        current: Source(current, file.apply(_edits(file, kernels, defined, drop_torch)), file.kernels)
+        for current, file in files.items()
+    }
+
+
+def file_name(path: Path) -> str:
+    """The name under which a rewritten file lies in the build's folder; different for different files."""
+    return re.sub(r"[^\w.]", "_", str(path))
+
+
+def _edits(file: SourceFile, kernels: dict[str, Kernel], defined: set[str], drop_torch: bool) -> list[Edit]:
+    launches = list(_launch_edits(file, kernels))
+    return [
+        *(_torch_edits(file) if drop_torch else ()),
+        *_include_edits(file, drop_torch),
+        *refusals(file, defined),
+        *unread_launches(file, launches),
+        *launches,
+        *_shared_edits(file),
+    ]
+
+
+def _include_edits(file: SourceFile, drop_torch: bool) -> Iterator[Edit]:
+    for node, name, _ in file.included():
+        end = node.start_byte + len(file.content[node.start_byte : node.end_byte].rstrip())
+        if node in file.includes:
+            yield Edit(node.start_byte, end, f'#include "{file_name(file.includes[node])}"')
+        elif name in _own_headers():
+            yield Edit(node.start_byte, end, f"#include <{_own_headers()[name]}>")
+        elif refused := refused_header(name, torch=drop_torch):
+            yield Edit(node.start_byte, end, refused)
+        elif _KNOWN_HEADER.fullmatch(name) or TORCH_HEADER.fullmatch(name):
+            yield Edit(node.start_byte, end, "")
+
+
+@functools.cache
+def _own_headers() -> dict[str, Path]:
+    """CUDA's headers of which trifold has one of the same name: where that lies among its includes."""
+    headers = sorted((INCLUDE_ROOT / "trifold" / "host").rglob("*.*"))
+    return {
+        header.name: header.relative_to(INCLUDE_ROOT)
+        for header in headers
+        if _KNOWN_HEADER.fullmatch(header.name) or LIBRARY_HEADER.fullmatch(header.name)
+    }
+
+
+def _torch_edits(file: SourceFile) -> Iterator[Edit]:
+    """What is host code for torch goes; its kernels stay."""
+    waiting = list(file.root.children)
+    while waiting:
+        node = waiting.pop()
+        if node.type in ("namespace_definition", "declaration_list", "linkage_specification"):
+            waiting += node.children
+        elif (
+            not node.type.startswith("preproc")
+            and DEVICE.search(file.masked, node.start_byte, node.end_byte) is None
+            and _OF_TORCH.search(file.masked, node.start_byte, node.end_byte)
+        ):
+            yield Edit(node.start_byte, node.end_byte, "")
+
+
+def _launch_edits(file: SourceFile, kernels: dict[str, Kernel]) -> Iterator[Edit]:
+    yield from _launches(file.content, file.nodes, kernels, 0)
+    for node in file.nodes:
+        if node.type != "preproc_arg" or b"<<<" not in file.content[node.start_byte : node.end_byte]:
+            continue
+        before = b"void f() {"
+        body = before + file.content[node.start_byte : node.end_byte] + b";}"
+        yield from _launches(body, list(walk(parse(body))), kernels, node.start_byte - len(before))
+
+
+def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shift: int) -> Iterator[Edit]:
+    """The edits of all launches among ``nodes`` of ``content``, which stands ``shift`` bytes behind."""
+    for node in nodes:
+        syntax = next((child for child in node.children if child.type == "kernel_call_syntax"), None)
+        callee, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+        if syntax is None or callee is None or arguments is None or node.type != "call_expression":
+            continue
+        text = " ".join(content[callee.start_byte : callee.end_byte].decode(errors="replace").split())
+        base = re.sub(r"<.*", "", text, flags=re.DOTALL).rpartition("::")[2]
+        names = ",".join(kernels[base].parameters) if base in kernels else ""
+        opening, closing = syntax.children[0], syntax.children[-1]
+        begin = f"::trifold::host::Configuration({_literal(text)}, {_literal(names)}, "
+        yield Edit(callee.start_byte + shift, opening.end_byte + shift, begin)
+        call = f").launch([=](const auto&... trifold_values) {{ {text}(trifold_values...); }}"
+        given = [child for child in arguments.children if child.is_named and child.type != "comment"]
+        yield Edit(closing.start_byte + shift, arguments.start_byte + 1 + shift, call + (", " if given else ""))
+        for argument in given:
+            if content[argument.start_byte : argument.end_byte] == b"NULL":  # an integer, to a template
+                yield Edit(argument.start_byte + shift, argument.end_byte + shift, "nullptr")
+
+
+def _literal(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _shared_edits(file: SourceFile) -> Iterator[Edit]:
+    for match in _EXTERN_SHARED.finditer(file.masked):
+        element = _ALIGNMENT.sub(b" ", match["type"]) + match["inner"]
+        memory = f"::trifold::dynamic_shared<{' '.join(element.decode().split())}>()"
+        name = match["name"].decode()
+        if any(function.start_byte <= match.start() < function.end_byte for function in file.functions):
+            yield Edit(match.start(), match.end(), f"auto* const {name} = {memory};")
+            continue
+        yield Edit(match.start(), match.end(), "")
+        yield from _uses(file, name, match.end(), f"({memory})")
+
+
+def _uses(file: SourceFile, name: str, begin: int, memory: str) -> Iterator[Edit]:
+    """A name of the whole file's, in each function that gives it to nothing of its own."""
+    for function in file.functions:
+        if function.start_byte < begin or not file.is_device(function):
+            continue
+        uses = [node for node in walk(function) if node.type == "identifier" and file.text(node) == name]
+        if not any(node.parent is not None and "declarator" in node.parent.type for node in uses):
+            yield from (Edit(node.start_byte, node.end_byte, memory) for node in uses)

@@ -1,0 +1,34 @@
+// kernel<<<grid, block, shared, stream>>>(arguments), for g++: what trifold/host/cuda_text.py writes in its place.
+#pragma once
+
+#include <trifold/host/program.h>
+#include <trifold/launch.cuh>
+
+namespace trifold::host {
+
+class Configuration {
+ public:
+  // `parameters`: the kernel's own names for its arguments, with commas between them.
+  Configuration(const char* kernel, const char* parameters, dim3 grid, dim3 block, std::size_t shared = 0,
+                const void* stream = nullptr, Line line = {})
+      : line_(line) {
+    static_cast<void>(stream);  // on the CPU a launch has ended when it returns
+    kernel_.name = kernel;
+    kernel_.parameters = parameters;
+    kernel_.grid = grid;
+    kernel_.threads = block;
+    kernel_.shared_bytes = shared;
+  }
+
+  // `call` calls the kernel: a template whose arguments are deduced, or what a variable points to, too.
+  template <class Call, class... Args>
+  void launch(Call call, Args... args) const {
+    describe_launch(kernel_, call, [this](const Kernel& kernel) { launch_program(kernel, run_grid, line_); }, args...);
+  }
+
+ private:
+  Kernel kernel_{};
+  Line line_;
+};
+
+}  // namespace trifold::host

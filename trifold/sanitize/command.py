@@ -1,0 +1,101 @@
+"""``trifold sanitize``: compute-sanitizer's job on the CPU, for a whole CUDA program, or for the ports of ops."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trifold.findings import Finding
+
+_OP_TIMEOUT_S = 120.0  # for a case, as in trifold verify
+_PROGRAMS = (".cu", ".cuh", ".cpp", ".cc", ".cxx")
+
+
+def sanitize(
+    what: Annotated[
+        list[str], typer.Argument(metavar="FILE.cu [ARGS]... | OP...", help="A program and its arguments, or ops.")
+    ],
+    schedules: Annotated[int, typer.Option(min=1, help="Orders of blocks and threads for each launch.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Of the first order; 0 is the natural one.")] = 0,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Go on after a mistake; a GPU would refuse all that follows.")
+    ] = False,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.1, help="Seconds that the program, or a case of an op, may take.")
+    ] = None,
+    define: Annotated[list[str] | None, typer.Option("-D", help="A macro for the compiler.")] = None,
+    include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
+    workspace: Annotated[Path | None, typer.Option(help="Of the ops; default: the nearest one.")] = None,
+) -> None:
+    """Run a CUDA program, or the ports of ops, on the CPU with all checks.
+
+    The program's input, output and exit status are its own. Exit status 1: a check found a mistake; 2: it could not be
+    built.
+    """
+    if Path(what[0]).suffix not in _PROGRAMS:
+        _sanitize_ops(what, workspace, json_file, timeout or _OP_TIMEOUT_S)
+        return
+    from trifold.sanitize.program import sanitize as run
+
+    options = [*(f"-D{each}" for each in define or ()), *(f"-I{each}" for each in include or ())]
+    report = run(
+        Path(what[0]),
+        what[1:],
+        options=options,
+        seed=seed,
+        schedules=schedules,
+        keep_going=keep_going,
+        timeout=timeout,
+        tell=_show,
+    )
+    if report.failed:
+        counts = f"{_count(len(report.errors), 'finding')}, {_count(len(report.problems), 'problem')}"
+        print(f"{what[0]}: {counts}", file=sys.stderr)
+    _write(json_file, report.to_json())
+    raise typer.Exit(report.exit_status)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _show(each: object) -> None:
+    text = f"{each}\n" if isinstance(each, Finding) else str(each)
+    print(text, file=sys.stderr, flush=True)
+
+
+def _sanitize_ops(ops: list[str], workspace: Path | None, json_file: Path | None, timeout: float) -> None:
+    """The row ``findings`` of ``trifold verify``, for the ports."""
+    from rich.console import Console
+
+    from trifold.verification.matrix import failures
+    from trifold.verification.verify import verify
+
+    report = verify(
+        *ops,
+        workspace=workspace,
+        implementations=("port",),
+        devices=("cpu",),
+        checks=("findings",),
+        timeout=timeout,
+    )
+    console = Console()
+    rows = [(op.op, row) for op in report.ops for row in op.rows]
+    for op, row in rows:
+        remark = f": {row.reason}" if row.reason else ""
+        console.print(f"{op}: {row.outcome}, {_count(row.cases, 'case')}{remark}", soft_wrap=True, highlight=False)
+    console.print(*failures(report), sep="\n")
+    _write(json_file, report.to_json())
+    outcomes = {row.outcome for _, row in rows}
+    raise typer.Exit(1 if "failed" in outcomes else 2 if "not run" in outcomes else 0)
+
+
+def _write(path: Path | None, content: object) -> None:
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,168 @@
+"""Runs a CUDA program that was built for the CPU, and gathers what its checks tell (engine/host/program_report.h)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from trifold.build import diagnostics, text
+from trifold.errors import BuildError
+from trifold.findings import Finding
+from trifold.host import runtime
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a run tells beside findings: a problem of the program's own code, which fails it, or a remark."""
+
+    kind: Literal["problem", "remark"]
+    says: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.says}"
+
+
+@dataclass
+class ProgramReport:
+    """What a run of a program showed.
+
+    Attributes:
+        program, arguments: what ran.
+        status: the program's exit status; negative: the signal that ended it, which is a problem.
+        told: findings, problems and remarks, in their order.
+        seconds: that it ran.
+    """
+
+    program: Path
+    arguments: tuple[str, ...]
+    status: int = 0
+    told: list[Finding | Note] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [each for each in self.told if isinstance(each, Finding)]
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+    @property
+    def problems(self) -> list[str]:
+        return [each.says for each in self.told if isinstance(each, Note) and each.kind == "problem"]
+
+    @property
+    def remarks(self) -> list[str]:
+        return [each.says for each in self.told if isinstance(each, Note) and each.kind == "remark"]
+
+    @property
+    def failed(self) -> bool:
+        """A check found a mistake, or the program has a problem."""
+        return bool(self.errors or self.problems)
+
+    @property
+    def exit_status(self) -> int:
+        """1 where the run failed, else the program's own."""
+        return 1 if self.failed else self.status
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {
+            "program": str(self.program),
+            "arguments": list(self.arguments),
+            "verdict": "failed" if self.failed else "clean",
+            "status": self.status,
+            "seconds": round(self.seconds, 3),
+            "findings": [finding.to_json() for finding in self.findings],
+            "problems": self.problems,
+            "remarks": self.remarks,
+        }
+
+
+def sanitize(
+    program: Path,
+    arguments: Sequence[str] = (),
+    *,
+    options: Sequence[str] = (),
+    seed: int = 0,
+    schedules: int = 1,
+    keep_going: bool = False,
+    timeout: float | None = None,
+    tell: Callable[[Finding | Note], object] = lambda each: None,
+) -> ProgramReport:
+    """Compile a CUDA program for the CPU and run it with all checks; its input and output are this process's.
+
+    Args:
+        program: its file, which has ``main``; what it includes from its own folder belongs to it.
+        arguments: the program's.
+        options: ``-D``, ``-U`` and ``-I`` for the compiler.
+        seed: of the order of blocks and threads; 0 is the natural one.
+        schedules: orders in which each launch runs, from the same contents of the device's memory.
+        keep_going: after a mistake in a kernel, go on. Without it every later call of CUDA fails, as on a GPU.
+        timeout: seconds after which the program is ended.
+        tell: is told each finding, problem and remark when it comes.
+
+    Raises:
+        BuildError: it does not compile, has no ``main``, or has what the CPU has not.
+        ToolchainError: g++ is missing or too old.
+    """
+    if not program.is_file():
+        raise BuildError(f"there is no file {program}", "name a CUDA program")
+    built = text.build_program(program, options)
+    report = ProgramReport(program, tuple(arguments))
+
+    def add(each: Finding | Note) -> None:
+        report.told.append(each)
+        tell(each)
+
+    reading, writing = os.pipe()
+    settings = f"{writing} {seed} {schedules} {int(keep_going)}"
+    started = time.monotonic()
+    with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
+        try:
+            process = subprocess.Popen(
+                [str(built.path), *arguments], env={**os.environ, "TRIFOLD_PROGRAM": settings}, pass_fds=[writing]
+            )
+        finally:
+            os.close(writing)
+        listener = threading.Thread(target=_listen, args=(lines, add), daemon=True)
+        listener.start()
+        report.status, in_time = _wait(process, timeout)
+        listener.join(timeout=10)  # a process that the program left behind may hold the pipe
+    report.seconds = time.monotonic() - started
+    place = diagnostics.shown(program.resolve())
+    if not in_time:
+        add(Note("problem", f"{place} did not end within {timeout:g} s, and was ended"))
+    elif report.status < 0 and not report.failed:
+        add(Note("problem", f"{place} was ended by the signal {signal.Signals(-report.status).name}"))
+    return report
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[int, bool]:
+    """Its exit status, and whether it ended by itself."""
+    try:
+        return process.wait(timeout), True
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait(), False
+    except BaseException:  # an interrupt, which the program got too
+        process.kill()
+        process.wait()
+        raise
+
+
+def _listen(lines: Any, add: Callable[[Finding | Note], None]) -> None:
+    for line in lines:
+        kind, _, content = line.rstrip("\n").partition("\t")
+        if kind == "finding":
+            add(runtime.parse_finding(json.loads(content)))
+        else:
+            add(Note("problem" if kind == "problem" else "remark", content))
