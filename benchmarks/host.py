@@ -118,12 +118,12 @@ def _child(step: str) -> None:
     from trifold.workspace import Workspace
 
     files = Workspace.at(ROOT).op(OP)
-    clock = time.perf_counter if step.startswith("load") else lambda: sum(os.times()[:4])
-    start = clock()
+    loads = step.startswith("load")
+    start = time.perf_counter() if loads else sum(os.times()[:4])
     library = build(files, "cpu", "trifold_benchmark", form="checked" if step.endswith("with checks") else "fast")
-    if step.startswith("load"):
+    if loads:
         library.load()
-    print(clock() - start)
+    print((time.perf_counter() if loads else sum(os.times()[:4])) - start)
 
 
 def _environment(load_before: tuple[float, float, float]) -> dict[str, Any]:
