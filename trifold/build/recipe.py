@@ -51,12 +51,12 @@ READ_BY_COMPILERS = (
     "PYTORCH_NVCC",
 )
 
-# libtsan is not linked: libtrifold_host has the functions that these flags make the compiler call. -Og, since with more
+# libtsan and libubsan are not linked: libtrifold_host has the functions that these flags make the compiler call. -Og, since with more
 # g++ moves loads out of the branches that guard them, where they race. Symbols stay: they name the shared arrays.
 CHECKED_FLAGS = (
     "-Og",
     "-g",
-    "-fsanitize=thread",
+    "-fsanitize=thread,bounds-strict",
     "--param=tsan-instrument-func-entry-exit=0",
     "-fno-extern-tls-init",
     "-ffp-contract=off",

@@ -27,7 +27,8 @@ std::string verb(const std::string& operation) {
 }
 
 std::string memory_and_element(const Finding& finding) {
-  return finding.memory + " array element " + element(finding.array, finding.index);
+  return (finding.memory.empty() ? "" : finding.memory + " ") + "array element " +
+         element(finding.array, finding.index);
 }
 
 // What would order the two accesses of a race.
@@ -173,9 +174,8 @@ void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std
   } else {
     rule = "index " + std::to_string(index) + " is out of bounds (shape " + shape_text(shape) + ")";
   }
-  finding.message = "out-of-bounds " + access.operation + " of " + finding.memory + " array element " +
-                    element(finding.array, finding.index) + " in kernel " + finding.kernel + ": " + rule + ", by " +
-                    who(access, false) + " at " + where(access.location) +
+  finding.message = "out-of-bounds " + access.operation + " of " + memory_and_element(finding) + " in kernel " +
+                    finding.kernel + ": " + rule + ", by " + who(access, false) + " at " + where(access.location) +
                     ". The access did not happen. Guard it with a comparison of the index and the size.";
 }
 

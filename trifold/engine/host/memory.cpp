@@ -28,9 +28,13 @@ constexpr size_t red_zone = 1024;
 
 const NotedTensor* tensor_at(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
-  const auto holds = [&](const NotedTensor& tensor) { return tensor.begin <= address && address < tensor.end; };
-  const auto found = std::find_if(tensors.rbegin(), tensors.rend(), holds);
-  return found == tensors.rend() ? nullptr : &*found;
+  const auto newest = [](auto&& condition) {
+    const auto found = std::find_if(tensors.rbegin(), tensors.rend(), condition);
+    return found == tensors.rend() ? nullptr : &*found;
+  };
+  // Of two that overlap, the pointer stands at the beginning of its own.
+  if (const auto* const own = newest([&](const NotedTensor& tensor) { return tensor.begin == address; })) return own;
+  return newest([&](const NotedTensor& tensor) { return tensor.begin <= address && address < tensor.end; });
 }
 
 }  // namespace
@@ -116,8 +120,9 @@ void CheckedMemory::add_shared_arrays(const Kernel& kernel, Registers registers)
   if (anchor != variables.end()) {
     const uintptr_t base = reinterpret_cast<uintptr_t>(registers.thread) - anchor->offset;
     for (const ThreadVariable& variable : variables) {
-      if (variable.in_function) {
+      if (!variable.function.empty()) {
         shared(base + variable.offset, variable.bytes, variable.name);
+        if (variable.bytes > 0) regions_.back().function = variable.function;
       } else {
         add(base + variable.offset, variable.bytes, "", nullptr);
       }
@@ -146,6 +151,16 @@ Region* CheckedMemory::look_up(uintptr_t address, size_t n) {
   Region& region = *std::prev(after);
   if (!region.holds(address, n)) return nullptr;
   return last_ = &region;
+}
+
+const Region* CheckedMemory::named(std::string_view array, std::string_view function) const {
+  std::vector<const Region*> found;
+  for (const Region& region : regions_) {
+    if (region.buffer == nullptr || region.array.empty() || region.array != array) continue;
+    if (region.function == function) return &region;
+    found.push_back(&region);
+  }
+  return found.size() == 1 ? found[0] : nullptr;
 }
 
 const Region* CheckedMemory::nearest(uintptr_t address) const {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "../core/checker.h"
@@ -18,6 +19,7 @@ struct Region {
   std::string array;
   size_t element_bytes = 0;  // 0: as wide as the access
   std::unique_ptr<engine::Buffer> buffer;
+  std::string function = "";  // whose shared array it is
 
   bool holds(uintptr_t address, size_t n) const { return address >= begin && address + n <= end; }
 };
@@ -38,6 +40,8 @@ class CheckedMemory {
   }
   // The one that an address outside all of them belongs to most likely; null: none is near.
   const Region* nearest(uintptr_t address) const;
+  // The watched one that this function calls so, and no other one can be meant; null: none is known.
+  const Region* named(std::string_view array, std::string_view function) const;
 
  private:
   Region* look_up(uintptr_t address, size_t n);

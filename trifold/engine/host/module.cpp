@@ -11,25 +11,32 @@
 #include <iterator>
 #include <map>
 #include <string_view>
+#include <utility>
+
+#include "sites.h"
 
 namespace trifold::host {
 namespace {
 
-// "tile" of "reduce_kernel<float>(float const*, long)::tile".
-std::string own_name(const char* symbol) {
+// "tile" and "reduce_kernel" of "reduce_kernel<float>(float const*, long)::tile".
+struct Name {
+  std::string own, scope;
+};
+
+Name name_of(const char* symbol) {
   int status = 0;
   char* const demangled = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
-  std::string name(status == 0 ? demangled : symbol);
+  const std::string name(status == 0 ? demangled : symbol);
   free(demangled);
   const size_t scope = name.rfind("::");
-  return scope == name.npos ? name : name.substr(scope + 2);
+  if (scope == name.npos) return {name, ""};
+  return {name.substr(scope + 2), short_name(name.substr(0, scope))};
 }
 
-std::vector<ThreadVariable> thread_variables(const char* path) {
+void read_variables(const char* path, Module& module) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
-  std::vector<ThreadVariable> found;
-  if (bytes.size() < sizeof(ElfW(Ehdr))) return found;
+  if (bytes.size() < sizeof(ElfW(Ehdr))) return;
   const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(bytes.data());
   const auto* const sections = reinterpret_cast<const ElfW(Shdr)*>(bytes.data() + header->e_shoff);
   for (int i = 0; i < header->e_shnum; ++i) {
@@ -38,13 +45,16 @@ std::vector<ThreadVariable> thread_variables(const char* path) {
     const char* const names = bytes.data() + sections[sections[i].sh_link].sh_offset;
     for (size_t k = 0; k < sections[i].sh_size / sizeof *symbols; ++k) {
       const auto& symbol = symbols[k];
-      if (ELF64_ST_TYPE(symbol.st_info) != STT_TLS || symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF) continue;
+      if (symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF) continue;
       const char* const name = names + symbol.st_name;
+      const auto type = ELF64_ST_TYPE(symbol.st_info);
+      if (type == STT_OBJECT) module.globals.insert(name_of(name).own);
+      if (type != STT_TLS) continue;
       const bool in_function = std::string_view(name).starts_with("_ZZ");
-      found.push_back({in_function ? own_name(name) : name, in_function, symbol.st_value, symbol.st_size});
+      auto [own, scope] = in_function ? name_of(name) : Name{name, ""};
+      module.thread_variables.push_back({std::move(own), std::move(scope), symbol.st_value, symbol.st_size});
     }
   }
-  return found;
 }
 
 struct Search {
@@ -77,9 +87,12 @@ const Module& module_of(const void* function) {
   Dl_info info{};
   dladdr(function, &info);
   const auto [place, fresh] = modules.try_emplace(info.dli_fbase);
-  if (fresh && info.dli_fname != nullptr)
-    place->second = {thread_variables(info.dli_fname), segments_at(reinterpret_cast<uintptr_t>(info.dli_fbase))};
-  return place->second;
+  Module& module = place->second;
+  if (fresh && info.dli_fname != nullptr) {
+    read_variables(info.dli_fname, module);
+    module.segments = segments_at(reinterpret_cast<uintptr_t>(info.dli_fbase));
+  }
+  return module;
 }
 
 }  // namespace trifold::host

@@ -1,16 +1,17 @@
-// What a port's library says of itself: its variables of thread storage, and where it is loaded.
+// What a port's library says of itself: its variables, and where it is loaded.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 namespace trifold::host {
 
 struct ThreadVariable {
-  std::string name;  // "threadIdx", or that of a function's own variable: "tile"
-  bool in_function;
+  std::string name;      // "threadIdx", or that of a function's own variable: "tile"
+  std::string function;  // whose it is; empty: no function's
   size_t offset;
   size_t bytes;
 };
@@ -21,6 +22,7 @@ struct Range {
 
 struct Module {
   std::vector<ThreadVariable> thread_variables;
+  std::set<std::string> globals;  // the names of its other variables
   std::vector<Range> segments;
 };
 
