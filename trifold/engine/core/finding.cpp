@@ -179,6 +179,16 @@ void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std
                     ". The access did not happen. Guard it with a comparison of the index and the size.";
 }
 
+void describe_unknown_address(Finding& finding, uint64_t address) {
+  const Access& access = finding.accesses[0];
+  char number[24];
+  snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(address));
+  const std::string what = address < 4096 ? "a null pointer, or an index from one" : "no argument and no array is near";
+  finding.message = "out-of-bounds " + access.operation + " of address " + number + " in kernel " + finding.kernel +
+                    ": " + what + ", by " + who(access, false) + " at " + where(access.location) +
+                    ". The access did not happen. Look at how the pointer and the index are made.";
+}
+
 void describe_misaligned(Finding& finding, std::string_view type, int64_t alignment, int64_t offset) {
   const Access& access = finding.accesses[0];
   finding.message = "misaligned " + std::string(type) + " in " + finding.memory + " array " +

@@ -62,6 +62,9 @@ class Buffer {
   void note_written(uintptr_t address, size_t n) {
     for (Cell& cell : cells(address, n)) cell.write = {~uint32_t{0}, before_launch};
   }
+  // Whether somebody has written this byte, and how many bytes share one answer.
+  bool written(uintptr_t address) const { return holds(cells_[(address - begin_) >> shift_].write); }
+  size_t cell_bytes() const { return size_t{1} << shift_; }
   uintptr_t address_of(const Cell& cell) const { return begin_ + (static_cast<size_t>(&cell - cells_) << shift_); }
   bool holds(Record record) const { return record.stamp >= epoch_; }
 

@@ -51,19 +51,20 @@ std::string root_of(const std::string& array) {
 }  // namespace
 
 void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site site) {
-  const Region* const region = checked_memory->nearest(address);
+  const Region* region = checked_memory->nearest(address);
+  // An index that was negative before it became unsigned is that much too far.
+  if (region == nullptr) region = checked_memory->nearest(address - (uintptr_t{n} << 32));
   if (region == nullptr) {
-    Finding finding = start_finding(Kind::out_of_bounds, "global", "", type, site);
-    engine::describe_out_of_bounds(finding, -1, 0, {});
+    Finding finding = start_finding(Kind::out_of_bounds, "", "", type, site);
+    engine::describe_unknown_address(finding, address);
     turn->front->abandon(std::move(finding));
   }
   Finding finding = start_finding(Kind::out_of_bounds, *region, type, site);
   const size_t width = width_of(*region, n);
   const auto size = static_cast<int64_t>((region->end - region->begin) / width);
   const bool inside = address >= region->begin && address < region->end;
-  // Of an access that begins inside, its end is what lies outside.
-  const uintptr_t wrong = inside ? address + n - 1 : address;
-  auto distance = static_cast<int64_t>(wrong - region->begin);
+  // Of an access that begins inside, what comes behind the end lies outside.
+  auto distance = static_cast<int64_t>((inside ? region->end : address) - region->begin);
   if (distance < 0) distance -= static_cast<int64_t>(width) - 1;
   const int64_t index = distance / static_cast<int64_t>(width);
   finding.index = {index};
@@ -76,6 +77,19 @@ void misaligned(const Region& region, uintptr_t address, size_t n, AccessType ty
   finding.index = {index_in(region, address, width_of(region, n))};
   engine::describe_misaligned(finding, std::to_string(n) + "-byte access", static_cast<int64_t>(n),
                               static_cast<int64_t>(address - region.begin));
+  turn->front->abandon(std::move(finding));
+}
+
+void misaligned_type(std::string_view type, uintptr_t address, size_t alignment, AccessType access, engine::Site site) {
+  const bool on_stack = turn->front->running->holds(address);
+  const Region* const region = on_stack ? nullptr : checked_memory->find(address, 1);
+  if (region == nullptr && !on_stack) return;
+  const bool watched = region != nullptr && region->buffer != nullptr;
+  Finding finding = watched ? start_finding(Kind::misaligned, *region, access, site)
+                            : start_finding(Kind::misaligned, on_stack ? "local" : "", "", access, site);
+  if (watched) finding.index = {index_in(*region, address, width_of(*region, alignment))};
+  const uintptr_t begin = region != nullptr ? region->begin : address & ~(alignment - 1);
+  engine::describe_misaligned(finding, type, static_cast<int64_t>(alignment), static_cast<int64_t>(address - begin));
   turn->front->abandon(std::move(finding));
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "../core/checker.h"
 #include "memory.h"
@@ -13,6 +14,10 @@ namespace trifold::host {
 [[noreturn, gnu::cold]] void out_of_bounds(uintptr_t address, size_t n, engine::AccessType type, engine::Site site);
 [[noreturn, gnu::cold]] void misaligned(const Region& region, uintptr_t address, size_t n, engine::AccessType type,
                                         engine::Site site);
+// Memory is loaded or stored as a type that may not begin at this address. Returns where the access itself, which
+// follows, is found outside all regions.
+void misaligned_type(std::string_view type, uintptr_t address, size_t alignment, engine::AccessType access,
+                     engine::Site site);
 // The checker has left its violation.
 [[noreturn, gnu::cold]] void violated(const Region& region, size_t n, engine::Site site);
 

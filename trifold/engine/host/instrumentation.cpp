@@ -1,8 +1,9 @@
 // What g++ calls when it compiles a port with -fsanitize=thread, for each access of memory, and with
-// -fsanitize=bounds-strict, for each index outside a declared extent. libtsan and libubsan, which usually have these
-// functions, are not used.
+// -fsanitize=bounds-strict,alignment, for an index outside a declared extent and a type at an odd address. libtsan and
+// libubsan, which usually have these functions, are not used.
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "faults.h"
 #include "front.h"
@@ -79,6 +80,20 @@ struct OutOfBoundsOfUbsan {
   uint32_t line, column;
   const TypeOfUbsan *array, *index;
 };
+struct TypeMismatchOfUbsan {
+  const char* file;
+  uint32_t line, column;
+  const TypeOfUbsan* type;
+  uint8_t log_alignment;
+  uint8_t what;  // 0: a load, 1: a store; no access of memory itself: 2: a reference, 3: a member, …
+};
+
+// "Quad" of "'const struct Quad'".
+std::string_view name_of(const TypeOfUbsan& type) {
+  std::string_view name = type.name;
+  name = name.substr(name.find_last_of(' ') == name.npos ? 1 : name.find_last_of(' ') + 1);
+  return name.substr(0, name.find('\''));
+}
 
 int64_t index_of(const TypeOfUbsan& type, uintptr_t value) {
   const int unused = 64 - (1 << (type.info >> 1));
@@ -109,6 +124,15 @@ void __ubsan_handle_out_of_bounds(void* data, uintptr_t value) {
   outside_declared_bounds(
       {file, static_cast<int>(line), static_cast<int>(column), index_of(*index, value), extent_of(*array)},
       site_of_address(__builtin_return_address(0)));
+}
+
+void __ubsan_handle_type_mismatch_v1(void* data, uintptr_t address) {
+  using namespace trifold::host;
+  const auto& mismatch = *static_cast<const TypeMismatchOfUbsan*>(data);
+  if (accessing_thread() == nullptr || mismatch.what > 1) return;
+  misaligned_type(name_of(*mismatch.type), address, size_t{1} << mismatch.log_alignment,
+                  mismatch.what == 0 ? AccessType::read : AccessType::write,
+                  site_of_address(__builtin_return_address(0)));
 }
 
 void __tsan_init() {}
@@ -145,6 +169,22 @@ void __tsan_read_range(void* p, size_t n) {
 }
 void __tsan_write_range(void* p, size_t n) {
   if (n > 0) checked_access(p, n, AccessType::write, false, __builtin_return_address(0));
+}
+
+// The port is linked so that its calls of memcpy, memmove and memset come here (trifold/build/recipe.py).
+void* __wrap_memcpy(void* to, const void* from, size_t n) {
+  if (n > 0) checked_access(from, n, AccessType::read, false, __builtin_return_address(0));
+  if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
+  return memcpy(to, from, n);
+}
+void* __wrap_memmove(void* to, const void* from, size_t n) {
+  if (n > 0) checked_access(from, n, AccessType::read, false, __builtin_return_address(0));
+  if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
+  return memmove(to, from, n);
+}
+void* __wrap_memset(void* to, int value, size_t n) {
+  if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
+  return memset(to, value, n);
 }
 
 #define TRIFOLD_UPDATE(bits, operation)                                                                 \

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "module.h"
@@ -14,27 +15,48 @@ CheckedMemory* checked_memory = nullptr;
 
 namespace {
 
-struct NotedTensor {
-  uintptr_t begin, end;
+thread_local std::vector<Range> tensors;  // the newest last
 
-  bool operator==(const NotedTensor&) const = default;
-};
-
-thread_local std::vector<NotedTensor> tensors;  // the newest last
-thread_local std::set<uintptr_t> fresh_memory;  // where tensors begin that nobody has written
+// Where tensors begin that nobody has written, or only in part, and what of them is still to be written.
+thread_local std::map<uintptr_t, std::vector<Range>> fresh_memory;
 
 // Dynamic shared memory has as much in front of it and behind it that belongs to nobody.
 constexpr size_t red_zone = 1024;
 
-const NotedTensor* tensor_at(const void* pointer) {
+const Range* tensor_at(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   const auto newest = [](auto&& condition) {
     const auto found = std::find_if(tensors.rbegin(), tensors.rend(), condition);
     return found == tensors.rend() ? nullptr : &*found;
   };
   // Of two that overlap, the pointer stands at the beginning of its own.
-  if (const auto* const own = newest([&](const NotedTensor& tensor) { return tensor.begin == address; })) return own;
-  return newest([&](const NotedTensor& tensor) { return tensor.begin <= address && address < tensor.end; });
+  if (const auto* const own = newest([&](const Range& tensor) { return tensor.begin == address; })) return own;
+  return newest([&](const Range& tensor) { return tensor.begin <= address && address < tensor.end; });
+}
+
+// Tells the shadow what earlier launches have written of a fresh tensor.
+void note_written_parts(engine::Buffer& buffer, Range tensor) {
+  uintptr_t written = tensor.begin;
+  for (const Range& part : fresh_memory.at(tensor.begin)) {
+    if (part.begin > written) buffer.note_written(written, part.begin - written);
+    written = part.end;
+  }
+  if (written < tensor.end) buffer.note_written(written, tensor.end - written);
+}
+
+std::vector<Range> unwritten_parts(const engine::Buffer& buffer, Range tensor) {
+  std::vector<Range> parts;
+  const size_t step = buffer.cell_bytes();
+  for (uintptr_t at = tensor.begin; at < tensor.end; at += step) {
+    if (buffer.written(at)) continue;
+    const uintptr_t end = std::min(at + step, tensor.end);
+    if (!parts.empty() && parts.back().end == at) {
+      parts.back().end = end;
+    } else {
+      parts.push_back({at, end});
+    }
+  }
+  return parts;
 }
 
 }  // namespace
@@ -46,13 +68,14 @@ void forget_tensors() {
 
 void note_tensor(const void* begin, size_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(begin);
-  const NotedTensor noted{address, address + bytes};
+  const Range noted{address, address + bytes};
   std::erase(tensors, noted);
   tensors.push_back(noted);
 }
 
 void note_fresh(const void* begin) {
-  fresh_memory.insert(reinterpret_cast<uintptr_t>(begin));
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  fresh_memory.insert_or_assign(address, std::vector{Range{address, std::numeric_limits<uintptr_t>::max()}});
 }
 
 void note_written(const void* begin) {
@@ -83,31 +106,37 @@ void CheckedMemory::add(uintptr_t begin, size_t bytes, std::string array, std::u
 void CheckedMemory::add_tensors(const Kernel& kernel) {
   const std::vector<std::string> names = parameter_names(kernel.code, kernel.name);
   struct Used {
-    NotedTensor tensor;
-    bool fresh;
+    Range tensor;
     std::string name;
     size_t element_bytes;
   };
   std::vector<Used> used;
   for (int i = 0; i < kernel.argument_count; ++i) {
     const Argument& argument = kernel.arguments[i];
-    const NotedTensor* const tensor = argument.pointer == nullptr ? nullptr : tensor_at(argument.pointer);
+    const Range* const tensor = argument.pointer == nullptr ? nullptr : tensor_at(argument.pointer);
     if (tensor == nullptr) continue;
     const std::string name = static_cast<size_t>(i) < names.size() ? names[static_cast<size_t>(i)] : "";
-    used.push_back({*tensor, fresh_memory.contains(tensor->begin), name, argument.element_bytes});
+    used.push_back({*tensor, name, argument.element_bytes});
   }
   std::ranges::stable_sort(used, {}, [](const Used& one) { return one.tensor.begin; });
   for (size_t i = 0; i < used.size();) {
-    Used all = used[i];
-    for (++i; i < used.size() && used[i].tensor.begin < all.tensor.end; ++i) {
-      all.tensor.end = std::max(all.tensor.end, used[i].tensor.end);
-      all.fresh = all.fresh && used[i].fresh;
+    const Used& first = used[i];
+    uintptr_t end = first.tensor.begin;
+    std::vector<Range> fresh;
+    bool all_fresh = true;
+    for (; i < used.size() && (end == first.tensor.begin || used[i].tensor.begin < end); ++i) {
+      const Range& tensor = used[i].tensor;
+      end = std::max(end, tensor.end);
+      all_fresh = all_fresh && fresh_memory.contains(tensor.begin);
+      fresh.push_back(tensor);
     }
-    const size_t bytes = all.tensor.end - all.tensor.begin;
-    add(all.tensor.begin, bytes, all.name,
-        std::make_unique<engine::Buffer>(engine::Space::global, all.tensor.begin, bytes,
-                                         std::bit_floor(all.element_bytes), !all.fresh),
-        all.element_bytes);
+    const size_t bytes = end - first.tensor.begin;
+    auto buffer = std::make_unique<engine::Buffer>(engine::Space::global, first.tensor.begin, bytes,
+                                                   std::bit_floor(first.element_bytes), !all_fresh);
+    if (!all_fresh) fresh.clear();
+    for (const Range& tensor : fresh) note_written_parts(*buffer, tensor);
+    add(first.tensor.begin, bytes, first.name, std::move(buffer), first.element_bytes);
+    if (bytes > 0) regions_.back().fresh = std::move(fresh);
   }
 }
 
@@ -142,7 +171,16 @@ void CheckedMemory::begin_block(engine::Launch& launch) {
 }
 
 void CheckedMemory::kernel_has_written() {
-  for (const Region& region : regions_) fresh_memory.erase(region.begin);
+  for (const Region& region : regions_) {
+    for (const Range& tensor : region.fresh) {
+      std::vector<Range> left = unwritten_parts(*region.buffer, tensor);
+      if (left.empty()) {
+        fresh_memory.erase(tensor.begin);
+      } else {
+        fresh_memory[tensor.begin] = std::move(left);
+      }
+    }
+  }
 }
 
 Region* CheckedMemory::look_up(uintptr_t address, size_t n) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../core/checker.h"
+#include "module.h"
 
 namespace trifold::host {
 
@@ -19,7 +20,8 @@ struct Region {
   std::string array;
   size_t element_bytes = 0;  // 0: as wide as the access
   std::unique_ptr<engine::Buffer> buffer;
-  std::string function = "";  // whose shared array it is
+  std::string function = "";   // whose shared array it is
+  std::vector<Range> fresh{};  // tensors in it of which somebody has still to write a part
 
   bool holds(uintptr_t address, size_t n) const { return address >= begin && address + n <= end; }
 };
@@ -31,6 +33,7 @@ class CheckedMemory {
 
   char* dynamic_shared() const { return dynamic_shared_; }
   void begin_block(engine::Launch& launch);
+  // The launch has ended: what it has written of fresh tensors is not fresh any more.
   void kernel_has_written();
 
   // The region of an access; null: none has all of these bytes.

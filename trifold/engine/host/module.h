@@ -18,6 +18,8 @@ struct ThreadVariable {
 
 struct Range {
   uintptr_t begin, end;
+
+  bool operator==(const Range&) const = default;
 };
 
 struct Module {

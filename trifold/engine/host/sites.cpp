@@ -119,10 +119,12 @@ size_t beginning(std::string_view text, size_t end) {
   return end;
 }
 
+// What stands for CUDA's own: not the device library, whose lines may be what is wrong.
 bool of_the_dialect(std::string_view file) {
-  for (const std::string_view header : {"trifold/cuda.cuh", "trifold/launch.cuh", "trifold/host.h"})
-    if (file.ends_with(header)) return true;
-  return false;
+  const size_t folder = file.rfind('/');
+  const std::string_view header = file.substr(folder == file.npos ? 0 : folder + 1);
+  return file.substr(0, folder).ends_with("include/trifold") &&
+         (header.ends_with(".h") || header == "cuda.cuh" || header == "launch.cuh");
 }
 
 // The frames at an address, the innermost first.

@@ -39,9 +39,10 @@ using Word =
     std::conditional_t<bytes == 1, uint8_t,
                        std::conditional_t<bytes == 2, uint16_t, std::conditional_t<bytes == 4, uint32_t, uint64_t>>>;
 
-// Replaces *p by f(*p), as one atomic; returns what was there.
+// Replaces *p by f(*p), as one atomic; returns what was there. Inlined, as what calls it is: the address of the access
+// is then one of the kernel's, and a finding's line the kernel's line.
 template <class T, class F>
-T update(T* p, F f) {
+[[gnu::always_inline]] inline T update(T* p, F f) {
   using Bits = Word<sizeof(T)>;
   auto* const word = reinterpret_cast<Bits*>(p);
   Bits old = __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -137,46 +138,46 @@ unsigned __match_all_sync(unsigned mask, T value, int* all, trifold::host::Line 
 // ---------------------------------------------------------------------------------------------------- atomics
 
 template <class T>
-T atomicAdd(T* p, std::type_identity_t<T> value) {
+[[gnu::always_inline]] inline T atomicAdd(T* p, std::type_identity_t<T> value) {
   return trifold::host::update(p, [&](T old) { return T(old + value); });
 }
 template <class T>
-T atomicSub(T* p, std::type_identity_t<T> value) {
+[[gnu::always_inline]] inline T atomicSub(T* p, std::type_identity_t<T> value) {
   return trifold::host::update(p, [&](T old) { return T(old - value); });
 }
 template <class T>
-T atomicMin(T* p, std::type_identity_t<T> value) {
+[[gnu::always_inline]] inline T atomicMin(T* p, std::type_identity_t<T> value) {
   return trifold::host::update(p, [&](T old) { return std::min(old, value); });
 }
 template <class T>
-T atomicMax(T* p, std::type_identity_t<T> value) {
+[[gnu::always_inline]] inline T atomicMax(T* p, std::type_identity_t<T> value) {
   return trifold::host::update(p, [&](T old) { return std::max(old, value); });
 }
 template <class T>
-T atomicAnd(T* p, std::type_identity_t<T> value) {
+[[gnu::always_inline]] inline T atomicAnd(T* p, std::type_identity_t<T> value) {
   return trifold::host::update(p, [&](T old) { return T(old & value); });
 }
 template <class T>
-T atomicOr(T* p, std::type_identity_t<T> value) {
+[[gnu::always_inline]] inline T atomicOr(T* p, std::type_identity_t<T> value) {
   return trifold::host::update(p, [&](T old) { return T(old | value); });
 }
 template <class T>
-T atomicXor(T* p, std::type_identity_t<T> value) {
+[[gnu::always_inline]] inline T atomicXor(T* p, std::type_identity_t<T> value) {
   return trifold::host::update(p, [&](T old) { return T(old ^ value); });
 }
 template <class T>
-T atomicExch(T* p, std::type_identity_t<T> value) {
+[[gnu::always_inline]] inline T atomicExch(T* p, std::type_identity_t<T> value) {
   return trifold::host::update(p, [&](T) { return value; });
 }
 // Counts up to `limit`, then from 0 again; and down, from `limit` again.
-inline unsigned atomicInc(unsigned* p, unsigned limit) {
+[[gnu::always_inline]] inline unsigned atomicInc(unsigned* p, unsigned limit) {
   return trifold::host::update(p, [&](unsigned old) { return old >= limit ? 0u : old + 1; });
 }
-inline unsigned atomicDec(unsigned* p, unsigned limit) {
+[[gnu::always_inline]] inline unsigned atomicDec(unsigned* p, unsigned limit) {
   return trifold::host::update(p, [&](unsigned old) { return old == 0 || old > limit ? limit : old - 1; });
 }
 template <class T>
-T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
+[[gnu::always_inline]] inline T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
   using Bits = trifold::host::Word<sizeof(T)>;
   auto old = static_cast<Bits>(trifold::host::to_bits(expected));
   const auto made = static_cast<Bits>(trifold::host::to_bits(value));
