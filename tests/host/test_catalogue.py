@@ -94,6 +94,24 @@ def test_both_reports_are_the_same(twin: Twin, start: Start) -> None:
         assert ours & theirs, f"{ours} is not {theirs}"
 
 
+@pytest.mark.parametrize("twin", WRONG, ids=str)
+def test_a_wrong_twin_is_found_in_another_order_too(twin: Twin, start: Start) -> None:
+    """Another thread may be first, and the other side of the mistake be met: at a line that is marked."""
+    expected = twin.case.expected
+    assert expected is not None
+    kinds = {expected.kind, *expected.or_kinds}
+    if twin.case.name in DIFFERENCES:
+        kinds.add(DIFFERENCES[twin.case.name].host.get("kind", expected.kind))
+    found = _findings(twin.case, HostKernel(start, twin.qualified, twin.more), runtime.schedules(1, seed=SEEDS[1]))
+    if not found and expected.only_some_orders:
+        return
+    (finding,) = found
+    assert finding.kind in kinds, str(finding)
+    assert finding.seed == SEEDS[1]
+    for access in finding.accesses:
+        assert marks(Path(access.file))[access.line], str(finding)
+
+
 @pytest.mark.parametrize("twin", RIGHT, ids=str)
 def test_a_right_twin_has_no_finding_and_its_prototype_s_result(twin: Twin, start: Start) -> None:
     prototype = Recorded(twin.case.kernel)

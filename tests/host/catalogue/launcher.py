@@ -5,7 +5,9 @@ So what launches a prototype, and compares its result with NumPy's, launches its
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,10 +45,11 @@ class HostKernel:
 
         def launch(*arguments: Any) -> None:
             values = [_value(argument) for argument in arguments]
-            everything = [*values, *self.more(*values)]
-            words, reals = zip(*map(_row, everything), strict=True)
-            name = torch.frombuffer(bytearray(self.name.encode()), dtype=torch.uint8)
-            self.start(name, torch.tensor(shape), torch.tensor(words), torch.tensor(reals, dtype=torch.float64))
+            with _on_device([value for value in values if isinstance(value, np.ndarray)]) as moved:
+                rows = [_row(value, moved) for value in (*values, *self.more(*values))]
+                words, reals = zip(*rows, strict=True)
+                name = torch.frombuffer(bytearray(self.name.encode()), dtype=torch.uint8)
+                self.start(name, torch.tensor(shape), torch.tensor(words), torch.tensor(reals, dtype=torch.float64))
             self.results = copies(values)
 
         return launch
@@ -84,9 +87,42 @@ def _value(argument: Any) -> Any:
     return getattr(argument, "_ary", argument)  # of a device array of Numba's simulator
 
 
-def _row(value: Any) -> tuple[tuple[int, int, int, int], float]:
+# Between two arrays, and the multiple at which each begins: as cudaMalloc's, and far apart, so that an index which is
+# too far does not meet the next one.
+GAP, ALIGNMENT = 1 << 16, 256
+
+
+@contextmanager
+def _on_device(arrays: list[Array]) -> Iterator[Callable[[int], int]]:
+    """Gives the address of a byte's copy in memory that no other array is near; afterwards all are copied back."""
+    ranges: list[list[int]] = []
+    for first, end in sorted(np.lib.array_utils.byte_bounds(array) for array in arrays):
+        if ranges and first < ranges[-1][1]:
+            ranges[-1][1] = max(ranges[-1][1], end)
+        else:
+            ranges.append([first, end])
+    room = np.zeros(sum(end - first + 2 * GAP for first, end in ranges) + GAP, dtype=np.uint8)
+    copies_at: list[tuple[int, int, int]] = []
+    free = room.ctypes.data
+    for first, end in ranges:
+        place = (free + GAP) // ALIGNMENT * ALIGNMENT
+        copies_at.append((first, end, place))
+        free = place + end - first + GAP
+        ctypes.memmove(place, first, end - first)
+
+    def moved(address: int) -> int:
+        return next(place + address - first for first, end, place in copies_at if first <= address < end)
+
+    try:
+        yield moved
+    finally:
+        for first, end, place in copies_at:
+            ctypes.memmove(first, place, end - first)
+
+
+def _row(value: Any, moved: Callable[[int], int]) -> tuple[tuple[int, int, int, int], float]:
     """What ``start`` takes for one argument."""
     if not isinstance(value, np.ndarray):
         return (int(value), 0, 0, 0), float(value)
     first, end = np.lib.array_utils.byte_bounds(value)
-    return (value.ctypes.data, first, end - first, int(never_written(value))), 0.0
+    return (moved(value.ctypes.data), moved(first), end - first, int(never_written(value))), 0.0

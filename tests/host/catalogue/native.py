@@ -55,21 +55,12 @@ class Native:
         return " ".join(f"native::{name}" for name in self.kernels)
 
 
-def _aligned(values: Array) -> Array:
-    """A copy that begins at a multiple of 16 bytes, as memory of CUDA does."""
-    room = np.zeros(values.nbytes + 16, dtype=np.uint8)
-    skipped = -room.ctypes.data % 16
-    made = room[skipped : skipped + values.nbytes].view(values.dtype)
-    made[...] = values
-    return made
-
-
 def _map(size: int, expected: Callable[[Array], Any] | None, *, shared: int = 0) -> Callable[[HostKernel], None]:
     """Runs a kernel of one block on x = 0, 1, 2, … with a result of zeros, which then must be expected(x)."""
 
     def run(kernel: HostKernel) -> None:
-        x = _aligned(np.arange(size, dtype=np.float32))
-        y = _aligned(np.zeros(size, dtype=np.float32))
+        x = np.arange(size, dtype=np.float32)
+        y = np.zeros(size, dtype=np.float32)
         kernel[1, THREADS, 0, shared](x, y, size)
         if expected is not None:
             np.testing.assert_array_equal(y, expected(x))
