@@ -110,8 +110,8 @@ const std::map<std::string, Entry>& entries() {
           stack_array_left, stack_array_left_by_pointer, local_array_half_filled,
           second_array_past_dynamic_shared_memory, read_only_load_of_written_data, read_only_load,
           element_before_the_first, element_before_the_first_by_unsigned_index, null_pointer, bit_fields_of_one_byte,
-          bytes_beside_each_other, volatile_in_place_of_syncwarp, memcpy_past_the_end, memcpy_of_whole_rows,
-          squares_but_the_last, squares, add_one>(made);
+          bytes_beside_each_other, variable_without_atomic, variable_by_atomic, volatile_in_place_of_syncwarp,
+          memcpy_past_the_end, memcpy_of_whole_rows, squares_but_the_last, squares, add_one>(made);
     }
     {
       using namespace reductions;

@@ -177,6 +177,20 @@ __global__ void read_only_load(const float* x, float* y, int) {
   y[t] = read_only(&x[t ^ 1]);
 }
 
+__device__ float total = 0;
+
+// Memory of the library's own, which no argument names.
+__global__ void variable_without_atomic(const float* x, float* y, int) {
+  total += x[threadIdx.x];  // first
+  y[threadIdx.x] = total;
+}
+
+__global__ void variable_by_atomic(const float* x, float* y, int) {
+  atomicAdd(&total, x[threadIdx.x]);
+  __syncthreads();
+  y[threadIdx.x] = x[threadIdx.x];
+}
+
 __global__ void element_before_the_first(const float* x, float* y, int) {
   const int t = threadIdx.x;
   y[t] = x[t] - x[t - 1];  // first

@@ -149,6 +149,12 @@ NATIVE = (
         Found("race", "global", "y", (0,), (write("first", 0), read("second", 1)), (0, 0)),
     ),
     Native(("read_only_load",), _map(THREADS, lambda x: x.reshape(-1, 2)[:, ::-1].flatten())),
+    Native(("variable_by_atomic",), _map(THREADS, _same)),
+    Native(
+        ("variable_without_atomic",),
+        _map(THREADS, _same),
+        Found("race", "global", "total", (0,), (write("first", 0), read("first", 1)), (0, 0)),
+    ),
     Native(
         ("element_before_the_first",), _map(THREADS, _same), _one("out-of-bounds", "global", "x", -1, read("first", 0))
     ),

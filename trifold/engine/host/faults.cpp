@@ -113,16 +113,16 @@ void outside_declared_bounds(const DeclaredIndex& at, engine::Site site) {
   turn->front->interrupt();
   const IndexedArray source = array_indexed_at(at.file, at.line, at.column);
   const std::string root = root_of(source.name);
-  const bool global = module_of(turn->kernel.code).globals.contains(root);
+  const bool global = module_of(turn->kernel.code).has_global(root);
   const Region* const region = global ? nullptr : checked_memory->named(root, location_of(site).function);
+  std::string memory = root == source.name ? "local" : "";  // behind a pointer it may be anywhere
+  if (global) memory = "global";
+  if (region != nullptr) memory = engine::name(region->buffer->space());
   if (region != nullptr && region->array == source.name && at.extent > 0) {
     const auto width = static_cast<int64_t>(region->end - region->begin) / at.extent;
     const uintptr_t address = region->begin + static_cast<uintptr_t>(at.index * width);
     if (checked_memory->find(address, 1) == nullptr) return turn->front->proceed();
   }
-  std::string memory = root == source.name ? "local" : "";  // behind a pointer it may be anywhere
-  if (global) memory = "global";
-  if (region != nullptr) memory = engine::name(region->buffer->space());
   const AccessType type = source.assigned ? AccessType::write : AccessType::read;
   Finding finding = start_finding(Kind::out_of_bounds, memory, source.name, type, site);
   finding.index = {at.index};

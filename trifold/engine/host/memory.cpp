@@ -82,13 +82,15 @@ void note_written(const void* begin) {
   fresh_memory.erase(reinterpret_cast<uintptr_t>(begin));
 }
 
-CheckedMemory::CheckedMemory(const Kernel& kernel, Registers registers) {
+CheckedMemory::CheckedMemory(const Kernel& kernel, Registers registers) : module_(module_of(kernel.code)) {
   add_tensors(kernel);
   add_shared_arrays(kernel, registers);
   const auto closure = reinterpret_cast<uintptr_t>(kernel.closure);
   add(closure, kernel.closure_bytes, "", nullptr);
-  for (const Range& segment : module_of(kernel.code).segments)
+  for (const Range& segment : module_.segments) {
     add(segment.begin, segment.end - segment.begin, "", nullptr);
+    regions_.back().of_module = true;
+  }
   std::ranges::sort(regions_, {}, &Region::begin);
   checked_memory = this;
 }
@@ -144,7 +146,7 @@ void CheckedMemory::add_shared_arrays(const Kernel& kernel, Registers registers)
   const auto shared = [&](uintptr_t begin, size_t bytes, const std::string& name) {
     add(begin, bytes, name, std::make_unique<engine::Buffer>(engine::Space::shared, begin, bytes, 4, false));
   };
-  const std::vector<ThreadVariable>& variables = module_of(kernel.code).thread_variables;
+  const std::vector<ThreadVariable>& variables = module_.thread_variables;
   const auto anchor = std::ranges::find(variables, "threadIdx", &ThreadVariable::name);
   if (anchor != variables.end()) {
     const uintptr_t base = reinterpret_cast<uintptr_t>(registers.thread) - anchor->offset;
@@ -188,7 +190,28 @@ Region* CheckedMemory::look_up(uintptr_t address, size_t n) {
   if (after == regions_.begin()) return nullptr;
   Region& region = *std::prev(after);
   if (!region.holds(address, n)) return nullptr;
+  if (region.of_module) return watch_global(static_cast<size_t>(&region - regions_.data()), address, n);
   return last_ = &region;
+}
+
+// A kernel has come to a variable of the library's: it is a region of its own from now on.
+Region* CheckedMemory::watch_global(size_t segment, uintptr_t address, size_t n) {
+  const auto begins = [](const GlobalVariable& variable) { return variable.place.begin; };
+  const auto after = std::ranges::upper_bound(module_.globals, address, {}, begins);
+  if (after == module_.globals.begin()) return &regions_[segment];
+  const auto& [name, place] = *std::prev(after);
+  const uintptr_t end = regions_[segment].end;
+  if (address + n > place.end || place.begin < regions_[segment].begin || place.end > end) return &regions_[segment];
+  const auto insert = [&](size_t at, Region region) {
+    regions_.insert(regions_.begin() + static_cast<ptrdiff_t>(at), std::move(region));
+  };
+  last_ = nullptr;
+  regions_[segment].end = place.begin;
+  const size_t bytes = place.end - place.begin;
+  insert(segment + 1, {place.begin, place.end, name, 0,
+                       std::make_unique<engine::Buffer>(engine::Space::global, place.begin, bytes, 4, true)});
+  insert(segment + 2, {place.end, end, "", 0, nullptr, "", {}, true});
+  return &regions_[segment + 1];
 }
 
 const Region* CheckedMemory::named(std::string_view array, std::string_view function) const {

@@ -22,6 +22,7 @@ struct Region {
   std::unique_ptr<engine::Buffer> buffer;
   std::string function = "";   // whose shared array it is
   std::vector<Range> fresh{};  // tensors in it of which somebody has still to write a part
+  bool of_module = false;      // a part of the port's library in which no variable is watched yet
 
   bool holds(uintptr_t address, size_t n) const { return address >= begin && address + n <= end; }
 };
@@ -36,7 +37,7 @@ class CheckedMemory {
   // The launch has ended: what it has written of fresh tensors is not fresh any more.
   void kernel_has_written();
 
-  // The region of an access; null: none has all of these bytes.
+  // The region of an access; null: none has all of these bytes. Valid until the next call.
   Region* find(uintptr_t address, size_t n) {
     if (last_ != nullptr && last_->holds(address, n)) return last_;
     return look_up(address, n);
@@ -48,11 +49,13 @@ class CheckedMemory {
 
  private:
   Region* look_up(uintptr_t address, size_t n);
+  Region* watch_global(size_t segment, uintptr_t address, size_t n);
   void add_tensors(const Kernel& kernel);
   void add_shared_arrays(const Kernel& kernel, Registers registers);
   void add(uintptr_t begin, size_t bytes, std::string array, std::unique_ptr<engine::Buffer> buffer,
            size_t element_bytes = 0);
 
+  const Module& module_;
   std::vector<Region> regions_;  // in the order of their addresses; they do not overlap
   Region* last_ = nullptr;
   std::unique_ptr<char[]> storage_;

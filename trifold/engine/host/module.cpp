@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <link.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -33,7 +34,7 @@ Name name_of(const char* symbol) {
   return {name.substr(scope + 2), short_name(name.substr(0, scope))};
 }
 
-void read_variables(const char* path, Module& module) {
+void read_variables(const char* path, uintptr_t base, Module& module) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
   if (bytes.size() < sizeof(ElfW(Ehdr))) return;
@@ -48,13 +49,15 @@ void read_variables(const char* path, Module& module) {
       if (symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF) continue;
       const char* const name = names + symbol.st_name;
       const auto type = ELF64_ST_TYPE(symbol.st_info);
-      if (type == STT_OBJECT) module.globals.insert(name_of(name).own);
+      const uintptr_t begin = base + symbol.st_value;
+      if (type == STT_OBJECT) module.globals.push_back({name_of(name).own, {begin, begin + symbol.st_size}});
       if (type != STT_TLS) continue;
       const bool in_function = std::string_view(name).starts_with("_ZZ");
       auto [own, scope] = in_function ? name_of(name) : Name{name, ""};
       module.thread_variables.push_back({std::move(own), std::move(scope), symbol.st_value, symbol.st_size});
     }
   }
+  std::ranges::sort(module.globals, {}, [](const GlobalVariable& one) { return one.place.begin; });
 }
 
 struct Search {
@@ -82,6 +85,10 @@ std::vector<Range> segments_at(uintptr_t base) {
 
 }  // namespace
 
+bool Module::has_global(std::string_view name) const {
+  return std::ranges::find(globals, name, &GlobalVariable::name) != globals.end();
+}
+
 const Module& module_of(const void* function) {
   static std::map<const void*, Module> modules;  // by where they are loaded; asked under the launch's lock
   Dl_info info{};
@@ -89,8 +96,9 @@ const Module& module_of(const void* function) {
   const auto [place, fresh] = modules.try_emplace(info.dli_fbase);
   Module& module = place->second;
   if (fresh && info.dli_fname != nullptr) {
-    read_variables(info.dli_fname, module);
-    module.segments = segments_at(reinterpret_cast<uintptr_t>(info.dli_fbase));
+    const auto base = reinterpret_cast<uintptr_t>(info.dli_fbase);
+    read_variables(info.dli_fname, base, module);
+    module.segments = segments_at(base);
   }
   return module;
 }

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trifold::host {
@@ -22,10 +22,18 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
+// A variable that is no thread's own: of __device__ or __constant__ memory, or the port's.
+struct GlobalVariable {
+  std::string name;  // without its namespace
+  Range place;
+};
+
 struct Module {
   std::vector<ThreadVariable> thread_variables;
-  std::set<std::string> globals;  // the names of its other variables
+  std::vector<GlobalVariable> globals;  // in the order of their addresses
   std::vector<Range> segments;
+
+  bool has_global(std::string_view name) const;
 };
 
 // The library that has this function. Read once a library.
