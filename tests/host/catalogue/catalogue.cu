@@ -107,11 +107,12 @@ const std::map<std::string, Entry>& entries() {
       add<copy_by_quads, quad_at_an_odd_element, rows_of_five_by_quads, pair_stored_at_an_odd_element, quads_rounded_up,
           quads_and_a_tail, floats_taken_for_doubles, bytes_taken_for_elements, box_of_four_sides,
           box_written_past_its_sides, box_of_three_sides, box_of_four_sides_by_pointer, row_of_a_tile_left,
-          stack_array_left, stack_array_left_by_pointer, local_array_half_filled,
-          second_array_past_dynamic_shared_memory, read_only_load_of_written_data, read_only_load,
-          element_before_the_first, element_before_the_first_by_unsigned_index, null_pointer, bit_fields_of_one_byte,
-          bytes_beside_each_other, variable_without_atomic, variable_by_atomic, volatile_in_place_of_syncwarp,
-          memcpy_past_the_end, memcpy_of_whole_rows, squares_but_the_last, squares, add_one>(made);
+          stack_array_left, template_past_its_shared_array, template_past_its_local_array, stack_array_left_by_pointer,
+          local_array_half_filled, second_array_past_dynamic_shared_memory, read_only_load_of_written_data,
+          read_only_load, element_before_the_first, element_before_the_first_by_unsigned_index, null_pointer,
+          bit_fields_of_one_byte, bytes_beside_each_other, variable_without_atomic, variable_by_atomic,
+          volatile_in_place_of_syncwarp, memcpy_past_the_end, memcpy_of_whole_rows, squares_but_the_last, squares,
+          add_one>(made);
     }
     {
       using namespace reductions;

@@ -122,6 +122,30 @@ __global__ void stack_array_left(const float* x, float* y, int) {
   y[t] = last[t / 4];  // first
 }
 
+// In a template the compiler points elsewhere in the line.
+template <class T>
+__device__ void stage(const T* x, T* y) {
+  __shared__ T staged[threads - 1];
+  const int t = threadIdx.x;
+  staged[t] = x[t] > T(0) ? x[t] : T(0);  // first
+  __syncthreads();
+  y[t] = staged[0];
+}
+__global__ void template_past_its_shared_array(const float* x, float* y, int) {
+  stage(x, y);
+}
+
+template <class T>
+__device__ void keep(const T* x, T* y) {
+  T last[threads - 1];
+  const int t = threadIdx.x;
+  last[t] = x[t];  // first
+  y[t] = last[t] + last[0];
+}
+__global__ void template_past_its_local_array(const float* x, float* y, int) {
+  keep(x, y);
+}
+
 __device__ inline void fill_from(float* values, float value, int count) {
   for (int k = 0; k < count; ++k) values[k] = value;
 }

@@ -129,6 +129,16 @@ NATIVE = (
     ),
     Native(("stack_array_left",), _map(THREADS, _same), _one("out-of-bounds", "local", "last", 4, read("first", 16))),
     Native(
+        ("template_past_its_shared_array",),
+        _map(THREADS, _same),
+        _one("out-of-bounds", "shared", "staged", THREADS - 1, write("first", THREADS - 1)),
+    ),
+    Native(
+        ("template_past_its_local_array",),
+        _map(THREADS, _same),
+        _one("out-of-bounds", "local", "last", THREADS - 1, write("first", THREADS - 1)),
+    ),
+    Native(
         ("stack_array_left_by_pointer",),
         _map(THREADS, None),
         reason="a thread's own stack is not watched: it is left through a pointer, which has no extent",

@@ -51,7 +51,7 @@ struct Finding {
   Kind kind = Kind::race;
   Severity severity = Severity::error;
   std::string kernel;
-  std::string memory;  // name(Space); empty where no memory is concerned
+  std::string memory;  // name(Space); empty where no memory is concerned, or it is not known which
   std::string array;   // as the kernel's source calls it
   std::vector<int64_t> index;
   std::string message;           // the words of the finding, without the replay line

@@ -115,7 +115,8 @@ void outside_declared_bounds(const DeclaredIndex& at, engine::Site site) {
   const std::string root = root_of(source.name);
   const bool global = module_of(turn->kernel.code).has_global(root);
   const Region* const region = global ? nullptr : checked_memory->named(root, location_of(site).function);
-  std::string memory = root == source.name ? "local" : "";  // behind a pointer it may be anywhere
+  // Behind a pointer it may be anywhere.
+  std::string memory = !root.empty() && root == source.name ? "local" : "";
   if (global) memory = "global";
   if (region != nullptr) memory = engine::name(region->buffer->space());
   if (region != nullptr && region->array == source.name && at.extent > 0) {

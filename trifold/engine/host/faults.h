@@ -25,7 +25,7 @@ void misaligned_type(std::string_view type, uintptr_t address, size_t alignment,
 // next row, the struct's next member, another variable on the stack.
 struct DeclaredIndex {
   const char* file;
-  int line, column;  // of the bracket behind the index
+  int line, column;  // of a bracket around the index
   int64_t index, extent;
 };
 // Returns where the access itself, which follows, is found outside all regions.

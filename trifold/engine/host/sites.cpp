@@ -90,7 +90,7 @@ std::string line_of(const std::string& file, int number) {
 }
 
 // Where the bracket opens that closes here; npos: not in this line.
-size_t opening(std::string_view text, size_t closing) {
+size_t opening_of(std::string_view text, size_t closing) {
   int depth = 0;
   for (size_t at = closing + 1; at-- > 0;) {
     depth += text[at] == ']' ? 1 : text[at] == '[' ? -1 : 0;
@@ -99,13 +99,23 @@ size_t opening(std::string_view text, size_t closing) {
   return text.npos;
 }
 
+// Where the bracket closes that opens here; the text's end: not in this line.
+size_t closing_of(std::string_view text, size_t bracket) {
+  int depth = 0;
+  for (size_t at = bracket; at < text.size(); ++at) {
+    depth += text[at] == '[' ? 1 : text[at] == ']' ? -1 : 0;
+    if (depth == 0) return at;
+  }
+  return text.size();
+}
+
 // Where the name begins that ends here, with the subscripts, members and arrows in it.
 size_t beginning(std::string_view text, size_t end) {
   while (end > 0) {
     const char c = text[end - 1];
     const bool arrow = end > 1 && text.substr(end - 2, 2) == "->";
     if (c == ']') {
-      const size_t bracket = opening(text, end - 1);
+      const size_t bracket = opening_of(text, end - 1);
       if (bracket == text.npos) break;
       end = bracket;
     } else if (isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.') {
@@ -190,16 +200,17 @@ std::string short_name(std::string name) {
 
 IndexedArray array_indexed_at(const char* file, int line, int column) {
   const std::string text = whole_line(file, line);
-  const auto closing = static_cast<size_t>(column - 1);
-  if (column < 1 || closing >= text.size() || text[closing] != ']') return {};
-  const size_t bracket = opening(text, closing);
-  if (bracket == text.npos) return {};
+  const auto at = static_cast<size_t>(column - 1);
+  if (column < 1 || at >= text.size()) return {};
+  // g++ points at the closing bracket, and in a template at the opening one.
+  const size_t bracket = text[at] == ']' ? opening_of(text, at) : at;
+  if (bracket == text.npos || text[bracket] != '[') return {};
+  const size_t closing = text[at] == ']' ? at : closing_of(text, bracket);
   const size_t first = beginning(text, bracket);
   size_t behind = closing + 1;  // the element's own subscripts and members
   while (behind < text.size() && (text[behind] == '[' || text[behind] == '.')) {
     const bool subscript = text[behind] == '[';
-    const size_t end = subscript ? text.find(']', behind) : behind;
-    behind = end == text.npos ? text.size() : end + 1;
+    behind = (subscript ? closing_of(text, behind) : behind) + 1;
     while (!subscript && behind < text.size() &&
            (isalnum(static_cast<unsigned char>(text[behind])) || text[behind] == '_'))
       ++behind;

@@ -19,8 +19,8 @@ engine::Location location_of(engine::Site site);
 // "add_kernel" of "void add_kernel<float>(float const*, …)".
 std::string short_name(std::string name);
 
-// What the source indexes with the bracket that closes in this column: "tile", "tile[row]", "boxes[i].sides"; empty
-// where the source does not say. And whether that is what a plain assignment writes.
+// What the source indexes with the brackets of which one is in this column: "tile", "tile[row]", "boxes[i].sides";
+// empty where the source does not say. And whether that is what a plain assignment writes.
 struct IndexedArray {
   std::string name;
   bool assigned = false;
