@@ -53,7 +53,7 @@ class Finding:
 
     Attributes:
         kernel: the kernel's name.
-        memory: global, shared, local or constant; "" where no memory takes part.
+        memory: global, shared, local or constant; "" where no memory takes part, or it is not known which.
         array: as the kernel's source calls it; index: of the element, () where none takes part.
         message: what happened, both accesses and the remedy, in words.
         accesses: the access that met the mistake first, then the earlier ones.

@@ -69,22 +69,30 @@ READ_BY_COMPILERS = (
     "PYTORCH_NVCC",
 )
 
-# libtsan is not linked: libtrifold_host has the functions that these flags make the compiler call. -Og, since with more
-# g++ moves loads out of the branches that guard them, where they race. Symbols stay: they name the shared arrays.
+# libtsan and libubsan are not linked: libtrifold_host has the functions that these flags make the compiler call. -Og,
+# since with more g++ moves loads out of the branches that guard them, where they race. Symbols stay: they name the
+# shared arrays.
 CHECKED_FLAGS = (
     "-Og",
     "-g",
-    "-fsanitize=thread",
+    "-fsanitize=thread,bounds-strict,alignment",
     "--param=tsan-instrument-func-entry-exit=0",
     "--param=tsan-distinguish-volatile=1",
     "-fstack-clash-protection",
     "-fno-extern-tls-init",
+    "-fno-builtin-memcpy",
+    "-fno-builtin-memmove",
+    "-fno-builtin-memset",
+    "-U_FORTIFY_SOURCE",
     "-ffp-contract=off",
     "-fPIC",
     "-fvisibility=hidden",
     "-fno-gnu-unique",
     "-Wno-unknown-pragmas",
 )
+
+# libtrifold_host checks what these functions of the C library access, too: they stay calls, of their own names.
+CHECKED_LINK_FLAGS = ("-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset",)
 
 _CHILD = Path(__file__).with_name("inline.py")
 _CHECKED_CHILD = Path(__file__).with_name("checked.py")
@@ -150,7 +158,8 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         *(f"-I{folder}" for folder in (binding.parent, sources.INCLUDE_ROOT)),
         f"-isystem{torch_folder / 'include'}",
     )
-    link_flags = (f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-ltorch", "-lc10", *LINK_FLAGS, *host_flags())
+    torch_libraries = (f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-ltorch", "-lc10")
+    link_flags = (*torch_libraries, *LINK_FLAGS, *CHECKED_LINK_FLAGS, *host_flags())
 
     def check() -> None:
         toolchain.require_gxx(gxx)

@@ -27,7 +27,8 @@ std::string verb(const std::string& operation) {
 }
 
 std::string memory_and_element(const Finding& finding) {
-  return finding.memory + " array element " + element(finding.array, finding.index);
+  return (finding.memory.empty() ? "" : finding.memory + " ") + "array element " +
+         element(finding.array, finding.index);
 }
 
 // What would order the two accesses of a race.
@@ -173,10 +174,19 @@ void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std
   } else {
     rule = "index " + std::to_string(index) + " is out of bounds (shape " + shape_text(shape) + ")";
   }
-  finding.message = "out-of-bounds " + access.operation + " of " + finding.memory + " array element " +
-                    element(finding.array, finding.index) + " in kernel " + finding.kernel + ": " + rule + ", by " +
-                    who(access, false) + " at " + where(access.location) +
+  finding.message = "out-of-bounds " + access.operation + " of " + memory_and_element(finding) + " in kernel " +
+                    finding.kernel + ": " + rule + ", by " + who(access, false) + " at " + where(access.location) +
                     ". The access did not happen. Guard it with a comparison of the index and the size.";
+}
+
+void describe_unknown_address(Finding& finding, uint64_t address) {
+  const Access& access = finding.accesses[0];
+  char number[24];
+  snprintf(number, sizeof number, "0x%llx", static_cast<unsigned long long>(address));
+  const std::string what = address < 4096 ? "a null pointer, or an index from one" : "no argument and no array is near";
+  finding.message = "out-of-bounds " + access.operation + " of address " + number + " in kernel " + finding.kernel +
+                    ": " + what + ", by " + who(access, false) + " at " + where(access.location) +
+                    ". The access did not happen. Look at how the pointer and the index are made.";
 }
 
 void describe_misaligned(Finding& finding, std::string_view type, int64_t alignment, int64_t offset) {

@@ -51,7 +51,7 @@ struct Finding {
   Kind kind = Kind::race;
   Severity severity = Severity::error;
   std::string kernel;
-  std::string memory;  // name(Space); empty where no memory is concerned
+  std::string memory;  // name(Space); empty where no memory is concerned, or it is not known which
   std::string array;   // as the kernel's source calls it
   std::vector<int64_t> index;
   std::string message;           // the words of the finding, without the replay line
@@ -72,6 +72,8 @@ void describe_race(Finding& finding);
 void describe_uninitialised(Finding& finding);
 // Of an index outside an array's extents; axis is negative where the array has no axes.
 void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape);
+// Of an address that no array is near.
+void describe_unknown_address(Finding& finding, uint64_t address);
 // Of memory that is seen as a type which may not start at its address.
 void describe_misaligned(Finding& finding, std::string_view type, int64_t alignment, int64_t offset);
 // Of a negative index that wrapped.

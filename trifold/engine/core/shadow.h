@@ -68,6 +68,9 @@ class Buffer {
     for (size_t i = 0; i < cell_count(); ++i)
       if (cells_[i].write.stamp != 0 && holds(cells_[i].write)) visit(address_of(cells_[i]), size_t{1} << shift_);
   }
+  // Whether somebody has written this byte, and how many bytes share one answer.
+  bool written(uintptr_t address) const { return holds(cells_[(address - begin_) >> shift_].write); }
+  size_t cell_bytes() const { return size_t{1} << shift_; }
   uintptr_t address_of(const Cell& cell) const { return begin_ + (static_cast<size_t>(&cell - cells_) << shift_); }
   bool holds(Record record) const { return record.stamp >= epoch_; }
 

@@ -90,7 +90,10 @@ class HostFront final : public engine::FrontEnd {
   Fiber* run_ahead();
 
   // The current thread's own code does not run from here on, only the engine's on its behalf.
-  void interrupt() { interrupted_ = std::exchange(running, nullptr); }
+  void interrupt() {
+    if (running != nullptr) interrupted_ = std::exchange(running, nullptr);
+  }
+  void proceed() { running = std::exchange(interrupted_, nullptr); }
   // Ends the launch at the interrupted thread, which is not resumed.
   [[noreturn]] void abandon(engine::Finding finding);
 

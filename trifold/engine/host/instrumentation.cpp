@@ -1,11 +1,15 @@
-// What g++ calls for each access of memory when it compiles a port with -fsanitize=thread: the checks. libtsan, which
-// usually has these functions, is not used.
+// What g++ calls when it compiles a port with -fsanitize=thread, for each access of memory, and with
+// -fsanitize=bounds-strict,alignment, for an index outside a declared extent and a type at an odd address. libtsan and
+// libubsan, which usually have these functions, are not used.
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
+#include "faults.h"
 #include "front.h"
 #include "memory.h"
-#include "report.h"
 #include "sites.h"
 #include "watchdog.h"
 
@@ -13,89 +17,7 @@ namespace trifold::host {
 namespace {
 
 using engine::AccessType;
-using engine::Finding;
-using engine::Kind;
-using engine::Space;
 using engine::Thread;
-
-Finding start_finding(Kind kind, const Region* region, AccessType type, engine::Site site) {
-  turn->front->interrupt();
-  const Thread& thread = *engine::current;
-  const engine::Launch& launch = *thread.block->launch;
-  Finding finding;
-  finding.kind = kind;
-  finding.kernel = launch.kernel;
-  finding.memory = engine::name(region == nullptr ? Space::global : region->buffer->space());
-  finding.array = region == nullptr ? "" : region->name();
-  finding.seed = launch.seed;
-  finding.accesses.push_back({launch.block.at(thread.index), thread.block->index, thread.block->interval,
-                              std::string(engine::name(type)), location_of(site)});
-  return finding;
-}
-
-int64_t index_in(const Region& region, uintptr_t address, size_t width) {
-  return static_cast<int64_t>(address - region.begin) / static_cast<int64_t>(width);
-}
-
-size_t width_of(const Region& region, size_t n) {
-  return region.element_bytes != 0 ? region.element_bytes : n;
-}
-
-[[noreturn, gnu::cold]] void foreign_access(const std::string& memory, AccessType type, engine::Site site) {
-  Finding finding = start_finding(Kind::out_of_bounds, nullptr, type, site);
-  const engine::Access& access = finding.accesses[0];
-  finding.message = "out-of-bounds " + access.operation + " in kernel " + finding.kernel + ": " +
-                    engine::who(access, false) + " accesses, at " + engine::where(access.location) + ", " + memory +
-                    ". The access did not happen.";
-  turn->front->abandon(std::move(finding));
-}
-
-[[noreturn, gnu::cold]] void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site site) {
-  if (const std::string memory = checked_memory->foreign(address); !memory.empty()) foreign_access(memory, type, site);
-  const Region* const region = checked_memory->nearest(address);
-  Finding finding = start_finding(Kind::out_of_bounds, region, type, site);
-  if (region != nullptr) {
-    const size_t width = width_of(*region, n);
-    const auto size = static_cast<int64_t>((region->end - region->begin) / width);
-    const bool inside = address >= region->begin && address < region->end;
-    // Of an access that begins inside, its end is what lies outside.
-    const uintptr_t wrong = inside ? address + n - 1 : address;
-    auto distance = static_cast<int64_t>(wrong - region->begin);
-    if (distance < 0) distance -= static_cast<int64_t>(width) - 1;
-    const int64_t index = distance / static_cast<int64_t>(width);
-    finding.index = {index};
-    engine::describe_out_of_bounds(finding, 0, index, {size});
-    if (region->allocation != nullptr) finding.message += " The array is " + region->allocation->description() + ".";
-  } else {
-    engine::describe_out_of_bounds(finding, -1, 0, {});
-  }
-  turn->front->abandon(std::move(finding));
-}
-
-[[noreturn, gnu::cold]] void misaligned(const Region& region, uintptr_t address, size_t n, AccessType type,
-                                        engine::Site site) {
-  Finding finding = start_finding(Kind::misaligned, &region, type, site);
-  finding.index = {index_in(region, address, width_of(region, n))};
-  engine::describe_misaligned(finding, std::to_string(n) + "-byte access", static_cast<int64_t>(n),
-                              static_cast<int64_t>(address - region.begin));
-  turn->front->abandon(std::move(finding));
-}
-
-[[noreturn, gnu::cold]] void violated(const Region& region, size_t n, engine::Site site) {
-  const engine::Launch& launch = *engine::current->block->launch;
-  const engine::Violation& violation = launch.checker->violation;
-  Finding finding = start_finding(violation.kind, &region, violation.type, site);
-  finding.index = {index_in(region, violation.address, width_of(region, n))};
-  if (violation.kind == Kind::race) {
-    finding.accesses.push_back({launch.thread_index(violation.other_thread), launch.block_index(violation.other_thread),
-                                violation.other_interval, std::string(engine::name(violation.other_type)),
-                                location_of(violation.other_site)});
-    engine::describe_race(finding);
-  } else {
-    engine::describe_uninitialised(finding);
-  }
-  turn->front->abandon(std::move(finding));
-}
 
 // The region of a kernel's access; null: nothing watches those bytes.
 inline Region* watched(uintptr_t address, size_t n, AccessType type, bool aligned, const void* caller) {
@@ -196,6 +118,44 @@ void checked_volatile(const void* pointer, bool writes, const void* caller) {
   if (writes) ++engine::changes;
 }
 
+// What g++ hands over with an index, as compiler-rt's ubsan_handlers.h and ubsan_value.h lay it out.
+struct TypeOfUbsan {
+  uint16_t kind;  // 0: an integer
+  uint16_t info;  // of an integer: bit 0 is set where it is signed, the others are the logarithm of its bits
+  char name[];    // "'float [4]'"
+};
+struct OutOfBoundsOfUbsan {
+  const char* file;
+  uint32_t line, column;
+  const TypeOfUbsan *array, *index;
+};
+struct TypeMismatchOfUbsan {
+  const char* file;
+  uint32_t line, column;
+  const TypeOfUbsan* type;
+  uint8_t log_alignment;
+  uint8_t what;  // 0: a load, 1: a store; no access of memory itself: 2: a reference, 3: a member, …
+};
+
+// "Quad" of "'const struct Quad'".
+std::string_view name_of(const TypeOfUbsan& type) {
+  std::string_view name = type.name;
+  name = name.substr(name.find_last_of(' ') == name.npos ? 1 : name.find_last_of(' ') + 1);
+  return name.substr(0, name.find('\''));
+}
+
+int64_t index_of(const TypeOfUbsan& type, uintptr_t value) {
+  const int unused = 64 - (1 << (type.info >> 1));
+  const bool extends = type.kind == 0 && (type.info & 1) != 0 && unused > 0;
+  return extends ? static_cast<int64_t>(value << unused) >> unused : static_cast<int64_t>(value);
+}
+
+// The first extent in "'float [8][9]'"; 0: it has none.
+int64_t extent_of(const TypeOfUbsan& type) {
+  const char* const bracket = strchr(type.name, '[');
+  return bracket == nullptr ? 0 : atoll(bracket + 1);
+}
+
 }  // namespace
 }  // namespace trifold::host
 
@@ -207,6 +167,24 @@ using trifold::host::uint_of;
 
 #pragma GCC visibility push(default)
 extern "C" {
+
+void __ubsan_handle_out_of_bounds(void* data, uintptr_t value) {
+  using namespace trifold::host;
+  if (accessing_thread(__builtin_return_address(0)) == nullptr) return;
+  const auto& [file, line, column, array, index] = *static_cast<const OutOfBoundsOfUbsan*>(data);
+  outside_declared_bounds(
+      {file, static_cast<int>(line), static_cast<int>(column), index_of(*index, value), extent_of(*array)},
+      site_of_address(__builtin_return_address(0)));
+}
+
+void __ubsan_handle_type_mismatch_v1(void* data, uintptr_t address) {
+  using namespace trifold::host;
+  const auto& mismatch = *static_cast<const TypeMismatchOfUbsan*>(data);
+  if (accessing_thread(__builtin_return_address(0)) == nullptr || mismatch.what > 1) return;
+  misaligned_type(name_of(*mismatch.type), address, size_t{1} << mismatch.log_alignment,
+                  mismatch.what == 0 ? AccessType::read : AccessType::write,
+                  site_of_address(__builtin_return_address(0)));
+}
 
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
@@ -262,6 +240,22 @@ void __tsan_read_range(void* p, size_t n) {
 }
 void __tsan_write_range(void* p, size_t n) {
   if (n > 0) checked_access(p, n, AccessType::write, false, __builtin_return_address(0));
+}
+
+// The port is linked so that its calls of memcpy, memmove and memset come here (trifold/build/recipe.py).
+void* __wrap_memcpy(void* to, const void* from, size_t n) {
+  if (n > 0) checked_access(from, n, AccessType::read, false, __builtin_return_address(0));
+  if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
+  return memcpy(to, from, n);
+}
+void* __wrap_memmove(void* to, const void* from, size_t n) {
+  if (n > 0) checked_access(from, n, AccessType::read, false, __builtin_return_address(0));
+  if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
+  return memmove(to, from, n);
+}
+void* __wrap_memset(void* to, int value, size_t n) {
+  if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
+  return memset(to, value, n);
 }
 
 #define TRIFOLD_UPDATE(bits, operation)                                                                 \

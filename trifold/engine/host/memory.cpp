@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <set>
+#include <limits>
+#include <map>
 #include <utility>
 
 #include "module.h"
@@ -14,23 +15,48 @@ CheckedMemory* checked_memory = nullptr;
 
 namespace {
 
-struct NotedTensor {
-  uintptr_t begin, end;
+thread_local std::vector<Range> tensors;  // the newest last
 
-  bool operator==(const NotedTensor&) const = default;
-};
-
-thread_local std::vector<NotedTensor> tensors;  // the newest last
-thread_local std::set<uintptr_t> fresh_memory;  // where tensors begin that nobody has written
+// Where tensors begin that nobody has written, or only in part, and what of them is still to be written.
+thread_local std::map<uintptr_t, std::vector<Range>> fresh_memory;
 
 // Dynamic shared memory has as much in front of it and behind it that belongs to nobody.
 constexpr size_t red_zone = 1024;
 
-const NotedTensor* tensor_at(const void* pointer) {
+const Range* tensor_at(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
-  const auto holds = [&](const NotedTensor& tensor) { return tensor.begin <= address && address < tensor.end; };
-  const auto found = std::find_if(tensors.rbegin(), tensors.rend(), holds);
-  return found == tensors.rend() ? nullptr : &*found;
+  const auto newest = [](auto&& condition) {
+    const auto found = std::find_if(tensors.rbegin(), tensors.rend(), condition);
+    return found == tensors.rend() ? nullptr : &*found;
+  };
+  // Of two that overlap, the pointer stands at the beginning of its own.
+  if (const auto* const own = newest([&](const Range& tensor) { return tensor.begin == address; })) return own;
+  return newest([&](const Range& tensor) { return tensor.begin <= address && address < tensor.end; });
+}
+
+// Tells the shadow what earlier launches have written of a fresh tensor.
+void note_written_parts(engine::Buffer& buffer, Range tensor) {
+  uintptr_t written = tensor.begin;
+  for (const Range& part : fresh_memory.at(tensor.begin)) {
+    if (part.begin > written) buffer.note_written(written, part.begin - written);
+    written = part.end;
+  }
+  if (written < tensor.end) buffer.note_written(written, tensor.end - written);
+}
+
+std::vector<Range> unwritten_parts(const engine::Buffer& buffer, Range tensor) {
+  std::vector<Range> parts;
+  const size_t step = buffer.cell_bytes();
+  for (uintptr_t at = tensor.begin; at < tensor.end; at += step) {
+    if (buffer.written(at)) continue;
+    const uintptr_t end = std::min(at + step, tensor.end);
+    if (!parts.empty() && parts.back().end == at) {
+      parts.back().end = end;
+    } else {
+      parts.push_back({at, end});
+    }
+  }
+  return parts;
 }
 
 }  // namespace
@@ -42,26 +68,29 @@ void forget_tensors() {
 
 void note_tensor(const void* begin, size_t bytes) {
   const auto address = reinterpret_cast<uintptr_t>(begin);
-  const NotedTensor noted{address, address + bytes};
+  const Range noted{address, address + bytes};
   std::erase(tensors, noted);
   tensors.push_back(noted);
 }
 
 void note_fresh(const void* begin) {
-  fresh_memory.insert(reinterpret_cast<uintptr_t>(begin));
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  fresh_memory.insert_or_assign(address, std::vector{Range{address, std::numeric_limits<uintptr_t>::max()}});
 }
 
 void note_written(const void* begin) {
   fresh_memory.erase(reinterpret_cast<uintptr_t>(begin));
 }
 
-CheckedMemory::CheckedMemory(const Kernel& kernel, Registers registers) {
+CheckedMemory::CheckedMemory(const Kernel& kernel, Registers registers) : module_(module_of(kernel.code)) {
   add_tensors(kernel);
   add_shared_arrays(kernel, registers);
   const auto closure = reinterpret_cast<uintptr_t>(kernel.closure);
   add(closure, kernel.closure_bytes, "", nullptr);
-  for (const Range& segment : module_of(kernel.code).segments)
+  for (const Range& segment : module_.segments) {
     add(segment.begin, segment.end - segment.begin, "", nullptr);
+    regions_.back().of_module = true;
+  }
   std::erase_if(regions_, [](const Region& region) { return region.begin == region.end; });
   std::ranges::sort(regions_, {}, &Region::begin);
   checked_memory = this;
@@ -92,7 +121,7 @@ std::vector<std::string> names_of_parameters(const Kernel& kernel) {
 
 // Memory that a kernel may touch, and how it knows it.
 struct Used {
-  NotedTensor memory;
+  Range memory;
   bool fresh;
   std::string name;
   size_t element_bytes = 0;
@@ -132,7 +161,7 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
     const auto known = std::ranges::find_if(used, [&](const Used& one) {
       return one.allocation != nullptr && address - one.memory.begin < one.allocation->bytes;
     });
-    const NotedTensor* const tensor = tensor_at(pointer);
+    const Range* const tensor = tensor_at(pointer);
     if (known != used.end()) {
       if (known->name.empty()) known->name = name, known->element_bytes = element_bytes;
     } else if (tensor != nullptr) {
@@ -144,9 +173,11 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
   std::ranges::stable_sort(used, {}, [](const Used& one) { return one.memory.begin; });
   for (size_t i = 0; i < used.size();) {
     Used all = used[i];
+    std::vector<Range> fresh{all.memory};
     for (++i; i < used.size() && used[i].memory.begin < all.memory.end; ++i) {
       all.memory.end = std::max(all.memory.end, used[i].memory.end);
       all.fresh = all.fresh && used[i].fresh;
+      fresh.push_back(used[i].memory);
     }
     if (all.allocation != nullptr) all.fresh = !all.allocation->wholly_written();
     const size_t bytes = all.memory.end - all.memory.begin;
@@ -158,9 +189,14 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
             std::make_unique<engine::Buffer>(engine::Space::global, all.memory.begin, bytes, width, !all.fresh));
     region.element_bytes = all.element_bytes;
     region.allocation = all.allocation;
-    if (all.allocation == nullptr || !all.fresh) continue;
-    for (const auto& [begin, end] : all.allocation->written.ranges())
-      region.buffer->note_written(all.memory.begin + begin, end - begin);
+    if (!all.fresh) continue;
+    if (all.allocation == nullptr) {
+      for (const Range& tensor : fresh) note_written_parts(*region.buffer, tensor);
+      region.fresh = std::move(fresh);
+    } else {
+      for (const auto& [begin, end] : all.allocation->written.ranges())
+        region.buffer->note_written(all.memory.begin + begin, end - begin);
+    }
   }
 }
 
@@ -168,13 +204,14 @@ void CheckedMemory::add_shared_arrays(const Kernel& kernel, Registers registers)
   const auto shared = [&](uintptr_t begin, size_t bytes, const std::string& name) {
     add(begin, bytes, name, std::make_unique<engine::Buffer>(engine::Space::shared, begin, bytes, 4, false));
   };
-  const std::vector<ThreadVariable>& variables = module_of(kernel.code).thread_variables;
+  const std::vector<ThreadVariable>& variables = module_.thread_variables;
   const auto anchor = std::ranges::find(variables, "threadIdx", &ThreadVariable::name);
   if (anchor != variables.end()) {
     const uintptr_t base = reinterpret_cast<uintptr_t>(registers.thread) - anchor->offset;
     for (const ThreadVariable& variable : variables) {
-      if (variable.in_function) {
+      if (!variable.function.empty()) {
         shared(base + variable.offset, variable.bytes, variable.name);
+        if (variable.bytes > 0) regions_.back().function = variable.function;
       } else {
         add(base + variable.offset, variable.bytes, "", nullptr);
       }
@@ -195,8 +232,15 @@ void CheckedMemory::begin_block(engine::Launch& launch) {
 
 void CheckedMemory::kernel_has_written() {
   for (const Region& region : regions_) {
-    fresh_memory.erase(region.begin);
     note_written_bytes(region);
+    for (const Range& tensor : region.fresh) {
+      std::vector<Range> left = unwritten_parts(*region.buffer, tensor);
+      if (left.empty()) {
+        fresh_memory.erase(tensor.begin);
+      } else {
+        fresh_memory[tensor.begin] = std::move(left);
+      }
+    }
   }
 }
 
@@ -205,6 +249,7 @@ Region* CheckedMemory::look_up(uintptr_t address, size_t n) {
   if (after == regions_.begin()) return nullptr;
   Region& region = *std::prev(after);
   if (!region.holds(address, n)) return nullptr;
+  if (region.of_module) return watch_global(static_cast<size_t>(&region - regions_.data()), address, n);
   return last_ = &region;
 }
 
@@ -224,6 +269,36 @@ std::string CheckedMemory::foreign(uintptr_t address) const {
   if (region != nullptr && region->distance(address) < address - begin) return "";
   const std::string array = name.empty() ? "a pointer argument" : name;
   return array + ", which points to memory of the host: allocate with cudaMalloc and copy with cudaMemcpy";
+}
+
+// A kernel has come to a variable of the library's: it is a region of its own from now on.
+Region* CheckedMemory::watch_global(size_t segment, uintptr_t address, size_t n) {
+  const auto begins = [](const GlobalVariable& variable) { return variable.place.begin; };
+  const auto after = std::ranges::upper_bound(module_.globals, address, {}, begins);
+  if (after == module_.globals.begin()) return &regions_[segment];
+  const auto& [name, place] = *std::prev(after);
+  const uintptr_t end = regions_[segment].end;
+  if (address + n > place.end || place.begin < regions_[segment].begin || place.end > end) return &regions_[segment];
+  const auto insert = [&](size_t at, Region region) {
+    regions_.insert(regions_.begin() + static_cast<ptrdiff_t>(at), std::move(region));
+  };
+  last_ = nullptr;
+  regions_[segment].end = place.begin;
+  const size_t bytes = place.end - place.begin;
+  insert(segment + 1, {place.begin, place.end, name, 0,
+                       std::make_unique<engine::Buffer>(engine::Space::global, place.begin, bytes, 4, true)});
+  insert(segment + 2, {place.end, end, "", 0, nullptr, "", {}, true});
+  return &regions_[segment + 1];
+}
+
+const Region* CheckedMemory::named(std::string_view array, std::string_view function) const {
+  std::vector<const Region*> found;
+  for (const Region& region : regions_) {
+    if (region.buffer == nullptr || region.array.empty() || region.array != array) continue;
+    if (region.function == function) return &region;
+    found.push_back(&region);
+  }
+  return found.size() == 1 ? found[0] : nullptr;
 }
 
 const Region* CheckedMemory::nearest(uintptr_t address) const {

@@ -7,10 +7,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "../core/checker.h"
 #include "device_memory.h"
+#include "module.h"
 
 namespace trifold::host {
 
@@ -20,6 +22,9 @@ struct Region {
   std::string array;
   size_t element_bytes = 0;  // 0: as wide as the access
   std::unique_ptr<engine::Buffer> buffer;
+  std::string function = "";         // whose shared array it is
+  std::vector<Range> fresh{};        // tensors in it of which somebody has still to write a part
+  bool of_module = false;            // a part of the port's library in which no variable is watched yet
   Allocation* allocation = nullptr;  // of an ordinary program
 
   bool holds(uintptr_t address, size_t n) const { return address >= begin && address + n <= end; }
@@ -38,9 +43,10 @@ class CheckedMemory {
 
   char* dynamic_shared() const { return dynamic_shared_; }
   void begin_block(engine::Launch& launch);
+  // The launch has ended: what it has written of fresh tensors is not fresh any more.
   void kernel_has_written();
 
-  // The region of an access; null: none has all of these bytes.
+  // The region of an access; null: none has all of these bytes. Valid until the next call.
   Region* find(uintptr_t address, size_t n) {
     if (last_ != nullptr && last_->holds(address, n)) return last_;
     return look_up(address, n);
@@ -49,13 +55,17 @@ class CheckedMemory {
   std::string foreign(uintptr_t address) const;
   // The one that an address outside all of them belongs to most likely; null: none is near.
   const Region* nearest(uintptr_t address) const;
+  // The watched one that this function calls so, and no other one can be meant; null: none is known.
+  const Region* named(std::string_view array, std::string_view function) const;
 
  private:
   Region* look_up(uintptr_t address, size_t n);
+  Region* watch_global(size_t segment, uintptr_t address, size_t n);
   void add_tensors(const Kernel& kernel);
   void add_shared_arrays(const Kernel& kernel, Registers registers);
   Region& add(uintptr_t begin, size_t bytes, std::string array, std::unique_ptr<engine::Buffer> buffer);
 
+  const Module& module_;
   std::vector<Region> regions_;  // in the order of their addresses; they do not overlap
   Region* last_ = nullptr;
   std::map<uintptr_t, std::string> host_arguments_;  // pointers to what is neither a tensor nor the device's

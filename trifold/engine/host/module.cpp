@@ -13,18 +13,26 @@
 #include <map>
 #include <mutex>
 #include <string_view>
+#include <utility>
+
+#include "sites.h"
 
 namespace trifold::host {
 namespace {
 
-// "tile" of "reduce_kernel<float>(float const*, long)::tile".
-std::string own_name(const char* symbol) {
+// "tile" and "reduce_kernel" of "reduce_kernel<float>(float const*, long)::tile".
+struct Name {
+  std::string own, scope;
+};
+
+Name name_of(const char* symbol) {
   int status = 0;
   char* const demangled = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
-  std::string name(status == 0 ? demangled : symbol);
+  const std::string name(status == 0 ? demangled : symbol);
   free(demangled);
   const size_t scope = name.rfind("::");
-  return scope == name.npos ? name : name.substr(scope + 2);
+  if (scope == name.npos) return {name, ""};
+  return {name.substr(scope + 2), short_name(name.substr(0, scope))};
 }
 
 void read_symbols(const char* path, Module& module) {
@@ -41,13 +49,17 @@ void read_symbols(const char* path, Module& module) {
       const auto& symbol = symbols[k];
       if (symbol.st_size == 0 || symbol.st_shndx == SHN_UNDEF) continue;
       const char* const name = names + symbol.st_name;
+      const auto type = ELF64_ST_TYPE(symbol.st_info);
+      const uintptr_t begin = module.base + symbol.st_value;
+      if (type == STT_FUNC) module.functions.push_back({name, symbol.st_value});
+      if (type == STT_OBJECT) module.globals.push_back({name_of(name).own, {begin, begin + symbol.st_size}});
+      if (type != STT_TLS) continue;
       const bool in_function = std::string_view(name).starts_with("_ZZ");
-      if (ELF64_ST_TYPE(symbol.st_info) == STT_FUNC) module.functions.push_back({name, symbol.st_value});
-      if (ELF64_ST_TYPE(symbol.st_info) == STT_TLS)
-        module.thread_variables.push_back(
-            {name, in_function ? own_name(name) : name, in_function, symbol.st_value, symbol.st_size});
+      auto [own, scope] = in_function ? name_of(name) : Name{name, ""};
+      module.thread_variables.push_back({name, std::move(own), std::move(scope), symbol.st_value, symbol.st_size});
     }
   }
+  std::ranges::sort(module.globals, {}, [](const GlobalVariable& one) { return one.place.begin; });
 }
 
 struct Search {
@@ -95,6 +107,10 @@ Range text_of(const void* function) {
   return wanted.found;
 }
 
+bool Module::has_global(std::string_view name) const {
+  return std::ranges::find(globals, name, &GlobalVariable::name) != globals.end();
+}
+
 const Module& module_of(const void* function) {
   static std::mutex mutex;
   static std::map<const void*, Module> modules;  // by where they are loaded
@@ -102,12 +118,13 @@ const Module& module_of(const void* function) {
   dladdr(function, &info);
   const std::lock_guard<std::mutex> locked(mutex);
   const auto [place, fresh] = modules.try_emplace(info.dli_fbase);
+  Module& module = place->second;
   if (fresh && info.dli_fname != nullptr) {
-    read_symbols(info.dli_fname, place->second);
-    place->second.base = reinterpret_cast<uintptr_t>(info.dli_fbase);
-    place->second.segments = segments_at(place->second.base);
+    module.base = reinterpret_cast<uintptr_t>(info.dli_fbase);
+    read_symbols(info.dli_fname, module);
+    module.segments = segments_at(module.base);
   }
-  return place->second;
+  return module;
 }
 
 size_t static_shared_bytes(const void* function) {

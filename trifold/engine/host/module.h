@@ -1,23 +1,32 @@
-// What a port's library says of itself: its variables of thread storage, and where it is loaded.
+// What a port's library says of itself: its variables, and where it is loaded.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trifold::host {
 
 struct ThreadVariable {
   std::string symbol;
-  std::string name;  // "threadIdx", or that of a function's own variable: "tile"
-  bool in_function;
+  std::string name;      // "threadIdx", or that of a function's own variable: "tile"
+  std::string function;  // whose it is; empty: no function's
   size_t offset;
   size_t bytes;
 };
 
 struct Range {
   uintptr_t begin, end;
+
+  bool operator==(const Range&) const = default;
+};
+
+// A variable that is no thread's own: of __device__ or __constant__ memory, or the port's.
+struct GlobalVariable {
+  std::string name;  // without its namespace
+  Range place;
 };
 
 struct Function {
@@ -29,7 +38,10 @@ struct Module {
   std::vector<ThreadVariable> thread_variables;
   std::vector<Function> functions;
   uintptr_t base = 0;
+  std::vector<GlobalVariable> globals;  // in the order of their addresses
   std::vector<Range> segments;
+
+  bool has_global(std::string_view name) const;
 };
 
 // The instructions of the library that has this function.

@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -73,32 +75,67 @@ std::string output_of(std::vector<std::string> words) {
   return text;
 }
 
-std::string line_of(const std::string& file, int number) {
+std::string whole_line(const std::string& file, int number) {
   std::ifstream stream(file);
   std::string line;
   for (int at = 0; at < number; ++at)
     if (!std::getline(stream, line)) return "";
+  return line;
+}
+
+std::string line_of(const std::string& file, int number) {
+  const std::string line = whole_line(file, number);
   const size_t first = line.find_first_not_of(" \t"), last = line.find_last_not_of(" \t\r");
   return first == line.npos ? "" : line.substr(first, last - first + 1);
 }
 
-// "add_kernel" of "void add_kernel<float>(float const*, …)".
-std::string short_name(std::string name) {
+// Where the bracket opens that closes here; npos: not in this line.
+size_t opening_of(std::string_view text, size_t closing) {
   int depth = 0;
-  size_t end = name.find('(');
-  if (end == name.npos || end == 0) return name;
-  if (name[end - 1] == '>') {
-    do {
-      --end;
-      depth += name[end] == '>' ? 1 : name[end] == '<' ? -1 : 0;
-    } while (depth != 0 && end > 0);
+  for (size_t at = closing + 1; at-- > 0;) {
+    depth += text[at] == ']' ? 1 : text[at] == '[' ? -1 : 0;
+    if (depth == 0) return at;
   }
-  name.resize(end);
-  return name.substr(name.find_last_of(" :") + 1);
+  return text.npos;
 }
 
+// Where the bracket closes that opens here; the text's end: not in this line.
+size_t closing_of(std::string_view text, size_t bracket) {
+  int depth = 0;
+  for (size_t at = bracket; at < text.size(); ++at) {
+    depth += text[at] == '[' ? 1 : text[at] == ']' ? -1 : 0;
+    if (depth == 0) return at;
+  }
+  return text.size();
+}
+
+// Where the name begins that ends here, with the subscripts, members and arrows in it.
+size_t beginning(std::string_view text, size_t end) {
+  while (end > 0) {
+    const char c = text[end - 1];
+    const bool arrow = end > 1 && text.substr(end - 2, 2) == "->";
+    if (c == ']') {
+      const size_t bracket = opening_of(text, end - 1);
+      if (bracket == text.npos) break;
+      end = bracket;
+    } else if (isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.') {
+      --end;
+    } else if (arrow) {
+      end -= 2;
+    } else {
+      break;
+    }
+  }
+  return end;
+}
+
+// What stands for CUDA's own: not the device library, whose lines may be what is wrong.
 bool of_the_dialect(std::string_view file) {
-  return file.find("/include/trifold/") != file.npos;
+  constexpr std::string_view folder = "/include/trifold/";
+  const size_t at = file.rfind(folder);
+  if (at == file.npos) return false;
+  const std::string_view header = file.substr(at + folder.size());
+  return header != "philox.cuh" && header != "reduce.cuh" && header != "vector.cuh";
 }
 
 // The frames at an address, the innermost first.
@@ -148,6 +185,42 @@ engine::Location location_of(engine::Site site) {
   return {};
 }
 
+std::string short_name(std::string name) {
+  int depth = 0;
+  size_t end = name.find('(');
+  if (end == name.npos || end == 0) return name;
+  if (name[end - 1] == '>') {
+    do {
+      --end;
+      depth += name[end] == '>' ? 1 : name[end] == '<' ? -1 : 0;
+    } while (depth != 0 && end > 0);
+  }
+  name.resize(end);
+  return name.substr(name.find_last_of(" :") + 1);
+}
+
+IndexedArray array_indexed_at(const char* file, int line, int column) {
+  const std::string text = whole_line(file, line);
+  const auto at = static_cast<size_t>(column - 1);
+  if (column < 1 || at >= text.size()) return {};
+  // g++ points at the closing bracket, and in a template at the opening one.
+  const size_t bracket = text[at] == ']' ? opening_of(text, at) : at;
+  if (bracket == text.npos || text[bracket] != '[') return {};
+  const size_t closing = text[at] == ']' ? at : closing_of(text, bracket);
+  const size_t first = beginning(text, bracket);
+  size_t behind = closing + 1;  // the element's own subscripts and members
+  while (behind < text.size() && (text[behind] == '[' || text[behind] == '.')) {
+    const bool subscript = text[behind] == '[';
+    behind = (subscript ? closing_of(text, behind) : behind) + 1;
+    while (!subscript && behind < text.size() &&
+           (isalnum(static_cast<unsigned char>(text[behind])) || text[behind] == '_'))
+      ++behind;
+  }
+  behind = std::min(text.find_first_not_of(" \t", behind), text.size());
+  const std::string_view next = std::string_view(text).substr(behind);
+  return {text.substr(first, bracket - first), next.starts_with('=') && !next.starts_with("==")};
+}
+
 std::vector<std::string> parameter_names(const void* function, std::string_view name) {
   const std::vector<engine::Location> frames = frames_at(function);
   if (frames.empty() || frames.back().line == 0) return {};
@@ -155,7 +228,9 @@ std::vector<std::string> parameter_names(const void* function, std::string_view 
   std::string line, text;
   for (int at = 1; std::getline(stream, line); ++at)
     if (at + 2 >= frames.back().line) text += line + '\n';
-  size_t at = text.find(std::string(name.substr(0, name.find('<'))) + '(');
+  const std::string_view qualified = name.substr(0, name.find('<'));
+  const size_t scope = qualified.rfind("::");
+  size_t at = text.find(std::string(qualified.substr(scope == name.npos ? 0 : scope + 2)) + '(');
   if (at == text.npos) return {};
   at = text.find('(', at) + 1;
   std::vector<std::string> names(1);

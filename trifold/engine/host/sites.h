@@ -16,6 +16,17 @@ engine::Site site_of_address(const void* return_address);
 // The kernel's line. Frames of the dialect's own headers are not shown. Runs addr2line.
 engine::Location location_of(engine::Site site);
 
+// "add_kernel" of "void add_kernel<float>(float const*, …)".
+std::string short_name(std::string name);
+
+// What the source indexes with the brackets of which one is in this column: "tile", "tile[row]", "boxes[i].sides";
+// empty where the source does not say. And whether that is what a plain assignment writes.
+struct IndexedArray {
+  std::string name;
+  bool assigned = false;
+};
+IndexedArray array_indexed_at(const char* file, int line, int column);
+
 // The names of the parameters of the function that begins at this address, as its source has them; empty where the
 // source cannot be read.
 std::vector<std::string> parameter_names(const void* function, std::string_view name);

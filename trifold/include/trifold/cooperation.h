@@ -39,8 +39,8 @@ using Word =
     std::conditional_t<bytes == 1, uint8_t,
                        std::conditional_t<bytes == 2, uint16_t, std::conditional_t<bytes == 4, uint32_t, uint64_t>>>;
 
-// Replaces *p by f(*p), as one atomic; returns what was there. It and the atomics are always inlined, so that a check
-// finds the kernel's own line.
+// Replaces *p by f(*p), as one atomic; returns what was there. Inlined, as what calls it is: the address of the access
+// is then one of the kernel's, and a finding's line the kernel's line.
 template <class T, class F>
 [[gnu::always_inline]] inline T update(T* p, F f) {
   using Bits = Word<sizeof(T)>;

@@ -1,0 +1,294 @@
+// What only C++ has: vectors at odd addresses, casts, members and rows that are left, pointers, bytes.
+#pragma once
+
+#include <trifold/cuda.cuh>
+
+#include <cstring>
+
+namespace native {
+
+constexpr int threads = 32;
+
+struct alignas(16) Quad {
+  float value[4];
+};
+struct alignas(8) Pair {
+  float x, y;
+};
+
+__global__ void copy_by_quads(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  reinterpret_cast<Quad*>(y)[t] = reinterpret_cast<const Quad*>(x)[t];
+}
+
+__global__ void quad_at_an_odd_element(const float* x, float* y, int) {
+  if (threadIdx.x == 0) {
+    const Quad quad = *reinterpret_cast<const Quad*>(x + 1);  // first
+    *reinterpret_cast<Quad*>(y) = quad;
+  }
+}
+
+// The first row begins at a multiple of 16 bytes, the second one does not.
+__global__ void rows_of_five_by_quads(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  const Quad quad = *reinterpret_cast<const Quad*>(x + 5 * (t % 4));  // first
+  y[t] = quad.value[0];
+}
+
+__global__ void pair_stored_at_an_odd_element(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  *reinterpret_cast<Pair*>(y + 2 * t + 1) = Pair{x[t], x[t]};  // first
+}
+
+// The number of vectors is rounded up: the last one has two elements that are not there.
+__global__ void quads_rounded_up(const float* x, float* y, int n) {
+  const int t = threadIdx.x;
+  if (t < (n + 3) / 4) {
+    const Quad quad = reinterpret_cast<const Quad*>(x)[t];  // first
+    y[t] = quad.value[0];
+  }
+}
+
+__global__ void quads_and_a_tail(const float* x, float* y, int n) {
+  const int t = threadIdx.x;
+  if (t < n / 4) {
+    reinterpret_cast<Quad*>(y)[t] = reinterpret_cast<const Quad*>(x)[t];
+  } else if (const int i = n / 4 * 4 + t - n / 4; i < n) {
+    y[i] = x[i];
+  }
+}
+
+// As many doubles as there are floats.
+__global__ void floats_taken_for_doubles(const float* x, float* y, int n) {
+  const int t = threadIdx.x;
+  for (int i = t; i < n; i += threads) y[i] = static_cast<float>(reinterpret_cast<const double*>(x)[i]);  // first
+}
+
+// The extent in bytes is taken for one in elements.
+__global__ void bytes_taken_for_elements(const float* x, float* y, int n) {
+  const int bytes = n * static_cast<int>(sizeof(float));
+  for (int i = threadIdx.x; i < bytes; i += threads) y[i] = x[i];  // first
+}
+
+struct Box {
+  float sides[3];
+  float weight;
+};
+
+// A box has three sides; the fourth number is its weight.
+__global__ void box_of_four_sides(Box* boxes, float* y, int) {
+  const int t = threadIdx.x;
+  float sum = 0;
+  for (int k = 0; k <= 3; ++k) sum += boxes[t].sides[k];  // first
+  y[t] = sum;
+}
+
+__global__ void box_written_past_its_sides(Box* boxes, float* y, int) {
+  const int t = threadIdx.x;
+  Box* const box = &boxes[t];
+  for (int k = 0; k <= 3; ++k) box->sides[k] = 0;  // first
+  y[t] = box->weight;
+}
+
+__global__ void box_of_three_sides(Box* boxes, float* y, int) {
+  const int t = threadIdx.x;
+  float sum = 0;
+  for (int k = 0; k < 3; ++k) sum += boxes[t].sides[k];
+  y[t] = sum;
+}
+
+// A pointer has no extent: what it points into is the whole array of boxes.
+__global__ void box_of_four_sides_by_pointer(Box* boxes, float* y, int) {
+  const int t = threadIdx.x;
+  const float* const sides = boxes[t].sides;
+  float sum = 0;
+  for (int k = 0; k <= 3; ++k) sum += sides[k];
+  y[t] = sum;
+}
+
+// The row's last element has a neighbour: the next row's first.
+__global__ void row_of_a_tile_left(const float* x, float* y, int) {
+  __shared__ float tile[4][8];
+  const int t = threadIdx.x, row = t / 8, column = t % 8;
+  tile[row][column] = x[t];
+  __syncthreads();
+  y[t] = tile[row][column + 1];  // first
+}
+
+__global__ void stack_array_left(const float* x, float* y, int) {
+  float last[4];
+  const int t = threadIdx.x;
+  for (int k = 0; k < 4; ++k) last[k] = x[t];
+  y[t] = last[t / 4];  // first
+}
+
+// In a template the compiler points elsewhere in the line.
+template <class T>
+__device__ void stage(const T* x, T* y) {
+  __shared__ T staged[threads - 1];
+  const int t = threadIdx.x;
+  staged[t] = x[t] > T(0) ? x[t] : T(0);  // first
+  __syncthreads();
+  y[t] = staged[0];
+}
+__global__ void template_past_its_shared_array(const float* x, float* y, int) {
+  stage(x, y);
+}
+
+template <class T>
+__device__ void keep(const T* x, T* y) {
+  T last[threads - 1];
+  const int t = threadIdx.x;
+  last[t] = x[t];  // first
+  y[t] = last[t] + last[0];
+}
+__global__ void template_past_its_local_array(const float* x, float* y, int) {
+  keep(x, y);
+}
+
+__device__ inline void fill_from(float* values, float value, int count) {
+  for (int k = 0; k < count; ++k) values[k] = value;
+}
+
+// Room of one on the stack is left through a pointer, within the thread's own stack.
+__global__ void stack_array_left_by_pointer(const float* x, float* y, int) {
+  struct {
+    float values[4];
+    float rest[4];
+  } room = {};
+  const int t = threadIdx.x;
+  fill_from(room.values, x[t], 5);
+  y[t] = room.rest[0];
+}
+
+// The stack holds what earlier calls left there.
+__global__ void local_array_half_filled(const float* x, float* y, int) {
+  float values[4];
+  const int t = threadIdx.x;
+  fill_from(values, x[t], 2);
+  y[t] = values[t % 2 == 0 ? 3 : 0] * 0;
+}
+
+// Two arrays in dynamic shared memory, room for one and a half.
+__global__ void second_array_past_dynamic_shared_memory(const float* x, float* y, int) {
+  float* const values = trifold::dynamic_shared<float>();
+  int* const ranks = reinterpret_cast<int*>(values + threads);
+  const int t = threadIdx.x;
+  values[t] = x[t];
+  ranks[t] = t;  // first
+  __syncthreads();
+  y[t] = values[ranks[threads - 1 - t]];
+}
+
+// Through the read-only cache: a GPU need not see what the launch itself writes.
+template <class T>
+__device__ __forceinline__ T read_only(const T* p) {
+#ifdef __CUDA_ARCH__
+  return __ldg(p);
+#else
+  return *p;  // second
+#endif
+}
+
+__global__ void read_only_load_of_written_data(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  y[t] = x[t];  // first
+  y[t] += read_only(&y[t / 2 * 2]);
+}
+
+__global__ void read_only_load(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  y[t] = read_only(&x[t ^ 1]);
+}
+
+__device__ float total = 0;
+
+// Memory of the library's own, which no argument names.
+__global__ void variable_without_atomic(const float* x, float* y, int) {
+  total += x[threadIdx.x];  // first
+  y[threadIdx.x] = total;
+}
+
+__global__ void variable_by_atomic(const float* x, float* y, int) {
+  atomicAdd(&total, x[threadIdx.x]);
+  __syncthreads();
+  y[threadIdx.x] = x[threadIdx.x];
+}
+
+__global__ void element_before_the_first(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  y[t] = x[t] - x[t - 1];  // first
+}
+
+// threadIdx.x is unsigned: 0 - 1 is four billion.
+__global__ void element_before_the_first_by_unsigned_index(const float* x, float* y, int) {
+  y[threadIdx.x] = x[threadIdx.x - 1];  // first
+}
+
+__global__ void null_pointer(const float* x, float* y, int) {
+  const float* const nowhere = nullptr;
+  y[threadIdx.x] = x == y ? 0 : nowhere[threadIdx.x];  // first
+}
+
+struct Flags {
+  unsigned low : 4, high : 4;
+};
+
+// Two members of one byte: writing one means to read and write both.
+__global__ void bit_fields_of_one_byte(const float* x, float* y, int) {
+  __shared__ Flags flags[threads / 2];
+  const int t = threadIdx.x;
+  if (t % 2 == 0) flags[t / 2] = {};
+  __syncthreads();
+  if (t % 2 == 0) {
+    flags[t / 2].low = 1;  // first
+  } else {
+    flags[t / 2].high = 2;  // second
+  }
+  __syncthreads();
+  y[t] = x[t] + static_cast<float>(flags[t / 2].low + flags[t / 2].high);
+}
+
+__global__ void bytes_beside_each_other(const float* x, float* y, int) {
+  __shared__ unsigned char bytes[threads];
+  const int t = threadIdx.x;
+  bytes[t] = static_cast<unsigned char>(t);
+  __syncthreads();
+  y[t] = x[t] + bytes[threads - 1 - t];
+}
+
+// volatile makes the compiler load and store; it makes no lane wait.
+__global__ void volatile_in_place_of_syncwarp(const float* x, float* y, int) {
+  __shared__ float sums[2 * threads];
+  const int t = threadIdx.x;
+  sums[t] = x[t];
+  sums[t + threads] = 0;
+  __syncthreads();
+  volatile float* const seen = sums;
+  for (int s = threads / 2; s > 0; s /= 2) seen[t] = seen[t] + seen[t + s];
+  y[t] = seen[0];
+}
+
+// A copy as a loop by one thread, and its last part past the end.
+__global__ void memcpy_past_the_end(const float* x, float* y, int n) {
+  const int t = threadIdx.x;
+  if (8 * t < n) memcpy(&y[8 * t], &x[8 * t], 8 * sizeof(float));  // first
+}
+
+__global__ void memcpy_of_whole_rows(const float* x, float* y, int n) {
+  const int t = threadIdx.x;
+  if (8 * t < n) memcpy(&y[8 * t], &x[8 * t], sizeof(float) * static_cast<size_t>(n - 8 * t < 8 ? n - 8 * t : 8));
+}
+
+// Two kernels: the second one reads all that the first one writes, and more.
+__global__ void squares_but_the_last(const float* x, float* y, int n) {
+  for (int i = threadIdx.x; i < n - 1; i += threads) y[i] = x[i] * x[i];
+}
+__global__ void squares(const float* x, float* y, int n) {
+  for (int i = threadIdx.x; i < n; i += threads) y[i] = x[i] * x[i];
+}
+__global__ void add_one(const float*, float* y, int n) {
+  for (int i = threadIdx.x; i < n; i += threads) y[i] += 1;  // first
+}
+
+}  // namespace native

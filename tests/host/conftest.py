@@ -1,0 +1,5 @@
+"""These tests run prototypes beside their twins: the simulator is switched on before one of them imports numba."""
+
+from trifold import simulator
+
+simulator.install()

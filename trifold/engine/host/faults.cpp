@@ -1,0 +1,146 @@
+#include "faults.h"
+
+#include <string>
+#include <utility>
+
+#include "front.h"
+#include "module.h"
+#include "sites.h"
+
+namespace trifold::host {
+
+using engine::AccessType;
+using engine::Finding;
+using engine::Kind;
+using engine::Thread;
+
+namespace {
+
+Finding start_finding(Kind kind, std::string memory, std::string array, AccessType type, engine::Site site) {
+  turn->front->interrupt();
+  const Thread& thread = *engine::current;
+  const engine::Launch& launch = *thread.block->launch;
+  Finding finding;
+  finding.kind = kind;
+  finding.kernel = launch.kernel;
+  finding.memory = std::move(memory);
+  finding.array = std::move(array);
+  finding.seed = launch.seed;
+  finding.accesses.push_back({launch.block.at(thread.index), thread.block->index, thread.block->interval,
+                              std::string(engine::name(type)), location_of(site)});
+  return finding;
+}
+
+Finding start_finding(Kind kind, const Region& region, AccessType type, engine::Site site) {
+  return start_finding(kind, std::string(engine::name(region.buffer->space())), region.name(), type, site);
+}
+
+int64_t index_in(const Region& region, uintptr_t address, size_t width) {
+  return static_cast<int64_t>(address - region.begin) / static_cast<int64_t>(width);
+}
+
+size_t width_of(const Region& region, size_t n) {
+  return region.element_bytes != 0 ? region.element_bytes : n;
+}
+
+// "pairs" of "pairs[i].values".
+std::string root_of(const std::string& array) {
+  return array.substr(0, array.find_first_of(".-["));
+}
+
+[[noreturn]] void foreign_access(const std::string& memory, AccessType type, engine::Site site) {
+  Finding finding =
+      start_finding(Kind::out_of_bounds, std::string(engine::name(engine::Space::global)), "", type, site);
+  const engine::Access& access = finding.accesses[0];
+  finding.message = "out-of-bounds " + access.operation + " in kernel " + finding.kernel + ": " +
+                    engine::who(access, false) + " accesses, at " + engine::where(access.location) + ", " + memory +
+                    ". The access did not happen.";
+  turn->front->abandon(std::move(finding));
+}
+
+}  // namespace
+
+void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site site) {
+  if (const std::string memory = checked_memory->foreign(address); !memory.empty()) foreign_access(memory, type, site);
+  const Region* region = checked_memory->nearest(address);
+  // An index that was negative before it became unsigned is that much too far.
+  if (region == nullptr) region = checked_memory->nearest(address - (uintptr_t{n} << 32));
+  if (region == nullptr) {
+    Finding finding = start_finding(Kind::out_of_bounds, "", "", type, site);
+    engine::describe_unknown_address(finding, address);
+    turn->front->abandon(std::move(finding));
+  }
+  Finding finding = start_finding(Kind::out_of_bounds, *region, type, site);
+  const size_t width = width_of(*region, n);
+  const auto size = static_cast<int64_t>((region->end - region->begin) / width);
+  const bool inside = address >= region->begin && address < region->end;
+  // Of an access that begins inside, what comes behind the end lies outside.
+  auto distance = static_cast<int64_t>((inside ? region->end : address) - region->begin);
+  if (distance < 0) distance -= static_cast<int64_t>(width) - 1;
+  const int64_t index = distance / static_cast<int64_t>(width);
+  finding.index = {index};
+  engine::describe_out_of_bounds(finding, 0, index, {size});
+  if (region->allocation != nullptr) finding.message += " The array is " + region->allocation->description() + ".";
+  turn->front->abandon(std::move(finding));
+}
+
+void misaligned(const Region& region, uintptr_t address, size_t n, AccessType type, engine::Site site) {
+  Finding finding = start_finding(Kind::misaligned, region, type, site);
+  finding.index = {index_in(region, address, width_of(region, n))};
+  engine::describe_misaligned(finding, std::to_string(n) + "-byte access", static_cast<int64_t>(n),
+                              static_cast<int64_t>(address - region.begin));
+  turn->front->abandon(std::move(finding));
+}
+
+void misaligned_type(std::string_view type, uintptr_t address, size_t alignment, AccessType access, engine::Site site) {
+  const bool on_stack = turn->front->running->holds(address);
+  const Region* const region = on_stack ? nullptr : checked_memory->find(address, 1);
+  if (region == nullptr && !on_stack) return;
+  const bool watched = region != nullptr && region->buffer != nullptr;
+  Finding finding = watched ? start_finding(Kind::misaligned, *region, access, site)
+                            : start_finding(Kind::misaligned, on_stack ? "local" : "", "", access, site);
+  if (watched) finding.index = {index_in(*region, address, width_of(*region, alignment))};
+  const uintptr_t begin = region != nullptr ? region->begin : address & ~(alignment - 1);
+  engine::describe_misaligned(finding, type, static_cast<int64_t>(alignment), static_cast<int64_t>(address - begin));
+  turn->front->abandon(std::move(finding));
+}
+
+void violated(const Region& region, size_t n, engine::Site site) {
+  const engine::Launch& launch = *engine::current->block->launch;
+  const engine::Violation& violation = launch.checker->violation;
+  Finding finding = start_finding(violation.kind, region, violation.type, site);
+  finding.index = {index_in(region, violation.address, width_of(region, n))};
+  if (violation.kind == Kind::race) {
+    finding.accesses.push_back({launch.thread_index(violation.other_thread), launch.block_index(violation.other_thread),
+                                violation.other_interval, std::string(engine::name(violation.other_type)),
+                                location_of(violation.other_site)});
+    engine::describe_race(finding);
+  } else {
+    engine::describe_uninitialised(finding);
+  }
+  turn->front->abandon(std::move(finding));
+}
+
+void outside_declared_bounds(const DeclaredIndex& at, engine::Site site) {
+  turn->front->interrupt();
+  const IndexedArray source = array_indexed_at(at.file, at.line, at.column);
+  const std::string root = root_of(source.name);
+  const bool global = module_of(turn->kernel.code).has_global(root);
+  const Region* const region = global ? nullptr : checked_memory->named(root, location_of(site).function);
+  // Behind a pointer it may be anywhere.
+  std::string memory = !root.empty() && root == source.name ? "local" : "";
+  if (global) memory = "global";
+  if (region != nullptr) memory = engine::name(region->buffer->space());
+  if (region != nullptr && region->array == source.name && at.extent > 0) {
+    const auto width = static_cast<int64_t>(region->end - region->begin) / at.extent;
+    const uintptr_t address = region->begin + static_cast<uintptr_t>(at.index * width);
+    if (checked_memory->find(address, 1) == nullptr) return turn->front->proceed();
+  }
+  const AccessType type = source.assigned ? AccessType::write : AccessType::read;
+  Finding finding = start_finding(Kind::out_of_bounds, memory, source.name, type, site);
+  finding.index = {at.index};
+  engine::describe_out_of_bounds(finding, 0, at.index, {at.extent});
+  turn->front->abandon(std::move(finding));
+}
+
+}  // namespace trifold::host
