@@ -25,7 +25,15 @@ TORCH_TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
 # -O3: the loop over the threads of a block is vectorised (up to 3 times as fast as with -O2, built as fast).
 # -ffp-contract=off: a multiply and an add stay two roundings, on every CPU and at every level of vectorisation.
 # -fno-gnu-unique and hidden: two libraries in one process keep their inline variables apart.
-GXX_FLAGS = ("-O3", "-ffp-contract=off", "-fvisibility=hidden", "-fno-gnu-unique", "-Wno-unknown-pragmas")
+# -fno-extern-tls-init: `extern __shared__` arrays need no initialisation, and no function that would do it.
+GXX_FLAGS = (
+    "-O3",
+    "-ffp-contract=off",
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+    "-fno-extern-tls-init",
+    "-Wno-unknown-pragmas",
+)
 NVCC_FLAGS = (
     "-O3",
     "-lineinfo",
@@ -100,12 +108,12 @@ def for_cpu(binding: Path, namespace: str) -> Recipe:
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
         arguments = {
-            "cpp_sources": [sources.with_line_directive(binding)],
+            "cpp_sources": [sources.for_gxx(binding, folder)],
             "extra_cflags": list(flags),
             # through a shell and a ninja file
             "extra_ldflags": [shlex.quote(flag).replace("$", "$$") for flag in link],
         }
-        return _load_inline(name, folder, binding, arguments)
+        return _load_inline(name, folder, (binding.parent, sources.INCLUDE_ROOT, sources.CPU_INCLUDE_ROOT), arguments)
 
     facts = (
         *_facts_of_the_process(),
@@ -127,7 +135,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         "-std=c++20",
         *CHECKED_FLAGS,
         *_definitions(namespace, "CPU"),
-        *(f"-I{folder}" for folder in (binding.parent, sources.INCLUDE_ROOT)),
+        *(f"-I{folder}" for folder in (binding.parent, sources.INCLUDE_ROOT, sources.CPU_INCLUDE_ROOT)),
         f"-isystem{torch_folder / 'include'}",
     )
     link_flags = (f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-ltorch", "-lc10", *LINK_FLAGS, *_host_flags())
@@ -137,7 +145,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
         source, made = folder / f"{name}.cpp", folder / f"{name}.so"
-        source.write_text(sources.with_line_directive(binding), encoding="utf-8")
+        source.write_text(sources.for_gxx(binding, folder), encoding="utf-8")
         request = {
             "compiler": str(gxx),
             "compile_flags": compile_flags,
@@ -190,7 +198,7 @@ def for_cuda(binding: Path, namespace: str) -> Recipe:
             "extra_cuda_cflags": list(flags),
             "extra_ldflags": list(LINK_FLAGS),
         }
-        return _load_inline(name, folder, binding, arguments)
+        return _load_inline(name, folder, (binding.parent, sources.INCLUDE_ROOT), arguments)
 
     programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path), str(nvcc.home), targets)
     facts = (*_facts_of_the_process(), *flags, *LINK_FLAGS, str(binding), *programs, _CHILD.read_text())
@@ -249,12 +257,14 @@ def _facts_of_the_process() -> tuple[str, ...]:
     return (torch.__version__, str(torch.version.cuda), *variables)
 
 
-def _load_inline(name: str, folder: Path, binding: Path, arguments: dict[str, Any]) -> tuple[list[str], Path]:
+def _load_inline(
+    name: str, folder: Path, include: tuple[Path, ...], arguments: dict[str, Any]
+) -> tuple[list[str], Path]:
     request = arguments | {
         "name": name,
         "build_directory": str(folder),
         # they pass through a ninja file, where a dollar begins a variable
-        "extra_include_paths": [str(path).replace("$", "$$") for path in (binding.parent, sources.INCLUDE_ROOT)],
+        "extra_include_paths": [str(path).replace("$", "$$") for path in include],
     }
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     # -P: the folder of inline.py does not become the first on sys.path

@@ -1,4 +1,6 @@
 // Launches: blocks as plain loops until a thread waits, then by the execution core.
+#include <cassert>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -142,11 +144,11 @@ FiberPool& fibers() {
 
 void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_t end) {
   require_launchable(kernel);
-  const auto shared = shared_memory(kernel.shared_bytes);
+  const auto shared = registers.extern_shared == nullptr ? shared_memory(kernel.shared_bytes) : nullptr;
   Fiber& fiber = fibers().take();
   Turn now{.kernel = kernel,
            .registers = registers,
-           .shared = shared.get(),
+           .shared = shared != nullptr ? shared.get() : registers.extern_shared,
            .plain = true,
            .block = begin,
            .end = end,
@@ -176,6 +178,40 @@ void run_checked(const Kernel& kernel, Registers registers) {
   now.front = &front;
   execute(launch, front);
   memory.kernel_has_written();
+}
+
+namespace {
+
+// The running thread ends with an error, as if the kernel had thrown it. (No object here outlives this: the stack that
+// it is called on is left.)
+void note_error(const char* what, const engine::Location& at) {
+  const uint3 &thread = *turn->registers.thread, &block = *turn->registers.block;
+  const engine::Access where{{thread.x, thread.y, thread.z}, {block.x, block.y, block.z}, -1, "", at};
+  const std::string problem = std::string(what) + " in kernel " + turn->kernel.name + " ends the launch: " +
+                              engine::who(where, false) + " at " + engine::where(at);
+  Fiber& fiber = turn->plain ? *turn->fiber : *turn->front->running;
+  fiber.error = std::make_exception_ptr(std::runtime_error(problem));
+  fiber.ended = true;
+}
+
+}  // namespace
+
+void stop_launch(const char* what, Line line) {
+  if (turn == nullptr) {
+    fprintf(stderr, "%s:%d: %s outside a kernel\n", line.file, line.line, what);
+    abort();
+  }
+  Fiber& fiber = turn->plain ? *turn->fiber : *turn->front->running;
+  note_error(what, {line.file, line.line, "", ""});
+  fiber.leave();
+}
+
+void fail_assertion(const char* expression, const char* file, unsigned line, const char* function) {
+  if (turn == nullptr) __assert_fail(expression, file, line, function);
+  Fiber& fiber = turn->plain ? *turn->fiber : *turn->front->running;
+  note_error(("a failed assertion, " + std::string(expression) + ",").c_str(),
+             {file, static_cast<int>(line), "", ""});
+  fiber.leave();
 }
 
 void end_thread() {

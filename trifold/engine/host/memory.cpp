@@ -60,8 +60,7 @@ CheckedMemory::CheckedMemory(const Kernel& kernel, Registers registers) {
   add_shared_arrays(kernel, registers);
   const auto closure = reinterpret_cast<uintptr_t>(kernel.closure);
   add(closure, kernel.closure_bytes, "", nullptr);
-  for (const Range& segment : module_of(kernel.code).segments)
-    add(segment.begin, segment.end - segment.begin, "", nullptr);
+  add_globals(module_of(kernel.code));
   std::ranges::sort(regions_, {}, &Region::begin);
   checked_memory = this;
 }
@@ -107,6 +106,15 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
   }
 }
 
+// The port's own memory. Its variables are watched like tensors that have values.
+void CheckedMemory::add_globals(const Module& module) {
+  for (const Range& other : module.others) add(other.begin, other.end - other.begin, "", nullptr);
+  for (const auto& [name, place] : module.globals) {
+    const size_t bytes = place.end - place.begin;
+    add(place.begin, bytes, name, std::make_unique<engine::Buffer>(engine::Space::global, place.begin, bytes, 4, true));
+  }
+}
+
 void CheckedMemory::add_shared_arrays(const Kernel& kernel, Registers registers) {
   const auto shared = [&](uintptr_t begin, size_t bytes, const std::string& name) {
     add(begin, bytes, name, std::make_unique<engine::Buffer>(engine::Space::shared, begin, bytes, 4, false));
@@ -116,7 +124,8 @@ void CheckedMemory::add_shared_arrays(const Kernel& kernel, Registers registers)
   if (anchor != variables.end()) {
     const uintptr_t base = reinterpret_cast<uintptr_t>(registers.thread) - anchor->offset;
     for (const ThreadVariable& variable : variables) {
-      if (variable.in_function) {
+      if (base + variable.offset == reinterpret_cast<uintptr_t>(registers.extern_shared)) continue;
+      if (variable.shared) {
         shared(base + variable.offset, variable.bytes, variable.name);
       } else {
         add(base + variable.offset, variable.bytes, "", nullptr);
@@ -124,6 +133,11 @@ void CheckedMemory::add_shared_arrays(const Kernel& kernel, Registers registers)
     }
   }
   if (kernel.shared_bytes == 0) return;
+  if (registers.extern_shared != nullptr) {
+    dynamic_shared_ = registers.extern_shared;
+    shared(reinterpret_cast<uintptr_t>(dynamic_shared_), kernel.shared_bytes, "dynamic shared memory");
+    return;
+  }
   constexpr size_t alignment = 1024;
   storage_ = std::make_unique<char[]>(kernel.shared_bytes + 2 * red_zone + alignment);
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(storage_.get()) + red_zone + alignment - 1) & ~(alignment - 1);

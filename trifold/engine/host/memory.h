@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "../core/checker.h"
+#include "module.h"
 
 namespace trifold::host {
 
@@ -42,6 +43,7 @@ class CheckedMemory {
  private:
   Region* look_up(uintptr_t address, size_t n);
   void add_tensors(const Kernel& kernel);
+  void add_globals(const Module& module);
   void add_shared_arrays(const Kernel& kernel, Registers registers);
   void add(uintptr_t begin, size_t bytes, std::string array, std::unique_ptr<engine::Buffer> buffer,
            size_t element_bytes = 0);

@@ -9,8 +9,8 @@
 namespace trifold::host {
 
 struct ThreadVariable {
-  std::string name;  // "threadIdx", or that of a function's own variable: "tile"
-  bool in_function;
+  std::string name;  // "threadIdx", or that of a kernel's: "tile"
+  bool shared;       // it is a kernel's, and none of the dialect's
   size_t offset;
   size_t bytes;
 };
@@ -19,9 +19,16 @@ struct Range {
   uintptr_t begin, end;
 };
 
+// A __device__ or __constant__ variable, or one of the host's.
+struct GlobalVariable {
+  std::string name;
+  Range place;
+};
+
 struct Module {
   std::vector<ThreadVariable> thread_variables;
-  std::vector<Range> segments;
+  std::vector<GlobalVariable> globals;
+  std::vector<Range> others;  // where it has anything else: code, constants, the variables of the dialect and of libraries
 };
 
 // The library that has this function. Read once a library.

@@ -100,7 +100,7 @@ std::string short_name(std::string name) {
 bool of_the_dialect(std::string_view file) {
   for (const std::string_view header : {"trifold/cuda.cuh", "trifold/launch.cuh", "trifold/host.h"})
     if (file.ends_with(header)) return true;
-  return false;
+  return file.find("include/trifold/host/") != file.npos;
 }
 
 // The frames at an address, the innermost first.

@@ -83,6 +83,14 @@ inline ParallelFor parallel_for = [](int64_t count, void (*body)(int64_t, int64_
   body(0, count, context);
 };
 
+// The block's `extern __shared__` arrays, all of which begin here: 227 KiB, the most that a block of sm_90 has. The build
+// defines the macro for a port that has such arrays, and gives them this one's symbol.
+#ifdef TRIFOLD_EXTERN_SHARED
+alignas(1024) inline thread_local char extern_shared[227 << 10] __asm__("trifold_extern_shared");
+#else
+inline constexpr char* extern_shared = nullptr;
+#endif
+
 // Not null: the running thread waited for others, so whoever resumed it runs those that come after it.
 inline thread_local const void* handed_over = nullptr;
 
@@ -141,7 +149,7 @@ void launch(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
   const auto on_this_thread = [&](auto&& launched) {
     blockDim = block;
     gridDim = grid;
-    launched(host::Registers{&threadIdx, &blockIdx, &handed_over});
+    launched(host::Registers{&threadIdx, &blockIdx, extern_shared, &handed_over});
   };
   if constexpr (host::checked) {
     on_this_thread([&](host::Registers registers) { host::run_checked(kernel, registers); });
