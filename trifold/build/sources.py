@@ -70,12 +70,13 @@ def for_gxx(binding: Path, folder: Path) -> str:
     root = binding.resolve().parent
     own = [path for path in local_sources(binding) if path.is_relative_to(root)]
     texts = {path: path.read_text(encoding="utf-8") for path in own}
-    if not any(map(shared_arrays.has_any, texts.values())):
+    changed = {path: shared_arrays.rewrite(text) for path, text in texts.items()}
+    if all(changed[path][0] == text for path, text in texts.items()):
         return with_line_directive(binding)
-    for path, text in texts.items():
+    for path, (text, _) in changed.items():
         if path != binding.resolve():
             copy = folder / path.relative_to(root)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(f"#line 1 {quoted(path)}\n{shared_arrays.with_symbols(text)}", encoding="utf-8")
-    source = shared_arrays.with_symbols(texts[binding.resolve()])
-    return f"#define {shared_arrays.DEFINITION}\n#line 1 {quoted(binding)}\n{source}"
+            copy.write_text(f"#line 1 {quoted(path)}\n{text}", encoding="utf-8")
+    define = f"#define {shared_arrays.DEFINITION}\n" if any(outside for _, outside in changed.values()) else ""
+    return f"{define}#line 1 {quoted(binding)}\n{changed[binding.resolve()][0]}"

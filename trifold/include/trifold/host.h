@@ -70,7 +70,7 @@ struct Kernel {
 struct Registers {
   uint3* thread;
   uint3* block;
-  char* extern_shared;       // the array of all `extern __shared__` ones; null: the port has none
+  char* extern_shared;       // the array of all `extern __shared__` ones outside functions; null: the port has none
   const void** handed_over;  // not null: the running thread has waited, and whoever resumed it runs the others
 };
 
@@ -110,6 +110,14 @@ void fence(Fence scope);
 // The block's dynamic shared memory, and the running thread's lane.
 void* dynamic_shared();
 unsigned lane();
+
+// What an `extern __shared__` array in a function is bound to (trifold/build/shared_arrays.py).
+struct DynamicShared {
+  template <class Array>
+  operator Array&() const {
+    return *static_cast<Array*>(dynamic_shared());
+  }
+};
 
 // A tensor whose elements lie in these bytes is about to be a kernel's argument.
 void note_tensor(const void* begin, size_t bytes);

@@ -134,6 +134,9 @@ class thread_block_tile : public details::Lanes {
   thread_block_tile(unsigned rank, unsigned count)
       : Lanes(details::tile_mask(Size), rank / Size, (count + Size - 1) / Size) {}
 
+  template <class Other>
+  thread_block_tile(const thread_block_tile<Size, Other>& tile) : Lanes(tile) {}
+
   static constexpr unsigned size() { return Size; }
   static constexpr unsigned num_threads() { return Size; }
   static unsigned thread_rank() { return trifold::host::lane() % Size; }
