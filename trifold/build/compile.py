@@ -128,7 +128,8 @@ def _run(files: OpFiles, steps: Recipe, entry: cache.Entry, attempt: Path) -> Pa
     if done.returncode == 0 and made.is_file():
         return made
     text = log.read_text(encoding="utf-8", errors="replace")
-    problem = diagnostics.summarise(text, files.binding.resolve().parent)
+    for_cpu = sources.local_sources(files.binding) if steps.for_cpu else ()
+    problem = diagnostics.summarise(text, files.binding.resolve().parent, for_cpu)
     if done.returncode < 0 and made.is_file():
         place = diagnostics.shown(files.binding.resolve())
         problem = f"{place}: error: the library crashes while it is loaded (signal {-done.returncode})"

@@ -88,12 +88,14 @@ class Recipe:
         check: raises ToolchainError where a tool is missing or does not fit; runs compilers to learn their version.
         prepare: ``(name, folder)`` writes into ``folder`` what the command needs; returns the command and the file
             that it makes there.
+        for_cpu: g++ compiles the kernels, for the CPU.
     """
 
     facts: tuple[str, ...]
     environment: Mapping[str, str]
     check: Callable[[], None]
     prepare: Callable[[str, Path], tuple[list[str], Path]]
+    for_cpu: bool = False
 
 
 def for_cpu(binding: Path, namespace: str) -> Recipe:
@@ -123,7 +125,7 @@ def for_cpu(binding: Path, namespace: str) -> Recipe:
         toolchain.fingerprint(gxx),
         _CHILD.read_text(),
     )
-    return Recipe(facts, _environment(gxx), check, prepare)
+    return Recipe(facts, _environment(gxx), check, prepare, for_cpu=True)
 
 
 def for_checks(binding: Path, namespace: str) -> Recipe:
@@ -164,7 +166,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         toolchain.fingerprint(gxx),
         _CHECKED_CHILD.read_text(),
     )
-    return Recipe(facts, _environment(gxx), check, prepare)
+    return Recipe(facts, _environment(gxx), check, prepare, for_cpu=True)
 
 
 def _host_flags() -> tuple[str, ...]:
