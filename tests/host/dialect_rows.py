@@ -41,7 +41,12 @@ class Format:
     greatest: int
 
 
-DOUBLE, SINGLE, HALF, BFLOAT16 = Format(53, -1022, 1023), Format(24, -126, 127), Format(11, -14, 15), Format(8, -126, 127)
+DOUBLE, SINGLE, HALF, BFLOAT16 = (
+    Format(53, -1022, 1023),
+    Format(24, -126, 127),
+    Format(11, -14, 15),
+    Format(8, -126, 127),
+)
 
 
 def rounded(exact: Fraction, form: Format, mode: str = "rn") -> float:
@@ -232,9 +237,7 @@ def _small() -> list[Row]:
         for mode in MODES:
             narrow = exactly(lambda a: of(SINGLE, float(a)), DOUBLE, form, mode)
             found.append(Row(f"float(__float2{name}_{mode}(float(a)))", narrow, "reals"))
-            found.append(
-                Row(f"__{name}2int_{mode}({x})", _small_to_integer(mode, form), "small")
-            )
+            found.append(Row(f"__{name}2int_{mode}({x})", _small_to_integer(mode, form), "small"))
         double = exactly(lambda a: a, DOUBLE, form)
         found.append(Row(f"float(__double2{name}(a))", double, "reals"))
         found.append(Row(f"float({kind}(static_cast<long long>(a)))", double, "integers"))
@@ -337,7 +340,11 @@ def _reals() -> list[Row]:
         ("rnorm3d{f}({a}, {b}, {c})", lambda a, b, c: 1 / mp.sqrt(a * a + b * b + c * c), "positive"),
         ("rhypot{f}({a}, {b})", lambda a, b: 1 / mp.sqrt(a * a + b * b), "positive"),
         ("cyl_bessel_i0{f}({a})", lambda a: mp.besseli(0, a), "fractions"),
-        ("[&] {{ {t} s, c; sincospi({a}, &s, &c); return s + c; }}()", lambda a: mp.sinpi(a) + mp.cospi(a), "fractions"),
+        (
+            "[&] {{ {t} s, c; sincospi({a}, &s, &c); return s + c; }}()",
+            lambda a: mp.sinpi(a) + mp.cospi(a),
+            "fractions",
+        ),
         ("[&] {{ {t} s, c; sincos({a}, &s, &c); return c; }}()", lambda a: mp.cos(a), "fractions"),
     )
     found = []

@@ -120,7 +120,8 @@ __global__ void groups_kernel(const float* x, float* y) {
   bool right = sum == cg::reduce(tile, x[t], cg::plus<float>()) && tile.meta_group_rank() == t / 8u &&
                tile.meta_group_size() == block / 8 && tile.thread_rank() == t % 8u && quarter.meta_group_size() == 4 &&
                quarter.meta_group_rank() == t % 8 / 2u && tile.ballot(t % 2) == 0xaa && tile.any(t == first) &&
-               !tile.all(t == first) && tile.shfl(t, 3) == first + 3 && tile.shfl_down(t, 7) == (t == first ? t + 7 : t) &&
+               !tile.all(t == first) && tile.shfl(t, 3) == first + 3 &&
+               tile.shfl_down(t, 7) == (t == first ? t + 7 : t) &&
                tile.match_any(t / 4) == (t % 8 < 4 ? 0x0fu : 0xf0u) && all.size() == block &&
                cg::reduce(tile, t, cg::greater<int>()) == first + 7 && cg::reduce(tile, t, cg::less<int>()) == first &&
                cg::inclusive_scan(tile, 1) == t % 8 + 1 && cg::exclusive_scan(tile, 2) == t % 8 * 2;

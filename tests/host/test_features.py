@@ -120,7 +120,11 @@ def test_checks_find_its_misuse(case: Wrong, checked: Features) -> None:
 
 
 ENDINGS = (
-    (8, r"a failed assertion, t != worst, in kernel assert_kernel .*thread \(6, 0, 0\) of block \(1, 0, 0\) at", "t != w"),
+    (
+        8,
+        r"a failed assertion, t != worst, in kernel assert_kernel .*thread \(6, 0, 0\) of block \(1, 0, 0\) at",
+        "t != w",
+    ),
     (9, r"failed assertion.* in kernel late_assert_kernel .*thread \(5, 0, 0\) of block \(0, 0, 0\) at", ") != worst"),
     (10, r"a trap in kernel trap_kernel ends the launch: thread \(3, 0, 0\) of block \(0, 0, 0\) at", "__trap();"),
     (13, r"a barrier of the grid, .*split the kernel in two launches.*thread \(0, 0, 0\)", "grid.sync();"),

@@ -32,7 +32,9 @@ __global__ void lanes_kernel(unsigned* y) {
 }
 """
     problem = problem_of("lanes", header, tmp_path)
-    assert re.search(r"cuda_src/lanes\.cuh:4: error: inline PTX \(asm\) cannot be compiled for the CPU: put it in", problem)
+    assert re.search(
+        r"cuda_src/lanes\.cuh:4: error: inline PTX \(asm\) cannot be compiled for the CPU: put it in", problem
+    )
 
 
 def test_other_features_are_named_at_their_lines(tmp_path: Path) -> None:

@@ -28,11 +28,15 @@ class Feature:
         return f"{self.name} cannot be compiled for the CPU: {self.remedy}"
 
 
-ASSEMBLY = Feature("inline PTX (asm)", re.compile(r"\b(?:asm|__asm__|__asm)\b\s*(?:volatile\b|__volatile__\b)?\s*\("), _GUARD)
+ASSEMBLY = Feature(
+    "inline PTX (asm)", re.compile(r"\b(?:asm|__asm__|__asm)\b\s*(?:volatile\b|__volatile__\b)?\s*\("), _GUARD
+)
 FEATURES = (
     ASSEMBLY,
     Feature("a tensor-core operation (wmma)", re.compile(r"\bwmma\b|<mma\.h>"), _GUARD),
-    Feature("a texture", re.compile(r"\btex\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaTextureObject_t\b|\btexture\s*<"), _GUARD),
+    Feature(
+        "a texture", re.compile(r"\btex\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaTextureObject_t\b|\btexture\s*<"), _GUARD
+    ),
     Feature("a surface", re.compile(r"\bsurf\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaSurfaceObject_t\b"), _GUARD),
     Feature("a cluster of blocks", re.compile(r"\b__cluster_dims__\b|\bcluster_group\b|\bthis_cluster\b"), _GUARD),
     Feature("an 8-bit or smaller float", re.compile(r"\b__nv_fp[468]\w*|<cuda_fp[468]\.h>"), _GUARD),
@@ -58,7 +62,7 @@ def feature_at(file: Path, number: int) -> Feature | None:
 
 
 def assembly_in(sources: Iterable[Path]) -> list[tuple[Path, int]]:
-    """Files and lines with inline assembly, which g++ hands on without looking: its assembler names no line of theirs."""
+    """Files and lines with inline assembly. g++ hands it on as it is, and the assembler names no line of theirs."""
     return [
         (path, number)
         for path in sources

@@ -187,8 +187,8 @@ namespace {
 void note_error(const char* what, const engine::Location& at) {
   const uint3 &thread = *turn->registers.thread, &block = *turn->registers.block;
   const engine::Access where{{thread.x, thread.y, thread.z}, {block.x, block.y, block.z}, -1, "", at};
-  const std::string problem = std::string(what) + " in kernel " + turn->kernel.name + " ends the launch: " +
-                              engine::who(where, false) + " at " + engine::where(at);
+  const std::string problem = std::string(what) + " in kernel " + turn->kernel.name +
+                              " ends the launch: " + engine::who(where, false) + " at " + engine::where(at);
   Fiber& fiber = turn->plain ? *turn->fiber : *turn->front->running;
   fiber.error = std::make_exception_ptr(std::runtime_error(problem));
   fiber.ended = true;
@@ -209,8 +209,7 @@ void stop_launch(const char* what, Line line) {
 void fail_assertion(const char* expression, const char* file, unsigned line, const char* function) {
   if (turn == nullptr) __assert_fail(expression, file, line, function);
   Fiber& fiber = turn->plain ? *turn->fiber : *turn->front->running;
-  note_error(("a failed assertion, " + std::string(expression) + ",").c_str(),
-             {file, static_cast<int>(line), "", ""});
+  note_error(("a failed assertion, " + std::string(expression) + ",").c_str(), {file, static_cast<int>(line), "", ""});
   fiber.leave();
 }
 

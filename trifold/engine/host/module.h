@@ -28,7 +28,8 @@ struct GlobalVariable {
 struct Module {
   std::vector<ThreadVariable> thread_variables;
   std::vector<GlobalVariable> globals;
-  std::vector<Range> others;  // where it has anything else: code, constants, the variables of the dialect and of libraries
+  std::vector<Range>
+      others;  // where it has anything else: code, constants, the variables of the dialect and of libraries
 };
 
 // The library that has this function. Read once a library.

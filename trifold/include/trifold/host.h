@@ -101,7 +101,8 @@ WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t val
 // The same for an assertion; outside a kernel, what the C library does.
 [[noreturn]] void fail_assertion(const char* expression, const char* file, unsigned line, const char* function);
 
-// Replaces the value of so many bytes by made(context, value), as one atomic access of the kernel's; returns the old one.
+// Replaces the value of so many bytes by made(context, value), as one atomic access of the kernel's; returns the old
+// one.
 uint64_t checked_update(void* p, size_t bytes, uint64_t (*made)(const void* context, uint64_t old),
                         const void* context);
 

@@ -83,8 +83,8 @@ inline ParallelFor parallel_for = [](int64_t count, void (*body)(int64_t, int64_
   body(0, count, context);
 };
 
-// The `extern __shared__` arrays outside functions, all of which begin here: 227 KiB, the most that a block of sm_90 has.
-// The build defines the macro for a port that has such arrays, and gives them this one's symbol.
+// The `extern __shared__` arrays outside functions, all of which begin here: 227 KiB, the most that a block of sm_90
+// has. The build defines the macro for a port that has such arrays, and gives them this one's symbol.
 #ifdef TRIFOLD_EXTERN_SHARED
 alignas(1024) inline thread_local char extern_shared[227 << 10] __asm__("trifold_extern_shared");
 #else

@@ -29,8 +29,8 @@ __forceinline__ T update(T* p, F f) {
 }
 
 template <class T>
-concept adds_atomically = one_of<T, int, unsigned, unsigned long long, float, double, __half, __half2, __nv_bfloat16,
-                                 __nv_bfloat162>;
+concept adds_atomically =
+    one_of<T, int, unsigned, unsigned long long, float, double, __half, __half2, __nv_bfloat16, __nv_bfloat162>;
 template <class T>
 concept subtracts_atomically = one_of<T, int, unsigned>;
 template <class T>
@@ -55,9 +55,9 @@ __forceinline__ T compare_and_swap(T* p, T expected, T value) {
 }  // namespace trifold::host
 
 // Each has forms for the scope of a block and of the system, which are alike here.
-#define TRIFOLD_ATOMIC_FORM(name, types, expression)                                  \
-  template <trifold::host::types T>                                                   \
-  __forceinline__ T name(T* p, trifold::host::Same<T> value) {                        \
+#define TRIFOLD_ATOMIC_FORM(name, types, expression)                                        \
+  template <trifold::host::types T>                                                         \
+  __forceinline__ T name(T* p, trifold::host::Same<T> value) {                              \
     return trifold::host::update(p, [value](T old) { return static_cast<T>(expression); }); \
   }
 #define TRIFOLD_ATOMIC(name, types, expression)        \
@@ -79,10 +79,10 @@ TRIFOLD_ATOMIC(atomicDec, counts_atomically, old == 0 || old > value ? value : o
 #undef TRIFOLD_ATOMIC
 #undef TRIFOLD_ATOMIC_FORM
 
-#define TRIFOLD_SWAP(name)                                                                               \
-  template <trifold::host::swaps_atomically T>                                                           \
-  __forceinline__ T name(T* p, trifold::host::Same<T> expected, trifold::host::Same<T> value) {          \
-    return trifold::host::compare_and_swap<T>(p, expected, value);                                       \
+#define TRIFOLD_SWAP(name)                                                                      \
+  template <trifold::host::swaps_atomically T>                                                  \
+  __forceinline__ T name(T* p, trifold::host::Same<T> expected, trifold::host::Same<T> value) { \
+    return trifold::host::compare_and_swap<T>(p, expected, value);                              \
   }
 TRIFOLD_SWAP(atomicCAS)
 TRIFOLD_SWAP(atomicCAS_block)

@@ -17,8 +17,8 @@
 #ifdef __GLIBC__
 // What assert() calls: the port's own, so that an assertion that fails in a kernel does not end the process.
 extern "C" [[noreturn, gnu::weak, gnu::visibility("hidden")]] void __assert_fail(const char* expression,
-                                                                                const char* file, unsigned line,
-                                                                                const char* function) noexcept {
+                                                                                 const char* file, unsigned line,
+                                                                                 const char* function) noexcept {
   trifold::host::fail_assertion(expression, file, line, function);
 }
 #endif

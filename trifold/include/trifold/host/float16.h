@@ -28,7 +28,8 @@ inline uint16_t narrow(double x, Rounding mode) {
   if (exponent < least) exponent = least;
   // In units of the last place; exact, since it is a division by a power of two.
   const double units = size / std::bit_cast<double>(static_cast<uint64_t>(exponent - fraction + 1023) << 52);
-  if (exponent > 1 - least) return static_cast<uint16_t>(sign | (infinity - (rounds_to_infinity(mode, negative) ? 0 : 1)));
+  if (exponent > 1 - least)
+    return static_cast<uint16_t>(sign | (infinity - (rounds_to_infinity(mode, negative) ? 0 : 1)));
   auto whole = static_cast<int>(units);
   const double rest = units - whole;
   const bool up = mode == Rounding::nearest ? rest > 0.5 || (rest == 0.5 && (whole & 1) != 0)

@@ -44,15 +44,15 @@ T saturated(T a) {
 // ---------------------------------------------------------------------------------------------------- arithmetic
 
 // The names are made of the operation's: only macros can make them.
-#define TRIFOLD_BINARY(name, expression)                                                   \
-  template <trifold::host::SmallFloat T>                                                   \
-  __forceinline__ T name(T a, trifold::host::Same<T> b) {                                  \
-    return expression;                                                                     \
-  }                                                                                        \
-  template <trifold::host::SmallPair P>                                                    \
-  __forceinline__ P name##2(P a, trifold::host::Same<P> b) {                               \
-    using T = typename P::Scalar;                                                          \
-    return trifold::host::of_both([](T a, T b) -> T { return expression; }, a, b);         \
+#define TRIFOLD_BINARY(name, expression)                                           \
+  template <trifold::host::SmallFloat T>                                           \
+  __forceinline__ T name(T a, trifold::host::Same<T> b) {                          \
+    return expression;                                                             \
+  }                                                                                \
+  template <trifold::host::SmallPair P>                                            \
+  __forceinline__ P name##2(P a, trifold::host::Same<P> b) {                       \
+    using T = typename P::Scalar;                                                  \
+    return trifold::host::of_both([](T a, T b) -> T { return expression; }, a, b); \
   }
 TRIFOLD_BINARY(__hadd, a + b)
 TRIFOLD_BINARY(__hsub, a - b)
@@ -65,10 +65,10 @@ TRIFOLD_BINARY(__hsub_sat, trifold::host::saturated(a - b))
 TRIFOLD_BINARY(__hmul_sat, trifold::host::saturated(a* b))
 TRIFOLD_BINARY(__hmax, trifold::host::larger(a, b))
 TRIFOLD_BINARY(__hmin, trifold::host::smaller(a, b))
-TRIFOLD_BINARY(__hmax_nan, trifold::host::is_nan(a) || trifold::host::is_nan(b) ? T::of_bits(0x7fff)
-                                                                                 : trifold::host::larger(a, b))
-TRIFOLD_BINARY(__hmin_nan, trifold::host::is_nan(a) || trifold::host::is_nan(b) ? T::of_bits(0x7fff)
-                                                                                 : trifold::host::smaller(a, b))
+TRIFOLD_BINARY(__hmax_nan,
+               trifold::host::is_nan(a) || trifold::host::is_nan(b) ? T::of_bits(0x7fff) : trifold::host::larger(a, b))
+TRIFOLD_BINARY(__hmin_nan,
+               trifold::host::is_nan(a) || trifold::host::is_nan(b) ? T::of_bits(0x7fff) : trifold::host::smaller(a, b))
 #undef TRIFOLD_BINARY
 
 template <trifold::host::SmallFloat T>
@@ -80,29 +80,29 @@ __forceinline__ P __h2div(P a, trifold::host::Same<P> b) {
   return a / b;
 }
 
-#define TRIFOLD_TERNARY(name, expression)                                                           \
-  template <trifold::host::SmallFloat T>                                                            \
-  __forceinline__ T name(T a, trifold::host::Same<T> b, trifold::host::Same<T> c) {                 \
-    const T sum = T::of(trifold::host::multiply_add_to_odd(float(a), float(b), float(c)));          \
-    return expression;                                                                              \
-  }                                                                                                 \
-  template <trifold::host::SmallPair P>                                                             \
-  __forceinline__ P name##2(P a, trifold::host::Same<P> b, trifold::host::Same<P> c) {              \
-    return {name(a.x, b.x, c.x), name(a.y, b.y, c.y)};                                              \
+#define TRIFOLD_TERNARY(name, expression)                                                  \
+  template <trifold::host::SmallFloat T>                                                   \
+  __forceinline__ T name(T a, trifold::host::Same<T> b, trifold::host::Same<T> c) {        \
+    const T sum = T::of(trifold::host::multiply_add_to_odd(float(a), float(b), float(c))); \
+    return expression;                                                                     \
+  }                                                                                        \
+  template <trifold::host::SmallPair P>                                                    \
+  __forceinline__ P name##2(P a, trifold::host::Same<P> b, trifold::host::Same<P> c) {     \
+    return {name(a.x, b.x, c.x), name(a.y, b.y, c.y)};                                     \
   }
 TRIFOLD_TERNARY(__hfma, sum)
 TRIFOLD_TERNARY(__hfma_sat, trifold::host::saturated(sum))
 TRIFOLD_TERNARY(__hfma_relu, trifold::host::is_nan(sum) ? sum : trifold::host::larger(sum, T(0.0f)))
 #undef TRIFOLD_TERNARY
 
-#define TRIFOLD_UNARY(name, pair_name, expression)                                       \
-  template <trifold::host::SmallFloat T>                                                 \
-  __forceinline__ T name(T a) {                                                          \
-    return expression;                                                                   \
-  }                                                                                      \
-  template <trifold::host::SmallPair P>                                                  \
-  __forceinline__ P pair_name(P a) {                                                     \
-    return {name(a.x), name(a.y)};                                                       \
+#define TRIFOLD_UNARY(name, pair_name, expression) \
+  template <trifold::host::SmallFloat T>           \
+  __forceinline__ T name(T a) {                    \
+    return expression;                             \
+  }                                                \
+  template <trifold::host::SmallPair P>            \
+  __forceinline__ P pair_name(P a) {               \
+    return {name(a.x), name(a.y)};                 \
   }
 TRIFOLD_UNARY(__hneg, __hneg2, -a)
 TRIFOLD_UNARY(__habs, __habs2, T::of_bits(a.bits & 0x7fff))
@@ -127,23 +127,23 @@ TRIFOLD_UNARY(hrint, h2rint, T(std::nearbyint(float(a))))
 // ---------------------------------------------------------------------------------------------------- comparison
 
 // Of two; of both pairs' elements, as 1 or 0; and whether it holds for both. The forms with a u hold for NaN as well.
-#define TRIFOLD_COMPARISON(name, ordered)                                                         \
-  template <trifold::host::SmallFloat T>                                                          \
-  __forceinline__ bool __h##name(T a, trifold::host::Same<T> b) {                                 \
-    return a ordered b;                                                                           \
-  }                                                                                               \
-  template <trifold::host::SmallFloat T>                                                          \
-  __forceinline__ bool __h##name##u(T a, trifold::host::Same<T> b) {                              \
-    return a ordered b || trifold::host::is_nan(a) || trifold::host::is_nan(b);                   \
-  }                                                                                               \
-  template <trifold::host::SmallPair P>                                                           \
-  __forceinline__ P __h##name##2(P a, trifold::host::Same<P> b) {                                 \
-    using T = typename P::Scalar;                                                                 \
-    return {a.x ordered b.x ? T(1.0f) : T(0.0f), a.y ordered b.y ? T(1.0f) : T(0.0f)};            \
-  }                                                                                               \
-  template <trifold::host::SmallPair P>                                                           \
-  __forceinline__ bool __hb##name##2(P a, trifold::host::Same<P> b) {                             \
-    return a.x ordered b.x && a.y ordered b.y;                                                    \
+#define TRIFOLD_COMPARISON(name, ordered)                                              \
+  template <trifold::host::SmallFloat T>                                               \
+  __forceinline__ bool __h##name(T a, trifold::host::Same<T> b) {                      \
+    return a ordered b;                                                                \
+  }                                                                                    \
+  template <trifold::host::SmallFloat T>                                               \
+  __forceinline__ bool __h##name##u(T a, trifold::host::Same<T> b) {                   \
+    return a ordered b || trifold::host::is_nan(a) || trifold::host::is_nan(b);        \
+  }                                                                                    \
+  template <trifold::host::SmallPair P>                                                \
+  __forceinline__ P __h##name##2(P a, trifold::host::Same<P> b) {                      \
+    using T = typename P::Scalar;                                                      \
+    return {a.x ordered b.x ? T(1.0f) : T(0.0f), a.y ordered b.y ? T(1.0f) : T(0.0f)}; \
+  }                                                                                    \
+  template <trifold::host::SmallPair P>                                                \
+  __forceinline__ bool __hb##name##2(P a, trifold::host::Same<P> b) {                  \
+    return a.x ordered b.x && a.y ordered b.y;                                         \
   }
 TRIFOLD_COMPARISON(eq, ==)
 TRIFOLD_COMPARISON(ne, !=)
@@ -165,58 +165,118 @@ int __hisinf(T a) {
 
 // ---------------------------------------------------------------------------------------------------- conversions
 
-#define TRIFOLD_SCALAR(T, short_name, Pair)                                                                    \
-  __forceinline__ T __float2##short_name(float x) { return x; }                                                \
-  __forceinline__ T __float2##short_name##_rn(float x) { return x; }                                           \
-  __forceinline__ T __float2##short_name##_rz(float x) { return T::of(x, trifold::host::Rounding::zero); }     \
-  __forceinline__ T __float2##short_name##_ru(float x) { return T::of(x, trifold::host::Rounding::up); }       \
-  __forceinline__ T __float2##short_name##_rd(float x) { return T::of(x, trifold::host::Rounding::down); }     \
-  __forceinline__ T __double2##short_name(double x) { return x; }                                              \
-  __forceinline__ T __int2##short_name##_rn(int x) { return x; }                                               \
-  __forceinline__ T __uint2##short_name##_rn(unsigned x) { return x; }                                         \
-  __forceinline__ T __short2##short_name##_rn(short x) { return x; }                                           \
-  __forceinline__ T __ushort2##short_name##_rn(unsigned short x) { return x; }                                 \
-  __forceinline__ T __ll2##short_name##_rn(long long x) { return x; }                                          \
-  __forceinline__ T __ull2##short_name##_rn(unsigned long long x) { return x; }                                \
-  __forceinline__ float __##short_name##2float(T x) { return x; }                                              \
-  __forceinline__ T __short_as_##short_name(short x) { return T::of_bits(static_cast<unsigned short>(x)); }    \
-  __forceinline__ T __ushort_as_##short_name(unsigned short x) { return T::of_bits(x); }                       \
-  __forceinline__ short __##short_name##_as_short(T x) { return static_cast<short>(x.bits); }                  \
-  __forceinline__ unsigned short __##short_name##_as_ushort(T x) { return x.bits; }                            \
-  __forceinline__ Pair __float2##short_name##2_rn(float x) { return {x, x}; }                                  \
-  __forceinline__ Pair __floats2##short_name##2_rn(float x, float y) { return {x, y}; }                        \
-  __forceinline__ Pair __float22##short_name##2_rn(float2 x) { return {x.x, x.y}; }                            \
-  __forceinline__ float2 __##short_name##22float2(Pair x) { return {x.x, x.y}; }                               \
-  __forceinline__ T __low2##short_name(Pair x) { return x.x; }                                                 \
-  __forceinline__ T __high2##short_name(Pair x) { return x.y; }                                                \
-  __forceinline__ Pair __low2##short_name##2(Pair x) { return {x.x, x.x}; }                                    \
-  __forceinline__ Pair __high2##short_name##2(Pair x) { return {x.y, x.y}; }                                   \
-  __forceinline__ Pair __lows2##short_name##2(Pair x, Pair y) { return {x.x, y.x}; }                           \
-  __forceinline__ Pair __highs2##short_name##2(Pair x, Pair y) { return {x.y, y.y}; }                          \
-  __forceinline__ Pair __halves2##short_name##2(T x, T y) { return {x, y}; }                                   \
-  __forceinline__ Pair __##short_name##2##short_name##2(T x) { return {x, x}; }                                \
-  __forceinline__ Pair make_##short_name##2(T x, T y) { return {x, y}; }
+#define TRIFOLD_SCALAR(T, short_name, Pair)                            \
+  __forceinline__ T __float2##short_name(float x) {                    \
+    return x;                                                          \
+  }                                                                    \
+  __forceinline__ T __float2##short_name##_rn(float x) {               \
+    return x;                                                          \
+  }                                                                    \
+  __forceinline__ T __float2##short_name##_rz(float x) {               \
+    return T::of(x, trifold::host::Rounding::zero);                    \
+  }                                                                    \
+  __forceinline__ T __float2##short_name##_ru(float x) {               \
+    return T::of(x, trifold::host::Rounding::up);                      \
+  }                                                                    \
+  __forceinline__ T __float2##short_name##_rd(float x) {               \
+    return T::of(x, trifold::host::Rounding::down);                    \
+  }                                                                    \
+  __forceinline__ T __double2##short_name(double x) {                  \
+    return x;                                                          \
+  }                                                                    \
+  __forceinline__ T __int2##short_name##_rn(int x) {                   \
+    return x;                                                          \
+  }                                                                    \
+  __forceinline__ T __uint2##short_name##_rn(unsigned x) {             \
+    return x;                                                          \
+  }                                                                    \
+  __forceinline__ T __short2##short_name##_rn(short x) {               \
+    return x;                                                          \
+  }                                                                    \
+  __forceinline__ T __ushort2##short_name##_rn(unsigned short x) {     \
+    return x;                                                          \
+  }                                                                    \
+  __forceinline__ T __ll2##short_name##_rn(long long x) {              \
+    return x;                                                          \
+  }                                                                    \
+  __forceinline__ T __ull2##short_name##_rn(unsigned long long x) {    \
+    return x;                                                          \
+  }                                                                    \
+  __forceinline__ float __##short_name##2float(T x) {                  \
+    return x;                                                          \
+  }                                                                    \
+  __forceinline__ T __short_as_##short_name(short x) {                 \
+    return T::of_bits(static_cast<unsigned short>(x));                 \
+  }                                                                    \
+  __forceinline__ T __ushort_as_##short_name(unsigned short x) {       \
+    return T::of_bits(x);                                              \
+  }                                                                    \
+  __forceinline__ short __##short_name##_as_short(T x) {               \
+    return static_cast<short>(x.bits);                                 \
+  }                                                                    \
+  __forceinline__ unsigned short __##short_name##_as_ushort(T x) {     \
+    return x.bits;                                                     \
+  }                                                                    \
+  __forceinline__ Pair __float2##short_name##2_rn(float x) {           \
+    return {x, x};                                                     \
+  }                                                                    \
+  __forceinline__ Pair __floats2##short_name##2_rn(float x, float y) { \
+    return {x, y};                                                     \
+  }                                                                    \
+  __forceinline__ Pair __float22##short_name##2_rn(float2 x) {         \
+    return {x.x, x.y};                                                 \
+  }                                                                    \
+  __forceinline__ float2 __##short_name##22float2(Pair x) {            \
+    return {x.x, x.y};                                                 \
+  }                                                                    \
+  __forceinline__ T __low2##short_name(Pair x) {                       \
+    return x.x;                                                        \
+  }                                                                    \
+  __forceinline__ T __high2##short_name(Pair x) {                      \
+    return x.y;                                                        \
+  }                                                                    \
+  __forceinline__ Pair __low2##short_name##2(Pair x) {                 \
+    return {x.x, x.x};                                                 \
+  }                                                                    \
+  __forceinline__ Pair __high2##short_name##2(Pair x) {                \
+    return {x.y, x.y};                                                 \
+  }                                                                    \
+  __forceinline__ Pair __lows2##short_name##2(Pair x, Pair y) {        \
+    return {x.x, y.x};                                                 \
+  }                                                                    \
+  __forceinline__ Pair __highs2##short_name##2(Pair x, Pair y) {       \
+    return {x.y, y.y};                                                 \
+  }                                                                    \
+  __forceinline__ Pair __halves2##short_name##2(T x, T y) {            \
+    return {x, y};                                                     \
+  }                                                                    \
+  __forceinline__ Pair __##short_name##2##short_name##2(T x) {         \
+    return {x, x};                                                     \
+  }                                                                    \
+  __forceinline__ Pair make_##short_name##2(T x, T y) {                \
+    return {x, y};                                                     \
+  }
 
 // Out of range is the nearest of the range.
-#define TRIFOLD_TO_INTEGER(T, short_name, name, To)                                                       \
-  __forceinline__ To __##short_name##2##name##_rn(T x) {                                                  \
-    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::nearest);                     \
-  }                                                                                                       \
-  __forceinline__ To __##short_name##2##name##_rz(T x) {                                                  \
-    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::zero);                        \
-  }                                                                                                       \
-  __forceinline__ To __##short_name##2##name##_ru(T x) {                                                  \
-    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::up);                          \
-  }                                                                                                       \
-  __forceinline__ To __##short_name##2##name##_rd(T x) {                                                  \
-    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::down);                        \
+#define TRIFOLD_TO_INTEGER(T, short_name, name, To)                                   \
+  __forceinline__ To __##short_name##2##name##_rn(T x) {                              \
+    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::nearest); \
+  }                                                                                   \
+  __forceinline__ To __##short_name##2##name##_rz(T x) {                              \
+    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::zero);    \
+  }                                                                                   \
+  __forceinline__ To __##short_name##2##name##_ru(T x) {                              \
+    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::up);      \
+  }                                                                                   \
+  __forceinline__ To __##short_name##2##name##_rd(T x) {                              \
+    return trifold::host::to_integer<To>(float(x), trifold::host::Rounding::down);    \
   }
-#define TRIFOLD_TO_INTEGERS(T, short_name)                     \
-  TRIFOLD_TO_INTEGER(T, short_name, int, int)                  \
-  TRIFOLD_TO_INTEGER(T, short_name, uint, unsigned)            \
-  TRIFOLD_TO_INTEGER(T, short_name, short, short)              \
-  TRIFOLD_TO_INTEGER(T, short_name, ushort, unsigned short)    \
-  TRIFOLD_TO_INTEGER(T, short_name, ll, long long)             \
+#define TRIFOLD_TO_INTEGERS(T, short_name)                  \
+  TRIFOLD_TO_INTEGER(T, short_name, int, int)               \
+  TRIFOLD_TO_INTEGER(T, short_name, uint, unsigned)         \
+  TRIFOLD_TO_INTEGER(T, short_name, short, short)           \
+  TRIFOLD_TO_INTEGER(T, short_name, ushort, unsigned short) \
+  TRIFOLD_TO_INTEGER(T, short_name, ll, long long)          \
   TRIFOLD_TO_INTEGER(T, short_name, ull, unsigned long long)
 
 TRIFOLD_SCALAR(__half, half, __half2)

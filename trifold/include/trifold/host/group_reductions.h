@@ -6,10 +6,10 @@
 namespace cooperative_groups {
 
 // The names are the operations' and their symbols: only a macro can make them.
-#define TRIFOLD_OPERATION(name, expression)                                  \
-  template <class T>                                                         \
-  struct name {                                                              \
-    T operator()(T a, T b) const { return static_cast<T>(expression); }      \
+#define TRIFOLD_OPERATION(name, expression)                             \
+  template <class T>                                                    \
+  struct name {                                                         \
+    T operator()(T a, T b) const { return static_cast<T>(expression); } \
   };
 TRIFOLD_OPERATION(plus, a + b)
 TRIFOLD_OPERATION(less, b < a ? b : a)

@@ -53,12 +53,12 @@ double length_of(int n, const T* parts) {
 }  // namespace trifold::host
 
 // f and its float32 form ff, which is the double's, rounded once.
-#define TRIFOLD_FUNCTION(name, function)                                     \
-  template <trifold::host::Number T>                                         \
-  trifold::host::Real<T> name(T x) {                                         \
-    return static_cast<trifold::host::Real<T>>(trifold::host::function(x));  \
-  }                                                                          \
-  inline float name##f(std::convertible_to<float> auto x) {                  \
+#define TRIFOLD_FUNCTION(name, function)                                       \
+  template <trifold::host::Number T>                                           \
+  trifold::host::Real<T> name(T x) {                                           \
+    return static_cast<trifold::host::Real<T>>(trifold::host::function(x));    \
+  }                                                                            \
+  inline float name##f(std::convertible_to<float> auto x) {                    \
     return static_cast<float>(trifold::host::function(static_cast<float>(x))); \
   }
 TRIFOLD_FUNCTION(rsqrt, reciprocal_root)
@@ -72,7 +72,6 @@ TRIFOLD_FUNCTION(erfcx, scaled_erfc)
 TRIFOLD_FUNCTION(normcdf, normal_cdf)
 TRIFOLD_FUNCTION(normcdfinv, inverse_normal_cdf)
 #undef TRIFOLD_FUNCTION
-
 
 // The modified Bessel functions of the first kind.
 template <trifold::host::Number T>
@@ -200,19 +199,19 @@ inline float saturate(float x) {
 // ---------------------------------------------------------------------------------------------------- min and max
 
 // Of mixed signs, the unsigned type's; of floats, the other one where one is NaN.
-#define TRIFOLD_EXTREMES(Result, A, B)             \
-  inline Result min(A a, B b) {                    \
+#define TRIFOLD_EXTREMES(Result, A, B)                                 \
+  inline Result min(A a, B b) {                                        \
     const auto x = static_cast<Result>(a), y = static_cast<Result>(b); \
-    return y < x ? y : x;                          \
-  }                                                \
-  inline Result max(A a, B b) {                    \
+    return y < x ? y : x;                                              \
+  }                                                                    \
+  inline Result max(A a, B b) {                                        \
     const auto x = static_cast<Result>(a), y = static_cast<Result>(b); \
-    return x < y ? y : x;                          \
+    return x < y ? y : x;                                              \
   }
-#define TRIFOLD_SIGNS(T)                          \
-  TRIFOLD_EXTREMES(T, T, T)                       \
+#define TRIFOLD_SIGNS(T)                               \
+  TRIFOLD_EXTREMES(T, T, T)                            \
   TRIFOLD_EXTREMES(unsigned T, unsigned T, unsigned T) \
-  TRIFOLD_EXTREMES(unsigned T, T, unsigned T)     \
+  TRIFOLD_EXTREMES(unsigned T, T, unsigned T)          \
   TRIFOLD_EXTREMES(unsigned T, unsigned T, T)
 TRIFOLD_SIGNS(int)
 TRIFOLD_SIGNS(long)

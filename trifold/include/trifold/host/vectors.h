@@ -5,20 +5,28 @@
 #include <trifold/host.h>
 
 // The names are made of the element's: only a macro can make them.
-#define TRIFOLD_VECTORS_BUT_3(name, T)                                       \
-  struct name##1 {                                                           \
-    T x;                                                                     \
-  };                                                                         \
-  struct alignas(2 * sizeof(T)) name##2 {                                    \
-    T x, y;                                                                  \
-  };                                                                         \
-  struct alignas(4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T)) name##4 {          \
-    T x, y, z, w;                                                            \
-  };                                                                         \
-  constexpr name##1 make_##name##1(T x) { return {x}; }                      \
-  constexpr name##2 make_##name##2(T x, T y) { return {x, y}; }              \
-  constexpr name##3 make_##name##3(T x, T y, T z) { return {x, y, z}; }      \
-  constexpr name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
+#define TRIFOLD_VECTORS_BUT_3(name, T)                              \
+  struct name##1 {                                                  \
+    T x;                                                            \
+  };                                                                \
+  struct alignas(2 * sizeof(T)) name##2 {                           \
+    T x, y;                                                         \
+  };                                                                \
+  struct alignas(4 * sizeof(T) > 16 ? 16 : 4 * sizeof(T)) name##4 { \
+    T x, y, z, w;                                                   \
+  };                                                                \
+  constexpr name##1 make_##name##1(T x) {                           \
+    return {x};                                                     \
+  }                                                                 \
+  constexpr name##2 make_##name##2(T x, T y) {                      \
+    return {x, y};                                                  \
+  }                                                                 \
+  constexpr name##3 make_##name##3(T x, T y, T z) {                 \
+    return {x, y, z};                                               \
+  }                                                                 \
+  constexpr name##4 make_##name##4(T x, T y, T z, T w) {            \
+    return {x, y, z, w};                                            \
+  }
 #define TRIFOLD_VECTORS(name, T) \
   struct name##3 {               \
     T x, y, z;                   \
