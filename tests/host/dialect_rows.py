@@ -124,7 +124,8 @@ def signed(x: int, bits: int = 32) -> int:
 
 
 def saturating(low: int, high: int, mode: str, form: Format) -> Reference:
-    step = {"rn": round, "rz": math.trunc, "ru": math.ceil, "rd": math.floor}[mode]
+    steps: dict[str, Callable[[Fraction], int]] = {"rn": round, "rz": math.trunc, "ru": math.ceil, "rd": math.floor}
+    step = steps[mode]
     return lambda a, b, c: float(min(max(step(of(form, a)), low), high))
 
 

@@ -127,6 +127,23 @@ std::vector<Range> without(std::vector<Range> segments, const std::vector<Range>
   return segments;
 }
 
+// Ranges that no variable lies between become one: each access of memory looks for its range.
+std::vector<Range> merged(std::vector<Range> others, const std::vector<GlobalVariable>& globals) {
+  std::ranges::sort(others, {}, &Range::begin);
+  std::vector<Range> made;
+  for (const Range& other : others) {
+    const auto between = [&](const GlobalVariable& global) {
+      return global.place.begin >= made.back().begin && global.place.begin < other.begin;
+    };
+    if (made.empty() || std::ranges::any_of(globals, between)) {
+      made.push_back(other);
+    } else {
+      made.back().end = std::max(made.back().end, other.end);
+    }
+  }
+  return made;
+}
+
 Module read_module(const char* path, uintptr_t base) {
   SymbolTable table(path);
   const auto loaded = [&](Range range) { return Range{range.begin + base, range.end + base}; };
@@ -135,6 +152,7 @@ Module read_module(const char* path, uintptr_t base) {
   module.others = without(segments_at(base), table.sections);
   for (const Range& other : table.others) module.others.push_back(loaded(other));
   for (GlobalVariable& global : table.globals) module.globals.push_back({global.name, loaded(global.place)});
+  module.others = merged(module.others, module.globals);
   return module;
 }
 
