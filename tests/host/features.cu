@@ -8,6 +8,14 @@ namespace {
 
 using trifold::Tensor, trifold::launch;
 
+// torch's own 16-bit types are plain C++.
+template <class T>
+__global__ void torch_type_kernel(const float* x, float* y) {
+  const int t = threadIdx.x;
+  const T value(x[t]);
+  y[t] = static_cast<float>(value * value + T(1));
+}
+
 // The result has as many elements as x. Its elements begin as zeros from 100 on.
 Tensor features(const Tensor& x, int64_t which) {
   const Tensor out = trifold::elementwise_output(x);
@@ -37,6 +45,8 @@ Tensor features(const Tensor& x, int64_t which) {
     case 14: launch<atomics_kernel>(stream, 1, block, 0, y); break;
     case 15: launch<rest_kernel>(stream, 1, block, 0, in, y); break;
     case 16: launch<written_ldg_kernel>(stream, 1, block, 0, y); break;
+    case 17: launch<torch_type_kernel<c10::Half>>(stream, 1, block, 0, in, y); break;
+    case 18: launch<torch_type_kernel<c10::BFloat16>>(stream, 1, block, 0, in, y); break;
     case 100: launch<not_atomic_kernel>(stream, 2, block, 0, y); break;
     case 101: {
       total = 0;

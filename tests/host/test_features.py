@@ -65,6 +65,8 @@ RIGHT = (
     Right("tiles and coalesced groups", 12, ONE.reshape(-1, 8).sum(1).repeat_interleave(8)),
     Right("atomics of all types", 14, torch.full((BLOCK,), 11111.0)),
     Right("hints, clocks, qualifiers", 15, 2 * ONE + 6),
+    Right("torch's half", 17, (ONE.half() * ONE.half() + 1).float()),
+    Right("torch's bfloat16", 18, (ONE.bfloat16() * ONE.bfloat16() + 1).float()),
     Right("atomics on a device variable", 101, (5 * ONE.sum())[None]),
 )
 

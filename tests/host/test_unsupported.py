@@ -62,6 +62,7 @@ __global__ void parent_kernel(float* y) {
         ("auto c = cg::this_cluster();", "a cluster of blocks"),
         ("__nv_fp8_e4m3 x;", "an 8-bit or smaller float"),
         ("cuda::barrier<cuda::thread_scope_block> b;", "libcu++ (cuda::)"),
+        ("curand_init(seed, i, 0, &state);", "cuRAND"),
         ("// asm volatile is not needed", None),
         ("int context = texture_size; plasma(1);", None),
     ],
