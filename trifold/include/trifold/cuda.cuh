@@ -1,8 +1,8 @@
 // The CUDA dialect of a port: the one header that a kernel file needs to be compiled by nvcc and by g++.
 //
 // Under nvcc this is the CUDA runtime and its half types. Under g++ it is the dialect (<trifold/host/…>, a header for
-// each part of CUDA), and `trifold::launch` (launch.cuh) runs a grid on the CPU: as a plain loop over blocks and threads,
-// until a thread waits for others. Files that include CUDA's own headers, such as <cooperative_groups.h> or
+// each part of CUDA), and `trifold::launch` (launch.cuh) runs a grid on the CPU: as a plain loop over blocks and
+// threads, until a thread waits for others. Files that include CUDA's own headers, such as <cooperative_groups.h> or
 // <cuda_fp16.h>, need no change: for g++ the build has headers of these names.
 //
 // __CUDA_ARCH__ and __CUDACC__ are not defined under g++. What only a GPU can do stands in #ifdef __CUDACC__, with
