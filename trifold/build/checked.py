@@ -17,17 +17,32 @@ GAP_BYTES = 64
 EXPORTS = "{ global: trifold_*; local: *; };\n"
 
 
+_SECTION = re.compile(r"\s*\.(?:section\s+)?(\.[\w.]+|text|data|bss)\b")
+_OBJECT = re.compile(r"\s*\.type\s+\S+, @object")
+_LOCAL = re.compile(r"\s*\.comm\s")
+
+
 def with_gaps(assembly: str) -> str:
-    """The assembly with a gap behind each zeroed variable of thread storage; symbols keep their sizes."""
-    lines = []
-    in_thread_storage = False
+    """The assembly with gaps between its variables; symbols keep their sizes.
+
+    One lies behind each zeroed variable of thread storage, and one in front of each variable of the library.
+    """
+    lines: list[str] = []
+    section, alignment = "", ""
     for line in assembly.splitlines():
-        if section := re.match(r"\s*\.(section\s+)?(\.tbss|tbss|text|data|bss|\.[\w.]+)", line):
-            is_section = section[1] is not None or section[2] in ("text", "data", "bss")
-            in_thread_storage = section[2] == ".tbss" or (in_thread_storage and not is_section)
+        if found := _SECTION.match(line):
+            section, alignment = "." + found[1].lstrip("."), ""
+        elif re.match(r"\s*\.align\s", line):
+            alignment = line
+        of_the_library = section.startswith((".data", ".bss")) and not section.startswith(".data.rel.ro")
+        if of_the_library and _OBJECT.match(line):
+            lines += [f"\t.zero\t{GAP_BYTES}", *([alignment] if alignment else [])]
         lines.append(line)
-        if in_thread_storage and re.match(r"\s*\.zero\s+\d+", line):
+        if section.startswith(".tbss") and re.match(r"\s*\.zero\s+\d+", line):
             lines.append(f"\t.zero\t{GAP_BYTES}")
+        if _LOCAL.match(line):  # the assembler sets these aside one after the other
+            gap = f".Lgap_{len(lines)}"
+            lines += [f"\t.local\t{gap}", f"\t.comm\t{gap},{GAP_BYTES},1"]
     return "\n".join(lines) + "\n"
 
 

@@ -160,7 +160,8 @@ def _run(source: Path, steps: Recipe, entry: cache.Entry, attempt: Path) -> Path
     if done.returncode == 0 and made.is_file():
         return made
     text = log.read_text(encoding="utf-8", errors="replace")
-    problem = diagnostics.summarise(text, source.resolve().parent)
+    for_cpu = sources.local_sources(source) if steps.for_cpu else ()
+    problem = diagnostics.summarise(text, source.resolve().parent, for_cpu)
     if done.returncode < 0 and made.is_file():
         place = diagnostics.shown(source.resolve())
         problem = f"{place}: error: the library crashes while it is loaded (signal {-done.returncode})"

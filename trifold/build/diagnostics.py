@@ -16,8 +16,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from trifold.build import unsupported
 
 MOST_SHOWN = 5
 LONGEST_MESSAGE = 240
@@ -69,12 +72,16 @@ class Diagnostic:
         return f"{shown(self.file)}{place}: error: {self.text}"
 
 
-def summarise(log: str, folder: Path) -> str:
+def summarise(log: str, folder: Path, for_cpu: Iterable[Path] = ()) -> str:
     """At most :data:`MOST_SHOWN` errors of ``log``, a line each; placed in ``folder`` (the user's) where they can be.
 
-    Where no line of the log looks like an error, its last lines stand in.
+    Where no line of the log looks like an error, its last lines stand in. ``for_cpu`` has the user's sources where
+    g++ compiled them for the CPU: lines with what the CPU has not then say so.
     """
     found = diagnostics(log, folder)
+    own = [path for path in for_cpu if path.is_relative_to(folder)]
+    if own:
+        found = _explained(found, log, own)
     if not found:
         return (
             "\n".join(line for line in log.splitlines()[-MOST_SHOWN:] if line.strip())
@@ -91,6 +98,18 @@ def diagnostics(log: str, folder: Path) -> list[Diagnostic]:
     compiler = _gxx_errors(lines, folder) + _nvcc_errors(lines, folder)
     found = [diagnostic for _, diagnostic in sorted(compiler, key=lambda pair: pair[0])] or _other_errors(lines)
     return list(dict.fromkeys(found))
+
+
+def _explained(found: list[Diagnostic], log: str, sources: list[Path]) -> list[Diagnostic]:
+    """The lines that use what the CPU has not, if they are why; else the errors as they are."""
+    causes: list[Diagnostic] = []
+    if "Assembler messages:" in log:
+        causes += [Diagnostic(str(unsupported.ASSEMBLY), *place) for place in unsupported.assembly_in(sources)]
+    for error in found:
+        feature = unsupported.feature_at(error.file, error.line) if error.file in sources else None
+        if feature is not None:
+            causes.append(replace(error, text=str(feature), column=0))
+    return list(dict.fromkeys(causes)) or found
 
 
 def shown(path: Path) -> str:

@@ -27,11 +27,13 @@ TORCH_TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
 # -ffp-contract=off: a multiply and an add stay two roundings, on every CPU and at every level of vectorisation.
 # -fno-gnu-unique and hidden: two libraries in one process keep their inline variables apart.
 # -fstack-clash-protection: a frame that is larger than the guard below a stack touches the guard all the same.
+# -fno-extern-tls-init: `extern __shared__` arrays need no initialisation, and no function that would do it.
 GXX_FLAGS = (
     "-O3",
     "-ffp-contract=off",
     "-fvisibility=hidden",
     "-fno-gnu-unique",
+    "-fno-extern-tls-init",
     "-fstack-clash-protection",
     "-Wno-unknown-pragmas",
 )
@@ -108,12 +110,14 @@ class Recipe:
         check: raises ToolchainError where a tool is missing or does not fit; runs compilers to learn their version.
         prepare: ``(name, folder)`` writes into ``folder`` what the command needs; returns the command and the file
             that it makes there.
+        for_cpu: g++ compiles the kernels, for the CPU.
     """
 
     facts: tuple[str, ...]
     environment: Mapping[str, str]
     check: Callable[[], None]
     prepare: Callable[[str, Path], tuple[list[str], Path]]
+    for_cpu: bool = False
 
 
 def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_FLAGS) -> Recipe:
@@ -128,12 +132,12 @@ def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
         arguments = {
-            "cpp_sources": [sources.with_line_directive(binding)],
+            "cpp_sources": [sources.for_gxx(binding, folder)],
             "extra_cflags": list(flags),
             # through a shell and a ninja file
             "extra_ldflags": [shlex.quote(flag).replace("$", "$$") for flag in link],
         }
-        return _load_inline(name, folder, binding, arguments)
+        return _load_inline(name, folder, (binding.parent, sources.INCLUDE_ROOT, sources.CPU_INCLUDE_ROOT), arguments)
 
     facts = (
         *_facts_of_the_process(),
@@ -143,7 +147,7 @@ def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_
         toolchain.fingerprint(gxx),
         _CHILD.read_text(),
     )
-    return Recipe(facts, environment(gxx), check, prepare)
+    return Recipe(facts, environment(gxx), check, prepare, for_cpu=True)
 
 
 def for_checks(binding: Path, namespace: str) -> Recipe:
@@ -155,7 +159,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         "-std=c++20",
         *CHECKED_FLAGS,
         *_definitions(namespace, "CPU"),
-        *(f"-I{folder}" for folder in (binding.parent, sources.INCLUDE_ROOT)),
+        *(f"-I{folder}" for folder in (binding.parent, sources.INCLUDE_ROOT, sources.CPU_INCLUDE_ROOT)),
         f"-isystem{torch_folder / 'include'}",
     )
     torch_libraries = (f"-L{torch_folder / 'lib'}", "-ltorch_cpu", "-ltorch", "-lc10")
@@ -166,7 +170,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
         source, made = folder / f"{name}.cpp", folder / f"{name}.so"
-        source.write_text(sources.with_line_directive(binding), encoding="utf-8")
+        source.write_text(sources.for_gxx(binding, folder), encoding="utf-8")
         request = {
             "compiler": str(gxx),
             "compile_flags": compile_flags,
@@ -185,7 +189,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         toolchain.fingerprint(gxx),
         _CHECKED_CHILD.read_text(),
     )
-    return Recipe(facts, environment(gxx), check, prepare)
+    return Recipe(facts, environment(gxx), check, prepare, for_cpu=True)
 
 
 def host_flags() -> tuple[str, ...]:
@@ -219,7 +223,7 @@ def for_cuda(binding: Path, namespace: str) -> Recipe:
             "extra_cuda_cflags": list(flags),
             "extra_ldflags": list(LINK_FLAGS),
         }
-        return _load_inline(name, folder, binding, arguments)
+        return _load_inline(name, folder, (binding.parent, sources.INCLUDE_ROOT), arguments)
 
     programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path), str(nvcc.home), targets)
     facts = (*_facts_of_the_process(), *flags, *LINK_FLAGS, str(binding), *programs, _CHILD.read_text())
@@ -281,12 +285,14 @@ def facts_of_environment() -> tuple[str, ...]:
     return tuple(f"{name}={os.environ.get(name, '')}" for name in READ_BY_COMPILERS)
 
 
-def _load_inline(name: str, folder: Path, binding: Path, arguments: dict[str, Any]) -> tuple[list[str], Path]:
+def _load_inline(
+    name: str, folder: Path, include: tuple[Path, ...], arguments: dict[str, Any]
+) -> tuple[list[str], Path]:
     request = arguments | {
         "name": name,
         "build_directory": str(folder),
         # they pass through a ninja file, where a dollar begins a variable
-        "extra_include_paths": [str(path).replace("$", "$$") for path in (binding.parent, sources.INCLUDE_ROOT)],
+        "extra_include_paths": [str(path).replace("$", "$$") for path in include],
     }
     (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
     # -P: the folder of inline.py does not become the first on sys.path

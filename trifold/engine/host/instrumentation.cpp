@@ -157,6 +157,27 @@ int64_t extent_of(const TypeOfUbsan& type) {
 }
 
 }  // namespace
+
+uint64_t checked_update(void* p, size_t bytes, uint64_t (*made)(const void* context, uint64_t old),
+                        const void* context) {
+  const void* const caller = __builtin_return_address(0);
+  const auto replace = [&]<typename T>(T* word) {
+    T old = 0;
+    checked_atomic(word, true, caller, [&] {
+      old = *word;
+      *word = static_cast<T>(made(context, old));
+      return true;
+    });
+    return uint64_t{old};
+  };
+  switch (bytes) {
+    case 1: return replace(static_cast<uint8_t*>(p));
+    case 2: return replace(static_cast<uint16_t*>(p));
+    case 4: return replace(static_cast<uint32_t*>(p));
+    default: return replace(static_cast<uint64_t*>(p));
+  }
+}
+
 }  // namespace trifold::host
 
 using trifold::engine::AccessType;

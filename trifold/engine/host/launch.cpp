@@ -1,4 +1,6 @@
 // Launches: blocks as plain loops until a thread waits, then by the execution core.
+#include <cassert>
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -151,10 +153,10 @@ FiberPool& fibers() {
 
 void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_t end) {
   require_launchable(kernel);
-  const auto shared = shared_memory(kernel.shared_bytes);
+  const auto shared = registers.extern_shared == nullptr ? shared_memory(kernel.shared_bytes) : nullptr;
   Turn now{.kernel = kernel,
            .registers = registers,
-           .shared = shared.get(),
+           .shared = shared != nullptr ? shared.get() : registers.extern_shared,
            .plain = true,
            .block = begin,
            .end = end,
@@ -190,6 +192,38 @@ void run_checked(const Kernel& kernel, Registers registers) {
   now.front = &front;
   execute(launch, front);
   memory.kernel_has_written();
+}
+
+namespace {
+
+// The running thread ends with an error, as if the kernel had thrown it. (No object here outlives this: the stack that
+// it is called on is left. It cannot be thrown: assert() calls a function that throws nothing.)
+Fiber& fail(const std::string& what, const engine::Location& at) {
+  const uint3 &thread = *turn->registers.thread, &block = *turn->registers.block;
+  const engine::Access where{{thread.x, thread.y, thread.z}, {block.x, block.y, block.z}, -1, "", at};
+  const std::string problem = what + " in kernel " + turn->kernel.name +
+                              " ends the launch: " + engine::who(where, false) + " at " + engine::where(at);
+  Fiber& fiber = *turn->running();
+  fiber.error = std::make_exception_ptr(std::runtime_error(problem));
+  fiber.ended = true;
+  return fiber;
+}
+
+}  // namespace
+
+void stop_launch(const char* what, Line line) {
+  if (turn == nullptr) {
+    fprintf(stderr, "%s:%d: %s outside a kernel\n", line.file, line.line, what);
+    abort();
+  }
+  Fiber& fiber = fail(what, {line.file, line.line, "", ""});
+  fiber.leave();
+}
+
+void fail_assertion(const char* expression, const char* file, unsigned line, const char* function) {
+  if (turn == nullptr) __assert_fail(expression, file, line, function);
+  Fiber& fiber = fail("a failed assertion, " + std::string(expression) + ",", {file, static_cast<int>(line), "", ""});
+  fiber.leave();
 }
 
 }  // namespace trifold::host

@@ -209,7 +209,8 @@ void CheckedMemory::add_shared_arrays(const Kernel& kernel, Registers registers)
   if (anchor != variables.end()) {
     const uintptr_t base = reinterpret_cast<uintptr_t>(registers.thread) - anchor->offset;
     for (const ThreadVariable& variable : variables) {
-      if (!variable.function.empty()) {
+      if (base + variable.offset == reinterpret_cast<uintptr_t>(registers.extern_shared)) continue;
+      if (variable.shared) {
         shared(base + variable.offset, variable.bytes, variable.name);
         if (variable.bytes > 0) regions_.back().function = variable.function;
       } else {
@@ -218,6 +219,11 @@ void CheckedMemory::add_shared_arrays(const Kernel& kernel, Registers registers)
     }
   }
   if (kernel.shared_bytes == 0) return;
+  if (registers.extern_shared != nullptr) {
+    dynamic_shared_ = registers.extern_shared;
+    shared(reinterpret_cast<uintptr_t>(dynamic_shared_), kernel.shared_bytes, "dynamic shared memory");
+    return;
+  }
   constexpr size_t alignment = 1024;
   storage_ = std::make_unique<char[]>(kernel.shared_bytes + 2 * red_zone + alignment);
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(storage_.get()) + red_zone + alignment - 1) & ~(alignment - 1);

@@ -35,6 +35,17 @@ Name name_of(const char* symbol) {
   return {name.substr(scope + 2), short_name(name.substr(0, scope))};
 }
 
+// The names that a kernel's source does not give to its variables.
+bool of_a_library(std::string_view symbol) {
+  for (const std::string_view name : {"threadIdx", "blockIdx", "blockDim", "gridDim", "trifold_extern_shared"})
+    if (symbol == name) return true;
+  // Namespaces, guards of initialisation, tables of classes.
+  for (const std::string_view start :
+       {"_ZN7trifold", "_ZN5torch", "_ZN3c10", "_ZNSt", "_ZSt", "_ZN9__gnu_cxx", "_ZGV", "_ZT", "DW.ref."})
+    if (symbol.starts_with(start)) return true;
+  return false;
+}
+
 void read_symbols(const char* path, Module& module) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
@@ -56,7 +67,9 @@ void read_symbols(const char* path, Module& module) {
       if (type != STT_TLS) continue;
       const bool in_function = std::string_view(name).starts_with("_ZZ");
       auto [own, scope] = in_function ? name_of(name) : Name{name, ""};
-      module.thread_variables.push_back({name, std::move(own), std::move(scope), symbol.st_value, symbol.st_size});
+      const bool shared = in_function || !of_a_library(name);
+      module.thread_variables.push_back(
+          {name, std::move(own), std::move(scope), shared, symbol.st_value, symbol.st_size});
     }
   }
   std::ranges::sort(module.globals, {}, [](const GlobalVariable& one) { return one.place.begin; });

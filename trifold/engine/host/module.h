@@ -13,6 +13,7 @@ struct ThreadVariable {
   std::string symbol;
   std::string name;      // "threadIdx", or that of a function's own variable: "tile"
   std::string function;  // whose it is; empty: no function's
+  bool shared;           // it is a kernel's, and none of the dialect's or of a library's
   size_t offset;
   size_t bytes;
 };

@@ -1,7 +1,12 @@
 // The CUDA dialect of a port: the one header that a kernel file needs to be compiled by nvcc and by g++.
 //
-// Under nvcc this is the CUDA runtime and its half types. Under g++ it is the dialect, and `trifold::launch`
-// (launch.cuh) runs a grid on the CPU: as a plain loop over blocks and threads, until a thread waits for others.
+// Under nvcc this is the CUDA runtime and its half types. Under g++ it is the dialect (<trifold/host/…>, a header for
+// each part of CUDA), and `trifold::launch` (launch.cuh) runs a grid on the CPU: as a plain loop over blocks and
+// threads, until a thread waits for others. Files that include CUDA's own headers, such as <cooperative_groups.h> or
+// <cuda_fp16.h>, need no change: for g++ the build has headers of these names.
+//
+// __CUDA_ARCH__ and __CUDACC__ are not defined under g++. What only a GPU can do stands in #ifdef __CUDACC__, with
+// another way for the CPU in #else.
 #pragma once
 
 #include <cstdint>
@@ -14,57 +19,20 @@
 
 #else
 
-#include <trifold/half_bits.h>
-#include <trifold/host.h>
+#include <trifold/host/atomics.h>
+#include <trifold/host/barriers.h>
+#include <trifold/host/clocks.h>
+#include <trifold/host/ending.h>
+#include <trifold/host/float16_functions.h>
+#include <trifold/host/loads.h>
+#include <trifold/host/math.h>
+#include <trifold/host/numbers.h>
+#include <trifold/host/qualifiers.h>
+#include <trifold/host/vectors.h>
+#include <trifold/host/warp.h>
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
+#include <cstdio>
 #include <cstring>
-#include <type_traits>
-
-#define __global__
-#define __device__
-#define __host__
-#define __constant__
-#define __shared__ static thread_local
-#define __align__(bytes) __attribute__((aligned(bytes)))
-#define __forceinline__ inline __attribute__((always_inline))
-#define __launch_bounds__(...)
-#define __grid_constant__
-
-// Where the running thread stands in its launch.
-inline thread_local uint3 threadIdx{};
-inline thread_local uint3 blockIdx{};
-inline thread_local dim3 blockDim{};
-inline thread_local dim3 gridDim{};
-inline constexpr int warpSize = 32;
-
-// IEEE binary16 as CUDA's __half: storage and conversions; arithmetic is done in float.
-struct __half {
-  std::uint16_t bits;
-  __half() = default;
-  explicit __half(float value) : bits(trifold::host::half_bits(value)) {}
-  operator float() const { return trifold::host::half_value(bits); }
-};
-
-// bfloat16 as CUDA's __nv_bfloat16: the upper half of a float, rounded to nearest even.
-struct __nv_bfloat16 {
-  std::uint16_t bits;
-  __nv_bfloat16() = default;
-  explicit __nv_bfloat16(float value) {
-    const auto word = std::bit_cast<std::uint32_t>(value);
-    const bool nan = (word & 0x7fffffffu) > 0x7f800000u;
-    bits = nan ? std::uint16_t{0x7fff} : static_cast<std::uint16_t>((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
-  }
-  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
-};
-
-inline unsigned __umulhi(unsigned a, unsigned b) {
-  return static_cast<unsigned>((static_cast<std::uint64_t>(a) * b) >> 32);
-}
-
-#include <trifold/cooperation.h>
 
 #endif
 

@@ -14,6 +14,8 @@ struct uint3 {
 struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+  constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+  constexpr operator uint3() const { return {x, y, z}; }
 };
 
 #pragma GCC visibility push(default)
@@ -69,6 +71,7 @@ struct Kernel {
 struct Registers {
   uint3* thread;
   uint3* block;
+  char* extern_shared;       // the array of all `extern __shared__` ones outside functions; null: the port has none
   const void** handed_over;  // not null: the running thread has waited, and whoever resumed it runs the others
 };
 
@@ -98,12 +101,29 @@ WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t val
 // An atomic left memory as it was: its thread may wait for another one to change it. And: the thread pauses.
 void looked();
 void pause(Line line);
+// Ends the launch with an error that says what the running thread met at this line. Outside a kernel, ends the process.
+[[noreturn]] void stop_launch(const char* what, Line line);
+// The same for an assertion; outside a kernel, what the C library does.
+[[noreturn]] void fail_assertion(const char* expression, const char* file, unsigned line, const char* function);
+
+// Replaces the value of so many bytes by made(context, value), as one atomic access of the kernel's; returns the old
+// one.
+uint64_t checked_update(void* p, size_t bytes, uint64_t (*made)(const void* context, uint64_t old),
+                        const void* context);
 
 enum class Fence : uint8_t { block, device, system };
 void fence(Fence scope);
 // The block's dynamic shared memory, and the running thread's lane.
 void* dynamic_shared();
 unsigned lane();
+
+// What an `extern __shared__` array in a function is bound to (trifold/build/shared_arrays.py).
+struct DynamicShared {
+  template <class Array>
+  operator Array&() const {
+    return *static_cast<Array*>(dynamic_shared());
+  }
+};
 
 // A tensor whose elements lie in these bytes is about to be a kernel's argument.
 void note_tensor(const void* begin, size_t bytes);

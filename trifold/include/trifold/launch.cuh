@@ -84,6 +84,14 @@ inline ParallelFor parallel_for = [](int64_t count, void (*body)(int64_t, int64_
   body(0, count, context);
 };
 
+// The `extern __shared__` arrays outside functions, all of which begin here: 227 KiB, the most that a block of sm_90
+// has. The build defines the macro for a port that has such arrays, and gives them this one's symbol.
+#ifdef TRIFOLD_EXTERN_SHARED
+alignas(1024) inline thread_local char extern_shared[227 << 10] __asm__("trifold_extern_shared");
+#else
+inline constexpr char* extern_shared = nullptr;
+#endif
+
 // Not null: the running thread waited for others, so whoever resumed it runs those that come after it.
 inline thread_local const void* handed_over = nullptr;
 
@@ -135,7 +143,7 @@ void describe_launch(host::Kernel kernel, const Run& run, const Use& use, const 
 inline host::Registers enter_launch(const host::Kernel& kernel) {
   blockDim = kernel.threads;
   gridDim = kernel.grid;
-  return {&threadIdx, &blockIdx, &handed_over};
+  return {&threadIdx, &blockIdx, extern_shared, &handed_over};
 }
 
 // Runs every block. They are spread over OS threads; where checks watch them, they run one after the other.

@@ -1,0 +1,98 @@
+"""What the CPU has not is named at its line; and what an `extern __shared__` line becomes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.host.workspace import op_of
+from trifold.build.compile import build
+from trifold.build.shared_arrays import rewrite
+from trifold.build.unsupported import feature_of
+from trifold.errors import BuildError
+
+BINDING = '#include <trifold/binding.h>\n#include "{name}.cuh"\nTRIFOLD_LIBRARY(m) {{}}\n'
+
+
+def problem_of(name: str, header: str, root: Path, *, checked: bool = True) -> str:
+    files = op_of(name, root, cu=BINDING.format(name=name), cuh=header, py="")
+    with pytest.raises(BuildError) as caught:
+        build(files, "cpu", "trifold_test", form="checked" if checked else "fast")
+    return str(caught.value)
+
+
+def test_inline_ptx_is_named_at_its_line_though_only_the_assembler_refuses_it(tmp_path: Path) -> None:
+    header = """#include <trifold/cuda.cuh>
+__global__ void lanes_kernel(unsigned* y) {
+  unsigned lane;
+  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  y[0] = lane;
+}
+"""
+    problem = problem_of("lanes", header, tmp_path)
+    assert re.search(
+        r"cuda_src/lanes\.cuh:4: error: inline PTX \(asm\) cannot be compiled for the CPU: put it in", problem
+    )
+
+
+def test_other_features_are_named_at_their_lines(tmp_path: Path) -> None:
+    header = """#include <trifold/cuda.cuh>
+__global__ void __cluster_dims__(2, 1, 1) cluster_kernel(float* y) { y[0] = 1; }
+__global__ void texture_kernel(cudaTextureObject_t image, float* y) {
+  y[0] = 0;
+}
+__global__ void parent_kernel(float* y) {
+  parent_kernel<<<1, 32>>>(y);
+}
+"""
+    problem = problem_of("others", header, tmp_path)
+    for line, name in ((2, "a cluster of blocks"), (3, "a texture"), (7, "a launch with <<<...>>>")):
+        assert f"others.cuh:{line}: error: {name} cannot be compiled for the CPU" in problem
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ('asm("bar.sync 0;");', "inline PTX (asm)"),
+        ("nvcuda::wmma::fragment<a> f;", "a tensor-core operation (wmma)"),
+        ("float v = tex2DLod<float>(t, x, y, 0);", "a texture"),
+        ("surf2Dwrite(v, s, x, y);", "a surface"),
+        ("auto c = cg::this_cluster();", "a cluster of blocks"),
+        ("__nv_fp8_e4m3 x;", "an 8-bit or smaller float"),
+        ("cuda::barrier<cuda::thread_scope_block> b;", "libcu++ (cuda::)"),
+        ("curand_init(seed, i, 0, &state);", "cuRAND"),
+        ("// asm volatile is not needed", None),
+        ("int context = texture_size; plasma(1);", None),
+    ],
+)
+def test_a_feature_is_known_by_its_line(line: str, name: str | None) -> None:
+    feature = feature_of(line)
+    assert (feature and feature.name) == name
+
+
+@pytest.mark.parametrize(
+    ("source", "changed", "defines"),
+    [
+        (
+            "__global__ void k() {\n  extern __shared__ float tile[];\n}",
+            "__global__ void k() {\n  float (&tile)[] = trifold::host::DynamicShared();\n}",
+            False,
+        ),
+        (
+            "void f() { extern __shared__ __align__(sizeof(T)) unsigned char raw [ ] ; }",
+            "void f() { unsigned char (&raw)[] = trifold::host::DynamicShared(); }",
+            False,
+        ),
+        (
+            "namespace a { namespace {\nextern __shared__ int x[];\n} }",
+            'namespace a { namespace {\nextern __shared__ int x[] __asm__("trifold_extern_shared");\n} }',
+            True,
+        ),
+        ('const char* s = "{";\n/* extern __shared__ int x[]; { */', None, False),
+        ("void f() { __shared__ int x[3]; extern int y[]; }", None, False),
+    ],
+)
+def test_extern_shared_arrays_become_dynamic_shared_memory(source: str, changed: str | None, defines: bool) -> None:
+    assert rewrite(source) == (changed or source, defines)

@@ -1,0 +1,72 @@
+"""What CUDA C++ has and the CPU has not, in a source that g++ refused: named at its line, with what to do instead."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+_GUARD = "put it in #ifdef __CUDACC__, with another way for the CPU in #else"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A part of CUDA C++.
+
+    Attributes:
+        name: as the message calls it.
+        pattern: what a line that uses it has.
+        remedy: what the user can do.
+    """
+
+    name: str
+    pattern: re.Pattern[str]
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.name} cannot be compiled for the CPU: {self.remedy}"
+
+
+ASSEMBLY = Feature(
+    "inline PTX (asm)", re.compile(r"\b(?:asm|__asm__|__asm)\b\s*(?:volatile\b|__volatile__\b)?\s*\("), _GUARD
+)
+FEATURES = (
+    ASSEMBLY,
+    Feature("a tensor-core operation (wmma)", re.compile(r"\bwmma\b|<mma\.h>"), _GUARD),
+    Feature(
+        "a texture", re.compile(r"\btex\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaTextureObject_t\b|\btexture\s*<"), _GUARD
+    ),
+    Feature("a surface", re.compile(r"\bsurf\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaSurfaceObject_t\b"), _GUARD),
+    Feature("a cluster of blocks", re.compile(r"\b__cluster_dims__\b|\bcluster_group\b|\bthis_cluster\b"), _GUARD),
+    Feature("an 8-bit or smaller float", re.compile(r"\b__nv_fp[468]\w*|<cuda_fp[468]\.h>"), _GUARD),
+    Feature("libcu++ (cuda::)", re.compile(r"\bcuda::|<cuda/"), _GUARD),
+    Feature("asynchronous copying (memcpy_async)", re.compile(r"\bmemcpy_async\b|\b__pipeline_\w+"), _GUARD),
+    Feature("cuRAND", re.compile(r"<curand|\bcurand\w*\s*\("), "draw with <trifold/philox.cuh> instead"),
+    Feature("a launch with <<<...>>>", re.compile(r"<<<"), "launch with trifold::launch<kernel>(...) instead"),
+)
+
+
+def feature_of(line: str) -> Feature | None:
+    """What a line of source uses that the CPU has not."""
+    code = line.split("//")[0]
+    return next((feature for feature in FEATURES if feature.pattern.search(code)), None)
+
+
+def feature_at(file: Path, number: int) -> Feature | None:
+    """The same, of a file's line; None as well where it cannot be read."""
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    return feature_of(lines[number - 1]) if 0 < number <= len(lines) else None
+
+
+def assembly_in(sources: Iterable[Path]) -> list[tuple[Path, int]]:
+    """Files and lines with inline assembly. g++ hands it on as it is, and the assembler names no line of theirs."""
+    return [
+        (path, number)
+        for path in sources
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1)
+        if ASSEMBLY.pattern.search(line.split("//")[0])
+    ]

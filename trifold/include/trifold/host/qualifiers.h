@@ -1,0 +1,27 @@
+// CUDA's qualifiers and built-in variables. Device and constant variables are the library's own; a shared array is one
+// of thread storage, and `extern __shared__` ones are all launch.cuh's extern_shared (trifold/build/shared_arrays.py).
+#pragma once
+
+#include <trifold/host.h>
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __managed__
+#define __shared__ thread_local
+#define __align__(bytes) __attribute__((aligned(bytes)))
+#define __forceinline__ inline __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __maxnreg__(...)
+#define __grid_constant__
+#define __nv_pure__ __attribute__((pure))
+// Empty, and so right for both `__noinline__ void f()` and the C++ library's `__attribute__((__noinline__))`.
+#define __noinline__
+
+// Where the running thread stands in its launch.
+inline thread_local uint3 threadIdx{};
+inline thread_local uint3 blockIdx{};
+inline thread_local dim3 blockDim{};
+inline thread_local dim3 gridDim{};
+inline constexpr int warpSize = 32;
