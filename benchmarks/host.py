@@ -118,12 +118,17 @@ def _child(step: str) -> None:
     from trifold.workspace import Workspace
 
     files = Workspace.at(ROOT).op(OP)
-    loads = step.startswith("load")
-    start = time.perf_counter() if loads else sum(os.times()[:4])
+    clock = time.perf_counter if step.startswith("load") else _processor_seconds
+    start = clock()
     library = build(files, "cpu", "trifold_benchmark", form="checked" if step.endswith("with checks") else "fast")
-    if loads:
+    if step.startswith("load"):
         library.load()
-    print((time.perf_counter() if loads else sum(os.times()[:4])) - start)
+    print(clock() - start)
+
+
+def _processor_seconds() -> float:
+    """Of this process and of those that it started and that have ended."""
+    return sum(os.times()[:4])
 
 
 def _environment(load_before: tuple[float, float, float]) -> dict[str, Any]:

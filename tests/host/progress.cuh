@@ -140,8 +140,8 @@ __global__ void throwing_kernel(const float* x) {
   if (threadIdx.x == 5 && x[5] == 5.0f) throw std::invalid_argument("thread 5 has thrown");
   if (waits) __syncthreads();
 }
-#endif
 
+// nvcc refuses it.
 __global__ void large_static_kernel(const float* x, float* y) {
   __shared__ float tile[13 << 10];  // 52 KiB
   const int t = threadIdx.x;
@@ -149,6 +149,7 @@ __global__ void large_static_kernel(const float* x, float* y) {
   __syncthreads();
   y[t] = tile[block - 1 - t];
 }
+#endif
 
 __global__ void reverse_kernel(const float* x, float* y) {
   __shared__ float tile[block];

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -162,6 +163,19 @@ def test_the_error_of_a_volatile_poll_that_nothing_sees_says_how_to_poll(plain: 
     with pytest.raises(RuntimeError, match="has to look at memory by an atomic"), runtime.time_limit(SECONDS):
         plain(numbers(1), 24)
     next_launch_is_right(plain)
+
+
+def test_a_forked_process_has_a_watchdog_of_its_own(plain: Progress) -> None:
+    next_launch_is_right(plain)  # this process's watchdog runs
+    child = os.fork()
+    if child == 0:
+        try:
+            with runtime.time_limit(SECONDS):
+                plain(numbers(2), 20)
+        except RuntimeError as error:
+            os._exit(7 if "still runs" in str(error) else 8)
+        os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
 # ------------------------------------------------------------------------------------------------- stacks

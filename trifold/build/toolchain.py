@@ -103,7 +103,8 @@ def gxx_version(gxx: Path) -> Version:
     match = re.search(r"\)\s+(\d+)\.(\d+)(?:\.(\d+))?", text)
     if match is None or "clang" in text:
         raise ToolchainError(
-            f"{gxx} is not g++: it says '{text.partition(chr(10))[0]}'", "set CXX to a g++, or unset it"
+            f"{gxx} is not g++: it says '{text.partition(chr(10))[0]}'",
+            f"set CXX to a g++ {OLDEST_GXX[0]} or newer, or unset it: other compilers are not supported",
         )
     return tuple(int(part) for part in match.groups() if part is not None)
 

@@ -14,6 +14,7 @@
 #include "overflow.h"
 #include "report.h"
 #include "settings.h"
+#include "sites.h"
 #include "watchdog.h"
 
 namespace trifold::host {
@@ -67,6 +68,7 @@ class Taking {
  public:
   explicit Taking(Turn& now) : watched_(outermost(now.kernel)) {
     watch_stacks();
+    begin_sites();
     turn = &now;
   }
   ~Taking() {

@@ -40,6 +40,12 @@ class Places {
     return slots_[slot] = static_cast<engine::Site>(places_.size() - 1);
   }
 
+  void forget_many() {
+    if (places_.size() < slots_.size() / 4) return;
+    places_.clear();
+    slots_.assign(slots_.size(), 0);
+  }
+
   Place operator[](engine::Site site) const { return site < places_.size() ? places_[site] : Place{}; }
 
  private:
@@ -161,6 +167,10 @@ std::vector<engine::Location> frames_at(const void* address) {
 }
 
 }  // namespace
+
+void begin_sites() {
+  places.forget_many();
+}
 
 engine::Site site_of_line(Line line) {
   return places.intern({line.file, line.line});

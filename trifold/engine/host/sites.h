@@ -10,6 +10,8 @@
 
 namespace trifold::host {
 
+// Before a launch, which knows no site yet: room for all that one kernel has.
+void begin_sites();
 engine::Site site_of_line(Line line);
 engine::Site site_of_address(const void* return_address);
 
