@@ -16,7 +16,7 @@ from trifold.build.sources import INCLUDE_ROOT
 from trifold.host.cuda_source import Edit, SourceFile, walk
 
 TORCH_HEADER = re.compile(r"(torch|ATen|c10|pybind11)/.+")
-LIBRARY_HEADER = re.compile(
+_LIBRARY_HEADER = re.compile(
     r"((curand|cublas|cudnn|cufft|cusparse|cusolver|nvrtc|nccl|npp|nvml|mma|cuda_pipeline|cudaProfiler|cuda_profiler)\w*"
     r"\.h|(cub|thrust|cuda|cutlass|cute|nvtx3|cooperative_groups)/.+)"
 )
@@ -46,7 +46,7 @@ def refusals(file: SourceFile, defined: set[str]) -> Iterator[Edit]:
 
 def refused_header(name: str, *, torch: bool) -> str:
     """The line that stands for ``#include`` of a header that is not there; "" where it may be. ``torch``: so is its."""
-    if LIBRARY_HEADER.fullmatch(name):
+    if _LIBRARY_HEADER.fullmatch(name):
         hint = ": <trifold/philox.cuh> has random numbers" if name.startswith("curand") else ""
         return f'#pragma GCC error "<{name}> is not there on the CPU{hint}"'
     if TORCH_HEADER.fullmatch(name) and not torch:

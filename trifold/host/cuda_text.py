@@ -9,7 +9,6 @@ What the CPU has no counterpart for (inline PTX, textures, clusters, …) become
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 from tree_sitter import Node
 
 from trifold.build.sources import INCLUDE_ROOT
-from trifold.host.cuda_refusals import LIBRARY_HEADER, TORCH_HEADER, refusals, refused_header, unread_launches
+from trifold.host.cuda_refusals import TORCH_HEADER, refusals, refused_header, unread_launches
 from trifold.host.cuda_source import DEVICE, Edit, Kernel, SourceFile, parse, walk
 
 # Headers of which runtime_api.h has what the CPU has; it is included in front of every program.
@@ -27,6 +26,8 @@ _KNOWN_HEADER = re.compile(
     r"driver_types|vector_types|vector_functions|math_constants|sm_\d\d_\w+|cuda_fp16|cuda_bf16|cooperative_groups|"
     r"crt/.+)(\.h|\.hpp|\.cuh)"
 )
+# Where trifold has headers under CUDA's own names, those that it has.
+_CPU_HEADERS = "cuda_for_cpu"
 _EXTERN_SHARED = re.compile(
     rb"\b(?:extern\s+__shared__|__shared__\s+extern)\s+(?P<type>[^;={}]*?)\b(?P<name>\w+)\s*\[\s*\]"
     rb"(?P<inner>(?:\s*\[[^\];]*\])*)\s*;"
@@ -94,23 +95,12 @@ def _include_edits(file: SourceFile, drop_torch: bool) -> Iterator[Edit]:
         end = node.start_byte + len(file.content[node.start_byte : node.end_byte].rstrip())
         if node in file.includes:
             yield Edit(node.start_byte, end, f'#include "{file_name(file.includes[node])}"')
-        elif name in _own_headers():
-            yield Edit(node.start_byte, end, f"#include <{_own_headers()[name]}>")
+        elif (INCLUDE_ROOT / _CPU_HEADERS / name).is_file():
+            yield Edit(node.start_byte, end, f"#include <{_CPU_HEADERS}/{name}>")
         elif refused := refused_header(name, torch=drop_torch):
             yield Edit(node.start_byte, end, refused)
         elif _KNOWN_HEADER.fullmatch(name) or TORCH_HEADER.fullmatch(name):
             yield Edit(node.start_byte, end, "")
-
-
-@functools.cache
-def _own_headers() -> dict[str, Path]:
-    """CUDA's headers of which trifold has one of the same name: where that lies among its includes."""
-    headers = sorted((INCLUDE_ROOT / "trifold" / "host").rglob("*.*"))
-    return {
-        header.name: header.relative_to(INCLUDE_ROOT)
-        for header in headers
-        if _KNOWN_HEADER.fullmatch(header.name) or LIBRARY_HEADER.fullmatch(header.name)
-    }
 
 
 def _torch_edits(file: SourceFile) -> Iterator[Edit]:

@@ -49,7 +49,7 @@ void rectangles() {
   const int width = 4, height = 3;
   const float factors[width] = {1, 10, 100, 1000};
   EXPECT(cudaMemcpyToSymbol(table, factors, sizeof factors) == cudaSuccess);
-  EXPECT(cudaMemcpyToSymbol(table, factors + 1, sizeof(float), sizeof(float)) == cudaSuccess);
+  EXPECT(cudaMemcpyToSymbolAsync(table, factors + 1, 4, 4, cudaMemcpyHostToDevice, 0) == cudaSuccess);
   std::vector<float> host(width * height, 2), back(width * height);
   char* pitched;
   float* out;
@@ -83,6 +83,10 @@ void device() {
   EXPECT(cudaEventCreateWithFlags(&event, cudaEventDisableTiming) == cudaSuccess);
   EXPECT(cudaEventRecord(event, stream) == cudaSuccess && cudaStreamWaitEvent(stream, event, 0) == cudaSuccess);
   EXPECT(cudaStreamQuery(stream) == cudaSuccess && cudaEventQuery(event) == cudaSuccess);
+  int called = 0;
+  const auto callback = [](cudaStream_t, cudaError_t status, void* data) { *static_cast<int*>(data) = 1 + status; };
+  EXPECT(cudaStreamAddCallback(stream, callback, &called, 0) == cudaSuccess);
+  EXPECT(cudaStreamSynchronize(stream) == cudaSuccess && called == 1);
   cudaEventDestroy(event);
   cudaStreamDestroy(stream);
 }

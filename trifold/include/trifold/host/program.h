@@ -16,11 +16,8 @@ enum class Error : int {
   memory_allocation = 2,
   invalid_configuration = 9,
   invalid_memcpy_direction = 21,
-  invalid_device_function = 98,
   invalid_device = 101,
-  not_ready = 600,
   launch_failure = 719,
-  not_supported = 801,
 };
 
 enum class MemoryKind : uint8_t { device, managed, pinned };

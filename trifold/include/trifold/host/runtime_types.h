@@ -113,6 +113,8 @@ inline constexpr int cudaCpuDeviceId = -1;
 
 struct CUstream_st {};
 using cudaStream_t = CUstream_st*;
+using cudaStreamCallback_t = void (*)(cudaStream_t stream, cudaError_t status, void* data);
+using cudaHostFn_t = void (*)(void* data);
 struct CUevent_st {
   std::chrono::steady_clock::time_point recorded;
 };
@@ -125,6 +127,13 @@ struct cudaDeviceProp {
   size_t sharedMemPerBlock = 48 << 10;
   int regsPerBlock = 65536;
   int warpSize = 32;
+  int clockRate = 1980000;        // kHz
+  int memoryClockRate = 3201000;  // kHz
+  int pciBusID = 0, pciDeviceID = 0, pciDomainID = 0;
+  int deviceOverlap = 1;
+  int kernelExecTimeoutEnabled = 0;
+  int computeMode = 0;
+  size_t textureAlignment = 512;
   size_t memPitch = 2147483647;
   int maxThreadsPerBlock = 1024;
   int maxThreadsDim[3] = {1024, 1024, 64};
