@@ -45,7 +45,7 @@ def in_kernel() -> Any:
         name = frame.name() or ""
         if look.is_users(frame):
             found = frame
-        elif found is not None and name.startswith("trifold::launch<") and "{lambda" in name:
+        elif found is not None and name.startswith("trifold::") and "launch" in name and "{lambda" in name:
             return found
         frame = frame.older()
     return None
