@@ -94,7 +94,7 @@ class PortSession:
                 "outcome": str(outcome),
             }
             environment = os.environ | {"TRIFOLD_DEBUG": json.dumps(wanted), "NUMBA_ENABLE_CUDASIM": "1"}
-            before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is gdb's
+            before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is gdb's
             try:
                 options = ["-q", "-iex", "set auto-load python-scripts off", "-ex", f"source {GDB_SCRIPT}"]
                 status = subprocess.run([str(self.gdb), *options], env=environment).returncode
