@@ -95,7 +95,7 @@ def load(
 
 
 def load_port(files: OpFiles, form: Literal["fast", "debug", "coverage"] = "fast") -> Implementation:
-    """The port of an op, see :func:`load`; on the CPU in one of the forms of a build that run alike."""
+    """The port of an op, see :func:`load`; in one of the forms of a build that run alike."""
     with _lock:
         namespace = _namespace("port" if form == "fast" else f"{form}_port", files)
         if namespace not in _loaded:
@@ -237,7 +237,7 @@ class _PortKernels:
 
         with _lock:
             if device not in self.libraries:
-                library = build(self.files, device, self.namespace, form=self.form if device == "cpu" else "fast")
+                library = build(self.files, device, self.namespace, form=self.form_for(device))
                 self.stubs.pop(device)._destroy()
                 try:
                     library.load()
@@ -247,6 +247,10 @@ class _PortKernels:
                     raise
                 self.libraries[device] = library
             return self.libraries[device]
+
+    def form_for(self, device: Device) -> Form:
+        """Coverage is counted on the CPU alone."""
+        return "fast" if device == "cuda" and self.form == "coverage" else self.form
 
     def _build_and_call(self, device: Device, name: str, *args: Any) -> Any:
         self.load(device)

@@ -14,11 +14,13 @@ from subprocess import PIPE, Popen
 from typing import IO
 
 import pytest
+import torch
 
 from tests.debug.programs import ENVIRONMENT, FOLDER, line_of
 from tests.wrong.entry import Wrong, edits
+from trifold.debug.cuda import CudaSession, find_cuda_gdb
 from trifold.debug.editor import launch_json
-from trifold.debug.port import find_gdb
+from trifold.debug.port import find_gdb, kernels
 from trifold.errors import ToolchainError
 
 pytestmark = pytest.mark.skipif(shutil.which("gdb") is None, reason="debugging ports needs gdb: apt-get install gdb")
@@ -106,7 +108,7 @@ CASES = (
             "thread (36, 0, 0) of block (0, 0, 0) of sigmoid_kernel<float>",
             "sigmoid_of<float> (x=",
             "#0  sigmoid_of<float>",
-            "#1  sigmoid_kernel<float>",
+            "in sigmoid_kernel<float>",
             "Run till exit",
             "if (i < n) y[i]",
             "}",
@@ -149,8 +151,8 @@ CASES = (
     Case(
         "a device function of the toolkit, in a chosen block",
         "normal_sample --function philox_group --sample 1 --block 2,0,0 --thread 5",
-        ("p blockIdx", "bt 2", "q"),
-        ("thread (5, 0, 0) of block (2, 0, 0), sample 'many columns'", "= (2, 0, 0)", "normal_sample_rows_kernel<"),
+        ("p blockIdx", "bt", "q"),
+        ("thread (5, 0, 0) of block (2, 0, 0), sample 'many columns'", "= (2, 0, 0)", "in normal_sample_rows_kernel<"),
     ),
     Case(
         "a block outside the launch",
@@ -284,3 +286,34 @@ def _until(lines: IO[str], *words: str) -> str:
         if all(word in line for word in words):
             return line
     raise AssertionError("".join(seen))
+
+
+def test_cuda_without_a_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ToolchainError, match="torch finds no CUDA device here\n  trifold debug OP --port"):
+        find_cuda_gdb()
+
+
+def test_cuda_gdb_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "nvcc").touch()
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    with pytest.raises(ToolchainError, match="needs cuda-gdb"):
+        find_cuda_gdb()
+
+
+def test_cuda_gdb_gets_breakpoints_for_one_thread_of_each_kernel_that_may_run() -> None:
+    names = kernels(GALLERY / HEADER)
+    assert names == [
+        "sigmoid_kernel",
+        "sigmoid_vector_kernel",
+        "sigmoid_backward_kernel",
+        "sigmoid_backward_vector_kernel",
+    ]
+    place = ((1, 2, 0), (3, 0, 0))
+    command = CudaSession(Path("cuda-gdb"), ("sigmoid_kernel",), place, ("python", "x")).command()
+    only = "threadIdx.x == 1 && threadIdx.y == 2 && threadIdx.z == 0 && blockIdx.x == 3 && blockIdx.y == 0"
+    assert f"break sigmoid_kernel if {only} && blockIdx.z == 0" in command
+    assert command[-3:] == ["--args", "python", "x"]

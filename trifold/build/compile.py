@@ -32,8 +32,9 @@ def build(
         device: ``"cpu"`` (g++) or ``"cuda"`` (nvcc, for the architectures in TORCH_CUDA_ARCH_LIST, else for those
             of the visible devices).
         namespace: a torch namespace; an identifier.
-        form: for ``"cpu"``: ``"checked"`` checks each access of memory in a kernel (trifold.host.runtime runs its
-            calls); ``"debug"`` keeps variables and lines for gdb; ``"coverage"`` counts lines and branches for gcov.
+        form: ``"fast"``; ``"debug"``, which keeps variables and lines for gdb and cuda-gdb; for ``"cpu"`` alone
+            ``"checked"``, which checks each access of memory in a kernel (trifold.host.runtime runs its calls), and
+            ``"coverage"``, which counts lines and branches for gcov.
         notify: told if another process is building the same library.
 
     Raises:
@@ -45,17 +46,17 @@ def build(
     _require_identifier(namespace)
     if device not in ("cpu", "cuda"):
         raise ValueError(f"device must be 'cpu' or 'cuda', not {device!r}")
-    if form != "fast" and device != "cpu":
+    if device == "cuda" and form not in recipe.NVCC_FLAGS_OF_FORM:
         raise ValueError(f"only a build for the CPU has the form {form!r}")
     plan = _plan(device, form)
-    target = device if form == "fast" else form
+    target = device if form == "fast" else form if device == "cpu" else f"{device}-{form}"
     product, cached = _produce(files, target, lambda: plan(files.binding.resolve(), namespace), notify)
     return BuiltLibrary(files.name, device, namespace, product.path, product.log, time.monotonic() - started, cached)
 
 
 def _plan(device: Device, form: Form) -> Callable[[Path, str], Recipe]:
     if device == "cuda":
-        return recipe.for_cuda
+        return lambda binding, namespace: recipe.for_cuda(binding, namespace, recipe.NVCC_FLAGS_OF_FORM[form])
     if form == "checked":
         return recipe.for_checks
     return lambda binding, namespace: recipe.for_cpu(binding, namespace, recipe.FLAGS_OF_FORM[form])

@@ -58,6 +58,8 @@ NVCC_FLAGS = (
     "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
     "-Xcompiler=-fvisibility=hidden,-fno-gnu-unique,-Wno-unknown-pragmas",
 )
+# -G: device code as it is written, for cuda-gdb.
+NVCC_FLAGS_OF_FORM: Mapping[Form, tuple[str, ...]] = {"fast": NVCC_FLAGS, "debug": ("-G", "-g", *NVCC_FLAGS[2:])}
 # A function that is declared but nowhere defined is the linker's error, with its C++ name.
 LINK_FLAGS = ("-Wl,--no-undefined",)
 
@@ -198,7 +200,7 @@ def host_flags() -> tuple[str, ...]:
     return (str(library), f"-Wl,-rpath,{library.parent}")
 
 
-def for_cuda(binding: Path, namespace: str) -> Recipe:
+def for_cuda(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = NVCC_FLAGS) -> Recipe:
     """nvcc, through load_inline."""
     import torch
 
@@ -209,7 +211,7 @@ def for_cuda(binding: Path, namespace: str) -> Recipe:
             "install torch with CUDA: https://pytorch.org/get-started/locally",
         )
     gxx, nvcc, targets = toolchain.find_gxx(), toolchain.find_nvcc(), architectures()
-    flags = (*NVCC_FLAGS, *_standard(), *_definitions(namespace, "CUDA"))
+    flags = (*flags_of_form, *_standard(), *_definitions(namespace, "CUDA"))
 
     def check() -> None:
         toolchain.find_ninja()

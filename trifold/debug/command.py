@@ -30,6 +30,7 @@ def debug(
         ),
     ] = None,
     port: Annotated[bool, typer.Option("--port", help="Debug the C++ port, on the CPU, in gdb.")] = False,
+    cuda: Annotated[bool, typer.Option("--cuda", help="Debug the C++ port on the GPU, in cuda-gdb.")] = False,
     workspace: Annotated[
         Path | None,
         typer.Option(help="A folder with prototypes/, cuda_src/, ports/ and verify/.", show_default="nearest parent"),
@@ -45,6 +46,10 @@ def debug(
     """
     place = _coordinates("--thread", thread), _coordinates("--block", block)
     found = Workspace.find() if workspace is None else Workspace.at(workspace)
+    if cuda:
+        from trifold.debug.cuda import CudaSession
+
+        raise typer.Exit(CudaSession.open(found.op(op), function or op, sample, place, line).run())
     if port:
         from trifold.debug.port import PortSession
 

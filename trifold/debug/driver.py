@@ -21,14 +21,15 @@ def main() -> None:
     parser.add_argument("--workspace", type=Path, help="default: the nearest one at or above the current folder")
     parser.add_argument("--sample", help="its name or number; default: the first")
     parser.add_argument("--forward", action="store_true", help="do not call the backward function")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     given = parser.parse_args()
     workspace = Workspace.find() if given.workspace is None else Workspace.at(given.workspace)
     files = workspace.op(given.op)
     implementation = load_port(files, "debug")
-    implementation.kernels("cpu")
+    implementation.kernels(given.device)
     chosen = samples.choose(samples.named_calls(load_spec(files)), given.sample, files.spec)
     os.kill(os.getpid(), 0)  # does nothing
-    samples.run(implementation.function, chosen.call, backward=not given.forward)
+    samples.run(implementation.function, chosen.call, backward=not given.forward, device=given.device)
 
 
 if __name__ == "__main__":

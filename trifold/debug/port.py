@@ -38,6 +38,7 @@ class PortSession:
 
     Attributes:
         function: a launch function, kernel or device function; the first stands for the kernel that it launches.
+        number: the sample's, from 1.
         operators: whether ``function`` is a launch function: its name in C++; empty: it is none.
         place: the CUDA thread to stop in.
         line: of the header; None: the function's first.
@@ -47,6 +48,7 @@ class PortSession:
     function: str
     operators: tuple[str, ...]
     sample: NamedCall
+    number: int
     place: Place
     line: int | None
     library: Path
@@ -61,13 +63,14 @@ class PortSession:
         """
         gdb = find_gdb()
         if line is not None:
-            _require_in_function(files.header, line)
+            require_in_function(files.header, line)
         implementation = load_port(files, "debug")
-        operators = _operators(files, implementation, function)
-        chosen = samples.choose(samples.named_calls(load_spec(files)), sample, files.spec)
+        operators = operators_of(files, implementation, function)
+        calls = samples.named_calls(load_spec(files))
+        chosen = samples.choose(calls, sample, files.spec)
         library = implementation.kernels("cpu")
         assert library is not None  # a port is built
-        return cls(implementation, function, operators, chosen, place, line, library.path, gdb)
+        return cls(implementation, function, operators, chosen, calls.index(chosen) + 1, place, line, library.path, gdb)
 
     def run(self) -> int:
         """Run gdb at this process's terminal; its exit status.
@@ -91,7 +94,7 @@ class PortSession:
                 "outcome": str(outcome),
             }
             environment = os.environ | {"TRIFOLD_DEBUG": json.dumps(wanted), "NUMBA_ENABLE_CUDASIM": "1"}
-            before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is gdb's
+            before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is gdb's
             try:
                 options = ["-q", "-iex", "set auto-load python-scripts off", "-ex", f"source {GDB_SCRIPT}"]
                 status = subprocess.run([str(self.gdb), *options], env=environment).returncode
@@ -105,7 +108,7 @@ class PortSession:
     def _command(self) -> list[str]:
         files = self.implementation.files
         workspace = files.header.parent.parent
-        call = [files.name, "--workspace", str(workspace), "--sample", self.sample.name]
+        call = [files.name, "--workspace", str(workspace), "--sample", str(self.number)]
         if self.operators and self.function == files.name:
             call.append("--forward")
         return [sys.executable, "-m", "trifold.debug.driver", *call]
@@ -145,6 +148,12 @@ def device_functions(source: Path) -> dict[str, tuple[int, int]]:
     return functions
 
 
+def kernels(source: Path) -> list[str]:
+    """Those of :func:`device_functions` that are launched."""
+    text = _LAUNCH_BOUNDS.sub("", source.read_text(encoding="utf-8"))
+    return [match[1] for match in _FUNCTION.finditer(text) if "__global__" in match[0]]
+
+
 def _closing(text: str, begin: int) -> int:
     """Where the brace that opens at ``begin`` closes."""
     depth = 0
@@ -159,7 +168,8 @@ def _line(text: str, at: int) -> int:
     return text.count("\n", 0, at) + 1
 
 
-def _require_in_function(header: Path, line: int) -> None:
+def require_in_function(header: Path, line: int) -> None:
+    """Raise :class:`DebugError` unless ``line`` is one of a kernel or device function."""
     functions = device_functions(header)
     if any(first <= line <= last for first, last in functions.values()):
         return
@@ -167,7 +177,7 @@ def _require_in_function(header: Path, line: int) -> None:
     raise DebugError(f"{header}:{line} is not in a kernel", f"the lines of its kernels: {listing}")
 
 
-def _operators(files: OpFiles, implementation: Implementation, name: str) -> tuple[str, ...]:
+def operators_of(files: OpFiles, implementation: Implementation, name: str) -> tuple[str, ...]:
     """The C++ function of the operator ``name``; nothing for a kernel or device function of that name."""
     schemas = list(implementation.operators.schemas)
     if name in schemas:

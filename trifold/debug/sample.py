@@ -61,9 +61,9 @@ def choose(calls: tuple[NamedCall, ...], wanted: str | None, spec_file: object) 
     raise DebugError(f"{spec_file} has no sample '{wanted}'", f"{hint}its samples are: {listing}")
 
 
-def run(function: Callable[..., Any], call: Call, *, backward: bool) -> None:
+def run(function: Callable[..., Any], call: Call, *, backward: bool, device: str = "cpu") -> None:
     """Make the call and, if asked to, its gradients where it has any."""
-    args, kwargs = call.arguments()
+    args, kwargs = call.arguments(device)
     for value in (*args, *kwargs.values()):
         if backward and isinstance(value, Tensor) and value.is_floating_point():
             value.requires_grad_()

@@ -35,7 +35,7 @@ class _Half:
         self._value = value
 
     def to_string(self) -> str:
-        return f"{self.number(int(self._value[self._value.type.fields()[0]])):g}"
+        return f"{self.number(_bits(self._value)):g}"
 
     def number(self, bits: int) -> float:
         value: float = struct.unpack("<e", struct.pack("<H", bits))[0]
@@ -46,6 +46,13 @@ class _BFloat16(_Half):
     def number(self, bits: int) -> float:
         value: float = struct.unpack("<f", struct.pack("<I", bits << 16))[0]
         return value
+
+
+def _bits(value: Any) -> int:
+    """The first number in a structure, or in its base."""
+    while value.type.strip_typedefs().code == gdb.TYPE_CODE_STRUCT:
+        value = value[value.type.strip_typedefs().fields()[0]]
+    return int(value)
 
 
 def coordinates(value: Any) -> tuple[int, int, int]:

@@ -45,7 +45,7 @@ def in_kernel() -> Any:
         name = frame.name() or ""
         if look.is_users(frame):
             found = frame
-        elif found is not None and name.startswith("trifold::launch<") and "{lambda" in name:
+        elif found is not None and name.startswith("trifold::") and "launch" in name and "{lambda" in name:
             return found
         frame = frame.older()
     return None
@@ -224,7 +224,8 @@ def _follow(wanted: dict[str, Any], launches: list[tuple[str, Coordinates, Coord
             print(f"{kernel}, grid {grid}, block {extent}, {described(thread, block)}, {wanted['sample']}")
             break
         if not (gdb.newest_frame().name() or "").startswith("trifold::launch<"):
-            break  # a signal: the user sees where
+            session.arrived = True  # at a signal: the user sees where
+            break
         kernel, grid, extent, function = session.note_launch()
         if there is not None:
             there.delete()

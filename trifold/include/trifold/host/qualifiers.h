@@ -11,7 +11,11 @@
 #define __managed__
 #define __shared__ thread_local
 #define __align__(bytes) __attribute__((aligned(bytes)))
+#ifdef __OPTIMIZE__
 #define __forceinline__ inline __attribute__((always_inline))
+#else
+#define __forceinline__ inline  // for gdb and gcov: an inlined function's lines are lost in its caller's
+#endif
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
 #define __grid_constant__
