@@ -42,17 +42,21 @@ WRONG_IN_CPP = [case for case in NATIVE if case.found is not None]
 RIGHT_IN_CPP = [case for case in NATIVE if case.found is None]
 
 
-@pytest.fixture(scope="session")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
-    """The operator of the catalogue as built with checks; the library of one source is built once and kept."""
-    root = tmp_path_factory.mktemp("catalogue")
+def workspace_of_catalogue(root: Path) -> Workspace:
     for name in ("prototypes", "verify", "ports", "cuda_src"):
         (root / name).mkdir()
         (root / name / "catalogue.py").touch()
     for source in FOLDER.glob("*.cu*"):
         shutil.copyfile(source, root / "cuda_src" / source.name)
     shutil.copyfile(FOLDER / "catalogue.py", root / "ports" / "catalogue.py")
-    function: Start = load_checked_port(Workspace.at(root).op("catalogue")).function
+    return Workspace.at(root)
+
+
+@pytest.fixture(scope="session")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
+    """The operator of the catalogue as built with checks; the library of one source is built once and kept."""
+    files = workspace_of_catalogue(tmp_path_factory.mktemp("catalogue")).op("catalogue")
+    function: Start = load_checked_port(files).function
     return function
 
 
@@ -121,14 +125,14 @@ def test_a_right_twin_has_no_finding_and_its_prototype_s_result(twin: Twin, star
         assert _findings(twin.case, kernel, runtime.schedules(1, seed=seed)) == []
         if seed == 0:
             for ours, theirs in zip(kernel.results, prototype.results, strict=True):
-                _assert_same_numbers(ours, theirs)
+                assert_same_numbers(ours, theirs)
 
 
-def _assert_same_numbers(ours: Any, theirs: Any) -> None:
+def assert_same_numbers(ours: Any, theirs: Any) -> None:
     """Bit for bit in integers, within 2 ulp in floating point."""
     if ours.dtype.fields:
         for name in ours.dtype.fields:
-            _assert_same_numbers(ours[name], theirs[name])
+            assert_same_numbers(ours[name], theirs[name])
     elif ours.dtype.kind == "f":
         np.testing.assert_array_max_ulp(ours, theirs, maxulp=2)
     else:

@@ -41,10 +41,10 @@ class HostKernel:
     def __getitem__(self, configuration: tuple[Any, ...]) -> Callable[..., None]:
         grid, block, *rest = configuration
         shared = rest[1] if len(rest) > 1 else 0
-        shape = [*_three(grid), *_three(block), shared]
+        shape = [*three(grid), *three(block), shared]
 
         def launch(*arguments: Any) -> None:
-            values = [_value(argument) for argument in arguments]
+            values = [value_of(argument) for argument in arguments]
             with _on_device([value for value in values if isinstance(value, np.ndarray)]) as moved:
                 rows = [_row(value, moved) for value in (*values, *self.more(*values))]
                 words, reals = zip(*rows, strict=True)
@@ -65,7 +65,7 @@ class Recorded:
     def __getitem__(self, configuration: tuple[Any, ...]) -> Callable[..., None]:
         def launch(*arguments: Any) -> None:
             self.kernel[configuration](*arguments)
-            self.results = copies([_value(argument) for argument in arguments])
+            self.results = copies([value_of(argument) for argument in arguments])
 
         return launch
 
@@ -74,13 +74,13 @@ def copies(values: list[Any]) -> list[Array]:
     return [value.copy() for value in values if isinstance(value, np.ndarray)]
 
 
-def _three(extents: Any) -> tuple[int, int, int]:
+def three(extents: Any) -> tuple[int, int, int]:
     given = extents if isinstance(extents, tuple) else (extents,)
     x, y, z = (*given, 1, 1, 1)[:3]
     return x, y, z
 
 
-def _value(argument: Any) -> Any:
+def value_of(argument: Any) -> Any:
     """An array as NumPy's, on the same memory; anything else as it is."""
     if isinstance(argument, Tensor):
         return argument.numpy()

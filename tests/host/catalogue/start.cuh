@@ -1,0 +1,181 @@
+// Starts kernels of the catalogue by their names, with arguments as they come from Python.
+#pragma once
+
+#include <trifold/launch.cuh>
+
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "catalogue.cuh"
+
+namespace catalogue {
+
+struct Argument {
+  int64_t word;  // an integer, or an address
+  double real;   // the same number, for a parameter that is one
+};
+
+template <class T>
+T as(const Argument& argument) {
+  if constexpr (std::is_pointer_v<T>) {
+    return reinterpret_cast<T>(argument.word);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(argument.real);
+  } else {
+    return static_cast<T>(argument.word);
+  }
+}
+
+struct Shape {
+  dim3 grid, block;
+  size_t shared;
+};
+
+using Start = void (*)(const Shape&, const Argument*);
+
+template <auto Kernel>
+struct Starter;
+template <class... Args, void (*Kernel)(Args...)>
+struct Starter<Kernel> {
+  static constexpr size_t count = sizeof...(Args);
+  static void start(const Shape& shape, const Argument* arguments) {
+    [&]<size_t... i>(std::index_sequence<i...>) {
+      trifold::launch<Kernel>({}, shape.grid, shape.block, shape.shared, as<Args>(arguments[i])...);
+    }(std::index_sequence_for<Args...>{});
+  }
+};
+
+struct Entry {
+  size_t count;
+  Start start;
+};
+
+template <auto... Kernels>
+void add(std::map<std::string, Entry>& entries) {
+  (entries.insert({trifold::kernel_name<Kernels>(), {Starter<Kernels>::count, &Starter<Kernels>::start}}), ...);
+}
+
+inline const std::map<std::string, Entry>& entries() {
+  static const auto all = [] {
+    std::map<std::string, Entry> made;
+    {
+      using namespace atomics;
+      add<histogram, histogram_without_atomic, histogram_in_shared_memory, histogram_merged_too_early,
+          histogram_cleared_too_late, histogram_stored_by_each_block, count_multiples, count_multiples_without_barrier,
+          count_multiples_by_barrier, collect_four, collect_four_with_plain_test, contains_by_plain_stores,
+          contains_by_atomic, contains_by_vote, product_by_compare_and_swap,
+          product_by_compare_and_swap_of_a_plain_read>(made);
+    }
+    {
+      using namespace barriers;
+      add<difference_without_barrier, difference, rotate_without_barrier_after_read, rotate_without_barrier_after_write,
+          rotate, barrier_in_each_branch, barrier_after_the_branches, early_return_before_barrier,
+          early_return_after_barrier, barrier_in_loop_of_unequal_length, barrier_in_loop_of_equal_length,
+          flag_without_barrier, flag_by_barrier_reduction, rendezvous_here_and_barrier_there, rendezvous_for_all,
+          cooperative_shift_with_block_barrier>(made);
+    }
+    {
+      using namespace bounds;
+      add<twice, double_with_guard_off_by_one, double_without_guard, double_with_early_return, fill, fill_without_guard,
+          column_sums, column_sums_with_row_stride_too_long, ring_difference_from_far_below,
+          reverse_in_dynamic_shared_memory, reverse_past_dynamic_shared_memory, reverse_of_doubles_in_room_for_floats,
+          histogram_of_unit_interval, histogram_without_the_last_edge, polynomial, polynomial_past_its_local_array,
+          border, border_with_swapped_index, border_past_the_row, number_a_window, number_past_a_window>(made);
+    }
+    {
+      using namespace functions;
+      add<barrier_in_a_device_function, device_function_for_all_but_one, device_function_without_barrier,
+          recursive_tree_sum, recursive_tree_sum_without_barrier, reduce_with, fibonacci_numbers,
+          fibonacci_numbers_for_all_threads, grid_stride, block_stride_from_grid_index, grid_stride_by_while,
+          row_maximum_grid_stride, row_maximum_without_barrier_between_rows, row_maximum_with_tile_used_again_too_early,
+          constant_table, constant_table_without_modulus>(made);
+    }
+    {
+      using namespace layouts;
+      add<shift_through_registers, shift_between_views, even_and_odd_places, windows_kept_apart, windows_that_overlap,
+          two_dtypes_in_dynamic_shared_memory, two_dtypes_on_one_place, doubles_behind_flags,
+          doubles_behind_an_odd_byte, scale_and_shift_tensors, add_to_an_expanded_tensor,
+          add_to_an_expanded_tensor_without_atomic, move_bodies, move_bodies_without_barrier, share_out_momentum,
+          records_in_shared_memory, records_with_a_field_left_out>(made);
+    }
+    {
+      using namespace native;
+      add<copy_by_quads, quad_at_an_odd_element, rows_of_five_by_quads, pair_stored_at_an_odd_element, quads_rounded_up,
+          quads_and_a_tail, floats_taken_for_doubles, bytes_taken_for_elements, box_of_four_sides,
+          box_written_past_its_sides, box_of_three_sides, box_of_four_sides_by_pointer, row_of_a_tile_left,
+          stack_array_left, template_past_its_shared_array, template_past_its_local_array, stack_array_left_by_pointer,
+          local_array_half_filled, second_array_past_dynamic_shared_memory, read_only_load_of_written_data,
+          read_only_load, element_before_the_first, element_before_the_first_by_unsigned_index, null_pointer,
+          bit_fields_of_one_byte, bytes_beside_each_other, variable_without_atomic, variable_by_atomic,
+          volatile_in_place_of_syncwarp, memcpy_past_the_end, memcpy_of_whole_rows, squares_but_the_last, squares,
+          add_one>(made);
+    }
+    {
+      using namespace reductions;
+      add<tree_sum, tree_sum_without_barrier_in_loop, tree_sum_with_barrier_under_condition, warp_tail_without_syncwarp,
+          warp_tail_with_syncwarp, warp_tail_with_one_syncwarp, sum_by_warps, sum_by_warps_without_barrier,
+          last_block_sum, last_block_sum_where_all_threads_write_and_fence, last_block_sum_without_fence,
+          last_block_sum_with_block_fence, last_block_sum_with_late_fence, last_block_sum_without_atomic,
+          blocks_add_to_one_total, blocks_add_atomically, segmented_sum, segmented_sum_without_atomic,
+          largest_by_compare_and_store>(made);
+    }
+    {
+      using namespace scans;
+      add<hillis_steele, hillis_steele_in_one_buffer, hillis_steele_with_buffers_not_swapped_back, blelloch,
+          blelloch_without_last_barrier, bitonic_sort, bitonic_sort_with_barrier_outside, odd_even_sort,
+          odd_even_sort_of_all_pairs, double_buffer, double_buffer_with_a_barrier_every_other_step,
+          double_buffer_that_loads_what_it_reads, ping_pong, ping_without_pong>(made);
+    }
+    {
+      using namespace tiles;
+      add<transpose, transpose_without_barrier, transpose_with_swapped_index, matmul, matmul_without_second_barrier,
+          matmul_without_first_barrier, ragged_matmul, ragged_matmul_without_inner_guard, ragged_matmul_without_zeros,
+          stencil, stencil_without_right_halo, stencil_in_a_tile_without_halo, heat_by_ping_pong, heat_in_one_buffer,
+          heat_in_place_over_blocks, laplacian>(made);
+    }
+    {
+      using namespace uninitialised;
+      add<running_sums_in_local_memory, counts_of_each_block, counts_in_memory_taken_for_zero,
+          counts_in_half_cleared_memory, table_in_each_block, table_of_the_first_block, tail_sum,
+          tail_sum_of_a_half_filled_tile, accumulate, accumulate_in_a_fresh_device_array>(made);
+    }
+    {
+      using namespace warps;
+      add<butterfly_sum, shuffle_with_half_a_mask, broadcast_in_each_half, tail_sum_with_zeros,
+          tail_sum_with_ballot_mask, exchange_in_each_half, exchange_without_syncwarp, exchange_beyond_its_half,
+          syncwarp_mask_misses_its_own_lane, compact_by_ballot, compact_with_plain_counter, compact_to_one_place_a_warp,
+          histogram_by_match, histogram_by_match_without_atomic, sum_in_a_partial_warp,
+          sum_in_a_partial_warp_through_shared_memory, warps_take_different_ways, vote_under_a_lane_condition>(made);
+    }
+    return made;
+  }();
+  return all;
+}
+
+inline dim3 dimensions(const int64_t* numbers) {
+  const auto at = [&](int axis) { return static_cast<unsigned>(numbers[axis]); };
+  return dim3(at(0), at(1), at(2));
+}
+
+// names: of kernels that are launched one after the other, with a space between them. launch: the grid, the block, the
+// bytes of dynamic shared memory.
+inline void start(const std::string& names, const int64_t* launch, const std::vector<Argument>& arguments) {
+  const Shape launched{dimensions(launch), dimensions(launch + 3), static_cast<size_t>(launch[6])};
+  std::istringstream list(names);
+  for (std::string name; list >> name;) {
+    const auto found = entries().find(name);
+    if (found == entries().end()) throw std::runtime_error("the catalogue has no kernel " + name);
+    const auto& [count, start] = found->second;
+    if (arguments.size() != count)
+      throw std::runtime_error(name + " takes " + std::to_string(count) + " arguments, not " +
+                               std::to_string(arguments.size()));
+    start(launched, arguments.data());
+  }
+}
+
+}  // namespace catalogue
