@@ -154,6 +154,13 @@ def test_below_the_range_one_quantum_passes_and_a_larger_error_fails(dtype: torc
     assert mismatch(torch.zeros_like(native), exact, native, None) is not None
 
 
+def test_the_multiple_counts_where_a_unit_round_off_of_float64_is_no_number() -> None:
+    exact = torch.tensor([1.8e-308], dtype=torch.float64)  # 8 round-offs are 3.2 quanta, each less than half a quantum
+    quantum = 5e-324
+    assert mismatch(exact + 3 * quantum, exact, exact, None, multiple=8) is None
+    assert mismatch(exact + 6 * quantum, exact, exact, None, multiple=8) is not None
+
+
 def test_zeros_never_pass_for_a_result_that_is_not_zero() -> None:
     for dtype in DTYPES:
         exact = torch.tensor([1.0, 0.0], dtype=torch.float64)

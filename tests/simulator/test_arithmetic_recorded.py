@@ -227,7 +227,8 @@ def test_this_machines_gpu_computes_what_was_recorded(tmp_path: Path) -> None:
     about, found = record.recorded(tmp_path / "recorded.xz")
     old = {case.name: case for case in CASES}
     for case in found:
-        if case.source != old[case.name].source:
-            continue
+        same_inputs = all(a.tobytes() == b.tobytes() for a, b in zip(case.inputs, old[case.name].inputs, strict=True))
+        if case.source != old[case.name].source or not same_inputs:
+            continue  # another version of hypothesis draws other cases
         for label, row in case.rows.items():
             assert not differ(row, old[case.name].rows[label]).any(), (json.dumps(about), case.name, label)

@@ -47,7 +47,8 @@ def mismatch(
     error = torch.where(finite, (got - want).abs(), 0.0)
     own_error = torch.where(finite & torch.isfinite(own), (own - want).abs(), 0.0)
     own_multiple = float(((own_error - quantum).clamp(min=0) / unit.clamp(min=quantum)).max())
-    allowed = torch.maximum(max(multiple, 2 * own_multiple) * unit + quantum, 2 * own_error)
+    # Not times `unit`, which is no number any more where float64's own results are subnormal.
+    allowed = torch.maximum(size * (max(multiple, 2 * own_multiple) * info.eps / 2) + quantum, 2 * own_error)
     excess = error - allowed
     if bool((excess <= 0).all()):
         return None
