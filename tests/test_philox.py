@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from trifold.build.recipe import host_flags
 from trifold.implementation import prototype_module
 from trifold.workspace import Workspace
 
@@ -70,7 +71,8 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     (folder / "philox.cpp").write_text(CPP)
     include = ROOT / "trifold" / "include"
     command = [compiler, "-std=c++20", "-O2", "-Wall", "-Werror", "-Wno-unknown-pragmas", "-fPIC", "-shared"]
-    subprocess.run([*command, f"-I{include}", "philox.cpp", "-o", "philox.so"], cwd=folder, check=True)
+    paths = [f"-I{include}", "philox.cpp", *host_flags(), "-o", "philox.so"]
+    subprocess.run([*command, *paths], cwd=folder, check=True)
     library = ctypes.CDLL(str(folder / "philox.so"))
     for function in (library.normals32, library.normals64):
         function.argtypes = [ctypes.c_int64] * 4 + [ctypes.c_void_p]

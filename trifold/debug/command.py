@@ -36,7 +36,7 @@ def debug(
         typer.Option(help="A folder with prototypes/, cuda_src/, ports/ and verify/.", show_default="nearest parent"),
     ] = None,
 ) -> None:
-    """Stop in a CUDA thread of a prototype's kernel, on one of the op's samples, in pdb.
+    """Stop in a CUDA thread of an op's kernel, on one of its samples: in pdb, or with --port in gdb.
 
     At the prompt: n(ext) and s(tep) stay in the thread, "thread X,Y,Z" goes to another, "info threads" shows all.
 
