@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,12 @@ from hypothesis import strategies as st
 from numba import cuda, float32, float64
 from torch import Tensor
 
+from tests.host.workspace import op_of
 from trifold import device
 from trifold.findings import collect
 from trifold.host import runtime
 from trifold.implementation import load_checked_port, load_port
-from trifold.workspace import OpFiles, Workspace
+from trifold.workspace import OpFiles
 
 Reduce = Callable[[Tensor, int], Tensor]
 FORMS = ("port", "checked port", "prototype")
@@ -27,15 +27,7 @@ FORMS = ("port", "checked port", "prototype")
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> OpFiles:
-    root = tmp_path_factory.mktemp("workspace")
-    here = Path(__file__).parent
-    for name, folder in (("reductions.cuh", "cuda_src"), ("reductions.cu", "cuda_src"), ("reductions.py", "ports")):
-        (root / folder).mkdir(exist_ok=True)
-        shutil.copyfile(here / name, root / folder / name)
-    for folder in ("prototypes", "verify"):
-        (root / folder).mkdir()
-        (root / folder / "reductions.py").touch()
-    return Workspace.at(root).op("reductions")
+    return op_of("reductions", tmp_path_factory.mktemp("workspace"), Path(__file__).parent)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import torch
 from tests.host.catalogue.gpu import GpuKernel, build
 from tests.host.catalogue.launcher import HostKernel, Start
 from tests.host.catalogue.twins import Twin
-from tests.host.test_catalogue import RIGHT, assert_same_numbers, workspace_of_catalogue
+from tests.host.test_catalogue import RIGHT, assert_same_numbers, catalogue_in
 from trifold.implementation import load_port
 
 pytestmark = [
@@ -25,7 +25,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
     """The catalogue without checks."""
-    function: Start = load_port(workspace_of_catalogue(tmp_path_factory.mktemp("catalogue")).op("catalogue")).function
+    function: Start = load_port(catalogue_in(tmp_path_factory.mktemp("catalogue"))).function
     return function
 
 

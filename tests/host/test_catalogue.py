@@ -28,12 +28,13 @@ from tests.host.catalogue.twins import (
     summary_of_twin,
     twins,
 )
+from tests.host.workspace import op_of
 from tests.simulator.catalogue import CASES
 from trifold.findings import Finding, KernelFault, KernelWarning, collect
 from trifold.host import runtime
 from trifold.implementation import load_checked_port
 from trifold.simulator import options
-from trifold.workspace import Workspace
+from trifold.workspace import OpFiles
 
 SEEDS = (0, 1, 2, 3)
 WRONG = [twin for twin in twins() if twin.case.expected is not None]
@@ -42,21 +43,18 @@ WRONG_IN_CPP = [case for case in NATIVE if case.found is not None]
 RIGHT_IN_CPP = [case for case in NATIVE if case.found is None]
 
 
-def workspace_of_catalogue(root: Path) -> Workspace:
-    for name in ("prototypes", "verify", "ports", "cuda_src"):
-        (root / name).mkdir()
-        (root / name / "catalogue.py").touch()
-    for source in FOLDER.glob("*.cu*"):
-        shutil.copyfile(source, root / "cuda_src" / source.name)
-    shutil.copyfile(FOLDER / "catalogue.py", root / "ports" / "catalogue.py")
-    return Workspace.at(root)
+def catalogue_in(root: Path) -> OpFiles:
+    """The op that starts the catalogue's kernels, with all their files."""
+    files = op_of("catalogue", root, FOLDER)
+    for source in FOLDER.glob("*.cuh"):
+        shutil.copyfile(source, files.header.parent / source.name)
+    return files
 
 
 @pytest.fixture(scope="session")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
     """The operator of the catalogue as built with checks; the library of one source is built once and kept."""
-    files = workspace_of_catalogue(tmp_path_factory.mktemp("catalogue")).op("catalogue")
-    function: Start = load_checked_port(files).function
+    function: Start = load_checked_port(catalogue_in(tmp_path_factory.mktemp("catalogue"))).function
     return function
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,11 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from tests.host.workspace import op_of
 from trifold import KernelFault, OutOfBounds
 from trifold.findings import collect
 from trifold.host import runtime
 from trifold.implementation import load_checked_port, load_port
-from trifold.workspace import OpFiles, Workspace
+from trifold.workspace import OpFiles
 
 Cases = Callable[[Tensor, int], Tensor]
 
@@ -26,14 +26,7 @@ BLOCK = 64
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> OpFiles:
-    root = tmp_path_factory.mktemp("workspace")
-    for name, folder in (("cases.cuh", "cuda_src"), ("cases.cu", "cuda_src"), ("cases.py", "ports")):
-        (root / folder).mkdir(exist_ok=True)
-        shutil.copyfile(Path(__file__).with_name(name), root / folder / name)
-    for folder in ("prototypes", "verify"):
-        (root / folder).mkdir()
-        (root / folder / "cases.py").touch()
-    return Workspace.at(root).op("cases")
+    return op_of("cases", tmp_path_factory.mktemp("workspace"))
 
 
 @pytest.fixture(scope="module")

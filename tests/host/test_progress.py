@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
+from tests.host.workspace import op_of
 from trifold import KernelFault
 from trifold.errors import LaunchError
 from trifold.host import runtime, settings
 from trifold.implementation import load_checked_port, load_port
-from trifold.workspace import OpFiles, Workspace
+from trifold.workspace import OpFiles
 
 Progress = Callable[[Tensor, int], Tensor]
 
@@ -27,14 +26,7 @@ SECONDS = 0.3  # that a launch may take in these tests, of processor time
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> OpFiles:
-    root = tmp_path_factory.mktemp("workspace")
-    for name, folder in (("progress.cuh", "cuda_src"), ("progress.cu", "cuda_src"), ("progress.py", "ports")):
-        (root / folder).mkdir(exist_ok=True)
-        shutil.copyfile(Path(__file__).with_name(name), root / folder / name)
-    for folder in ("prototypes", "verify"):
-        (root / folder).mkdir()
-        (root / folder / "progress.py").touch()
-    return Workspace.at(root).op("progress")
+    return op_of("progress", tmp_path_factory.mktemp("workspace"))
 
 
 @pytest.fixture(scope="module")

@@ -62,12 +62,6 @@ class Buffer {
   void note_written(uintptr_t address, size_t n) {
     for (Cell& cell : cells(address, n)) cell.write = {~uint32_t{0}, before_launch};
   }
-  // Calls visit(address, bytes) for the bytes that somebody has written since the memory started anew.
-  template <typename Visit>
-  void for_written(Visit visit) const {
-    for (size_t i = 0; i < cell_count(); ++i)
-      if (cells_[i].write.stamp != 0 && holds(cells_[i].write)) visit(address_of(cells_[i]), size_t{1} << shift_);
-  }
   // Whether somebody has written this byte, and how many bytes share one answer.
   bool written(uintptr_t address) const { return holds(cells_[(address - begin_) >> shift_].write); }
   size_t cell_bytes() const { return size_t{1} << shift_; }

@@ -131,17 +131,15 @@ struct Used {
 // What it wrote is so for the next launch.
 void note_written_bytes(const Region& region) {
   if (region.allocation == nullptr || region.allocation->wholly_written()) return;
-  size_t begin = 0, end = 0;  // of the row of cells that are written
-  const auto note_row = [&] { region.allocation->written.add(begin, std::min(end, region.allocation->bytes)); };
-  region.buffer->for_written([&](uintptr_t address, size_t n) {
-    const size_t offset = address - region.allocation->begin;
-    if (offset != end) {
-      note_row();
-      begin = offset;
-    }
-    end = offset + n;
-  });
-  note_row();
+  uintptr_t written = region.begin;
+  const auto add_until = [&](uintptr_t end) {
+    region.allocation->written.add(written - region.begin, end - region.begin);
+  };
+  for (const Range& part : unwritten_parts(*region.buffer, {region.begin, region.end})) {
+    add_until(part.begin);
+    written = part.end;
+  }
+  add_until(region.end);
 }
 
 }  // namespace
