@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import hypothesis
 import torch
-from hypothesis import Phase, settings
 from torch import Tensor
 
 from trifold.environment import environment
-from trifold.implementation import Implementation, load_port
+from trifold.implementation import Implementation, load_port, reference
 from trifold.spec import Call, Limits, Spec
+from trifold.verification.cell import Cell, Search
+from trifold.verification.checks.differentiation import tensor_positions
+from trifold.verification.checks.gradients import differentiate, gradient_scales
+from trifold.verification.checks.values import scales
 from trifold.verification.load_spec import load_spec
 from trifold.workspace import Workspace
 
@@ -33,13 +34,13 @@ class Row:
     """The worst of one result of one op in one dtype.
 
     Attributes:
-        result: ``forward`` or ``gradient``, with the position among several.
+        result: ``forward`` or ``gradient``, and which.
         calls, elements: how many were compared.
         other_bits: elements whose bits differ.
         ulp: the largest distance, in numbers of the dtype between the two (0 and -0 are one apart).
-        ulp_of_largest: likewise in units in the last place of the largest element of the result, for those that
-            cancel.
-        call: the one with the largest distance.
+        ulp_of_scale: likewise in units in the last place of the result's scale (verify/<op>.py) where that is larger:
+            of a sum that cancels, the size of its summands.
+        call: the one with the largest distance of the second kind.
     """
 
     op: str
@@ -49,24 +50,24 @@ class Row:
     elements: int = 0
     other_bits: int = 0
     ulp: int = 0
-    ulp_of_largest: float = 0.0
+    ulp_of_scale: float = 0.0
     call: str = ""
 
-    def add(self, ours: Tensor, theirs: Tensor, call: Call) -> None:
+    def add(self, ours: Tensor, theirs: Tensor, scale: Tensor | None, call: Call) -> None:
         self.calls += 1
         self.elements += ours.numel()
         if ours.numel() == 0:
             return
         apart = _distance(ours, theirs)
         self.other_bits += int((apart != 0).sum())
-        worst = int(apart.max())
-        if worst > self.ulp:
-            self.ulp, self.call = worst, call.code(self.op)
-        finite = torch.where(ours.isfinite() & theirs.isfinite(), ours, 0).double()
-        size = float(finite.abs().max())
-        unit = max(size, torch.finfo(ours.dtype).smallest_normal) * torch.finfo(ours.dtype).eps
-        other = torch.where(ours.isfinite() & theirs.isfinite(), theirs, 0).double()
-        self.ulp_of_largest = max(self.ulp_of_largest, float((finite - other).abs().max()) / unit)
+        self.ulp = max(self.ulp, int(apart.max()))
+        a, b = ours.double(), theirs.double()
+        size = a.abs() if scale is None else torch.maximum(a.abs(), scale.double().abs().nan_to_num(nan=0.0))
+        info = torch.finfo(ours.dtype)
+        unit = torch.exp2(size.clamp(info.smallest_normal, info.max).log2().floor()) * info.eps
+        worst = float(torch.minimum((a - b).abs().nan_to_num(nan=torch.inf) / unit, apart.double()).max())
+        if worst > self.ulp_of_scale:
+            self.ulp_of_scale, self.call = worst, call.code(self.op)
 
 
 def _distance(ours: Tensor, theirs: Tensor) -> Tensor:
@@ -84,50 +85,28 @@ def _distance(ours: Tensor, theirs: Tensor) -> Tensor:
     )
 
 
-def calls_of(spec: Spec) -> Iterator[Call]:
-    """The spec's samples, edges and smooth calls, and drawn ones: the same for every run."""
-    yield from (sample.call for sample in spec.samples)
-    yield from spec.edges
-    yield from spec.smooth
-    drawn: list[Call] = []
-
-    @settings(max_examples=DRAWN, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
-    @hypothesis.given(spec.calls(_LIMITS))
-    def draw(call: Call) -> None:
-        drawn.append(call)
-
-    draw()
-    yield from drawn
-
-
-def compare(implementation: Implementation, spec: Spec) -> list[Row]:
+def compare(cpu: Cell, cuda: Cell) -> list[Row]:
+    """The spec's samples and edges, and drawn calls: the same for every run."""
     rows: dict[tuple[str, str], Row] = {}
-    for call in calls_of(spec):
-        if call.dtype.is_floating_point:
-            for (name, ours), (_, theirs) in zip(
-                _results(implementation, call, "cpu"), _results(implementation, call, "cuda"), strict=True
-            ):
+
+    def both(call: Call) -> None:
+        positions = tuple(tensor_positions(call))
+        scale = (*scales(cpu, call), *gradient_scales(cpu, call, positions))
+        for (name, ours), (_, theirs), size in zip(_results(cpu, call), _results(cuda, call), scale, strict=True):
+            if ours is not None and theirs is not None:
                 dtype = str(ours.dtype).removeprefix("torch.")
-                row = rows.setdefault((dtype, name), Row(implementation.files.name, dtype, name))
-                row.add(ours, theirs.cpu(), call)
+                row = rows.setdefault((dtype, name), Row(cpu.op, dtype, name))
+                row.add(ours, theirs.cpu(), size, call)
+
+    cpu.for_each_call(both)
     return list(rows.values())
 
 
-def _results(implementation: Implementation, call: Call, device: str) -> list[tuple[str, Tensor]]:
+def _results(cell: Cell, call: Call) -> list[tuple[str, Tensor | None]]:
     """Results and gradients; the upstream gradient is the same on both devices."""
-    args, kwargs = call.arguments(device)
-    given = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor) and a.is_floating_point()]
-    inputs = [a.detach().requires_grad_() for a in given]
-    replaced = {id(a): b for a, b in zip(given, inputs, strict=True)}
-    made = implementation.function(
-        *(replaced.get(id(a), a) for a in args), **{name: replaced.get(id(a), a) for name, a in kwargs.items()}
-    )
-    outputs = made if isinstance(made, tuple) else (made,)
-    # A permutation of a few numbers of ordinary size.
-    upstream = [(torch.arange(o.numel(), device=device) * 5 % 7 - 3).to(o.dtype).reshape(o.shape) / 2 for o in outputs]
-    grads = torch.autograd.grad(outputs, inputs, upstream, allow_unused=True)
-    named = [(f"forward {i}", o.detach()) for i, o in enumerate(outputs)]
-    return named + [(f"gradient {i}", g) for i, g in enumerate(grads) if g is not None]
+    outputs, grads = differentiate(cell, call, tuple(tensor_positions(call)), cell.implementation.function)
+    forward = [(f"forward {i}", o.detach()) for i, o in enumerate(outputs)]
+    return [*forward, *((f"gradient {i}", g) for i, g in enumerate(grads))]
 
 
 def _same_noise(implementation: Implementation) -> None:
@@ -135,6 +114,11 @@ def _same_noise(implementation: Implementation) -> None:
     names = implementation.function.__globals__
     if "philox_state" in names:
         names["philox_state"] = lambda device, generator=None: (1234, 4, None)
+
+
+def _cell(implementation: Implementation, spec: Spec, device: str) -> Cell:
+    plain = reference(implementation.files)
+    return Cell(spec, implementation, device, plain, Search(DRAWN), _LIMITS, announce=lambda *what: None)
 
 
 def main() -> None:
@@ -146,7 +130,7 @@ def main() -> None:
         implementation, spec = load_port(files), load_spec(files)
         if not spec.not_on_cpu:
             _same_noise(implementation)
-            rows += compare(implementation, spec)
+            rows += compare(*(_cell(implementation, spec, device) for device in ("cpu", "cuda")))
     facts = environment(workspace.root, torch.device("cuda")) | {"nvcc": os.environ.get("NVCC_APPEND_FLAGS", "")}
     Path(file).write_text(json.dumps(facts | {"rows": [asdict(row) for row in rows]}, indent=1) + "\n")
 

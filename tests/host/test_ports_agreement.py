@@ -35,8 +35,8 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("op", Workspace.at(GALLERY).ops())
 def test_a_port_computes_on_the_cpu_what_it_does_on_a_gpu(op: str, rows: list[dict[str, Any]]) -> None:
-    """Within 2 ulp of each number, or of the largest where numbers of a result cancel."""
+    """Within 2 ulp; where summands cancel, of their size."""
     of_op = [row for row in rows if row["op"] == op]
     assert sum(row["elements"] for row in of_op) > 1000
-    apart = [row for row in of_op if min(row["ulp"], row["ulp_of_largest"]) > 2]
-    assert not apart, "\n".join(f"{row['dtype']} {row['result']}: {row['ulp']} ulp in\n{row['call']}" for row in apart)
+    apart = [f"{row['dtype']} {row['result']}:\n{row['call']}" for row in of_op if row["ulp_of_scale"] > 2]
+    assert not apart, "\n".join(apart)

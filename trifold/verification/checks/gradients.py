@@ -65,14 +65,14 @@ def _subsets(positions: list[int]) -> Iterable[tuple[int, ...]]:
 
 def _compare(cell: Cell, call: Call, subset: tuple[int, ...]) -> bool:
     """Whether zeros would have been rejected; raises ``CheckFailed`` where a gradient is wrong."""
-    results, grads = _differentiate(cell, call, subset, cell.implementation.function)
+    results, grads = differentiate(cell, call, subset, cell.implementation.function)
     if len(subset) == len(tensor_positions(call)):
         plain = cell.invoke(call)
         if not all(same_bits(a, b) for a, b in zip(results, plain, strict=True)):
             raise CheckFailed("the result is another one when a gradient is asked for", call)
     native = _gradients(cell, call, subset, cell.reference)
     exact = _gradients(cell, call, subset, cell.reference, convert=Tensor.double)
-    scale = _scales(cell, call, subset)
+    scale = gradient_scales(cell, call, subset)
     rejects_zeros = False
     for position, grad, own, want, size in zip(subset, grads, native, exact, scale, strict=True):
         if grad is None:
@@ -100,10 +100,10 @@ def _gradients(
     convert: Callable[[Tensor], Tensor] = lambda x: x,
     upstream: Callable[[Tensor], Tensor] = lambda x: x,
 ) -> tuple[Tensor | None, ...]:
-    return _differentiate(cell, call, subset, function, convert, upstream)[1]
+    return differentiate(cell, call, subset, function, convert, upstream)[1]
 
 
-def _differentiate(
+def differentiate(
     cell: Cell,
     call: Call,
     subset: tuple[int, ...],
@@ -142,7 +142,8 @@ def _upstream(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
     return torch.randn(shape, generator=generator).to(dtype).to(result.device)
 
 
-def _scales(cell: Cell, call: Call, subset: tuple[int, ...]) -> tuple[Tensor | None, ...]:
+def gradient_scales(cell: Cell, call: Call, subset: tuple[int, ...]) -> tuple[Tensor | None, ...]:
+    """The scale of each gradient: the spec's, or the reference's gradient on absolute values."""
     if cell.spec.gradient_scale is not None:
         args, kwargs = call.arguments(cell.device)
         args = [value.double() if isinstance(value, Tensor) else value for value in args]
