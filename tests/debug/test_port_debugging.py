@@ -317,19 +317,3 @@ def test_cuda_gdb_gets_breakpoints_for_one_thread_of_each_kernel_that_may_run() 
     only = "threadIdx.x == 1 && threadIdx.y == 2 && threadIdx.z == 0 && blockIdx.x == 3 && blockIdx.y == 0"
     assert f"break sigmoid_kernel if {only} && blockIdx.z == 0" in command
     assert command[-3:] == ["--args", "python", "x"]
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
-def test_cuda_gdb_stops_in_one_cuda_thread_on_the_gpu() -> None:
-    commands = ("print threadIdx", "print n", "next", "next", "print i", "delete", "continue", "quit")
-    done = subprocess.run(
-        [sys.executable, "-m", "trifold", "debug", "sigmoid", "--port", "--cuda", "--thread", "3,0,0"],
-        input="\n".join(commands),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=GALLERY,
-    )
-    for expected in ("sigmoid_kernel<float>", "$1 = {x = 3, y = 0, z = 0}", "$2 = 37", "$3 = 3", "exited normally"):
-        assert expected in done.stdout, done.stdout + done.stderr

@@ -125,6 +125,11 @@ def test_after_a_mistake_the_program_can_go_on(capfd: pytest.CaptureFixture[str]
     assert capfd.readouterr().out == "cudaSuccess\n"
 
 
+def test_a_program_finds_the_named_compute_capability(capfd: pytest.CaptureFixture[str]) -> None:
+    assert sanitize(PROGRAMS / "api.cu", ["which"], compute_capability="sm_75").told == []
+    assert capfd.readouterr().out == "7.5, 65536 bytes\n"
+
+
 def test_findings_of_other_schedules_change_no_result(capfd: pytest.CaptureFixture[str]) -> None:
     report: ProgramReport = sanitize(PROGRAMS / "sampling.cu", schedules=5, seed=2)
     assert report.told == []

@@ -28,6 +28,9 @@ def sanitize(
     timeout: Annotated[
         float | None, typer.Option(min=0.1, help="Seconds that the program, or a case of an op, may take.")
     ] = None,
+    compute_capability: Annotated[
+        str | None, typer.Option(help="Of the GPU whose limits a program's launches have to fit: 9.0, 8.6, …")
+    ] = None,
     define: Annotated[list[str] | None, typer.Option("-D", help="A macro for the compiler.")] = None,
     include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
     workspace: Annotated[Path | None, typer.Option(help="Of the ops; default: the nearest one.")] = None,
@@ -51,6 +54,7 @@ def sanitize(
         schedules=schedules,
         keep_going=keep_going,
         timeout=timeout,
+        compute_capability=compute_capability,
         tell=_show,
     )
     if report.failed:
