@@ -45,3 +45,7 @@ class SpecError(TrifoldError):
 
 class LaunchError(TrifoldError):
     """A kernel cannot be launched so: its configuration, its arguments, or where it is launched from."""
+
+
+class ArgumentError(TrifoldError):
+    """Arguments of a command that do not go together."""

@@ -218,7 +218,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, st
         stdout=subprocess.PIPE,
         text=True,
         env=ENVIRONMENT | {"COLUMNS": "200", "TERM": "dumb"},
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0
     return {case.name: result for case, result in zip(CASES, json.loads(done.stdout), strict=True)}

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from trifold.errors import ArgumentError
 from trifold.findings import Finding
 
 _OP_TIMEOUT_S = 120.0  # for a case, as in trifold verify
@@ -19,8 +20,12 @@ def sanitize(
     what: Annotated[
         list[str], typer.Argument(metavar="FILE.cu [ARGS]... | OP...", help="A program and its arguments, or ops.")
     ],
-    schedules: Annotated[int, typer.Option(min=1, help="Orders of blocks and threads for each launch.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of the first order; 0 is the natural one.")] = 0,
+    schedules: Annotated[
+        int | None, typer.Option(min=1, help="Orders of blocks and threads for each launch of a program; default: 1.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of a program's first order; 0, the default, is the natural one.")
+    ] = None,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on after a mistake; a GPU would refuse all that follows.")
     ] = False,
@@ -41,6 +46,14 @@ def sanitize(
     built.
     """
     if Path(what[0]).suffix not in _PROGRAMS:
+        given = {
+            "--schedules": schedules,
+            "--seed": seed,
+            "--keep-going": keep_going or None,
+            "-D": define,
+            "-I": include,
+        }
+        _refuse([name for name, value in given.items() if value is not None])
         _sanitize_ops(what, workspace, json_file, timeout or _OP_TIMEOUT_S)
         return
     from trifold.sanitize.program import sanitize as run
@@ -50,8 +63,8 @@ def sanitize(
         Path(what[0]),
         what[1:],
         options=options,
-        seed=seed,
-        schedules=schedules,
+        seed=seed or 0,
+        schedules=schedules or 1,
         keep_going=keep_going,
         timeout=timeout,
         compute_capability=compute_capability,
@@ -71,6 +84,15 @@ def _count(number: int, what: str) -> str:
 def _show(each: object) -> None:
     text = f"{each}\n" if isinstance(each, Finding) else str(each)
     print(text, file=sys.stderr, flush=True)
+
+
+def _refuse(options: list[str]) -> None:
+    """An op runs as ``trifold verify`` runs it: in orders, and compiled with flags, that do not depend on a command."""
+    if options:
+        raise ArgumentError(
+            f"{', '.join(options)}: only for a program, and ops are named here",
+            "leave it out, or name a file: trifold sanitize FILE.cu",
+        )
 
 
 def _sanitize_ops(ops: list[str], workspace: Path | None, json_file: Path | None, timeout: float) -> None:
