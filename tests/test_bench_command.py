@@ -18,6 +18,7 @@ from trifold.bench.command import bench
 from trifold.bench.entrants import Entrant
 from trifold.bench.ops import acceptable, measure_ops
 from trifold.bench.rows import EAGER, PORT, PROTOTYPE, ROOFLINE, Results
+from trifold.bench.run import Selection
 from trifold.errors import SpecError, TrifoldError
 from trifold.workspace import FOLDERS, Workspace
 
@@ -54,7 +55,9 @@ def compete(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def quick(workspace: Workspace, only: str = "", **other: Any) -> Results:
-    return measure_ops(workspace, [], "cpu", quick=True, only=only, compiled=False, **other)
+    return measure_ops(
+        workspace, [], "cpu", selection=Selection(only, quick=True), **({"against": ("eager", "prototype")} | other)
+    )
 
 
 def test_every_competitor_stands_in_every_case(workspace: Workspace, compete: Callable[..., None]) -> None:
@@ -107,7 +110,7 @@ def test_the_command_writes_json_and_plot_and_checks(
     app = typer.Typer()
     app.command()(bench)
     files = ["--json", str(tmp_path / "out" / "r.json"), "--plot", str(tmp_path / "out" / "r.png")]
-    arguments = ["gate", "--device", "cpu", "--quick", "--no-compile", "--only", "forward float32 cpu"]
+    arguments = ["gate", "--device", "cpu", "--quick", "--against", "eager,prototype", "--only", "forward float32 cpu"]
     done = CliRunner().invoke(app, [*arguments, *files, "--check", "--workspace", str(workspace.root)])
     assert done.exit_code == 1, done.output
     assert "RuntimeError: the launch failed" in done.output

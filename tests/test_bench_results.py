@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from trifold.bench.plot import plot
-from trifold.bench.rows import COMPETITORS, COMPILED, EAGER, PORT, PROTOTYPE, ROOFLINE, Results, Row, with_ratios
+from trifold.bench.rows import COMPILED, EAGER, PORT, PROTOTYPE, ROOFLINE, Results, Row, with_ratios
 from trifold.bench.table import figure_lines, table
 from trifold.bench.targets import figures
 from trifold.errors import TrifoldError
@@ -58,17 +58,20 @@ def benchmark(*targets: Target) -> Benchmark:
 
 def test_ratios_are_the_other_time_over_this_one() -> None:
     port = case_rows()[-1]
-    assert port.roofline == pytest.approx(0.5)
-    assert port.over_eager == pytest.approx(2.0)
-    assert port.over_compiled == pytest.approx(1.5)
+    assert {name: estimate.value for name, estimate in port.ratios.items()} == pytest.approx(
+        {ROOFLINE: 0.5, EAGER: 2.0, COMPILED: 1.5}
+    )
+    assert port.fastest_peer is not None
+    assert port.fastest_peer[0] == COMPILED
     assert port.gb_per_s == pytest.approx(4.0)
     assert port.spread == pytest.approx(0.1)
 
 
 def test_nothing_is_compared_with_what_failed() -> None:
     rows = with_ratios([row(EAGER, None), row(PORT, 2e-6)])
-    assert rows[1].over_eager is None
-    assert rows[0].over_eager is None
+    assert rows[1].ratios == {}
+    assert rows[0].ratios == {}
+    assert rows[1].fastest_peer is None
 
 
 def test_a_host_time_has_no_rate() -> None:
@@ -78,7 +81,7 @@ def test_a_host_time_has_no_rate() -> None:
 def test_the_table_shows_each_competitor_and_why_one_failed() -> None:
     text = table(case_rows(port=None))
     assert "scale · forward · float32 · CUDA graph replay" in text
-    for name in COMPETITORS:
+    for name in (EAGER, COMPILED, PROTOTYPE, PORT):
         assert name in text
     assert "failed: ValueError: no" in text
     assert "slow: one call" in table([row(PROTOTYPE, 1.0, outcome="slow")])
