@@ -31,14 +31,19 @@ spec = SimpleNamespace(benchmarks=elementwise_benchmarks(torch.sigmoid, backward
 """
 
 
+def workspace_in(root: Path) -> Workspace:
+    """With one op, gate, of which only the spec is more than an empty file."""
+    for folder in FOLDERS.values():
+        (root / folder).mkdir()
+    for path in ("prototypes/gate.py", "cuda_src/gate.cuh", "cuda_src/gate.cu", "ports/gate.py"):
+        (root / path).touch()
+    (root / "verify/gate.py").write_text(SPEC, encoding="utf-8")
+    return Workspace.at(root)
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    for folder in FOLDERS.values():
-        (tmp_path / folder).mkdir()
-    for path in ("prototypes/gate.py", "cuda_src/gate.cuh", "cuda_src/gate.cu", "ports/gate.py"):
-        (tmp_path / path).touch()
-    (tmp_path / "verify/gate.py").write_text(SPEC, encoding="utf-8")
-    return Workspace.at(tmp_path)
+    return workspace_in(tmp_path)
 
 
 def broken(x: Tensor) -> Tensor:

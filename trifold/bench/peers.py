@@ -14,8 +14,8 @@ A pass is timed through the library's own autograd function where a CUDA graph c
 kernels and drops what the host did, so a backward pass costs what its kernels cost, those that cast or sum weight
 gradients included. Where there is none, or one that waits for the GPU, it is the library's next lower entry point, and
 the table says so. QuACK refuses float64, softmax over columns that are not a multiple of 16 bytes, and a backward pass
-of norms over more than 131,072 columns of float32; Liger all but cross_entropy and part of softmax beyond 65,536
-columns: such a case fails with their reason.
+of norms over more than 131,072 columns of float32; Liger, except in cross_entropy, more than 65,536 columns: such a
+case fails with their reason.
 """
 
 from __future__ import annotations
