@@ -126,6 +126,29 @@ def test_the_command_writes_json_and_plot_and_checks(
     assert (tmp_path / "out" / "r.png").exists()
 
 
+def test_training_is_both_passes_together(workspace: Workspace, compete: Callable[..., None]) -> None:
+    passes: list[str] = []
+
+    class Gate(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            passes.append("forward")
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            passes.append("backward")
+            return grad.clone()
+
+    compete(port=Gate.apply)
+    spec = "from dataclasses import replace\n" + SPEC
+    spec += "spec.benchmarks = (replace(spec.benchmarks[0], name='training', training=True),)\n"
+    (workspace.root / "verify/gate.py").write_text(spec, encoding="utf-8")
+    rows = quick(workspace, only="gate training float32 cpu 16", against=("eager",)).rows
+    assert {row.competitor: row.outcome for row in rows} == dict.fromkeys((ROOFLINE, EAGER, PORT), "measured")
+    assert passes[-2:] == ["forward", "backward"], "the last call"
+
+
 def test_nothing_to_measure_is_said(workspace: Workspace, compete: Callable[..., None]) -> None:
     compete()
     with pytest.raises(SpecError, match="nothing to measure for gate with 'cubes'"):

@@ -17,6 +17,7 @@ from tests.test_bench_command import workspace_in
 from trifold.bench import ops, run
 from trifold.bench.command import bench
 from trifold.bench.entrants import Entrant
+from trifold.bench.progress import Report
 from trifold.bench.rows import COMPILED, EAGER, PORT, PROTOTYPE, QUACK, ROOFLINE
 from trifold.bench.timing import Competitor, Failure, Result, Timing
 
@@ -125,6 +126,27 @@ def test_a_run_that_is_stopped_keeps_what_it_measured(root: Path, monkeypatch: p
     assert [row["case"] for row in rows if row["competitor"] == PORT] == ["16", "32"]
     assert json.loads((root / "results.json").read_text(encoding="utf-8"))["environment"]["complete"] is False
     assert sorted(path.name for path in root.glob("results*")) == ["results.json"], "and no half of a file"
+
+
+def test_a_gpu_that_no_longer_answers_ends_the_run_with_what_to_do(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(device: torch.device) -> None:
+        raise RuntimeError("CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be ...")
+
+    monkeypatch.setattr(run, "_release", lost)
+    status, output, rows = invoke(root, "--only", "forward float32 cpu 16")
+    assert status == 1
+    assert "gate forward float32 cpu 16: RuntimeError: CUDA error: an illegal memory access" in output
+    assert "--against" in output
+    assert rows == []
+
+
+def test_progress_is_for_terminals(capsys: pytest.CaptureFixture[str]) -> None:
+    shown: list[str] = []
+    report = Report(2, shown.append)
+    assert list(report.steps(["a", "b"], str)) == ["a", "b"]
+    report.text("a table")
+    assert shown == ["a table"]
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_whole_run_says_so_and_what_compiling_took(root: Path) -> None:

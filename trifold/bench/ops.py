@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from trifold.bench.entrants import implementations
+from trifold.bench.entrants import Entrant, implementations
 from trifold.bench.peers import absent, versions
 from trifold.bench.progress import Report
 from trifold.bench.rows import DEFAULT_RIVALS, PORT, Results, Row
 from trifold.bench.run import EVERYTHING, Machine, Selection, Task, run, tasks
 from trifold.bench.table import figure_lines, preparing, table
 from trifold.bench.targets import figures
+from trifold.bench.timing import Failure
 from trifold.cells import Device
 from trifold.environment import describe, environment
 from trifold.errors import SpecError, TrifoldError
@@ -92,7 +93,7 @@ def measure_ops(
     for part in _tables(plans):
         measured: list[Row] = []
         for task in report.steps(part, lambda task: task.label):
-            of_case = run(task, loaded(task.op), machine)
+            of_case = _run(task, loaded(task.op), machine)
             measured += of_case
             rows += of_case
             save(results())
@@ -103,6 +104,17 @@ def measure_ops(
         report.text("\n" + figure_lines(done.figures))
     report.text("\n" + preparing(done.rows))
     return done
+
+
+def _run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -> list[Row]:
+    """A competitor's exception is its result; what is left is a GPU that no longer answers this process."""
+    try:
+        return run(task, implementations, machine)
+    except RuntimeError as error:
+        raise TrifoldError(
+            f"{task.label}: {Failure.of(error).reason}; a kernel has left the GPU unusable for this process",
+            "find whose with --only and --against, and go on without; --json has the cases before",
+        ) from error
 
 
 def _plans(workspace: Workspace, ops: Sequence[str], device: Device, selection: Selection) -> list[Plan]:

@@ -14,15 +14,22 @@ T = TypeVar("T")
 class Report:
     """Passes text on to ``show``, with a bar on standard error below it where that is a terminal.
 
-    The bar is taken away while text is shown: the two may go to one terminal, and only the bar knows of the other.
+    The bar is drawn between steps only, for a thread that drew it meanwhile would take its time from what is measured.
+    It is taken away while text is shown: the two may go to one terminal, and only the bar knows of the other.
     """
 
     def __init__(self, total: int, show: Callable[[str], None]) -> None:
         console = Console(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
         times = (TimeElapsedColumn(), TimeRemainingColumn())
-        live = console.is_terminal
-        self._bar = Progress(*columns, *times, console=console, transient=True, redirect_stdout=False, disable=not live)
+        self._bar = Progress(
+            *(*columns, *times),
+            console=console,
+            transient=True,
+            auto_refresh=False,
+            redirect_stdout=False,
+            disable=not console.is_terminal,
+        )
         self._task = self._bar.add_task("", total=total)
         self._show = show
 
@@ -35,6 +42,7 @@ class Report:
         for step in steps:
             self._bar.update(self._task, description=label(step))
             self._bar.start()
+            self._bar.refresh()
             try:
                 yield step
             finally:

@@ -128,10 +128,12 @@ class Results:
 
     def to_json(self) -> str:
         """One line for each row and figure, so that two files can be compared."""
-        rows = [{**dataclasses.asdict(row), "gb_per_s": row.gb_per_s} for row in self.rows]
-        figures = [dataclasses.asdict(figure) for figure in self.figures]
+        rows = [
+            {**vars(row), "ratios": {name: vars(one) for name, one in row.ratios.items()}, "gb_per_s": row.gb_per_s}
+            for row in self.rows
+        ]
         head = json.dumps(self.environment, indent=1, ensure_ascii=False)
-        return f'{{"environment": {head},\n"figures": {_lines(figures)},\n"rows": {_lines(rows)}}}\n'
+        return f'{{"environment": {head},\n"figures": {_lines(map(vars, self.figures))},\n"rows": {_lines(rows)}}}\n'
 
     @classmethod
     def read(cls, path: Path) -> Results:

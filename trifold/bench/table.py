@@ -90,6 +90,7 @@ def preparing(rows: Iterable[Row]) -> str:
     """How long each competitor took until its first call of each case was done: what compiling costs a run."""
     seconds: dict[str, float] = {}
     for row in rows:
-        seconds[row.competitor] = seconds.get(row.competitor, 0.0) + (row.prepared or 0.0)
+        if row.prepared is not None:
+            seconds[row.competitor] = seconds.get(row.competitor, 0.0) + row.prepared
     parts = [f"{name} {total:.1f} s" for name, total in sorted(seconds.items(), key=lambda item: -item[1])]
     return f"First calls, which compile, took in all: {', '.join(parts)}"
