@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trifold.bench.interval import Estimate
-from trifold.bench.plot import by_shape, plot
+from trifold.bench.plot import by_shape, path_of, plot
 from trifold.bench.rows import COMPILED, EAGER, PEERS, PORT, ROOFLINE, Results, Row, groups
 from trifold.environment import describe
 
@@ -40,7 +40,10 @@ def block(results: Sequence[tuple[Path, Results]]) -> str:
         over_sizes = [table for table in tables if not by_shape(table)]
         if lines := [line for table in over_sizes for line in _speeds(table)]:
             parts.append(_table(_HEAD, lines))
-        parts += [_shapes(table) for table in tables if by_shape(table)]
+        over_shapes = [table for table in tables if by_shape(table)]
+        for op in dict.fromkeys(table[0].op for table in over_shapes):
+            parts.append(f"![{op}'s rate over its shapes](../{path_of(op, Path(RESULTS, PLOT)).as_posix()})")
+            parts += [_shapes(table) for table in over_shapes if table[0].op == op]
         if one.figures:
             parts.append(_table(("target", "measured", "verdict"), _verdicts(one)))
     return "\n" + "\n\n".join(parts) + "\n" if parts else ""
@@ -91,16 +94,16 @@ def _rate(row: Row) -> str:
 
 
 def _part(value: Estimate | None) -> str:
-    return "" if value is None else f"{value.value:.1%}{_spread(value, '.1%')}"
+    return "" if value is None else f"{value.value:.1%}{_spread(value)}"
 
 
 def _times(value: Estimate | None) -> str:
-    return "" if value is None else f"{value.value:.2f}{_spread(value, '.2f')}"
+    return "" if value is None else f"{value.value:.2f}{_spread(value)}"
 
 
-def _spread(value: Estimate, form: str) -> str:
-    """Half of the 95% interval."""
-    return "" if value.spread is None else f" ±{value.spread * value.value:{form}}"
+def _spread(value: Estimate) -> str:
+    """Half of the 95% interval, as a part of the value."""
+    return "" if value.spread is None else f" ±{value.spread:.1%}"
 
 
 def _mean(values: Iterable[float]) -> str:

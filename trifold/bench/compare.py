@@ -86,8 +86,7 @@ def _names(row: Row) -> tuple[str, str]:
 
 
 def _cells(change: Change) -> tuple[str, ...]:
-    half = change.now.spread
-    spread = "" if half is None else f" ±{half * change.now.value:.1%}"
+    spread = "" if change.now.spread is None else f" ±{change.now.spread:.1%}"
     return (
         *_names(change.row),
         f"{change.before:.1%}",

@@ -173,7 +173,7 @@ def _liger_cross_entropy() -> Peer:
             "cross_entropy_loss_and_grad",
             *(logits.detach(), target, None, _IGNORED),
             *(0.0, 0.0, "mean", None),  # square of the log-sum-exp, label smoothing, reduction, soft cap
-            *(count, float(count), 0.0),  # targets that count, the sum of their weights and of all weights
+            *(count, count, 0.0),  # targets that count, the sum of their weights and of all weights
             *(False, False, False, gradient),  # no further outputs
         )
         return lambda: torch.sum(loss()[0])

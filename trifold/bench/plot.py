@@ -1,12 +1,13 @@
 """The results as plots: time or rate over size, one line a competitor.
 
-Where an op's cases are shapes that move as many bytes, such as (32768, 1024) and (16384, 4096), there is no line over
-bytes: such an op has a plot of its own, over its shapes in the order of the benchmark.
+Where a benchmark's cases are shapes, some with more rows and fewer columns than others, a line over bytes would say
+nothing: the op then has a plot of its own, over its shapes in the order of the benchmark.
 """
 
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,19 @@ _COLOURS = {
 }
 _Panel = list[Row]
 
-SAME_BYTES = 1.05
-
 
 def by_shape(rows: Sequence[Row]) -> bool:
-    """Whether the cases of a table are shapes: two of them move as many bytes, give or take a weight."""
-    sizes = sorted({row.case: row.bytes for row in rows}.values())
-    return any(larger < SAME_BYTES * smaller for smaller, larger in itertools.pairwise(sizes))
+    """Whether the cases of a table of rates are shapes: of two of them, each is larger in one size."""
+    shapes = {row.sizes for row in rows if row.method == "graph"}
+    return any(
+        any(map(operator.lt, one, other)) and any(map(operator.gt, one, other))
+        for one, other in itertools.combinations(shapes, 2)
+    )
+
+
+def path_of(op: str, path: Path) -> Path:
+    """Where the plot of an op over its shapes lies, beside ``path``."""
+    return path.with_name(f"{path.stem}-{op}{path.suffix}")
 
 
 def plot(results: Results, path: Path) -> list[Path]:
@@ -50,19 +57,15 @@ def plot(results: Results, path: Path) -> list[Path]:
     if not panels:
         raise TrifoldError("there is nothing to plot: no table has two cases", "measure more sizes")
     title = f"{results.environment['device']}, torch {results.environment['torch']}"
-    shaped = {rows[0].op for rows in panels if by_shape(rows) and _is_rate(rows)}
+    shaped = [rows for rows in panels if by_shape(rows)]
     written = []
-    for op in sorted(shaped):
-        mine = [rows for rows in panels if rows[0].op == op and _is_rate(rows)]
-        written.append(_write(mine, _panel_over_shapes, title, path.with_name(f"{path.stem}-{op}{path.suffix}"), 2))
-    others = [rows for rows in panels if rows[0].op not in shaped]
+    for op in dict.fromkeys(rows[0].op for rows in shaped):
+        mine = [rows for rows in shaped if rows[0].op == op]
+        written.append(_write(mine, _panel_over_shapes, title, path_of(op, path), 2))
+    others = [rows for rows in panels if rows not in shaped]
     if others:
         written.append(_write(others, _panel_over_bytes, title, path, 4))
     return written
-
-
-def _is_rate(rows: Sequence[Row]) -> bool:
-    return rows[0].method == "graph"
 
 
 def _write(
@@ -93,7 +96,7 @@ def _write(
 
 
 def _panel_over_bytes(axes: Any, rows: _Panel) -> None:
-    rates = _is_rate(rows)
+    rates = rows[0].method == "graph"
     for name in (*COMPETITORS, ROOFLINE):
         points = [(row.bytes, row.gb_per_s if rates else row.seconds) for row in rows if row.competitor == name]
         known = [(x, y if rates else y * 1e6) for x, y in points if y]

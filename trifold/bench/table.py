@@ -20,7 +20,8 @@ _LONG = 1.0  # seconds until the first call is done, above which a table says so
 
 
 def table(rows: Sequence[Row]) -> str:
-    """One table: the rows of one op, benchmark, dtype and method. A number after ± is half of the 95% interval."""
+    """One table: the rows of one op, benchmark, dtype and method. After ± stands half of the 95% interval, as a part of
+    the number before it."""
     op, benchmark, dtype, method = rows[0].group
     title = f"{op} · {benchmark} · {dtype} · {_METHODS.get(method, method)}"
     peers = [name for name in PEERS if any(name in row.ratios for row in rows)]
@@ -55,8 +56,7 @@ def _note(row: Row) -> str:
 def _estimate(estimate: Estimate | None, form: str) -> str:
     if estimate is None:
         return "-"
-    half = estimate.spread
-    return form.format(estimate.value) + ("" if half is None else " ±" + form.format(half * estimate.value))
+    return form.format(estimate.value) + ("" if estimate.spread is None else f" ±{estimate.spread:.1%}")
 
 
 def _number(value: float | None, form: str) -> str:
