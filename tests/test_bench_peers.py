@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -17,9 +17,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from trifold.bench import run
 from trifold.bench.entrants import Entrant, competitor, entrants
 from trifold.bench.peers import PACKAGES, Pass, PeerAbsent, absent, has, peer
-from trifold.bench.rows import LIGER, PORT, QUACK
+from trifold.bench.rows import EAGER, LIGER, PORT, QUACK, ROOFLINE
+from trifold.bench.timing import Competitor, Failure, Result, Timing
 from trifold.spec.benchmark import Benchmark, Case
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
@@ -258,6 +260,58 @@ def test_liger_has_no_backward_pass_of_cross_entropy(installed: None) -> None:
 def test_quack_takes_a_weight_in_half_precision_as_float32(installed: None) -> None:
     inputs = tuple(value.bfloat16() for value in arguments("layer_norm"))
     assert call("quack", "layer_norm", inputs, "plain").dtype == torch.bfloat16
+
+
+def called_once(method: str, competitors: Mapping[str, Competitor], **_: Any) -> dict[str, Result]:
+    """In the place of the timer on a GPU: prepares everyone and makes the first call."""
+
+    def result(competitor: Competitor) -> Result:
+        try:
+            competitor()[0]()
+        except Exception as error:
+            return Failure.of(error)
+        return Timing((2e-6,) * 10)
+
+    return {name: result(competitor) for name, competitor in competitors.items()}
+
+
+@pytest.mark.parametrize(
+    ("op", "options", "outcomes"),
+    [
+        pytest.param("softmax", {}, {"liger": "measured", "quack": "measured"}, id="forward"),
+        pytest.param("layer_norm", {"backward": True}, {"liger": "measured", "quack": "measured"}, id="backward"),
+        pytest.param("swiglu", {"training": True}, {"liger": "measured", "quack": "not run"}, id="absent in one"),
+        pytest.param(
+            "cross_entropy", {"backward": True}, {"liger": "failed", "quack": "measured"}, id="no such pass in one"
+        ),
+        pytest.param("cross_entropy", {"training": True}, {"liger": "measured", "quack": "measured"}, id="training"),
+    ],
+)
+def test_libraries_compete_in_every_pass(
+    installed: None,
+    monkeypatch: pytest.MonkeyPatch,
+    op: str,
+    options: dict[str, Any],
+    outcomes: dict[str, str],
+) -> None:
+    monkeypatch.setattr(run, "_method", lambda name, device: "graph")
+    monkeypatch.setattr(run, "measure", called_once)
+    stated = Benchmark(
+        name="one",
+        cases=(Case("4x16", (4, 16)),),
+        arguments=lambda device, dtype, case: arguments(op),
+        eager=REFERENCES[op],
+        bytes=lambda case, dtype: 512,
+        peers=op,
+        **options,
+    )
+    task = run.Task(op, stated, stated.cases[0], torch.float32, "graph")
+    machine = run.Machine(torch.device("cpu"), against=("eager", "liger", "quack"))
+    rows = {row.competitor: row for row in run.run(task, {PORT: Entrant(PORT, REFERENCES[op])}, machine)}
+    expected = {ROOFLINE: "measured", EAGER: "measured", PORT: "measured"} | outcomes
+    assert {name: row.outcome for name, row in rows.items()} == expected
+    assert set(rows[PORT].ratios) == {n for n, one in expected.items() if one == "measured"} - {PORT}
+    assert all(row.reason for name, row in rows.items() if row.outcome != "measured")
 
 
 # ----------------------------------------------------------------------------- where they are not

@@ -8,7 +8,17 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
-from trifold.bench.timing import GRAPH_CALLS, Competitor, Failure, Method, Timing, measure, rotation
+from trifold.bench.timing import (
+    GRAPH_CALLS,
+    GRAPH_SECONDS,
+    Competitor,
+    Failure,
+    Method,
+    Timing,
+    fewer_calls,
+    measure,
+    rotation,
+)
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU here")
 L2 = 60 << 20
@@ -122,6 +132,21 @@ def test_rotation_exceeds_twice_the_l2_or_fills_the_graph(size: int) -> None:
     assert turns.sets * size > 2 * L2 or turns.sets == GRAPH_CALLS
     assert 1 <= turns.sets <= turns.calls <= GRAPH_CALLS
     assert turns.calls % turns.sets == 0
+
+
+@pytest.mark.parametrize(
+    ("calls", "sets", "seconds", "expected"),
+    [
+        pytest.param(32, 1, 0.002, 32, id="as quick as a copy"),
+        pytest.param(32, 1, 2 * GRAPH_SECONDS, 32, id="half as quick"),
+        pytest.param(32, 1, 8 * GRAPH_SECONDS, 4, id="slow"),
+        pytest.param(32, 1, 1000 * GRAPH_SECONDS, 1, id="very slow: one call"),
+        pytest.param(60, 5, 8 * GRAPH_SECONDS, 5, id="a call for each buffer set at least"),
+        pytest.param(60, 5, 3 * GRAPH_SECONDS, 20, id="as many for each"),
+    ],
+)
+def test_the_graph_of_a_slow_competitor_holds_fewer_calls(calls: int, sets: int, seconds: float, expected: int) -> None:
+    assert fewer_calls(calls, sets, seconds) == expected
 
 
 def test_what_the_first_call_takes_is_told_apart() -> None:

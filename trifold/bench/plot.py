@@ -61,25 +61,32 @@ def plot(results: Results, path: Path) -> list[Path]:
     written = []
     for op in dict.fromkeys(rows[0].op for rows in shaped):
         mine = [rows for rows in shaped if rows[0].op == op]
-        written.append(_write(mine, _panel_over_shapes, title, path_of(op, path), 2))
+        written.append(_write(mine, _panel_over_shapes, title, path_of(op, path), columns=2, width=6.5))
     others = [rows for rows in panels if rows not in shaped]
     if others:
-        written.append(_write(others, _panel_over_bytes, title, path, 4))
+        written.append(_write(others, _panel_over_bytes, title, path, columns=4, width=4.6))
     return written
 
 
 def _write(
-    panels: Sequence[_Panel], draw: Callable[[Any, _Panel], None], title: str, path: Path, most_columns: int
+    panels: Sequence[_Panel],
+    draw: Callable[[Any, _Panel], None],
+    title: str,
+    path: Path,
+    *,
+    columns: int,
+    width: float,
 ) -> Path:
+    """One PNG of ``panels``, at most ``columns`` beside each other, each ``width`` inches wide."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
         raise TrifoldError("a plot needs matplotlib", "pip install matplotlib") from None
 
-    columns = min(most_columns, len(panels))
+    columns = min(columns, len(panels))
     lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(18.4 / most_columns * columns, 3.5 * lines), layout="constrained")
+    figure = Figure(figsize=(width * columns, 3.5 * lines), layout="constrained")
     FigureCanvasAgg(figure)
     for position, rows in enumerate(panels):
         axes = figure.add_subplot(lines, columns, position + 1)

@@ -36,6 +36,7 @@ Competitor = Callable[[], Sequence[Thunk]]  # prepares one call for each buffer 
 
 GRAPH_CALLS = 512  # at most, in one graph
 GRAPH_BYTES = 8 << 30  # a graph moves about this much: 2 ms on an H200, long against a replay's launch
+GRAPH_SECONDS = 4e-3  # and where a competitor is slow, its graph holds fewer calls, so that it takes about this long
 EVENTS_A_TURN = 5  # readings of one competitor, before the next one's turn
 HOST_CALLS = 20  # in a batch: far below the 1,024 launches that the driver queues before it blocks
 
@@ -91,6 +92,17 @@ def rotation(bytes_per_call: int, l2_bytes: int) -> Rotation:
     sets = min(GRAPH_CALLS, 2 * l2_bytes // size + 1)
     calls = min(GRAPH_CALLS, max(sets, GRAPH_BYTES // size))
     return Rotation(sets, calls // sets * sets)
+
+
+def fewer_calls(calls: int, sets: int, seconds: float) -> int:
+    """How many calls a graph should hold, if ``calls`` of them over ``sets`` buffer sets took ``seconds``.
+
+    As many, unless that is more than twice as long as needed: what is slow shows as well in a shorter graph, and a
+    GPU's time is dear.
+    """
+    if seconds <= 2 * GRAPH_SECONDS:
+        return calls
+    return max(1, int(calls * GRAPH_SECONDS / seconds) // sets) * sets
 
 
 def measure(
@@ -208,7 +220,9 @@ class _Reader(Protocol):
 
 def _reader(method: Method, thunks: Sequence[Thunk], calls: int, pool: Any) -> _Reader:
     if method == "graph":
-        return _Replay(thunks, calls, pool)
+        replay = _Replay(thunks, calls, pool)
+        fewer = fewer_calls(calls, len(thunks), replay.seconds)
+        return replay if fewer >= calls else _Replay(thunks, fewer, pool)
     if method == "events":
         return _Events(thunks[0])
     if method == "host":
@@ -220,6 +234,7 @@ class _Replay:
     """A CUDA graph of ``calls`` calls, captured on the current stream.
 
     The graphs of all competitors share one memory pool: they run one after the other, and nobody reads their outputs.
+    ``seconds`` is what its first replay took, by the wall clock.
     """
 
     def __init__(self, thunks: Sequence[Thunk], calls: int, pool: Any) -> None:
@@ -237,8 +252,11 @@ class _Replay:
             _abandon(self.graph, pool)
             raise
         self.graph.capture_end()
+        torch.cuda.synchronize()
+        started = time.perf_counter()
         self.graph.replay()
         torch.cuda.synchronize()
+        self.seconds = time.perf_counter() - started
 
     def lead(self) -> None:
         self.graph.replay()
