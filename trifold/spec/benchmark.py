@@ -12,7 +12,7 @@ import torch
 Arguments = tuple[Any, ...]
 Roofline = Literal["copy", "write"]
 GpuMethod = Literal["graph", "events"]
-Measure = Literal["roofline", "over eager", "over torch.compile"]
+Measure = Literal["roofline", "over eager", "over torch.compile", "over liger", "over quack", "over the fastest peer"]
 
 HALF_AND_SINGLE = (torch.float32, torch.bfloat16)
 
@@ -31,7 +31,8 @@ class Target:
 
     Attributes:
         measure: ``roofline``: the fraction of the roofline's rate; ``over ...``: that competitor's time over the
-            port's.
+            port's. The fastest peer is, in each case, the fastest of eager, torch.compile and the libraries in
+            :mod:`trifold.bench.peers` that have the op; it is known where all of them competed.
         at_least: for ``measure``; 1 / 1.3 says "at most 1.3 times the time".
         method: ``graph``, ``events``, or one of the rows ``host: no grad``, ``host: forward`` and
             ``host: forward + backward``.
@@ -63,6 +64,9 @@ class Benchmark:
         dtypes: each case is measured in each of them.
         call: how an implementation's public function takes the arguments, ``call(function, *arguments)``.
         backward: measure the backward pass alone; gradients are taken of all floating inputs.
+        training: measure forward and backward together: for an op that computes its gradient in the forward pass.
+        peers: what the op is called in :mod:`trifold.bench.peers`, where other libraries have it too; ``arguments``
+            are then those listed there.
         roofline: the rate to compare with: ``copy`` reads as much as it writes, ``write`` only writes.
         methods: of timing on a GPU; see :mod:`trifold.bench.timing`.
         host: a small case for which the host's time is measured too: without grad, and with ``differentiable`` the
@@ -79,6 +83,8 @@ class Benchmark:
     dtypes: tuple[torch.dtype, ...] = HALF_AND_SINGLE
     call: Callable[..., Any] = _plain_call
     backward: bool = False
+    training: bool = False
+    peers: str | None = None
     roofline: Roofline = "copy"
     methods: tuple[GpuMethod, ...] = ("graph",)
     host: Case | None = None
