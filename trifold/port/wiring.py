@@ -187,6 +187,7 @@ class Operators:
         *,
         save: Sequence[str] | Callable[..., tuple[Any, ...]],
         backward: Callable[..., Any],
+        no_gradient: Sequence[int] = (),
     ) -> None:
         """State the gradient of the operator ``name``.
 
@@ -198,11 +199,14 @@ class Operators:
             backward: takes ``ctx`` and the gradient of each output; returns one gradient for each argument, None
                 where there is none. ``ctx.needs_input_grad`` says which are asked for. It calls operators of this
                 object or torch, so that second derivatives are what those give.
+            no_gradient: positions, among several results, of those that are there for backward alone: they require no
+                gradient. ``backward`` gets None for them, and for another result that nothing depends on; without
+                this, torch makes zeros.
         """
         if name not in self.schemas:
             raise ValueError(f"autograd('{name}') comes before define('{name}(...)')")
         saving = _Saving.by_function(save) if callable(save) else _Saving.by_names(self.schemas[name], save)
-        self._formulas[name] = _formula(name, _overload(self.library, name), saving, backward)
+        self._formulas[name] = _formula(name, _overload(self.library, name), saving, backward, tuple(no_gradient))
 
     def overload(self, name: str) -> torch._ops.OpOverload[..., Any]:
         """``torch.ops.<namespace>.<name>.default``."""
@@ -324,9 +328,14 @@ def _forward_saving_the_result_of_one(run: _Call) -> Callable[..., Any]:
 
 
 def _formula(
-    name: str, overload: torch._ops.OpOverload[..., Any], saving: _Saving, backward: Callable[..., Any]
+    name: str,
+    overload: torch._ops.OpOverload[..., Any],
+    saving: _Saving,
+    backward: Callable[..., Any],
+    no_gradient: tuple[int, ...] = (),
 ) -> _Formula:
     run = _below(overload)
+    forward = saving.forward(run, len(overload._schema.arguments))
 
     def compute(*args: Any) -> Any:
         guard = _below_autograd()
@@ -337,11 +346,18 @@ def _formula(
 
     def setup_context(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
         _keep(ctx, saving.choose(*args, output))
+        if no_gradient:
+            _leave_out(ctx, output, no_gradient)
+
+    def forward_leaving_out(ctx: Any, *args: Any) -> Any:
+        output = forward(ctx, *args)
+        _leave_out(ctx, output, no_gradient)
+        return output
 
     def function(**members: Any) -> type[torch.autograd.Function]:
         return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
 
-    fast = function(forward=staticmethod(saving.forward(run, len(overload._schema.arguments))))
+    fast = function(forward=staticmethod(forward_leaving_out if no_gradient else forward))
     # What the engine calls: otherwise a method of torch's in Python that looks for `backward` and calls it.
     fast._backward_cls.apply = backward  # type: ignore[attr-defined]
     return _Formula(
@@ -363,6 +379,11 @@ def _keep(ctx: Any, saved: tuple[Any, ...]) -> None:
     if constants:
         ctx.constants = constants
     ctx.save_for_backward(*(value for value in saved if value is None or isinstance(value, Tensor)))
+
+
+def _leave_out(ctx: Any, outputs: tuple[Tensor, ...], positions: tuple[int, ...]) -> None:
+    ctx.mark_non_differentiable(*(outputs[i] for i in positions))
+    ctx.set_materialize_grads(False)
 
 
 def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> _Formula:
