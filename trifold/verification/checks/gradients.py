@@ -12,7 +12,7 @@ from torch.autograd.gradcheck import GradcheckError
 
 from trifold.spec import Call, TensorCase
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
-from trifold.verification.checks.differentiation import in_dtype, tensor_positions
+from trifold.verification.checks.differentiation import in_dtype, is_floating, tensor_positions
 from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
 
 # Gradients are compared at ordinary values. In the tails of a function, and at ±huge and nan, the reference is not
@@ -113,7 +113,7 @@ def _differentiate(
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
     """Results and gradients; ``convert`` is applied to the arguments, it and ``upstream`` to the upstream gradients."""
     args, kwargs = call.arguments(cell.device)
-    args = [convert(value) if isinstance(value, Tensor) else value for value in args]
+    args = [convert(value) if is_floating(value) else value for value in args]
     inputs = [args[position].detach().requires_grad_() for position in subset]
     for position, value in zip(subset, inputs, strict=True):
         args[position] = value
@@ -145,7 +145,7 @@ def _upstream(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
 def _scales(cell: Cell, call: Call, subset: tuple[int, ...]) -> tuple[Tensor | None, ...]:
     if cell.spec.gradient_scale is not None:
         args, kwargs = call.arguments(cell.device)
-        args = [value.double() if isinstance(value, Tensor) else value for value in args]
+        args = [value.double() if is_floating(value) else value for value in args]
         results = cell.refer(call, (args, kwargs))
         outer = [_upstream(r, call.dtype, call.seed + k).double() for k, r in enumerate(results)]
         torch.manual_seed(call.seed)
