@@ -201,25 +201,32 @@ decltype(auto) dispatch_floating(ScalarType type, F&& f) {
   }
 }
 
-// A new, unwritten tensor of the given sizes and strides, with the dtype and device of `like`.
-inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides) {
+// A new, unwritten tensor of the given sizes, strides and dtype, on the device of `like`.
+inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides, int32_t dtype) {
   AtenTensorHandle handle = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(),
-                                                  dtype_code(like), device_type_code(like), like.get_device_index(),
-                                                  &handle));
+                                                  dtype, device_type_code(like), like.get_device_index(), &handle));
   Tensor made(handle);
   note_fresh(made);
   return made;
 }
 
+// Of the dtype of `like`.
+inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides) {
+  return empty_strided(like, sizes, strides, dtype_code(like));
+}
+
 // As above, without gaps, its last dimension innermost; of few dimensions without allocating anything beside it.
-inline Tensor empty_contiguous(const Tensor& like, Dims sizes) {
+inline Tensor empty_contiguous(const Tensor& like, Dims sizes, int32_t dtype) {
   std::array<int64_t, 8> few;
   std::vector<int64_t> many(sizes.size() > few.size() ? sizes.size() : 0);
   int64_t* const strides = many.empty() ? few.data() : many.data();
   int64_t step = 1;
   for (std::size_t d = sizes.size(); d-- > 0; step *= std::max<int64_t>(sizes[d], 1)) strides[d] = step;
-  return empty_strided(like, sizes, Dims(strides, sizes.size()));
+  return empty_strided(like, sizes, Dims(strides, sizes.size()), dtype);
+}
+inline Tensor empty_contiguous(const Tensor& like, Dims sizes) {
+  return empty_contiguous(like, sizes, dtype_code(like));
 }
 
 // The dimensions of a new elementwise output from the innermost to the outermost, as torch orders them for its own ops:
