@@ -187,6 +187,7 @@ class Operators:
         *,
         save: Sequence[str] | Callable[..., tuple[Any, ...]],
         backward: Callable[..., Any],
+        materialize_grads: bool = True,
     ) -> None:
         """State the gradient of the operator ``name``.
 
@@ -198,11 +199,13 @@ class Operators:
             backward: takes ``ctx`` and the gradient of each output; returns one gradient for each argument, None
                 where there is none. ``ctx.needs_input_grad`` says which are asked for. It calls operators of this
                 object or torch, so that second derivatives are what those give.
+            materialize_grads: whether an output that nothing was made of has a gradient of zeros; else it has None. An
+                operator with several outputs saves that memory so.
         """
         if name not in self.schemas:
             raise ValueError(f"autograd('{name}') comes before define('{name}(...)')")
         saving = _Saving.by_function(save) if callable(save) else _Saving.by_names(self.schemas[name], save)
-        self._formulas[name] = _formula(name, _overload(self.library, name), saving, backward)
+        self._formulas[name] = _formula(name, _overload(self.library, name), saving, backward, materialize_grads)
 
     def overload(self, name: str) -> torch._ops.OpOverload[..., Any]:
         """``torch.ops.<namespace>.<name>.default``."""
@@ -324,7 +327,11 @@ def _forward_saving_the_result_of_one(run: _Call) -> Callable[..., Any]:
 
 
 def _formula(
-    name: str, overload: torch._ops.OpOverload[..., Any], saving: _Saving, backward: Callable[..., Any]
+    name: str,
+    overload: torch._ops.OpOverload[..., Any],
+    saving: _Saving,
+    backward: Callable[..., Any],
+    materialize_grads: bool = True,
 ) -> _Formula:
     run = _below(overload)
 
@@ -336,12 +343,15 @@ def _formula(
             del guard
 
     def setup_context(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
+        if not materialize_grads:
+            ctx.set_materialize_grads(False)
         _keep(ctx, saving.choose(*args, output))
 
     def function(**members: Any) -> type[torch.autograd.Function]:
         return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
 
-    fast = function(forward=staticmethod(saving.forward(run, len(overload._schema.arguments))))
+    forward = saving.forward(run, len(overload._schema.arguments))
+    fast = function(forward=staticmethod(forward if materialize_grads else _without_zeros(forward)))
     # What the engine calls: otherwise a method of torch's in Python that looks for `backward` and calls it.
     fast._backward_cls.apply = backward  # type: ignore[attr-defined]
     return _Formula(
@@ -349,6 +359,14 @@ def _formula(
         function(forward=staticmethod(compute), setup_context=staticmethod(setup_context), generate_vmap_rule=True),
         compute,
     )
+
+
+def _without_zeros(forward: Callable[..., Any]) -> Callable[..., Any]:
+    def forward_without_zeros(ctx: Any, *args: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        return forward(ctx, *args)
+
+    return forward_without_zeros
 
 
 def _below(overload: torch._ops.OpOverload[..., Any]) -> _Call:
