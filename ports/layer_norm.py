@@ -25,6 +25,7 @@ def register(op: Operators) -> None:
         "layer_norm",
         save=lambda x, weight, bias, eps, results: (x, weight, *results[1:]),
         backward=_backward,
+        materialize_grads=False,
         no_gradient=(1, 2),
     )
     op.autograd(

@@ -20,6 +20,7 @@ def register(op: Operators) -> None:
         "rms_norm",
         save=lambda x, weight, eps, results: (x, weight, results[1]),
         backward=_backward,
+        materialize_grads=False,
         no_gradient=(1,),
     )
     op.autograd(

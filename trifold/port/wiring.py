@@ -187,6 +187,7 @@ class Operators:
         *,
         save: Sequence[str] | Callable[..., tuple[Any, ...]],
         backward: Callable[..., Any],
+        materialize_grads: bool = True,
         no_gradient: Sequence[int] = (),
     ) -> None:
         """State the gradient of the operator ``name``.
@@ -199,14 +200,16 @@ class Operators:
             backward: takes ``ctx`` and the gradient of each output; returns one gradient for each argument, None
                 where there is none. ``ctx.needs_input_grad`` says which are asked for. It calls operators of this
                 object or torch, so that second derivatives are what those give.
-            no_gradient: positions, among several results, of those that are there for backward alone: they require no
-                gradient. ``backward`` gets None for them, and for another result that nothing depends on; without
-                this, torch makes zeros.
+            materialize_grads: whether an output that nothing was made of has a gradient of zeros; else it has None. An
+                operator with several outputs saves that memory so.
+            no_gradient: positions, among several outputs, of those that are there for backward alone: they require no
+                gradient.
         """
         if name not in self.schemas:
             raise ValueError(f"autograd('{name}') comes before define('{name}(...)')")
         saving = _Saving.by_function(save) if callable(save) else _Saving.by_names(self.schemas[name], save)
-        self._formulas[name] = _formula(name, _overload(self.library, name), saving, backward, tuple(no_gradient))
+        declared = _Declared(materialize_grads, tuple(no_gradient))
+        self._formulas[name] = _formula(name, _overload(self.library, name), saving, backward, declared)
 
     def overload(self, name: str) -> torch._ops.OpOverload[..., Any]:
         """``torch.ops.<namespace>.<name>.default``."""
@@ -327,12 +330,38 @@ def _forward_saving_the_result_of_one(run: _Call) -> Callable[..., Any]:
     return forward
 
 
+@dataclass(frozen=True)
+class _Declared:
+    """What an operator says of the gradients of its outputs."""
+
+    materialize_grads: bool = True
+    no_gradient: tuple[int, ...] = ()
+
+    def declare(self, ctx: Any, outputs: Any) -> None:
+        if not self.materialize_grads:
+            ctx.set_materialize_grads(False)
+        if self.no_gradient:
+            ctx.mark_non_differentiable(*(outputs[i] for i in self.no_gradient))
+
+    def after(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """``forward`` of an ``autograd.Function`` that declares this in its end."""
+        if self == _Declared():
+            return forward
+
+        def declaring(ctx: Any, *args: Any) -> Any:
+            outputs = forward(ctx, *args)
+            self.declare(ctx, outputs)
+            return outputs
+
+        return declaring
+
+
 def _formula(
     name: str,
     overload: torch._ops.OpOverload[..., Any],
     saving: _Saving,
     backward: Callable[..., Any],
-    no_gradient: tuple[int, ...] = (),
+    declared: _Declared,
 ) -> _Formula:
     run = _below(overload)
     forward = saving.forward(run, len(overload._schema.arguments))
@@ -346,18 +375,12 @@ def _formula(
 
     def setup_context(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
         _keep(ctx, saving.choose(*args, output))
-        if no_gradient:
-            _leave_out(ctx, output, no_gradient)
-
-    def forward_leaving_out(ctx: Any, *args: Any) -> Any:
-        output = forward(ctx, *args)
-        _leave_out(ctx, output, no_gradient)
-        return output
+        declared.declare(ctx, output)
 
     def function(**members: Any) -> type[torch.autograd.Function]:
         return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
 
-    fast = function(forward=staticmethod(forward_leaving_out if no_gradient else forward))
+    fast = function(forward=staticmethod(declared.after(forward)))
     # What the engine calls: otherwise a method of torch's in Python that looks for `backward` and calls it.
     fast._backward_cls.apply = backward  # type: ignore[attr-defined]
     return _Formula(
@@ -381,16 +404,11 @@ def _keep(ctx: Any, saved: tuple[Any, ...]) -> None:
     ctx.save_for_backward(*(value for value in saved if value is None or isinstance(value, Tensor)))
 
 
-def _leave_out(ctx: Any, outputs: tuple[Tensor, ...], positions: tuple[int, ...]) -> None:
-    ctx.mark_non_differentiable(*(outputs[i] for i in positions))
-    ctx.set_materialize_grads(False)
-
-
 def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> _Formula:
     def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(f"{name} has no gradient: ports/*.py states no op.autograd('{name}', ...) for it")
 
-    return _formula(name, overload, _Saving(lambda *_: (), ()), backward)
+    return _formula(name, overload, _Saving(lambda *_: (), ()), backward, _Declared())
 
 
 def _autograd_kernel(schema: Schema, formula: _Formula) -> Callable[..., Any]:

@@ -40,7 +40,7 @@ def norm_calls(parameters: int) -> Strategy:
 
 
 def norm_edges(parameters: int) -> tuple[Call, ...]:
-    """Calls that reach each kernel of each dtype: with all parameters, in every layout and of many rows; and without."""
+    """Calls that reach each kernel of each dtype: with parameters, in every layout, of many rows; and without."""
     some = row_edges(1)
     many = tuple(Call((TensorCase((MANY_ROWS, 3), dtype),)) for dtype in DTYPES)
     without = tuple(Call((*call.args, *[None] * parameters)) for call in some[:3])

@@ -17,8 +17,8 @@ from trifold.spec.case import DTYPES, ROW_FILLS, ROW_LAYOUTS, Call, Fill, Layout
 from trifold.spec.spec import Property
 from trifold.spec.strategies import Limits, Strategy
 
-# All dimensions but the last: none, one row, few, no row, more than a block has warps, many, several dimensions.
-_LEADING = ((), (1,), (2,), (3,), (0,), (5,), (17,), (130,), (2, 3), (3, 1, 2), (4, 0))
+# All dimensions but the last: none, one row, few, no row, more than a block of 256 has warps, several dimensions.
+_LEADING = ((), (1,), (2,), (3,), (0,), (5,), (17,), (37,), (2, 3), (3, 1, 2), (4, 0))
 
 # Around a warp, a 16-byte vector, a block's threads and a block's vectors; odd; longer than any of these.
 _COLUMNS = (1, 2, 3, 0, 7, 8, 31, 32, 33, 64, 100, 255, 256, 257, 1000, 1023, 1024, 1025, 4095, 4096, 4097, 12_289)
@@ -107,7 +107,13 @@ def row_smooth(count: int) -> tuple[Call, ...]:
     )
 
 
-def row_long(count: int, eager: Callable[..., Tensor], *, multiple: float) -> Property:
+def _plain_call(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    return function(*tensors)
+
+
+def row_long(
+    count: int, eager: Callable[..., Tensor], *, multiple: float, call: Callable[..., Tensor] = _plain_call
+) -> Property:
     """A row of a million columns, forward and backward, against ``eager`` in float64.
 
     Args:
@@ -115,14 +121,15 @@ def row_long(count: int, eager: Callable[..., Tensor], *, multiple: float) -> Pr
         eager: PyTorch's own op.
         multiple: how many unit round-offs of its dtype a number may be off, relative to its own size and the mean size
             of all: what is added up along the row has that size.
+        call: how it and the implementation's public function take the tensors, ``call(function, *tensors)``.
     """
 
     def check(function: Callable[..., Any], device: str) -> None:
         generator = torch.Generator().manual_seed(3)
         for dtype in (torch.float32, torch.bfloat16):
-            numbers = [torch.randn(1, LONGEST, generator=generator).to(device, dtype) for _ in range(count + 1)]
-            got = _forward_and_backward(function, *numbers)
-            want = _forward_and_backward(eager, *(x.double() for x in numbers))
+            tensors = [torch.randn(1, LONGEST, generator=generator).to(device, dtype) for _ in range(count)]
+            got = _forward_and_backward(function, call, *tensors)
+            want = _forward_and_backward(eager, call, *(x.double() for x in tensors))
             for name, ours, exact in zip(("result", *(f"gradient {i}" for i in range(count))), got, want, strict=True):
                 size = exact.abs() + exact.abs().mean()
                 units = float(((ours.double() - exact).abs() / size).max()) / (torch.finfo(dtype).eps / 2)
@@ -131,14 +138,21 @@ def row_long(count: int, eager: Callable[..., Tensor], *, multiple: float) -> Pr
     return Property("long row", check, "a sum of a million terms loses its last bits", implementations=("port",))
 
 
-def _forward_and_backward(function: Callable[..., Tensor], outer: Tensor, *tensors: Tensor) -> list[Tensor]:
+def _forward_and_backward(
+    function: Callable[..., Tensor], call: Callable[..., Tensor], *tensors: Tensor
+) -> list[Tensor]:
+    """The result and the gradients, for an upstream gradient of multiples of 1/8: exact in every dtype."""
     inputs = [x.detach().requires_grad_() for x in tensors]
-    result = function(*inputs)
-    return [result.detach(), *torch.autograd.grad(result, inputs, outer)]
+    result = call(function, *inputs)
+    outer = torch.randint(-16, 17, result.shape, generator=torch.Generator().manual_seed(4)) / 8
+    return [result.detach(), *torch.autograd.grad(result, inputs, outer.to(result))]
 
 
-def row_large(count: int, eager: Callable[..., Tensor]) -> Property:
-    """More than 2³¹ elements (float16): both ends of the result against ``eager`` on those of the inputs."""
+def row_large(count: int, eager: Callable[..., Tensor], *, call: Callable[..., Tensor] = _plain_call) -> Property:
+    """More than 2³¹ elements (float16): both ends of the result against ``eager`` on the ends of the inputs.
+
+    Arguments as of :func:`row_long`.
+    """
 
     def check(function: Callable[..., Any], device: str) -> None:
         columns, count_of_rows = 4096, 2**19 + 3
@@ -147,9 +161,9 @@ def row_large(count: int, eager: Callable[..., Tensor]) -> Property:
         for x in inputs:
             for end in ends:
                 x[end] = torch.randn(2, columns, device=device)
-        result = function(*inputs)
+        result = call(function, *inputs)
         for end in ends:
-            expected = eager(*(x[end].double() for x in inputs))
+            expected = call(eager, *(x[end].double() for x in inputs))
             torch.testing.assert_close(result[end].double(), expected, rtol=2e-3, atol=1e-6)
 
     return Property(
