@@ -52,8 +52,8 @@ def sum_parts_kernel(parts, first, second, count, columns):  # type: ignore[no-u
 def share_rows(rows: int, columns: int) -> tuple[int, int]:
     """How many blocks share the rows of each 32 columns, and how many rows each has: ``trifold::share_rows``."""
     least, blocks = 4 * COLUMN_THREADS, 8 * 132
-    across = -(-columns // COLUMN_BLOCK)
-    parts = max(1, min(-(-rows // least), blocks // across if across < blocks else 1))
+    across = max(1, -(-columns // COLUMN_BLOCK))
+    parts = max(1, min(-(-rows // least), blocks // across))
     return parts, -(-rows // parts)
 
 

@@ -43,8 +43,9 @@ def norm_edges(parameters: int) -> tuple[Call, ...]:
     """Calls that reach each kernel of each dtype: with parameters, in every layout, of many rows; and without."""
     some = row_edges(1)
     many = tuple(Call((TensorCase((MANY_ROWS, 3), dtype),)) for dtype in DTYPES)
+    empty = tuple(Call((TensorCase(shape),)) for shape in ((3, 0), (0, 3)))
     without = tuple(Call((*call.args, *[None] * parameters)) for call in some[:3])
-    return (*(_with_parameters(call, parameters) for call in (*some, *many)), *without)
+    return (*(_with_parameters(call, parameters) for call in (*some, *many, *empty)), *without)
 
 
 def norm_smooth(parameters: int) -> tuple[Call, ...]:

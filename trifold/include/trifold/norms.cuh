@@ -4,6 +4,8 @@
 
 #include <trifold/sums.cuh>
 
+#include <algorithm>
+
 namespace trifold {
 
 // A block sums 32 columns, each with 8 threads: a warp reads neighbouring elements of one row.
@@ -17,10 +19,8 @@ struct RowShares {
 // At least 4 rows a thread, as long as that makes enough blocks to fill a large GPU: 8 on each of 132 multiprocessors.
 inline RowShares share_rows(int64_t rows, int64_t columns) {
   constexpr int64_t least = 4 * column_threads, blocks = 8 * 132;
-  const int64_t across = (columns + column_block - 1) / column_block;
-  const int64_t most = across < blocks ? blocks / across : 1;
-  const int64_t wanted = (rows + least - 1) / least;
-  const int64_t parts = wanted < 1 ? 1 : wanted < most ? wanted : most;
+  const int64_t across = std::max<int64_t>(1, (columns + column_block - 1) / column_block);
+  const int64_t parts = std::max<int64_t>(1, std::min((rows + least - 1) / least, blocks / across));
   return {parts, (rows + parts - 1) / parts};
 }
 
