@@ -299,6 +299,36 @@ def test_a_tuple_of_results(library: Library) -> None:
     assert torch.autograd.grad(up + down, x)[0].tolist() == [-1]
 
 
+@pytest.mark.parametrize("way", ["entry", "dispatcher", "torch.func"])
+def test_a_result_for_backward_alone_has_no_gradient_and_gets_no_zeros(library: Library, way: str) -> None:
+    came: list[Any] = []
+
+    def register(op: Operators) -> None:
+        op.define("halves(Tensor x) -> (Tensor, Tensor)", fake=lambda x: (torch.empty_like(x), torch.empty_like(x)))
+        op.autograd(
+            "halves",
+            save=lambda x, outputs: (outputs[1],),
+            backward=backward,
+            materialize_grads=False,
+            no_gradient=(1,),
+        )
+
+    def backward(ctx: Any, grad: Tensor, of_statistic: None) -> Tensor:
+        came.append(of_statistic)
+        return grad * ctx.saved_tensors[0]
+
+    op = wired(library, register, halves=lambda x: (0.5 * x, torch.full_like(x, 0.5)))
+    x = torch.tensor([3.0], requires_grad=True)
+    if way == "torch.func":
+        assert torch.func.grad(lambda x: op.halves(x)[0].sum())(x.detach()).tolist() == [0.5]
+    else:
+        half, statistic = op.halves(x) if way == "entry" else op.overload("halves")(x)
+        assert half.requires_grad
+        assert not statistic.requires_grad
+        assert torch.autograd.grad(half, x)[0].tolist() == [0.5]
+    assert came == [None]
+
+
 def test_a_tag_is_on_the_operator(library: Library) -> None:
     tag = torch.Tag.nondeterministic_seeded
     op = wired(library, lambda op: op.define("f(Tensor x) -> Tensor", fake=torch.empty_like, tags=[tag]))

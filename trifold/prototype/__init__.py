@@ -1,9 +1,9 @@
 """What a prototype (``prototypes/<op>.py``) imports beside torch and Numba: checks, layouts and launches."""
 
-from trifold.port.layout import elementwise_output
+from trifold.port.layout import elementwise_output, row_output
 from trifold.prototype.arguments import check_alike, check_floating
 from trifold.prototype.launch import THREADS_PER_BLOCK, Output, launch, launch_elementwise, output
-from trifold.prototype.layout import flat
+from trifold.prototype.layout import flat, rows
 
 __all__ = [
     "THREADS_PER_BLOCK",
@@ -15,4 +15,6 @@ __all__ = [
     "launch",
     "launch_elementwise",
     "output",
+    "row_output",
+    "rows",
 ]

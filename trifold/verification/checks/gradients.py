@@ -12,7 +12,8 @@ from torch.autograd.gradcheck import GradcheckError
 
 from trifold.spec import Call, TensorCase
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
-from trifold.verification.checks.differentiation import in_dtype, tensor_positions
+from trifold.verification.checks.differentiation import in_dtype, is_floating, tensor_positions
+from trifold.verification.checks.values import with_working
 from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
 
 # Gradients are compared at ordinary values. In the tails of a function, and at ±huge and nan, the reference is not
@@ -113,7 +114,7 @@ def differentiate(
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
     """Results and gradients; ``convert`` is applied to the arguments, it and ``upstream`` to the upstream gradients."""
     args, kwargs = call.arguments(cell.device)
-    args = [convert(value) if isinstance(value, Tensor) else value for value in args]
+    args = [convert(value) if is_floating(value) else value for value in args]
     inputs = [args[position].detach().requires_grad_() for position in subset]
     for position, value in zip(subset, inputs, strict=True):
         args[position] = value
@@ -144,13 +145,18 @@ def _upstream(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
 
 def gradient_scales(cell: Cell, call: Call, subset: tuple[int, ...]) -> tuple[Tensor | None, ...]:
     """The scale of each gradient: the spec's, or the reference's gradient on absolute values."""
-    if cell.spec.gradient_scale is not None:
+    spec = cell.spec
+    if spec.gradient_scale is not None:
         args, kwargs = call.arguments(cell.device)
-        args = [value.double() if isinstance(value, Tensor) else value for value in args]
+        args = [value.double() if is_floating(value) else value for value in args]
         results = cell.refer(call, (args, kwargs))
         outer = [_upstream(r, call.dtype, call.seed + k).double() for k, r in enumerate(results)]
         torch.manual_seed(call.seed)
-        every = as_tuple(cell.spec.gradient_scale(cell.reference, *outer, *args, **kwargs))
+        every = as_tuple(spec.gradient_scale(cell.reference, *outer, *args, **kwargs))
+        if spec.gradient_working_scale is not None:
+            torch.manual_seed(call.seed)
+            working = as_tuple(spec.gradient_working_scale(cell.reference, *outer, *args, **kwargs))
+            every = with_working(every, working, call.dtype)
         order = tensor_positions(call)
         return tuple(every[order.index(position)] for position in subset)
     return _gradients(cell, call, subset, cell.reference, convert=lambda x: x.double().abs(), upstream=torch.abs)

@@ -47,11 +47,23 @@ def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
 def scales(cell: Cell, call: Call) -> tuple[Tensor | None, ...]:
     """The scale of each result: the spec's, or the reference on absolute values."""
     args, kwargs = in_float64(*call.arguments(cell.device))
+    spec = cell.spec
+    if spec.scale is None:
+        sizes = cell.refer(call, ([value.abs() if isinstance(value, Tensor) else value for value in args], kwargs))
+    else:
+        torch.manual_seed(call.seed)
+        sizes = as_tuple(spec.scale(cell.reference, *args, **kwargs))
+    if spec.working_scale is None:
+        return sizes
     torch.manual_seed(call.seed)
-    if cell.spec.scale is not None:
-        return as_tuple(cell.spec.scale(cell.reference, *args, **kwargs))
-    args = [value.abs() if isinstance(value, Tensor) else value for value in args]
-    return cell.refer(call, (args, kwargs))
+    return with_working(sizes, as_tuple(spec.working_scale(cell.reference, *args, **kwargs)), call.dtype)
+
+
+def with_working(sizes: tuple[Tensor, ...], working: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """``sizes``, in round-offs of ``dtype``, and ``working``, in round-offs of what an op of that dtype computes in."""
+    computed = torch.float64 if dtype == torch.float64 else torch.float32
+    share = torch.finfo(computed).eps / torch.finfo(dtype).eps
+    return tuple(size + share * more for size, more in zip(sizes, working, strict=True))
 
 
 def sensitivity(cell: Cell) -> str:
