@@ -148,8 +148,9 @@ def test_a_mistake_that_only_cpp_has_is_found(case: Native, start: Start) -> Non
     assert expected is not None
     assert finding.kernel in case.qualified.split()
     accesses = list(reversed(finding.accesses))  # a finding names the later one first
-    found = (finding.kind, finding.memory, finding.array, finding.index)
-    assert found == (expected.kind, expected.memory, expected.array, expected.index), str(finding)
+    found = (finding.kind, finding.severity, finding.memory, finding.array, finding.index)
+    wanted = (expected.kind, expected.severity, expected.memory, expected.array, expected.index)
+    assert found == wanted, str(finding)
     assert tuple(access.interval for access in accesses) == expected.intervals
     for access, at in zip(accesses, expected.accesses, strict=True):
         assert (access.operation, access.thread, access.block) == (at.operation, at.thread, at.block), str(finding)
