@@ -45,3 +45,7 @@ class SpecError(TrifoldError):
 
 class LaunchError(TrifoldError):
     """A kernel cannot be launched so: its configuration, its arguments, or where it is launched from."""
+
+
+class GraduationError(TrifoldError):
+    """An op cannot graduate so, or a graduated wheel is not what it says."""
