@@ -130,9 +130,19 @@ def _plan(content: Content, namespace: str) -> Plan:
         architectures=content.targets.architectures,
         ptx=content.targets.ptx,
         gxx_flags=recipe.GXX_FLAGS,
+        engine_hash=_engine_hash(),
         # Without the lines of the sources, whose place on the machine that builds nobody else can look at.
         nvcc_flags=tuple(flag for flag in recipe.NVCC_FLAGS if flag != "-lineinfo"),
     )
+
+
+def _engine_hash() -> str:
+    """Of the engine's sources and of the headers that they include."""
+    engine = headers.engine_files()
+    state = hashlib.sha256()
+    for name, path in sorted((engine | headers.headers_of(engine.values())).items()):
+        state.update(f"{name}\0".encode() + path.read_bytes())
+    return state.hexdigest()[:_HASH_DIGITS]
 
 
 def _write_package(content: Content, plan: Plan, folder: Path) -> None:

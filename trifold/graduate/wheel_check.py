@@ -233,8 +233,10 @@ def _require_certificate(
 def _require_symbols(wheel: Path, files: Mapping[str, bytes], facts: Mapping[str, Any]) -> abi.Needs:
     """No library needs more than torch's stable ABI, and the wheel's tag promises no older machine than it needs."""
     every = []
-    for name, library in _libraries(files):
-        needs, foreign = abi.needs(library)
+    libraries = dict(_libraries(files))
+    engine = {symbol for name, one in libraries.items() if abi.ENGINE_PREFIX in name for symbol in one.defined}
+    for name, library in libraries.items():
+        needs, foreign = abi.needs(library, engine)
         if foreign:
             raise GraduationError(
                 f"{wheel.name}: {name} needs {', '.join(foreign)}, which torch {abi.FLOOR}'s stable ABI has not",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ _CUDA = re.compile(r"libcudart\.so\.(\d+)")
 # A distribution with this glibc has a libstdc++ up to this version (auditwheel's policies for manylinux).
 _LIBSTDCXX = ((28, 24), (31, 28), (34, 29), (35, 30), (38, 32), (39, 33))
 _OLDEST_GLIBC = 28
+ENGINE_PREFIX = "libkernel_engine_"
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,16 @@ class Needs:
         return f"manylinux_2_{max(self.glibc, by_libstdcxx, _OLDEST_GLIBC)}_x86_64"
 
 
-def needs(library: SharedLibrary) -> tuple[Needs, tuple[str, ...]]:
-    """What ``library`` needs, and which of its symbols nothing that it may rely on has."""
+def engine_name(digest: str) -> str:
+    """The file name of the library that runs kernels on the CPU."""
+    return f"{ENGINE_PREFIX}{digest}.so"
+
+
+def needs(library: SharedLibrary, beside: Collection[str] = ()) -> tuple[Needs, tuple[str, ...]]:
+    """What ``library`` needs, and which of its symbols nothing that it may rely on has.
+
+    ``beside`` are the symbols of the libraries that lie in the same folder.
+    """
     glibc = libstdcxx = shims = 0
     cuda: int | None = None
     foreign = []
@@ -56,7 +65,7 @@ def needs(library: SharedLibrary) -> tuple[Needs, tuple[str, ...]]:
             libstdcxx = max(libstdcxx, _last(symbol.version, "GLIBCXX_3.4."))
         elif symbol.name in _SHIMS:
             shims += 1
-        elif not symbol.weak:
+        elif not symbol.weak and symbol.name not in beside:
             foreign.append(symbol.name)
     return Needs(glibc, libstdcxx, cuda, shims), tuple(sorted(foreign))
 

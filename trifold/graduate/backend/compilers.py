@@ -22,22 +22,28 @@ from trifold.graduate.backend import abi
 from trifold.graduate.backend.elf import SharedLibrary
 from trifold.graduate.backend.plan import Plan
 
-_TORCH_LIBRARIES = {
-    "CPU": ("c10", "torch_cpu", "torch"),
-    "CUDA": ("c10", "c10_cuda", "torch_cpu", "torch_cuda", "torch"),
-}
 # A library shows nothing but what it registers; two of them in one process share no symbol.
 _EXPORTS = "{ global: trifold_manifest; local: *; };\n"
+# What runs kernels on the CPU is a library of its own, with a hash of its sources in its name: packages of the same
+# engine share one. (Its thread storage is of the kind of which a process has 1.6 KiB for all libraries together.)
+# It shows what <trifold/host.h> declares for kernels that are not checked; what nothing needs then is left out.
+_ENGINE_FUNCTIONS = (
+    "run_blocks", "end_thread", "wait_at_barrier", "meet_warp", "looked", "pause", "stop_launch", "fail_assertion",
+    "fence", "dynamic_shared", "lane",
+)  # fmt: skip
+_ENGINE_NAMES = " ".join(f"trifold::host::{name}*;" for name in _ENGINE_FUNCTIONS)
+_ENGINE_EXPORTS = f'{{ global: extern "C++" {{ {_ENGINE_NAMES} }}; local: *; }};\n'
 _ENGINE_FLAGS = ("-O2", "-fPIC", "-ffunction-sections", "-fdata-sections", "-fvisibility=hidden", "-fno-gnu-unique")
 
 
 @dataclass(frozen=True)
 class Library:
-    """A library that was built: its name in the package's ``lib`` folder, and what it needs."""
+    """A library that was built: its name in the package's ``lib`` folder, what it needs, and which symbols it has."""
 
     name: str
     path: Path
     needs: abi.Needs
+    defined: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,6 @@ class _Workshop:
     gxx: Path
 
     def build(self, nvcc: toolchain.Nvcc | None) -> tuple[Library, ...]:
-        (self.folder / "exports.map").write_text(_EXPORTS)
         engine = sorted((self.root / self.plan.engine).glob("*/*.cpp"))
         on_cpu = [op for op in self.plan.ops if op not in self.plan.not_on_cpu]
         # The kernels first: they take longest.
@@ -101,7 +106,10 @@ class _Workshop:
         jobs += [lambda op=op: self._cpu_object(op) for op in on_cpu]  # type: ignore[misc]
         jobs += [lambda file=file: self._engine_object(file) for file in engine] if on_cpu else []  # type: ignore[misc]
         _run_all(jobs)
-        libraries = [self._cpu_library(op, engine) for op in on_cpu]
+        libraries = []
+        if on_cpu:
+            libraries.append(self._engine_library(engine))
+            libraries += [self._cpu_library(op, libraries[0]) for op in on_cpu]
         if nvcc is not None:
             libraries += [self._cuda_library(op, nvcc) for op in self.plan.ops]
         return tuple(libraries)
@@ -145,29 +153,46 @@ class _Workshop:
 
     # --------------------------------------------------------------------------------------------------- linking
 
-    def _cpu_library(self, op: str, engine: Iterable[Path]) -> Library:
-        objects = [self.folder / f"{op}.cpu.o", *map(self._object_of, engine)]
-        return self._link(f"{op}.cpu.so", "CPU", objects, ("-lpthread", "-ldl"))
+    def _engine_library(self, engine: Iterable[Path]) -> Library:
+        name = abi.engine_name(self.plan.engine_hash)
+        flags = (f"-Wl,-soname,{name}", "-lpthread", "-ldl")
+        return self._link(name, _ENGINE_EXPORTS, (), [self._object_of(file) for file in engine], flags)
+
+    def _cpu_library(self, op: str, engine: Library) -> Library:
+        flags = (str(engine.path), "-Wl,-rpath,$ORIGIN")
+        torch_libraries = ("c10", "torch_cpu", "torch")
+        return self._link(f"{op}.cpu.so", _EXPORTS, torch_libraries, [self.folder / f"{op}.cpu.o"], flags, engine)
 
     def _cuda_library(self, op: str, nvcc: toolchain.Nvcc) -> Library:
-        major = toolchain.nvcc_version(nvcc.path)[0]
-        runtime = (f"-L{nvcc.home / 'lib64'}", f"-L{nvcc.home / 'lib'}", "-lcudart")
-        return self._link(f"{op}.cuda{major}.so", "CUDA", [self.folder / f"{op}.cuda.o"], runtime)
+        name = f"{op}.cuda{toolchain.nvcc_version(nvcc.path)[0]}.so"
+        flags = (f"-L{nvcc.home / 'lib64'}", f"-L{nvcc.home / 'lib'}", "-lcudart")
+        torch_libraries = ("c10", "c10_cuda", "torch_cpu", "torch_cuda", "torch")
+        return self._link(name, _EXPORTS, torch_libraries, [self.folder / f"{op}.cuda.o"], flags)
 
-    def _link(self, name: str, key: str, objects: Sequence[Path], libraries: Sequence[str]) -> Library:
-        made = self.folder / name
-        stand_ins = [self._stand_in(library) for library in _TORCH_LIBRARIES[key]]
-        exports = f"-Wl,--version-script={self.folder / 'exports.map'}"
-        rules = ("-shared", "-s", "-Wl,--gc-sections", "-Wl,--build-id=none", exports, "-Wl,--no-as-needed")
-        self._run(self.gxx, *rules, *objects, *stand_ins, *libraries, "-o", made)
-        found, foreign = abi.needs(SharedLibrary.read(made))
+    def _link(
+        self,
+        name: str,
+        exports: str,
+        torch_libraries: Iterable[str],
+        objects: Sequence[Path],
+        flags: Sequence[str],
+        beside: Library | None = None,
+    ) -> Library:
+        """Link ``objects``; what ``beside`` defines may stay open."""
+        made, script = self.folder / name, self.folder / f"{name}.map"
+        script.write_text(exports)
+        stand_ins = [self._stand_in(library) for library in torch_libraries]
+        rules = ("-shared", "-s", "-Wl,--gc-sections", "-Wl,--build-id=none", f"-Wl,--version-script={script}")
+        self._run(self.gxx, *rules, "-Wl,--no-as-needed", *objects, *stand_ins, *flags, "-o", made)
+        library = SharedLibrary.read(made)
+        found, foreign = abi.needs(library, beside.defined if beside is not None else ())
         if foreign:
             raise BuildError(
                 f"{name} needs {', '.join(self._readable(foreign))}, which neither torch {abi.FLOOR}'s stable ABI nor "
                 "the C++ library has",
                 "define it, or use what <trifold/binding.h> and torch/csrc/stable have",
             )
-        return Library(name, made, found)
+        return Library(name, made, found, library.defined)
 
     def _stand_in(self, library: str) -> Path:
         """An empty library of that name: what is linked against it asks the loader for the real one."""

@@ -25,6 +25,7 @@ class Plan:
         architectures: such as ``9.0``; those to compile for.
         ptx: the architecture whose PTX newer devices translate; none: empty.
         gxx_flags, nvcc_flags: as the ports were verified with.
+        engine_hash: of what runs kernels on the CPU.
         include: folders with headers, relative to the root; ``cpu_include`` for g++ alone.
         sources: the folder with the kernels; ``engine``: with the files that run them on a CPU.
     """
@@ -42,6 +43,7 @@ class Plan:
     ptx: str
     gxx_flags: tuple[str, ...]
     nvcc_flags: tuple[str, ...]
+    engine_hash: str
     include: str = "csrc/include"
     cpu_include: str = "csrc/include/cuda_for_cpu"
     engine: str = "csrc/engine"
