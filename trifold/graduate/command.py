@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -33,6 +34,7 @@ def graduate(
         list[Unverified] | None, typer.Option(help="A device on which the ops need not be verified.")
     ] = None,
     check: Annotated[Path | None, typer.Option("--check", metavar="WHEEL", help="Check this wheel instead.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write what was checked to this file.")] = None,
     workspace: Annotated[Path | None, typer.Option(help="Default: the nearest folder that is one.")] = None,
 ) -> None:
     """Make a wheel of verified ops that needs torch alone, and test it in a fresh environment."""
@@ -43,7 +45,7 @@ def graduate(
 
         with _status() as tell:
             checked = check_wheel(check, tell)
-        _print(checked)
+        _report(checked, json_file)
         return
     if not ops:
         raise typer.BadParameter("name at least one op", param_hint="OPS")
@@ -62,16 +64,24 @@ def graduate(
             allow_unverified=[str(device) for device in allow_unverified or ()],
             tell=tell,
         )
-    _print(made.checked)
+    _report(made.checked, json_file)
     if made.without_cuda:
         print(f"for the CPU alone: {made.without_cuda}")
     print(f"source package: {made.folder}")
     print(f"wheel: {made.wheel}")
 
 
-def _print(checked: Checked) -> None:
+def _report(checked: Checked, json_file: Path | None) -> None:
+    import torch
+
+    from trifold.environment import environment
     from trifold.graduate.backend.abi import FLOOR
 
+    if json_file is not None:
+        device = torch.device("cuda" if "cuda" in checked.devices else "cpu")
+        facts = {**checked.to_json(), "environment": environment(Path.cwd(), device)}
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     print(
         f"{checked.package} ({', '.join(checked.ops)}): {checked.tests} tests passed on "
         f"{' and '.join(checked.devices) or 'no device'} with torch {checked.torch}, in an environment without trifold"

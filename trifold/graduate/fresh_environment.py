@@ -48,7 +48,7 @@ class Environment:
 
     def install(self, wheel: Path) -> None:
         """Raises ``GraduationError`` where pip refuses the wheel."""
-        pip(["--python", str(self.python), "install", "--no-index", "--no-deps", "--no-compile", str(wheel)])
+        pip(["--python", str(self.python), "install", "--no-index", "--no-deps", str(wheel)])
 
     def probe(self, package: str) -> dict[str, Any]:
         """Import ``package`` and look around: ``trifold`` (whether it could be imported), ``namespace``, ``torch``.

@@ -9,7 +9,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -37,6 +37,7 @@ class Checked:
         needs: the oldest machine that loads it.
         tests: how many ran; ``devices``: on which.
         not_run: for each cell that was not tested, why.
+        device: the GPU's name, or ``cpu``.
         torch: the version that it was tested with.
     """
 
@@ -47,7 +48,12 @@ class Checked:
     tests: int
     devices: tuple[str, ...]
     not_run: Mapping[str, str]
+    device: str
     torch: str
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, for ``--json``."""
+        return asdict(self) | {"wheel": self.wheel.name, "platform": self.needs.platform}
 
 
 def check(wheel: Path, tell: Callable[[str], None] = lambda text: None) -> Checked:
@@ -84,6 +90,7 @@ def check(wheel: Path, tell: Callable[[str], None] = lambda text: None) -> Check
         report["tests"],
         tuple(report["devices"]),
         report["not_run"],
+        report["device"],
         report["torch"],
     )
 

@@ -54,8 +54,8 @@ class SharedLibrary:
             raise ValueError("not a 64-bit little-endian ELF file")
         try:
             return _Reader(data).library()
-        except (struct.error, KeyError, IndexError, UnicodeDecodeError) as error:
-            raise ValueError(f"a broken ELF file: {error}") from None
+        except (struct.error, KeyError, IndexError, StopIteration, UnicodeDecodeError) as error:
+            raise ValueError(f"a broken ELF file: {error!r}") from None
 
 
 class _Reader:
@@ -102,7 +102,11 @@ class _Reader:
                 _, _, number, name, next_entry = struct.unpack_from("<IHHII", self._data, entry)
                 found[number] = (self._string(name), self._string(file))
                 entry += next_entry
+                if next_entry == 0:
+                    break
             at += following
+            if following == 0:
+                break
         return found
 
     def _symbol_count(self) -> int:
