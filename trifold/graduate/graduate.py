@@ -18,7 +18,7 @@ import torch
 from trifold.build import diagnostics
 from trifold.build.toolchain import Nvcc, find_nvcc
 from trifold.environment import environment
-from trifold.errors import BuildError, GraduationError, ToolchainError
+from trifold.errors import BuildError, GraduationError, ToolchainError, TrifoldError
 from trifold.graduate import architectures, cases, headers, names, source_package, staging, wheel_check
 from trifold.graduate.certificates import require_certificate
 from trifold.graduate.fresh_environment import PipFailed, last_line, pip
@@ -29,6 +29,8 @@ from trifold.workspace import OpFiles, Workspace
 
 Tell = Callable[[str], None]
 
+# What the build printed, among what pip says.
+_SAID = re.compile(r"^ {6}(.*)$", re.MULTILINE)
 _ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*Error): (.+)")
 # The build backend is a module of the package that it builds.
 _SDIST = "import sys; sys.path.insert(0, 'build_backend'); from graduated_build import hooks; hooks.build_sdist('dist')"
@@ -137,7 +139,14 @@ def _cases(files: OpFiles, tell: Tell) -> object:
 def _require_whole(files: OpFiles) -> None:
     """The port executes, and has function and operator of the op's name; its C++ is in its two files."""
     headers.require_own_headers(files)
-    load_port(files)
+    try:
+        load_port(files)
+    except TrifoldError:
+        raise
+    except Exception as error:  # whatever the user's file raises
+        raise GraduationError(
+            f"{files.port} cannot be executed: {type(error).__name__}: {error}", "correct it"
+        ) from None
 
 
 def _require_separate(chosen: Sequence[OpFiles]) -> None:
@@ -177,15 +186,12 @@ def _build_error(log: str, stage: Path) -> BuildError:
     """The compiler's errors, else the last error of Python's; the whole log is kept."""
     with tempfile.NamedTemporaryFile("w", prefix="trifold-graduate-", suffix=".log", delete=False) as kept:
         kept.write(log)
-    lines = [match for line in log.splitlines() if (match := _ERROR.match(line))]
-    found = diagnostics.diagnostics(log, stage)
-    compiled = [one for one in found if one.file is not None]
-    if compiled:
-        problem = diagnostics.summarise(log, stage)
-    elif lines:
-        problem = f"the build fails: {lines[-1][2]}"
+    said = "\n".join(_SAID.findall(log))
+    errors = [match[2] for line in said.splitlines() if (match := _ERROR.match(line))]
+    if any(one.file is not None for one in diagnostics.diagnostics(said, stage)):
+        problem = diagnostics.summarise(said, stage)
     else:
-        problem = "the build fails"
+        problem = f"the build fails: {errors[-1] if errors else last_line(log)}"
     return BuildError(problem, f"the whole output: {kept.name}")
 
 

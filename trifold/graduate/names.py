@@ -16,7 +16,6 @@ from trifold.errors import GraduationError
 
 # What every graduated package has beside its ops.
 OWN_MODULES = ("lib", "package", "ports", "sources", "tests")
-_NO_EXTRA = {"extra": ""}
 
 
 def default_name(ops: Sequence[str]) -> str:
@@ -82,16 +81,21 @@ def require_version(text: str) -> str:
 def distributions(name: str) -> tuple[str, ...]:
     """The installed distribution ``name`` and all that it needs, in their normal form."""
     found: dict[str, None] = {}
-    waiting = [name]
+    seen: set[str] = set()
+    waiting = [Requirement(name)]
     while waiting:
-        one = canonicalize_name(waiting.pop())
-        if one in found:
+        requirement = waiting.pop()
+        one = canonicalize_name(requirement.name)
+        if str(requirement) in seen:
             continue
+        seen.add(str(requirement))
         try:
-            requirements = importlib.metadata.requires(one) or []
+            needed = map(Requirement, importlib.metadata.requires(one) or [])
         except importlib.metadata.PackageNotFoundError:
             continue
         found[one] = None
-        needed = [one for one in map(Requirement, requirements) if one.marker is None or one.marker.evaluate(_NO_EXTRA)]
-        waiting += [requirement.name for requirement in needed]
+        extras = requirement.extras or {""}
+        waiting += [
+            each for each in needed if each.marker is None or any(each.marker.evaluate({"extra": e}) for e in extras)
+        ]
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import functools
 import re
@@ -70,6 +71,16 @@ class Ops(unittest.TestCase):
             ]
             for got, want in zip(torch.autograd.grad(results, inputs, upstream), recorded["results"], strict=True):
                 self.assert_within(got, want)
+
+    @each_cell
+    def test_random_numbers_repeat_by_seed(self, op: str, device: str, cases: dict[str, Any]) -> None:
+        if not cases["random"]:
+            return
+        call = _smooth(cases, torch.float32)[-1]
+        other = dataclasses.replace(call, seed=call.seed + 1)
+        first, again, third = (calls.invoke(package.function(op), each, device)[0] for each in (call, call, other))
+        self.assertTrue(torch.equal(first, again))
+        self.assertFalse(torch.equal(first, third))
 
     @each_cell
     def test_gradcheck(self, op: str, device: str, cases: dict[str, Any]) -> None:
