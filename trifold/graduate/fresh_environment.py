@@ -26,15 +26,23 @@ _LIMIT_S = 1800.0
 _LEFT_OUT = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_PRELOAD")
 
 _PROBE = """
-import importlib.util, json, sys
+import ctypes, importlib.util, json, sys
 import torch
-before = {name for name in sys.modules}
 package = __import__(sys.argv[1])
+def implemented(library):
+    manifest = ctypes.CDLL(str(library)).trifold_manifest
+    manifest.restype = ctypes.c_char_p
+    rows = [line.split("\\t") for line in manifest().decode().splitlines()]
+    return {name: types for kind, name, types in rows if kind == "implementation"}
 print(json.dumps({
     "trifold": importlib.util.find_spec("trifold") is not None,
     "loaded": sorted(name for name in sys.modules if name.partition(".")[0] in ("trifold", "numba")),
     "namespace": package.package.namespace,
     "torch": torch.__version__,
+    "declared": {op: {name: schema.types for name, schema in package.package.operators(op).schemas.items()}
+                 for op in package.package.ops},
+    "implemented": [[op, device, implemented(kernels.path)]
+                    for (op, device), kernels in package.package.kernels.items() if kernels.path],
 }))
 """
 
@@ -51,7 +59,8 @@ class Environment:
         pip(["--python", str(self.python), "install", "--no-index", "--no-deps", str(wheel)])
 
     def probe(self, package: str) -> dict[str, Any]:
-        """Import ``package`` and look around: ``trifold`` (whether it could be imported), ``namespace``, ``torch``.
+        """Import ``package`` and look around: ``trifold`` (whether it could be imported), ``namespace``, ``torch``;
+        ``declared`` and ``implemented``: the types of each op's operators, in Python and in its libraries.
 
         Raises:
             GraduationError: it cannot be imported.

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import textwrap
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -23,8 +24,10 @@ from trifold.graduate.certificates import not_on_cpu
 from trifold.graduate.fresh_environment import Environment, fresh_environment, last_line
 from trifold.graduate.port_file import PortFile
 from trifold.graduate.source_package import FORMAT, namespace_of
+from trifold.implementation import require_schemas
 
 SUMS = "SHA256SUMS"
+_MOST_SHOWN, _LONGEST = 5, 400  # failed tests, and characters of each
 _BUILD_IT_AGAIN = "do not use it; graduate the ops again"
 
 
@@ -61,6 +64,7 @@ def check(wheel: Path, tell: Callable[[str], None] = lambda text: None) -> Check
 
     Raises:
         GraduationError: something is wrong; the text names the file, the op or the test.
+        SchemaError: the libraries do not implement what the ports define.
         ToolchainError: no fresh environment can be made here.
     """
     tell(f"{wheel.name}: hashes")
@@ -80,6 +84,8 @@ def check(wheel: Path, tell: Callable[[str], None] = lambda text: None) -> Check
             raise GraduationError(
                 f"{wheel.name} registers into {seen['namespace']}, not {facts['namespace']}", _BUILD_IT_AGAIN
             )
+        for op, _, implemented in seen["implemented"]:
+            require_schemas(seen["declared"][op], implemented, f"ports/{op}.py", f"{op}.cu")
         tell(f"{wheel.name}: its tests")
         report = _run_tests(environment, facts["package"])
     return Checked(
@@ -290,6 +296,8 @@ def _run_tests(environment: Environment, package: str) -> dict[str, Any]:
             f"see python -m {package}.tests",
         ) from None
     if done.returncode != 0 or result["failures"]:
-        failures = "\n".join(result["failures"]) or last_line(done.stderr)
+        failures = "\n".join(
+            textwrap.shorten(text, _LONGEST) for text in result["failures"][:_MOST_SHOWN]
+        ) or last_line(done.stderr)
         raise GraduationError(f"the tests of {package} fail:\n{failures}", f"see python -m {package}.tests")
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import unittest
 from pathlib import Path
@@ -31,7 +32,7 @@ def main() -> int:
     for cell, reason in not_run.items():
         print(f"not run: {cell}: {reason}", file=sys.stderr)
     if target is not None:
-        failures = [f"{test}: {text.strip().splitlines()[-1]}" for test, text in result.failures + result.errors]
+        failures = [f"{test}: {_error(text)}" for test, text in result.failures + result.errors]
         report = {
             "tests": ran,
             "failures": failures,
@@ -42,6 +43,12 @@ def main() -> int:
         }
         target.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     return 0 if result.wasSuccessful() and not result.skipped else 1
+
+
+def _error(trace: str) -> str:
+    """The line of a traceback that says what was raised; what follows it is a comparison in detail."""
+    lines = [line for line in trace.splitlines() if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
+    return lines[-1] if lines else trace.strip().splitlines()[-1]
 
 
 if __name__ == "__main__":
