@@ -36,7 +36,8 @@ class Checked:
     """A wheel in which nothing is wrong.
 
     Attributes:
-        package: the name to import.
+        sha256: of the file.
+        package, namespace: the names to import, and of its operators in ``torch.ops``.
         needs: the oldest machine that loads it.
         tests: how many ran; ``devices``: on which.
         not_run: for each cell that was not tested, why.
@@ -45,7 +46,9 @@ class Checked:
     """
 
     wheel: Path
+    sha256: str
     package: str
+    namespace: str
     ops: tuple[str, ...]
     needs: abi.Needs
     tests: int
@@ -90,7 +93,9 @@ def check(wheel: Path, tell: Callable[[str], None] = lambda text: None) -> Check
         report = _run_tests(environment, facts["package"])
     return Checked(
         wheel,
+        hashlib.sha256(wheel.read_bytes()).hexdigest(),
         facts["package"],
+        facts["namespace"],
         tuple(facts["ops"]),
         needs,
         report["tests"],
