@@ -84,7 +84,7 @@ def test_the_list_of_functions_is_that_of_the_headers(tmp_path: Path) -> None:
     assert set(abi._SHIMS) - declared == set()
 
 
-@settings(deadline=None)
+@settings(deadline=None, derandomize=True)
 @given(data=st.data())
 def test_a_broken_file_is_an_error_and_nothing_else(data: st.DataObject, library: Path) -> None:
     content = library.read_bytes()

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -114,7 +114,8 @@ def graduate(
         checked = wheel_check.check(wheel, tell)
     final = out.expanduser().absolute()
     without = "" if nvcc is not None else "there is no nvcc on this machine"
-    return Graduated(final, final / "dist" / wheel.name, checked, without)
+    place = final / "dist" / wheel.name
+    return Graduated(final, place, replace(checked, wheel=place), without)
 
 
 def _nvcc() -> Nvcc | None:
