@@ -15,6 +15,7 @@ import pytest
 from tests.graduate.verified import certify, verified_workspace
 from trifold.cli import main
 from trifold.graduate import graduate as graduation
+from trifold.graduate.backend.compilers import find_nvcc
 from trifold.workspace import Workspace
 
 Run = Callable[..., str]
@@ -65,7 +66,7 @@ def test_a_mistake_is_named(words: list[str], says: str, refused: Run) -> None:
 
 
 def test_an_architecture_that_nvcc_does_not_know(refused: Run) -> None:
-    if graduation._nvcc() is None:
+    if find_nvcc() is None:
         pytest.skip("there is no nvcc here")
     assert "nvcc does not know it" in refused("add", "--arch", "9.9")
 
@@ -127,7 +128,7 @@ def test_cpp_that_does_not_compile_is_shown_at_its_line(
     """The engine is left out, which would be built before the error is seen."""
     logs = tmp_path_factory.mktemp("logs")
     monkeypatch.setattr(tempfile, "tempdir", str(logs))
-    monkeypatch.setattr(graduation, "_nvcc", lambda: None)
+    monkeypatch.setattr(graduation, "find_nvcc", lambda: None)
     edited(workspace, "binding", "return out;", "return nothing;")
     monkeypatch.setattr("trifold.graduate.headers._LEFT_OUT", AllButOne())
     said = refused("add", "--allow-unverified", "cuda")

@@ -16,10 +16,10 @@ from pathlib import Path
 import torch
 
 from trifold.build import diagnostics
-from trifold.build.toolchain import Nvcc, find_nvcc
 from trifold.environment import environment
-from trifold.errors import BuildError, GraduationError, ToolchainError, TrifoldError
+from trifold.errors import BuildError, GraduationError, TrifoldError
 from trifold.graduate import architectures, cases, headers, names, source_package, staging, wheel_check
+from trifold.graduate.backend.compilers import find_nvcc
 from trifold.graduate.certificates import require_certificate
 from trifold.graduate.fresh_environment import PipFailed, last_line, pip
 from trifold.graduate.source_package import Content
@@ -85,7 +85,7 @@ def graduate(
     package = names.require_package_name(distribution)
     names.require_ops([files.name for files in chosen])
     version = names.require_version(version)
-    nvcc = _nvcc()
+    nvcc = find_nvcc()
     targets = architectures.targets(arch, nvcc)
     with _readable_errors(out), staging.new_folder(out) as stage:
         tell("certificates")
@@ -116,15 +116,6 @@ def graduate(
     without = "" if nvcc is not None else "there is no nvcc on this machine"
     place = final / "dist" / wheel.name
     return Graduated(final, place, replace(checked, wheel=place), without)
-
-
-def _nvcc() -> Nvcc | None:
-    try:
-        return find_nvcc()
-    except ToolchainError:
-        if os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH"):
-            raise
-        return None
 
 
 def _contents(workspace: Workspace, files: OpFiles) -> dict[str, bytes]:

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -53,14 +54,9 @@ class Built:
     libraries: tuple[Library, ...]
     compilers: dict[str, str]
 
-    @property
-    def cuda(self) -> int | None:
-        """The major version of CUDA; None without a CUDA part."""
-        return abi.together([library.needs for library in self.libraries]).cuda
-
 
 def find_nvcc() -> toolchain.Nvcc | None:
-    """nvcc, where this machine has one."""
+    """nvcc, where this machine has one. Raises ``ToolchainError`` where CUDA_HOME points elsewhere."""
     try:
         return toolchain.find_nvcc()
     except ToolchainError:
@@ -99,12 +95,9 @@ class _Workshop:
         engine = sorted((self.root / self.plan.engine).glob("*/*.cpp"))
         on_cpu = [op for op in self.plan.ops if op not in self.plan.not_on_cpu]
         # The kernels first: they take longest.
-        jobs: list[Callable[[], object]] = []
-        if nvcc is not None:
-            cuda = nvcc
-            jobs += [lambda op=op: self._nvcc_object(op, cuda) for op in self.plan.ops]  # type: ignore[misc]
-        jobs += [lambda op=op: self._cpu_object(op) for op in on_cpu]  # type: ignore[misc]
-        jobs += [lambda file=file: self._engine_object(file) for file in engine] if on_cpu else []  # type: ignore[misc]
+        jobs = [partial(self._nvcc_object, op, nvcc) for op in self.plan.ops] if nvcc is not None else []
+        jobs += [partial(self._cpu_object, op) for op in on_cpu]
+        jobs += [partial(self._engine_object, file) for file in engine] if on_cpu else []
         _run_all(jobs)
         libraries = []
         if on_cpu:

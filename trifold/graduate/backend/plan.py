@@ -12,7 +12,8 @@ FILE = "build_backend/plan.json"
 
 @dataclass(frozen=True)
 class Plan:
-    """
+    """The package that is built.
+
     Attributes:
         package: the name to import.
         distribution: the name for pip.
