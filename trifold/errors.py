@@ -49,3 +49,7 @@ class LaunchError(TrifoldError):
 
 class ArgumentError(TrifoldError):
     """Arguments of a command that do not go together."""
+
+
+class GraduationError(TrifoldError):
+    """An op cannot graduate so, or a graduated wheel is not what it says."""

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -307,18 +307,27 @@ class _CheckedKernels:
 
 
 def _compare(files: OpFiles, operators: Operators, library: BuiltLibrary) -> None:
-    implemented = library.manifest().implementations
     declared = {name: schema.types for name, schema in operators.schemas.items()}
+    require_schemas(declared, library.manifest().implementations, files.port, files.binding)
+
+
+def require_schemas(
+    declared: Mapping[str, str], implemented: Mapping[str, str], port: Path | str, binding: Path | str
+) -> None:
+    """Raise :class:`SchemaError` where the operators that ``port`` defines are not those that ``binding`` implements.
+
+    Args:
+        declared, implemented: the operators' types by name: ``"add": "(Tensor, Tensor) -> Tensor"``.
+        port, binding: the two files, for the message.
+    """
     for name in sorted(declared.keys() | implemented.keys()):
         ours, theirs = declared.get(name), implemented.get(name)
         if ours == theirs:
             continue
         if theirs is None:
-            problem = f"{files.binding} implements no operator {name}, which {files.port} defines"
+            problem = f"{binding} implements no operator {name}, which {port} defines"
         elif ours is None:
-            problem = f"{files.port} defines no operator {name}, which {files.binding} implements"
+            problem = f"{port} defines no operator {name}, which {binding} implements"
         else:
-            problem = (
-                f"the schema of {name} in {files.port} is {ours}, but the C++ function in {files.binding} is {theirs}"
-            )
+            problem = f"the schema of {name} in {port} is {ours}, but the C++ function in {binding} is {theirs}"
         raise SchemaError(problem, "make the schema and the C++ function agree: same arguments, same order")

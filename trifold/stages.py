@@ -42,10 +42,11 @@ def _stage(workspace: Workspace, files: OpFiles) -> Stage:
         return Stage(files.name, shape, "no", f"unreadable: {path}")
     devices = " and ".join(certificate.get("devices", []))
     verdict = f"{certificate.get('verdict')}{f' on {devices}' if devices else ''}"
-    return Stage(files.name, shape, verdict, _currency(workspace, files, certificate))
+    return Stage(files.name, shape, verdict, currency(workspace, files, certificate))
 
 
-def _currency(workspace: Workspace, files: OpFiles, certificate: dict[str, object]) -> str:
+def currency(workspace: Workspace, files: OpFiles, certificate: dict[str, object]) -> str:
+    """``current``, or why the certificate is not of these files and this toolkit."""
     sources = certificate.get("sources")
     changed = [
         str(path.relative_to(workspace.root))

@@ -57,7 +57,5 @@ TRIFOLD_LIBRARY(m) {
   trifold::implement<&reductions>(m, "reductions");
   trifold::implement<&pairs>(m, "pairs");
   trifold::implement<&sums>(m, "sums");
-}
-
   trifold::implement<&rows>(m, "rows");
 }

@@ -12,6 +12,8 @@ u · scale. NaN and inf must stand in the same places.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -37,28 +39,56 @@ def mismatch(
     if special is not None:
         return special
 
-    finite = torch.isfinite(want) & torch.isfinite(got)
+    bound = allowed_error(want, own, scale, actual.dtype, multiple=multiple)
+    error = torch.where(torch.isfinite(want) & torch.isfinite(got), (got - want).abs(), 0.0)
+    excess = error - bound.allowed
+    if bool((excess <= 0).all()):
+        return None
+    index = int(excess.flatten().argmax())
+    units = float(error.flatten()[index] / bound.unit.flatten()[index])
+    return (
+        f"{int((excess > 0).sum())} of {got.numel()} elements differ; at {_index(index, want)} the result is "
+        f"{float(got.flatten()[index])!r}, exact is {float(want.flatten()[index])!r}: {units:.3g} unit round-offs of "
+        f"{str(actual.dtype).removeprefix('torch.')}, {bound.multiple:.3g} are allowed"
+    )
+
+
+@dataclass(frozen=True)
+class Bound:
+    """How large an error each element may have.
+
+    Attributes:
+        allowed: in float64, of the result's shape.
+        unit: the size of one round-off there.
+        multiple: how many of them are allowed.
+    """
+
+    allowed: Tensor
+    unit: Tensor
+    multiple: float
+
+
+def allowed_error(want: Tensor, own: Tensor, scale: Tensor | None, dtype: torch.dtype, *, multiple: float) -> Bound:
+    """The bound of this module's first paragraph, for results in ``dtype``.
+
+    Args:
+        want, own: the exact result and PyTorch's own, both as float64 on the CPU.
+        scale, multiple: see :func:`mismatch`.
+    """
+    info = torch.finfo(dtype)
+    finite = torch.isfinite(want)
     size = torch.where(finite, want.abs(), 0.0)
     if scale is not None:
         size = torch.maximum(size, torch.nan_to_num(scale.detach().double().cpu().abs().expand_as(want), nan=0.0))
     size = size.clamp(max=info.max)
     unit = size * (info.eps / 2)
     quantum = info.smallest_normal * info.eps
-    error = torch.where(finite, (got - want).abs(), 0.0)
     own_error = torch.where(finite & torch.isfinite(own), (own - want).abs(), 0.0)
     own_multiple = float(((own_error - quantum).clamp(min=0) / unit.clamp(min=quantum)).max())
+    multiple = max(multiple, 2 * own_multiple)
     # Not times `unit`, which is no number any more where float64's own results are subnormal.
-    allowed = torch.maximum(size * (max(multiple, 2 * own_multiple) * info.eps / 2) + quantum, 2 * own_error)
-    excess = error - allowed
-    if bool((excess <= 0).all()):
-        return None
-    index = int(excess.flatten().argmax())
-    units = float(error.flatten()[index] / unit.flatten()[index].clamp(min=quantum))
-    return (
-        f"{int((excess > 0).sum())} of {got.numel()} elements differ; at {_index(index, want)} the result is "
-        f"{float(got.flatten()[index])!r}, exact is {float(want.flatten()[index])!r}: {units:.3g} unit round-offs of "
-        f"{str(actual.dtype).removeprefix('torch.')}, {max(multiple, 2 * own_multiple):.3g} are allowed"
-    )
+    allowed = torch.maximum(size * (multiple * info.eps / 2) + quantum, 2 * own_error)
+    return Bound(allowed, unit.clamp(min=quantum), multiple)
 
 
 def _special_mismatch(

@@ -16,32 +16,16 @@ from trifold.spec import DTYPES, LAYOUTS, Call, TensorCase
 from trifold.spec.case import AnyCase, Layout
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
 from trifold.verification.checks.differentiation import Forward, forward, in_dtype
+from trifold.verification.recorder import Recorder
 from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
 
-OpCall = tuple[Any, tuple[Any, ...], dict[str, Any]]
-
 _FAKE_CALLS = 80
-
-
-class _Recorder(TorchDispatchMode):
-    """Keeps the first call of each operator of one namespace, with detached arguments."""
-
-    def __init__(self, namespace: str) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.namespace = namespace
-        self.seen: dict[str, OpCall] = {}
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace == self.namespace and func.name() not in self.seen:
-            detached = tuple(a.detach().clone() if isinstance(a, Tensor) else a for a in args)
-            self.seen[func.name()] = (func, detached, dict(kwargs or {}))
-        return func(*args, **(kwargs or {}))
 
 
 def opcheck(cell: Cell) -> None:
     """torch.library.opcheck on each operator, with the arguments that forward, backward and double backward give it."""
     call = in_dtype(cell.spec.smooth[-1], torch.float32)
-    recorder = _Recorder(cell.implementation.operators.library.namespace)
+    recorder = Recorder(cell.implementation.operators.library.namespace)
     with recorder:
         _backward_twice(forward(cell, call, cell.implementation.function))
     unreached = set(cell.implementation.operators.schemas) - {

@@ -1,0 +1,98 @@
+"""What a library asks of others is read from its own tables, and what torch's stable ABI has not is found."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trifold.build.toolchain import find_gxx
+from trifold.graduate.backend import abi
+from trifold.graduate.backend.elf import SharedLibrary
+from trifold.host.runtime import library_path
+
+_SOURCE = """
+#include <cstdio>
+#include <new>
+extern "C" int aoti_torch_get_dim(void*, long*);
+extern "C" int torch_of_tomorrow();
+extern "C" [[gnu::weak]] int perhaps();
+namespace own { int forgotten(int); }
+extern "C" int all_of_it() {
+  long dim;
+  std::puts("");
+  return own::forgotten(aoti_torch_get_dim(new int, &dim)) + torch_of_tomorrow() + (perhaps ? perhaps() : 0);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("abi")
+    (folder / "all.cpp").write_text(_SOURCE)
+    made = folder / "all.so"
+    subprocess.run([str(find_gxx()), "-shared", "-fPIC", str(folder / "all.cpp"), "-o", str(made)], check=True)
+    return made
+
+
+def test_symbols_and_libraries_are_read(library: Path) -> None:
+    read = SharedLibrary.read(library)
+    assert "libc.so.6" in read.needed
+    assert "all_of_it" in read.defined
+    by_name = {symbol.name: symbol for symbol in read.undefined}
+    assert (by_name["puts"].library, by_name["puts"].version[:6]) == ("libc.so.6", "GLIBC_")
+    assert by_name["perhaps"].weak
+    assert not by_name["torch_of_tomorrow"].weak
+
+
+def test_readelf_agrees(library: Path) -> None:
+    for path in (library, library_path()):
+        text = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True).stdout
+        undefined = {match[1] for match in re.finditer(r" UND (\w+)", text)}
+        assert {symbol.name for symbol in SharedLibrary.read(path).undefined} == undefined
+
+
+def test_what_nobody_has_is_foreign(library: Path) -> None:
+    needs, foreign = abi.needs(SharedLibrary.read(library))
+    assert foreign == ("_ZN3own9forgottenEi", "torch_of_tomorrow")
+    assert (needs.shims, needs.cuda) == (1, None)
+    assert abi.needs(SharedLibrary.read(library), ["torch_of_tomorrow"])[1] == ("_ZN3own9forgottenEi",)
+
+
+@pytest.mark.parametrize(
+    ("glibc", "libstdcxx", "platform"),
+    [(17, 19, "manylinux_2_28"), (34, 28, "manylinux_2_34"), (28, 30, "manylinux_2_35"), (28, 99, "manylinux_2_40")],
+)
+def test_the_tag_is_of_the_oldest_machine_that_has_both(glibc: int, libstdcxx: int, platform: str) -> None:
+    assert abi.Needs(glibc, libstdcxx, None, 0).platform == f"{platform}_x86_64"
+
+
+def test_the_list_of_functions_is_that_of_the_headers(tmp_path: Path) -> None:
+    """Of torch's headers, for a library that is to run from 2.11 on."""
+    include = Path(torch.__path__[0]) / "include"
+    (tmp_path / "shims.cpp").write_text("#include <torch/csrc/stable/library.h>\n")
+    flags = ["-std=c++20", "-E", "-P", "-DUSE_CUDA", "-DTORCH_TARGET_VERSION=0x020b000000000000", f"-I{include}"]
+    command = [str(find_gxx()), *flags, str(tmp_path / "shims.cpp")]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    declared = set(re.findall(r"\b((?:aoti_torch|torch)_\w+)\s*\(", " ".join(text.split())))
+    assert set(abi._SHIMS) - declared == set()
+
+
+@settings(deadline=None, derandomize=True)
+@given(data=st.data())
+def test_a_broken_file_is_an_error_and_nothing_else(data: st.DataObject, library: Path) -> None:
+    content = library.read_bytes()
+    where = data.draw(st.integers(0, len(content) - 1))
+    broken = (
+        content[: data.draw(st.integers(0, len(content)))]
+        if data.draw(st.booleans())
+        else bytes([*content[:where], data.draw(st.integers(0, 255)), *content[where + 1 :]])
+    )
+    with suppress(ValueError):
+        SharedLibrary.parse(broken)

@@ -1,0 +1,76 @@
+"""The source package: the verified files, only the headers that they use, and recorded cases that can fail."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.graduate.verified import verified_workspace
+from tests.wrong.entry import GALLERY
+from trifold.errors import GraduationError
+from trifold.graduate import cases, headers, vendor
+from trifold.graduate.vendor import vendored
+
+_IMPORTS_TRIFOLD = re.compile(r"^\s*(from|import) trifold\b", re.MULTILINE)
+
+
+def test_no_file_that_is_carried_imports_trifold() -> None:
+    for files in (vendor.backend_files(), vendor.runtime_files(), vendor.test_files()):
+        for name, text in files.items():
+            assert not _IMPORTS_TRIFOLD.search(text), name
+            if name.endswith(".py"):
+                ast.parse(text)
+
+
+def test_a_module_that_is_not_carried_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"trifold\.cli is not in the graduated package"):
+        vendored("from trifold.cli import main\n", vendor.IN_BACKEND)
+
+
+def test_only_the_headers_that_are_used_are_carried() -> None:
+    def used(op: str) -> set[str]:
+        files = GALLERY.files(op)
+        return set(headers.headers_of([files.binding, files.header]))
+
+    assert {"trifold/binding.h", "trifold/cuda.cuh", "trifold/launch.cuh", "trifold/host/warp.h"} <= used("add")
+    assert "trifold/philox.cuh" not in used("add")
+    assert "trifold/philox.cuh" in used("normal_sample")
+    assert "cuda_for_cpu/cuda_fp16.h" in used("add")  # which is CUDA's own under nvcc
+    assert not any("cooperative_groups" in name or "raw_kernel" in name for name in used("add"))
+
+
+def test_a_header_that_no_certificate_covers_is_refused(tmp_path: Path) -> None:
+    files = verified_workspace(tmp_path, "add").files("add")
+    headers.require_own_headers(files)
+    (files.header.parent / "more.cuh").write_text("")
+    files.header.write_text(f'#include "more.cuh"\n{files.header.read_text()}')
+    with pytest.raises(GraduationError, match=r"add\.cuh includes more\.cuh, which the certificate"):
+        headers.require_own_headers(files)
+
+
+def test_recorded_cases_are_json_and_tell_zeros_from_results() -> None:
+    recorded: dict[str, Any] = json.loads(json.dumps(cases.record(GALLERY.files("mul"))))
+    assert {value["dtype"] for case in recorded["results"] for value in case["results"]} == {
+        "float64",
+        "float32",
+        "float16",
+        "bfloat16",
+    }
+    for part in ("results", "gradients"):
+        values = [value for case in recorded[part] for value in case["results"]]
+        assert any(abs(x) > a for value in values for x, a in zip(value["exact"], value["allowed"], strict=True))
+        assert all(a < 1 for value in values for a in value["allowed"])
+    mistakes = {bad["name"]: bad for bad in recorded["bad_calls"]}
+    assert [value["moves"] for value in mistakes["another device"]["args"]] == [True, False]
+    assert mistakes["integer dtype"]["args"][0]["dtype"] == "int64"
+    assert mistakes["not a tensor"]["args"] == ["three", "three"]
+
+
+def test_random_ops_and_surrogates_say_so() -> None:
+    assert cases.record(GALLERY.files("normal_sample"))["random"]
+    assert "passed on" in cases.record(GALLERY.files("round_ste"))["surrogate"]

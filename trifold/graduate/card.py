@@ -1,0 +1,132 @@
+"""CARD.md: what a graduated package holds, and how it was verified."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from trifold.bench.rows import PORT, Results, Row, groups
+from trifold.environment import describe
+from trifold.errors import TrifoldError
+from trifold.graduate.certificates import Certificate, not_on_cpu
+from trifold.graduate.port_file import PortFile
+
+TEMPLATES = Path(__file__).parent / "templates"
+_RESULTS = Path("benchmarks") / "results"
+
+
+def card(
+    package: str,
+    distribution: str,
+    ports: Sequence[PortFile],
+    packaged: Mapping[str, str],
+    certificates: Mapping[str, Certificate],
+    made: Mapping[str, Any],
+    root: Path,
+) -> str:
+    """The card.
+
+    Args:
+        package, distribution: the names to import and to install.
+        ports: the ops' Python files; ``packaged`` has them as they are shipped.
+        certificates: by op.
+        made: where the package was made, as :func:`trifold.environment.environment` says.
+        root: the workspace, with results of ``trifold bench`` in benchmarks/results.
+    """
+    waived = sorted({device for one in certificates.values() for device in one["waived"]})
+    warning = f"\n**Not verified on {' and '.join(waived)}**: that was waived when it was made.\n" if waived else ""
+    commit = f"commit {str(made['commit'])[:12]}" if made["commit"] else "no commit"
+    template = Template((TEMPLATES / "CARD.md").read_text(encoding="utf-8"))
+    return template.substitute(
+        package=package,
+        distribution=distribution,
+        summary=summary(ports),
+        warning=warning,
+        ops="\n\n".join(_op(port, packaged[port.op]) for port in ports),
+        names=", ".join(port.op for port in ports),
+        commit=commit + (", with changes that are not committed" if made["dirty"] else ""),
+        trifold=made["trifold"],
+        torch=made["torch"],
+        verified="\n\n".join(_verified(certificates[port.op]) for port in ports),
+        benchmarks="\n\n".join(_benchmarks(root, [port.op for port in ports])) or "None was recorded.",
+    )
+
+
+def summary(ports: Sequence[PortFile]) -> str:
+    """One line."""
+    return f"CPU and CUDA kernels for PyTorch: {', '.join(port.op for port in ports)}"
+
+
+def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |" for row in rows
+    )
+
+
+def _op(port: PortFile, packaged: str) -> str:
+    """The signature and the docstring, which says shapes, dtypes and limits."""
+    _, signature = port.stub()
+    shipped = PortFile(port.op, port.shown, packaged)
+    text = ast.get_docstring(shipped.function()) or "It has no description."
+    return f"### {port.op}\n\n```python\n{signature.removesuffix(': ...')}\n```\n\n```text\n{text}\n```"
+
+
+def _verified(certificate: Certificate) -> str:
+    devices = " and ".join(certificate["devices"]) or "no device"
+    waived = f"; not on {' and '.join(certificate['waived'])}, which was waived" if certificate["waived"] else ""
+    versions = ", ".join(f"{name} {version}" for name, version in certificate["versions"].items() if version)
+    lines = [
+        f"**{certificate['op']}**: {certificate['verdict']} on {devices}{waived}. {certificate['cases']} cases on "
+        f"{certificate['date'][:10]}, device {certificate['device']}; {versions}."
+    ]
+    reason = not_on_cpu(certificate)
+    if reason:
+        lines.append(f"It has no CPU build: {reason}")
+    ran = [row for row in certificate["rows"] if row["implementation"] == "port" and row["outcome"] != "not run"]
+    lines.append(
+        table(
+            ("check", "device", "outcome", "cases", "remark"),
+            [(row["check"], row["device"], row["outcome"], str(row["cases"]), row["reason"]) for row in ran],
+        )
+    )
+    return "\n\n".join(lines)
+
+
+def _benchmarks(root: Path, ops: Sequence[str]) -> Iterator[str]:
+    """Of each file of results that has one of the ops: where it was measured, and the largest case of each table."""
+    for path in sorted((root / _RESULTS).glob("*.json")):
+        try:
+            results = Results.read(path)
+        except TrifoldError:
+            continue  # another program's file
+        lines = [
+            _line(max(ours, key=lambda row: row.bytes))
+            for (op, *_), rows in groups(results.rows).items()
+            if op in ops and (ours := [row for row in rows if row.competitor == PORT and row.seconds])
+        ]
+        if lines:
+            head = ("op", "dtype", "timed by", "case", "time", "GB/s", "of the roofline", "× eager", "× torch.compile")
+            yield f"{describe(results.environment)}:\n\n{table(head, lines)}"
+
+
+def _line(row: Row) -> tuple[str, ...]:
+    assert row.seconds is not None
+
+    def shown(value: float | None, form: str) -> str:
+        return "" if value is None else form.format(value)
+
+    return (
+        f"{row.op}, {row.benchmark}",
+        row.dtype,
+        row.method,
+        row.case,
+        f"{row.seconds * 1e6:,.1f} µs",
+        shown(row.gb_per_s, "{:,.0f}"),
+        shown(row.roofline, "{:.1%}"),
+        shown(row.over_eager, "{:.2f}"),
+        shown(row.over_compiled, "{:.2f}"),
+    )

@@ -1,0 +1,78 @@
+"""Which certificates let an op graduate."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from trifold.errors import GraduationError
+from trifold.stages import currency
+from trifold.verification.certificate import certificate_path
+from trifold.workspace import OpFiles, Workspace
+
+Certificate = dict[str, Any]
+
+_NOT_ON_CPU = "the port cannot run on the CPU: "
+
+
+def require_certificate(
+    workspace: Workspace, files: OpFiles, contents: Mapping[str, bytes], waived: Collection[str]
+) -> Certificate:
+    """The certificate of an op that may graduate, with the devices that were waived.
+
+    Args:
+        workspace, files: the op.
+        contents: its five files as they will be shipped, by their paths in the workspace.
+        waived: devices that need not be verified.
+
+    Raises:
+        GraduationError: there is none, or it is another op's, stale, failed, or does not cover a device.
+    """
+    again = f"trifold verify {files.name}"
+    certificate = _read(workspace, files.name, again)
+    state = currency(workspace, files, certificate)
+    if state != "current":
+        raise GraduationError(f"the certificate of {files.name} is {state}", again)
+    for path, content in contents.items():
+        if certificate["sources"].get(path) != hashlib.sha256(content).hexdigest():
+            raise GraduationError(f"the certificate of {files.name} is stale: {path} changed since", again)
+    if certificate.get("verdict") != "verified":
+        raise GraduationError(
+            f"the certificate of {files.name} says '{certificate.get('verdict')}', not 'verified'", f"see {again}"
+        )
+    lacking = [device for device in ("cpu", "cuda") if device not in certificate.get("devices", ())]
+    reason = not_on_cpu(certificate)
+    if reason and "cpu" in lacking:
+        lacking.remove("cpu")
+    for device in lacking:
+        if device not in waived:
+            remedy = f"run {again} on a machine with one"
+            if device == "cuda":
+                remedy += ", or graduate with --allow-unverified cuda, which the certificate and the card will say"
+            raise GraduationError(f"{files.name} is not verified on {device}", remedy)
+    return certificate | {"waived": [device for device in lacking if device in waived]}
+
+
+def not_on_cpu(certificate: Certificate) -> str:
+    """Why the op's port has no build for the CPU; empty where it has one."""
+    reasons = [row["reason"] for row in certificate.get("rows", ()) if row["reason"].startswith(_NOT_ON_CPU)]
+    return str(reasons[0]).removeprefix(_NOT_ON_CPU) if reasons else ""
+
+
+def _read(workspace: Workspace, op: str, again: str) -> Certificate:
+    path = certificate_path(workspace, op)
+    try:
+        certificate = json.loads(path.read_text(encoding="utf-8"))
+        owner = certificate["op"]
+        if not isinstance(certificate["sources"], dict):
+            raise TypeError("its sources are no table")
+    except FileNotFoundError:
+        raise GraduationError(f"{op} has no certificate", again) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise GraduationError(f"{path} is no certificate: {error}", again) from None
+    if owner != op:
+        raise GraduationError(f"{path} is the certificate of {owner}, not of {op}", again)
+    found: Certificate = certificate
+    return found

@@ -1,0 +1,105 @@
+"""``trifold graduate``: verified ops as a wheel that needs torch alone; and the check of such a wheel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from trifold.workspace import Workspace
+
+if TYPE_CHECKING:
+    from trifold.graduate.wheel_check import Checked
+
+
+class Unverified(StrEnum):
+    cuda = "cuda"
+
+
+def graduate(
+    ops: Annotated[list[str] | None, typer.Argument(help="The ops of the package.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="The new folder for source package and wheel.")] = None,
+    name: Annotated[str | None, typer.Option(help="The package's name.", show_default="OP_kernels")] = None,
+    version: Annotated[str, typer.Option(help="The package's version.")] = "0.1.0",
+    arch: Annotated[
+        list[str] | None, typer.Option(help="An architecture for the CUDA part.", show_default="8.0 and 9.0")
+    ] = None,
+    allow_unverified: Annotated[
+        list[Unverified] | None, typer.Option(help="A device on which the ops need not be verified.")
+    ] = None,
+    check: Annotated[Path | None, typer.Option("--check", metavar="WHEEL", help="Check this wheel instead.")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="Write what was checked to this file.")] = None,
+    workspace: Annotated[Path | None, typer.Option(help="Default: the nearest folder that is one.")] = None,
+) -> None:
+    """Make a wheel of verified ops that needs torch alone, and test it in a fresh environment."""
+    if check is not None:
+        if ops or out is not None:
+            raise typer.BadParameter("--check takes neither ops nor --out", param_hint="--check")
+        from trifold.graduate.wheel_check import check as check_wheel
+
+        with _status() as tell:
+            checked = check_wheel(check, tell)
+        _report(checked, json_file)
+        return
+    if not ops:
+        raise typer.BadParameter("name at least one op", param_hint="OPS")
+    if out is None:
+        raise typer.BadParameter("say where the package shall be: --out DIR", param_hint="--out")
+    from trifold.graduate.graduate import graduate as run
+
+    with _status() as tell:
+        made = run(
+            ops,
+            out,
+            workspace=Workspace.find() if workspace is None else Workspace.at(workspace),
+            name=name,
+            version=version,
+            arch=arch or (),
+            allow_unverified=[str(device) for device in allow_unverified or ()],
+            tell=tell,
+        )
+    _report(made.checked, json_file)
+    if made.without_cuda:
+        print(f"for the CPU alone: {made.without_cuda}")
+    print(f"source package: {made.folder}")
+    print(f"wheel: {made.wheel}")
+
+
+def _report(checked: Checked, json_file: Path | None) -> None:
+    import torch
+
+    from trifold.environment import environment
+    from trifold.graduate.backend.abi import FLOOR
+
+    if json_file is not None:
+        device = torch.device("cuda" if "cuda" in checked.devices else "cpu")
+        facts = {**checked.to_json(), "environment": environment(Path.cwd(), device)}
+        json_file.parent.mkdir(parents=True, exist_ok=True)
+        json_file.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    print(
+        f"{checked.package} ({', '.join(checked.ops)}): {checked.tests} tests passed on "
+        f"{' and '.join(checked.devices) or 'no device'} with torch {checked.torch}, in an environment without trifold"
+    )
+    for cell, reason in checked.not_run.items():
+        print(f"not run: {cell}: {reason}")
+    print(
+        f"symbols: torch's stable ABI since {FLOOR} alone; {checked.needs.platform}"
+        + (f"; CUDA {checked.needs.cuda}" if checked.needs.cuda else "")
+    )
+
+
+@contextmanager
+def _status() -> Iterator[Callable[[str], None]]:
+    """What runs now, in one line that goes away; nothing where nobody watches."""
+    console = Console()
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("starting") as status:
+        yield status.update

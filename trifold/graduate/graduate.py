@@ -1,0 +1,202 @@
+"""From verified ops to a wheel without trifold in it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from trifold.build import diagnostics
+from trifold.environment import environment
+from trifold.errors import BuildError, GraduationError, TrifoldError
+from trifold.graduate import architectures, cases, headers, names, source_package, staging, wheel_check
+from trifold.graduate.backend.compilers import find_nvcc
+from trifold.graduate.certificates import require_certificate
+from trifold.graduate.fresh_environment import PipFailed, last_line, pip
+from trifold.graduate.source_package import Content
+from trifold.graduate.wheel_check import Checked
+from trifold.implementation import load_port
+from trifold.workspace import OpFiles, Workspace
+
+Tell = Callable[[str], None]
+
+# What the build printed, among what pip says.
+_SAID = re.compile(r"^ {6}(.*)$", re.MULTILINE)
+_ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*Error): (.+)")
+# The build backend is a module of the package that it builds.
+_SDIST = "import sys; sys.path.insert(0, 'build_backend'); from graduated_build import hooks; hooks.build_sdist('dist')"
+
+
+@dataclass(frozen=True)
+class Graduated:
+    """What :func:`graduate` made.
+
+    Attributes:
+        folder: the source package; ``dist`` in it has wheel and sdist.
+        wheel: as it was checked, in its final place.
+        without_cuda: why the wheel has no CUDA part; empty where it has one.
+    """
+
+    folder: Path
+    wheel: Path
+    checked: Checked
+    without_cuda: str
+
+
+def graduate(
+    ops: Sequence[str],
+    out: Path,
+    *,
+    workspace: Workspace,
+    name: str | None = None,
+    version: str = "0.1.0",
+    arch: Sequence[str] = (),
+    allow_unverified: Collection[str] = (),
+    tell: Tell = lambda text: None,
+) -> Graduated:
+    """Make a source package in the new folder ``out``, build its wheel, and try that in a fresh environment.
+
+    Args:
+        ops: names, at least one.
+        out: appears only if everything went well.
+        workspace: of the ops.
+        name: of the package; default: the ops' names and ``kernels``.
+        version: of the package.
+        arch: architectures for the CUDA part; default: :data:`trifold.graduate.architectures.DEFAULT`.
+        allow_unverified: devices (``cuda``) on which ops need not be verified.
+        tell: is told what runs, in a few words.
+
+    Raises:
+        GraduationError: a certificate does not hold, a name is refused, ``out`` exists, or the wheel fails its tests.
+        WorkspaceError, SchemaError, SpecError: an op is not whole.
+        ToolchainError, BuildError: it cannot be built here.
+    """
+    chosen = workspace.select(ops)
+    distribution = name or names.default_name([files.name for files in chosen])
+    package = names.require_package_name(distribution)
+    names.require_ops([files.name for files in chosen])
+    version = names.require_version(version)
+    nvcc = find_nvcc()
+    targets = architectures.targets(arch, nvcc)
+    with _readable_errors(out), staging.new_folder(out) as stage:
+        tell("certificates")
+        contents = {files.name: _contents(workspace, files) for files in chosen}
+        certificates = {
+            files.name: require_certificate(workspace, files, contents[files.name], allow_unverified)
+            for files in chosen
+        }
+        for files in chosen:
+            _require_whole(files)
+        _require_separate(chosen)
+        content = Content(
+            package=package,
+            distribution=distribution,
+            version=version,
+            files=chosen,
+            contents=contents,
+            certificates=certificates,
+            cases={files.name: _cases(files, tell) for files in chosen},
+            targets=targets,
+            made=environment(workspace.root, torch.device("cpu")),
+            root=workspace.root,
+        )
+        source_package.write(content, stage)
+        wheel = _build(stage, nvcc is not None, tell)
+        checked = wheel_check.check(wheel, tell)
+    final = out.expanduser().absolute()
+    without = "" if nvcc is not None else "there is no nvcc on this machine"
+    place = final / "dist" / wheel.name
+    return Graduated(final, place, replace(checked, wheel=place), without)
+
+
+def _contents(workspace: Workspace, files: OpFiles) -> dict[str, bytes]:
+    """The five files, read once: what is verified is what is shipped."""
+    return {str(path.relative_to(workspace.root)): path.read_bytes() for path in files}
+
+
+def _cases(files: OpFiles, tell: Tell) -> object:
+    tell(f"{files.name}: cases for its tests")
+    return cases.record(files)
+
+
+def _require_whole(files: OpFiles) -> None:
+    """The port executes, and has function and operator of the op's name; its C++ is in its two files."""
+    headers.require_own_headers(files)
+    try:
+        load_port(files)
+    except TrifoldError:
+        raise
+    except Exception as error:  # whatever the user's file raises
+        raise GraduationError(
+            f"{files.port} cannot be executed: {type(error).__name__}: {error}", "correct it"
+        ) from None
+
+
+def _require_separate(chosen: Sequence[OpFiles]) -> None:
+    """Two ops of one package define no operator of the same name."""
+    owner: dict[str, str] = {}
+    for files in chosen:
+        for operator in load_port(files).operators.schemas:
+            if operator in owner:
+                raise GraduationError(
+                    f"{owner[operator]} and {files.name} both define the operator {operator}",
+                    "rename one, or graduate them into two packages",
+                )
+            owner[operator] = files.name
+
+
+def _build(stage: Path, cuda: bool, tell: Tell) -> Path:
+    """Write the sdist into ``dist`` and build the wheel from it, with both hashes beside them; the wheel."""
+    dist = stage / "dist"
+    dist.mkdir()
+    environment_of_build = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run([sys.executable, "-c", _SDIST], cwd=stage, env=environment_of_build, check=True, capture_output=True)
+    (sdist,) = dist.iterdir()
+    tell("build the wheel")
+    offline = ["--no-build-isolation", "--no-deps", "--no-index", "--no-cache-dir"]
+    settings = ["--config-settings", f"cuda={'yes' if cuda else 'no'}"]
+    try:
+        pip(["wheel", *offline, *settings, "--wheel-dir", str(dist), str(sdist)])
+    except PipFailed as failed:
+        raise _build_error(failed.log, stage) from None
+    (wheel,) = dist.glob("*.whl")
+    sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(dist.iterdir())]
+    (dist / wheel_check.SUMS).write_text("".join(sums), encoding="utf-8")
+    return wheel
+
+
+def _build_error(log: str, stage: Path) -> BuildError:
+    """The compiler's errors, else the last error of Python's; the whole log is kept."""
+    with tempfile.NamedTemporaryFile("w", prefix="trifold-graduate-", suffix=".log", delete=False) as kept:
+        kept.write(log)
+    said = "\n".join(_SAID.findall(log))
+    errors = [match[2] for line in said.splitlines() if (match := _ERROR.match(line))]
+    if any(one.file is not None for one in diagnostics.diagnostics(said, stage)):
+        problem = diagnostics.summarise(said, stage)
+    else:
+        problem = f"the build fails: {errors[-1] if errors else last_line(log)}"
+    return BuildError(problem, f"the whole output: {kept.name}")
+
+
+@contextmanager
+def _readable_errors(out: Path) -> Iterator[None]:
+    """What goes wrong with files becomes a sentence with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        raise GraduationError(
+            f"{error.filename or out} cannot be written: {error.strerror or error}",
+            "free space on that disk, or name another folder with --out",
+        ) from None
+    except subprocess.CalledProcessError as error:
+        said = last_line((error.stderr or b"").decode(errors="replace"))
+        raise GraduationError(f"the sdist cannot be written: {said}", "see to the disk's free space") from None

@@ -1,0 +1,239 @@
+"""Writes the source package: everything that the wheel is built from."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from packaging.requirements import Requirement
+
+from trifold.build import recipe
+from trifold.graduate import card, headers, vendor
+from trifold.graduate.architectures import Targets
+from trifold.graduate.backend import plan as plan_file
+from trifold.graduate.backend.plan import Plan
+from trifold.graduate.card import TEMPLATES
+from trifold.graduate.certificates import Certificate, not_on_cpu
+from trifold.graduate.port_file import PortFile
+from trifold.workspace import OpFiles
+
+FORMAT = 1  # of metadata.json
+_HASH_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class Content:
+    """What goes into a source package.
+
+    Attributes:
+        package, distribution, version: its names.
+        files: of its ops.
+        contents: each op's five files as the certificate has them, by their paths in the workspace.
+        certificates, cases: by op.
+        targets: what the CUDA part is compiled for.
+        made: as :func:`trifold.environment.environment` says.
+        root: the workspace.
+    """
+
+    package: str
+    distribution: str
+    version: str
+    files: Sequence[OpFiles]
+    contents: Mapping[str, Mapping[str, bytes]]
+    certificates: Mapping[str, Certificate]
+    cases: Mapping[str, Any]
+    targets: Targets
+    made: Mapping[str, Any]
+    root: Path
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        return tuple(files.name for files in self.files)
+
+    def ports(self) -> list[PortFile]:
+        return [PortFile(files.name, files.port, self._text(files, files.port)) for files in self.files]
+
+    def shipped(self, files: OpFiles) -> dict[str, str]:
+        """The files of an op that are in the wheel as they were verified: their paths in workspace and wheel."""
+        folders = {files.binding: "cuda_src", files.header: "cuda_src", files.port: "ports"}
+        return {
+            str(path.relative_to(self.root)): f"{self.package}/sources/{folder}/{path.name}"
+            for path, folder in folders.items()
+        }
+
+    def _text(self, files: OpFiles, path: Path) -> str:
+        return self.contents[files.name][str(path.relative_to(self.root))].decode("utf-8")
+
+
+def namespace_of(package: str, hashes: Mapping[str, str]) -> str:
+    """The torch namespace of a package whose sources have these SHA-256."""
+    digest = hashlib.sha256(json.dumps(dict(sorted(hashes.items()))).encode()).hexdigest()
+    return f"{package}_{digest[:_HASH_DIGITS]}"
+
+
+def write(content: Content, root: Path) -> Plan:
+    """Write the source package into the empty folder ``root``.
+
+    Raises:
+        GraduationError: a port imports what the package will not have.
+        OSError: the disk is full, say.
+    """
+    packaged = {port.op: port.packaged(content.package, content.ops) for port in content.ports()}
+    hashes = _write_sources(content, packaged, root)
+    namespace = namespace_of(content.package, hashes)
+    plan = _plan(content, namespace)
+    _put(root / plan_file.FILE, plan.to_json())
+    for name, text in vendor.backend_files().items():
+        _put(root / "build_backend" / "graduated_build" / name, text)
+    _write_package(content, plan, root / "src" / content.package)
+    _write_documents(content, plan, packaged, hashes, root)
+    return plan
+
+
+def _write_sources(content: Content, packaged: Mapping[str, str], root: Path) -> dict[str, str]:
+    """Everything that decides what the kernels compute; the SHA-256 of each file."""
+    package = f"src/{content.package}"
+    texts: dict[str, bytes] = {}
+    for files in content.files:
+        own = content.contents[files.name]
+        texts |= {f"src/{place}": own[path] for path, place in content.shipped(files).items()}
+        texts[f"{package}/ports/{files.name}.py"] = packaged[files.name].encode()
+    texts |= {f"{package}/_port/{name}": text.encode() for name, text in vendor.runtime_files().items()}
+    engine = headers.engine_files()
+    kernels = [path for files in content.files for path in (files.binding, files.header)]
+    used = headers.headers_of([*kernels, *engine.values()])
+    texts |= {f"csrc/include/{name}": path.read_bytes() for name, path in used.items()}
+    texts |= {f"csrc/engine/{name}": path.read_bytes() for name, path in engine.items()}
+    for name, data in texts.items():
+        _put(root / name, data)
+    return {name: hashlib.sha256(data).hexdigest() for name, data in sorted(texts.items())}
+
+
+def _plan(content: Content, namespace: str) -> Plan:
+    return Plan(
+        package=content.package,
+        distribution=content.distribution,
+        version=content.version,
+        summary=card.summary(content.ports()),
+        requires=(_torch_requirement(),),
+        requires_python=_requires_python(),
+        namespace=namespace,
+        ops=content.ops,
+        not_on_cpu=tuple(op for op, certificate in content.certificates.items() if not_on_cpu(certificate)),
+        architectures=content.targets.architectures,
+        ptx=content.targets.ptx,
+        gxx_flags=recipe.GXX_FLAGS,
+        engine_hash=_engine_hash(),
+        # Without the lines of the sources, whose place on the machine that builds nobody else can look at.
+        nvcc_flags=tuple(flag for flag in recipe.NVCC_FLAGS if flag != "-lineinfo"),
+    )
+
+
+def _engine_hash() -> str:
+    """Of the engine's sources and of the headers that they include."""
+    engine = headers.engine_files()
+    state = hashlib.sha256()
+    for name, path in sorted((engine | headers.headers_of(engine.values())).items()):
+        state.update(f"{name}\0".encode() + path.read_bytes())
+    return state.hexdigest()[:_HASH_DIGITS]
+
+
+def _write_package(content: Content, plan: Plan, folder: Path) -> None:
+    ports = content.ports()
+    values = {
+        "summary": plan.summary,
+        "package": plan.package,
+        "namespace": plan.namespace,
+        "version": plan.version,
+        "ops": repr(plan.ops),
+        "names": ", ".join(f'"{name}"' for name in ("package", *plan.ops)),
+        "imports": "\n".join(f"from .ports.{op} import {op}  # noqa: E402" for op in plan.ops),
+    }
+    _put(folder / "__init__.py", _filled("package_init.py.txt", values))
+    stubs = [port.stub() for port in ports]
+    imports = sorted({line for lines, _ in stubs for line in lines})
+    signatures = "\n".join(signature for _, signature in stubs)
+    _put(
+        folder / "__init__.pyi",
+        _filled("package_init.pyi.txt", {"imports": "\n".join(imports), "signatures": signatures}).lstrip("\n"),
+    )
+    _put(folder / "py.typed", "")
+    _put(
+        folder / "ports" / "__init__.py",
+        '"""The operators: schema, fake, autograd and public function of each op."""\n',
+    )
+    for name, text in vendor.test_files().items():
+        _put(folder / "tests" / name, text)
+    _put(folder / "tests" / "cases.json", json.dumps(content.cases, indent=1) + "\n")
+
+
+def _write_documents(
+    content: Content, plan: Plan, packaged: Mapping[str, str], hashes: Mapping[str, str], root: Path
+) -> None:
+    values = {
+        "distribution": plan.distribution,
+        "package": plan.package,
+        "summary": plan.summary,
+        "requires_python": plan.requires_python,
+        "dependencies": ", ".join(f'"{one}"' for one in plan.requires),
+        "trifold": str(content.made["trifold"]),
+    }
+    _put(root / "pyproject.toml", _filled("pyproject.toml.txt", values))
+    _put(root / "NOTICE", _filled("NOTICE", values))
+    text = card.card(
+        plan.package, plan.distribution, content.ports(), packaged, content.certificates, content.made, content.root
+    )
+    _put(root / "CARD.md", text)
+    _put(root / ".gitignore", "__pycache__/\n/dist/\n")
+    licence = _licence_of_trifold()
+    if licence is not None:
+        _put(root / "LICENSE.trifold", licence)
+    if (content.root / "LICENSE").is_file():
+        shutil.copyfile(content.root / "LICENSE", root / "LICENSE")
+    metadata = {
+        "format": FORMAT,
+        "package": plan.package,
+        "distribution": plan.distribution,
+        "version": plan.version,
+        "namespace": plan.namespace,
+        "made": dict(content.made),
+        "ops": {
+            files.name: {"certificate": content.certificates[files.name], "shipped": content.shipped(files)}
+            for files in content.files
+        },
+        "sources": dict(hashes),
+    }
+    _put(root / "metadata.json", json.dumps(metadata, indent=2) + "\n")
+
+
+def _filled(template: str, values: Mapping[str, str]) -> str:
+    return Template((TEMPLATES / template).read_text(encoding="utf-8")).substitute(values)
+
+
+def _put(path: Path, content: str | bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def _torch_requirement() -> str:
+    """The versions of torch that trifold itself is for: the wiring is written for these."""
+    own = [Requirement(text) for text in importlib.metadata.requires("trifold") or []]
+    return str(next(requirement for requirement in own if requirement.name == "torch"))
+
+
+def _requires_python() -> str:
+    return importlib.metadata.metadata("trifold")["Requires-Python"]
+
+
+def _licence_of_trifold() -> bytes | None:
+    for file in importlib.metadata.files("trifold") or []:
+        if file.name == "LICENSE":
+            return Path(str(file.locate())).read_bytes()
+    return None

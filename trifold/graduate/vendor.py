@@ -1,0 +1,63 @@
+"""Files of trifold that a graduated package carries: as they are, but for the module that they import from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Where a module of trifold lies in a graduated package, as seen from the files that import it.
+IN_BACKEND = {
+    "trifold.build": ".",
+    "trifold.errors": ".errors",
+    "trifold.graduate.backend": ".",
+    "trifold.graduate.backend.elf": ".elf",
+    "trifold.graduate.backend.plan": ".plan",
+}
+IN_TESTS = {
+    "trifold.graduate.wheel_tests": ".",
+    "trifold.spec.case": ".case",
+    "trifold.verification.recorder": ".recorder",
+}
+IN_PORTS = {"trifold.port": ".._port"}
+
+_IMPORT = re.compile(r"^(?P<before>\s*from )(?P<module>trifold[\w.]*)(?P<after> import )", re.MULTILINE)
+
+
+def vendored(text: str, modules: Mapping[str, str]) -> str:
+    """``text`` with its imports of trifold's modules made imports of ``modules``.
+
+    Raises:
+        ValueError: it imports another module of trifold.
+    """
+
+    def replaced(match: re.Match[str]) -> str:
+        module = match["module"]
+        if module not in modules:
+            raise ValueError(f"{module} is not in the graduated package")
+        return f"{match['before']}{modules[module]}{match['after']}"
+
+    return _IMPORT.sub(replaced, text)
+
+
+def backend_files() -> dict[str, str]:
+    """The build backend, by file name."""
+    modules = [*(ROOT / "graduate" / "backend").glob("*.py"), ROOT / "errors.py"]
+    modules += [ROOT / "build" / "shared_arrays.py", ROOT / "build" / "toolchain.py"]
+    files = {path.name: vendored(path.read_text(encoding="utf-8"), IN_BACKEND) for path in modules}
+    shims = ROOT / "graduate" / "backend" / "stable_abi_2_11.txt"
+    return files | {shims.name: shims.read_text(encoding="utf-8")}
+
+
+def runtime_files() -> dict[str, str]:
+    """``trifold.port``, which imports nothing of trifold's."""
+    return {path.name: vendored(path.read_text(encoding="utf-8"), {}) for path in (ROOT / "port").glob("*.py")}
+
+
+def test_files() -> dict[str, str]:
+    """The tests that every graduated package carries."""
+    modules = [*(ROOT / "graduate" / "wheel_tests").glob("*.py"), ROOT / "spec" / "case.py"]
+    modules.append(ROOT / "verification" / "recorder.py")
+    return {path.name: vendored(path.read_text(encoding="utf-8"), IN_TESTS) for path in modules}

@@ -1,0 +1,164 @@
+"""Values, gradients, what torch asks of an operator, and errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+import functools
+import re
+import unittest
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trifold.graduate.wheel_tests import calls, package
+from trifold.spec.case import Call
+from trifold.verification.recorder import Recorder
+
+CASES = calls.read()
+
+
+def each_cell(test: Callable[[Any, str, str, dict[str, Any]], None]) -> Callable[[Any], None]:
+    """Run ``test`` for each op on each device that is here, with the op's recorded cases."""
+
+    @functools.wraps(test)
+    def run(self: unittest.TestCase) -> None:
+        for op, device in package.cells():
+            with self.subTest(op, device=device):
+                test(self, op, device, CASES[op])
+
+    return run
+
+
+class Ops(unittest.TestCase):
+    def assert_within(self, got: Tensor, recorded: dict[str, Any]) -> None:
+        """``got`` is as near to the exact result as it was verified to be."""
+        self.assertEqual(str(got.dtype), f"torch.{recorded['dtype']}")
+        self.assertEqual(list(got.shape), recorded["shape"])
+        exact, allowed = (calls.numbers(recorded[name], got) for name in ("exact", "allowed"))
+        actual = got.detach().double().cpu()
+        wrong = (actual - exact).abs() > allowed
+        special = ~torch.isfinite(exact)
+        same = (actual == exact) | (actual.isnan() & exact.isnan())
+        wrong = torch.where(special, ~same, wrong | ~actual.isfinite())
+        self.assertFalse(bool(wrong.any()), f"{actual[wrong].tolist()[:3]} where {exact[wrong].tolist()[:3]} is exact")
+
+    @each_cell
+    def test_values_are_those_of_the_reference(self, op: str, device: str, cases: dict[str, Any]) -> None:
+        if cases["random"] and device == "cuda":  # its generator has other numbers than the CPU's
+            return
+        for recorded in cases["results"]:
+            call = calls.call_of(recorded["call"])
+            for got, want in zip(calls.invoke(package.function(op), call, device), recorded["results"], strict=True):
+                self.assert_within(got, want)
+                strides = [(size, step) for size, step in zip(want["shape"], want["strides"], strict=True) if size > 1]
+                ours = [(size, step) for size, step in zip(got.shape, got.stride(), strict=True) if size > 1]
+                self.assertEqual(ours, strides)
+
+    @each_cell
+    def test_gradients_are_those_of_the_reference(self, op: str, device: str, cases: dict[str, Any]) -> None:
+        if cases["random"] and device == "cuda":
+            return
+        for recorded in cases["gradients"]:
+            function, inputs = calls.of_tensors(package.function(op), calls.call_of(recorded["call"]), device)
+            results = calls.as_tuple(function(*inputs))
+            upstream = [
+                calls.numbers(values, result).to(result.dtype).to(device)
+                for values, result in zip(recorded["upstream"], results, strict=True)
+            ]
+            for got, want in zip(torch.autograd.grad(results, inputs, upstream), recorded["results"], strict=True):
+                self.assert_within(got, want)
+
+    @each_cell
+    def test_random_numbers_repeat_by_seed(self, op: str, device: str, cases: dict[str, Any]) -> None:
+        if not cases["random"]:
+            return
+        call = _smooth(cases, torch.float32)[-1]
+        other = dataclasses.replace(call, seed=call.seed + 1)
+        first, again, third = (calls.invoke(package.function(op), each, device)[0] for each in (call, call, other))
+        self.assertTrue(torch.equal(first, again))
+        self.assertFalse(torch.equal(first, third))
+
+    @each_cell
+    def test_gradcheck(self, op: str, device: str, cases: dict[str, Any]) -> None:
+        if cases["surrogate"]:  # a gradient that is declared, not derived; the recorded ones hold for it
+            return
+        for call in _smooth(cases, torch.float64):
+            function, inputs = calls.of_tensors(package.function(op), call, device)
+            self.assertTrue(torch.autograd.gradcheck(function, inputs, eps=1e-6, atol=1e-5, rtol=1e-3))
+
+    @each_cell
+    def test_second_derivatives_are_right_or_an_error(self, op: str, device: str, cases: dict[str, Any]) -> None:
+        if cases["surrogate"]:
+            return
+        function, inputs = calls.of_tensors(package.function(op), _smooth(cases, torch.float64)[0], device)
+        try:
+            self.assertTrue(torch.autograd.gradgradcheck(function, inputs, eps=1e-6, atol=1e-5, rtol=1e-3))
+        except RuntimeError as error:
+            self.assertIn("has no gradient", str(error))
+
+    @each_cell
+    def test_opcheck(self, op: str, device: str, cases: dict[str, Any]) -> None:
+        function, inputs = calls.of_tensors(package.function(op), _smooth(cases, torch.float32)[-1], device)
+        recorder = Recorder(package.module().package.namespace)
+        with recorder:
+            torch.autograd.grad([result.sum() for result in calls.as_tuple(function(*inputs))], inputs)
+        self.assertTrue(recorder.seen)
+        for overload, args, kwargs in recorder.seen.values():
+            args = tuple(a.requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a for a in args)
+            torch.library.opcheck(overload, args, kwargs)
+
+    @each_cell
+    def test_it_compiles_as_one_graph(self, op: str, device: str, cases: dict[str, Any]) -> None:
+        torch._dynamo.reset()
+        # aot_eager traces forward and backward as torch.compile's own backend does, and needs no compiler.
+        compiled = torch.compile(package.function(op), fullgraph=True, backend="aot_eager")
+        call = _smooth(cases, torch.float32)[-1]
+        eager, traced = (_values_and_gradients(f, call, device) for f in (package.function(op), compiled))
+        for one, other in zip(eager, traced, strict=True):
+            self.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))
+            if not cases["random"]:  # which draws by torch.compile's own rules
+                torch.testing.assert_close(one, other)
+
+    @each_cell
+    def test_mistakes_are_errors_that_name_the_argument(self, op: str, device: str, cases: dict[str, Any]) -> None:
+        for bad in cases["bad_calls"]:
+            if device not in bad["devices"]:
+                continue
+            args, kwargs = calls.bad_arguments(bad, device)
+            with self.assertRaises((RuntimeError, TypeError, ValueError)) as raised:
+                package.function(op)(*args, **kwargs)
+            for word in bad["mentions"]:
+                self.assertIn(word, str(raised.exception), bad["name"])
+
+    def test_the_examples_in_the_docstrings_run(self) -> None:
+        for op in package.ops():
+            function = package.function(op)
+            if package.lacks(op, "cpu") or re.search(r"\btrifold\b", function.__doc__ or ""):
+                continue
+            runner = doctest.DocTestRunner()
+            for test in doctest.DocTestFinder(recurse=False).find(function, op, module=False, globs={}):
+                runner.run(test)
+            self.assertEqual(runner.summarize(verbose=False).failed, 0)
+
+
+def _smooth(cases: dict[str, Any], dtype: torch.dtype) -> list[Call]:
+    """The calls at which the op is differentiable."""
+    return [calls.call_of(recorded | {"args": _in_dtype(recorded["args"], dtype)}) for recorded in cases["smooth"]]
+
+
+def _in_dtype(args: list[Any], dtype: torch.dtype) -> list[Any]:
+    name = str(dtype).removeprefix("torch.")
+    return [{**value, "dtype": name} if isinstance(value, dict) else value for value in args]
+
+
+def _values_and_gradients(function: Any, call: Call, device: str) -> list[Tensor]:
+    closed, inputs = calls.of_tensors(function, call, device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = calls.as_tuple(closed(*inputs))
+        grads = torch.autograd.grad([result.sum() for result in results], inputs)
+    return [*(result.detach() for result in results), *grads]
