@@ -21,7 +21,7 @@ result 3.5
 =========     Access to 0x4 is misaligned
 =========         Device Frame: outer(float4 *)+0x30 in /src/scale.cuh:44
 =========
-========= Program hit cudaErrorLaunchFailure (error 719) due to "unspecified launch failure" on CUDA API call to cudaMemcpy.
+========= Program hit cudaErrorLaunchFailure (error 719) due to "no" on CUDA API call to cudaMemcpy.
 =========
 ========= ERROR SUMMARY: 4 errors
 """
@@ -98,7 +98,7 @@ NO_CUDA = """\
 
 FAILED_CALL = """\
 ========= COMPUTE-SANITIZER
-========= Program hit cudaErrorInvalidConfiguration (error 9) due to "invalid configuration argument" on CUDA API call to cudaLaunchKernel.
+========= Program hit cudaErrorUnknown (error 999) due to "no" on CUDA API call to cudaLaunchKernel.
 =========
 ========= ERROR SUMMARY: 1 error
 """

@@ -30,6 +30,10 @@ _HAZARD = re.compile(
 _HAZARD_SIDE = re.compile(rf"(?P<operation>\w+) Thread {_COORDINATES}(?: \(.*?\))? at (?P<place>.+)")
 _BARRIER = re.compile(r"\w+ error detected\. (?P<what>.+?)\.?$")
 _API = re.compile(r"Program hit (\S+) .*on CUDA API call to (\S+?)\.?$")
+# Calls of CUDA that follow a mistake fail because of it, and then the program does.
+_CONSEQUENCE = re.compile(
+    _API.pattern + r"|Error: process didn't terminate successfully|Target application returned an error"
+)
 # A kernel that the hardware stopped: what it did is known, which thread did it may not be.
 _HARDWARE: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile("misaligned", re.IGNORECASE), "misaligned"),
@@ -83,8 +87,8 @@ def parse(text: str, tool: str) -> ToolReport:
             findings.append(finding)
         elif not title.startswith("COMPUTE-SANITIZER"):
             problems.append(title)
-    if findings:  # the calls of CUDA that follow a mistake fail because of it
-        problems = [problem for problem in problems if not _API.match(problem)]
+    if findings:
+        problems = [problem for problem in problems if not _CONSEQUENCE.match(problem)]
     return ToolReport(tuple(_each_place_once(findings)), tuple(dict.fromkeys(problems)), complete)
 
 
@@ -157,8 +161,8 @@ def _race(hazard: re.Match[str], details: list[str]) -> Finding | None:
     later, earlier = accesses
     remark = f"; {hazard['remark'].lower()}" if hazard["remark"] else ""
     message = (
-        f"race on shared memory at {int(hazard['address'], 16):#x} in kernel {later.function}: thread {later.thread} of "
-        f"block {block} {_does(later)}, what thread {earlier.thread} {_does(earlier)}, and nothing orders the two"
+        f"race on shared memory at {int(hazard['address'], 16):#x} in kernel {later.function}: thread {later.thread} "
+        f"of block {block} {_does(later)}, what thread {earlier.thread} {_does(earlier)}, and nothing orders the two"
         f"{remark} (racecheck)"
     )
     severity = _LEVELS.get(hazard["level"], "error")
