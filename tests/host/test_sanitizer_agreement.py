@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,7 @@ from trifold.errors import ToolchainError
 from trifold.host import runtime
 from trifold.implementation import load_checked_port
 from trifold.sanitize import compute_sanitizer
+from trifold.sanitize.compute_sanitizer import ToolRun
 
 CASES: list[Twin | Native] = [*WRONG, *WRONG_IN_CPP, *RIGHT, *RIGHT_IN_CPP]
 SUBJECTS = [subject_of(case, nothing_more) for case in CASES]
@@ -53,11 +53,16 @@ pytestmark = [
 ]
 
 
+Runs = dict[str, list[ToolRun]]
+
+
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
-    begin = time.monotonic()
-    runs = on_gpu(SUBJECTS, tmp_path_factory.mktemp("tapes"))
-    seconds = time.monotonic() - begin
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return on_gpu(SUBJECTS, tmp_path_factory.mktemp("tapes"))
+
+
+@pytest.fixture(scope="module")
+def rows(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     start = load_checked_port(catalogue_in(tmp_path_factory.mktemp("catalogue"))).function
     made = [
         row_of(subject, findings_in(subject, subject.kernel(start), runtime.schedules(1)), runs[subject.name])
@@ -66,7 +71,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     folder = os.environ.get("TRIFOLD_RECORD")
     if folder:
         facts = environment(Path(__file__).parents[2], torch.device("cuda"))
-        record = {"environment": facts, "seconds": round(seconds), **table(made)}
+        record = {"environment": facts, **table(made)}
         Path(folder, "compute-sanitizer.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         different = {id(run): run for of_one in runs.values() for run in of_one}.values()
         texts = [f"# {run.tool}, exit status {run.status}\n{run.text}" for run in different]
@@ -79,6 +84,11 @@ def test_what_compute_sanitizer_finds_the_host_finds(subject: Subject, rows: lis
     row = next(row for row in rows if row.subject == subject)
     if row.found_on_gpu:
         assert row.host or subject.beyond, "\n\n".join(map(str, row.found_on_gpu))
+
+
+def test_nothing_that_compute_sanitizer_found_was_left_unprinted(runs: Runs) -> None:
+    problems = {problem for of_one in runs.values() for run in of_one for problem in run.report.problems}
+    assert not [problem for problem in problems if "printed only" in problem]
 
 
 def test_compute_sanitizer_did_find_mistakes(rows: list[Row]) -> None:

@@ -1,4 +1,4 @@
-"""What compute-sanitizer prints, in the forms of CUDA 12 and 13, with the older form of a place too."""
+"""What compute-sanitizer prints: the forms that version 2025.3 printed on an H200, and the older form of a place."""
 
 MEMCHECK = """\
 ========= COMPUTE-SANITIZER
@@ -6,13 +6,13 @@ result 3.5
 ========= Invalid __global__ write of size 4 bytes
 =========     at void ns::scale<float>(const T1 *, T1 *, int)+0x70 in /src/scale.cu:25
 =========     by thread (232,0,0) in block (3,0,0)
-=========     Address 0x7f5c92600fa0 is out of bounds
+=========     Access to 0x7f5c92600fa0 is out of bounds
 =========     and is 1 bytes after the nearest allocation at 0x7f5c92600000 of size 4,000 bytes
 =========
 ========= Invalid __global__ write of size 4 bytes
 =========     at void ns::scale<float>(const T1 *, T1 *, int)+0x70 in /src/scale.cu:25
 =========     by thread (233,0,0) in block (3,0,0)
-=========     Address 0x7f5c92600fa4 is out of bounds
+=========     Access to 0x7f5c92600fa4 is out of bounds
 =========     and is 5 bytes after the nearest allocation at 0x7f5c92600000 of size 4,000 bytes
 =========
 ========= Invalid __shared__ read of size 16 bytes
@@ -23,6 +23,7 @@ result 3.5
 =========
 ========= Program hit cudaErrorLaunchFailure (error 719) due to "no" on CUDA API call to cudaMemcpy.
 =========
+========= Target application returned an error
 ========= ERROR SUMMARY: 4 errors
 """
 
@@ -101,4 +102,17 @@ FAILED_CALL = """\
 ========= Program hit cudaErrorUnknown (error 999) due to "no" on CUDA API call to cudaLaunchKernel.
 =========
 ========= ERROR SUMMARY: 1 error
+"""
+
+TRAP = """\
+========= COMPUTE-SANITIZER
+========= Trace/breakpoint trap
+=========     at nowhere(const float *)+0x80 in /src/nowhere.cu:230
+=========     by thread (0,0,0) in block (0,0,0)
+=========
+========= Trace/breakpoint trap
+=========     at nowhere(const float *)+0x80 in /src/nowhere.cu:230
+=========     by thread (1,0,0) in block (0,0,0)
+=========
+========= ERROR SUMMARY: 2 errors
 """

@@ -121,4 +121,17 @@ def test_a_failed_call_is_a_problem_unless_a_mistake_explains_it() -> None:
 
 def test_a_report_of_a_form_that_is_not_known_is_told() -> None:
     text = "========= COMPUTE-SANITIZER\n========= Something new happened\n=========     at f()+0x10\n"
-    assert parse(text, "memcheck").problems == ("Something new happened",)
+    assert parse(text, "memcheck").problems == ("Something new happened in f",)
+
+
+def test_what_stops_a_kernel_without_a_kind_of_ours_is_told_once_with_its_place() -> None:
+    report = parse(reports.TRAP, "memcheck")
+    assert report.findings == ()
+    assert report.problems == ("Trace/breakpoint trap at nowhere.cu:230 in nowhere",)
+
+
+def test_hazards_that_were_not_printed_are_told() -> None:
+    text = reports.RACECHECK.replace(
+        "3 hazards displayed (2 errors, 1 warning)", "3 hazards displayed (9 errors, 1 warning)"
+    )
+    assert parse(text, "racecheck").problems == ("racecheck printed only 3 of 10 hazards",)

@@ -66,7 +66,7 @@ def test_a_program_without_a_mistake_is_clean_and_prints_once() -> None:
 @pytest.mark.gpu
 @on_gpu
 def test_the_samples_of_an_op_are_clean(tmp_path: Path) -> None:
-    done = sanitize("sigmoid", "--json", str(tmp_path / "report.json"))
+    done = sanitize("--json", str(tmp_path / "report.json"), "sigmoid")
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["verdict"] == "clean"

@@ -29,7 +29,7 @@ _OPTIONS = {
     # Behind each array lies memory that nobody may touch: an index that leaves one array does not meet the next.
     "memcheck": ("--padding=1024", "--print-limit=1000"),
     # Each hazard names its two threads; the analysis names lines alone. Hazards are of bytes, so there are many.
-    "racecheck": ("--racecheck-report=hazard", "--print-limit=10000"),
+    "racecheck": ("--racecheck-report=hazard", "--print-limit=100000"),
     # A copy of memory that is partly unwritten is no kernel's mistake.
     "initcheck": ("--check-api-memory-access=no", "--print-limit=1000"),
     "synccheck": ("--print-limit=1000",),

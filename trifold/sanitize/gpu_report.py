@@ -15,6 +15,7 @@ from trifold.findings import Access, Finding, Kind, Severity
 
 _LINE = re.compile(r"=========(?: (?P<indent> *)(?P<text>.*))?$")
 _SUMMARY = re.compile(r"(?:ERROR|RACECHECK|LEAK) SUMMARY: ")
+_HAZARDS = re.compile(r"RACECHECK SUMMARY: (\d+) hazards? displayed \((\d+) errors?, (\d+) warnings?\)")
 _COORDINATES = r"\((\d+),\s*(\d+),\s*(\d+)\)"
 _BY = re.compile(rf"by thread {_COORDINATES} in block {_COORDINATES}")
 # "f(int *)+0x70 in a.cu:25", "f(int *):0x70 in a.cu:25", and before CUDA 12 "0x70 in a.cu:25:f(int *)"
@@ -79,17 +80,31 @@ def parse(text: str, tool: str) -> ToolReport:
     problems: list[str] = []
     complete = False
     for title, details in _reports(text):
+        finding = _finding(title, details, tool)
         if _SUMMARY.match(title):
             complete = True
-            continue
-        finding = _finding(title, details, tool)
-        if finding is not None:
+            problems += _not_shown(title)
+        elif finding is not None:
             findings.append(finding)
         elif not title.startswith("COMPUTE-SANITIZER"):
-            problems.append(title)
+            problems.append(_problem(title, details))
     if findings:
         problems = [problem for problem in problems if not _CONSEQUENCE.match(problem)]
     return ToolReport(tuple(_each_place_once(findings)), tuple(dict.fromkeys(problems)), complete)
+
+
+def _not_shown(summary: str) -> list[str]:
+    """That the tool printed only some of what it found."""
+    match = _HAZARDS.match(summary)
+    if match is None or int(match[1]) >= int(match[2]) + int(match[3]):
+        return []
+    return [f"racecheck printed only {match[1]} of {int(match[2]) + int(match[3])} hazards"]
+
+
+def _problem(title: str, details: list[str]) -> str:
+    """With the place, where it has one, and without the thread: so that it is the same for each."""
+    place, _ = _places(details)
+    return f"{title}{place}" if place.function else title
 
 
 def _reports(text: str) -> Iterator[tuple[str, list[str]]]:

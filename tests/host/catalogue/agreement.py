@@ -65,17 +65,19 @@ class Row:
     Attributes:
         host: by the checks on the CPU.
         gpu: by each tool of compute-sanitizer.
+        stopped: what the tools tell beside findings, such as a trap that nvcc has put where it saw the mistake.
         did_not_end: the tools under which it waited for ever.
     """
 
     subject: Subject
     host: tuple[Finding, ...]
     gpu: dict[str, tuple[Finding, ...]]
+    stopped: tuple[str, ...] = ()
     did_not_end: tuple[str, ...] = ()
 
     @property
-    def found_on_gpu(self) -> tuple[Finding, ...]:
-        return tuple(finding for findings in self.gpu.values() for finding in findings)
+    def found_on_gpu(self) -> tuple[object, ...]:
+        return (*(finding for findings in self.gpu.values() for finding in findings), *self.stopped)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -83,6 +85,7 @@ class Row:
             "wrong": self.subject.wrong,
             "host": _told(self.host),
             "compute-sanitizer": {tool: _told(findings) for tool, findings in self.gpu.items() if findings},
+            "stopped": list(self.stopped),
             "did not end": list(self.did_not_end),
         }
 
@@ -141,7 +144,9 @@ def row_of(subject: Subject, host: Iterable[Finding], runs: list[ToolRun]) -> Ro
     """What ``runs`` tell of one subject; a finding in a process of several belongs to it by its kernel's name."""
     names = set(subject.kernels.split())
     gpu = {run.tool: tuple(each for each in run.report.findings if each.kernel in names) for run in runs}
-    return Row(subject, tuple(host), gpu, tuple(run.tool for run in runs if not run.in_time))
+    told = (problem for run in runs for problem in run.report.problems if any(name in problem for name in names))
+    late = (run.tool for run in runs if not run.in_time)
+    return Row(subject, tuple(host), gpu, tuple(dict.fromkeys(told)), tuple(late))
 
 
 def table(rows: Iterable[Row]) -> dict[str, Any]:
