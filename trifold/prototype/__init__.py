@@ -4,6 +4,7 @@ from trifold.port.layout import elementwise_output
 from trifold.prototype.arguments import check_alike, check_floating
 from trifold.prototype.launch import THREADS_PER_BLOCK, Output, launch, launch_elementwise, output
 from trifold.prototype.layout import flat
+from trifold.prototype.normals import normals
 
 __all__ = [
     "THREADS_PER_BLOCK",
@@ -14,5 +15,6 @@ __all__ = [
     "flat",
     "launch",
     "launch_elementwise",
+    "normals",
     "output",
 ]
