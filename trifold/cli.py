@@ -19,6 +19,7 @@ from rich.table import Table
 from trifold.bench.command import bench
 from trifold.debug.command import debug
 from trifold.errors import TrifoldError
+from trifold.new.command import new
 from trifold.sanitize.command import sanitize
 from trifold.workspace import Workspace
 
@@ -112,6 +113,7 @@ def _status(console: Console) -> Iterator[Callable[[str], None]]:
 
 app.command()(bench)
 app.command()(debug)
+app.command()(new)
 # What follows the program's name is the program's own.
 app.command(context_settings={"allow_interspersed_args": False})(sanitize)
 
