@@ -8,7 +8,7 @@ import re
 
 from trifold.errors import TrifoldError
 
-LONGEST = 32
+LONGEST = 30
 
 _WORDS_OF_CPP = (
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl "
@@ -28,7 +28,8 @@ _FUNCTIONS_OF_C = (
     "fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb lrint "
     "lround max min modf nan nearbyint nextafter nexttoward norm pow remainder remquo rint round rsqrt scalbln scalbn "
     "signbit signgam significand sin sincos sincospi sinh sinpi cospi sqrt tan tanh tgamma trunc y0 y1 yn normcdf "
-    "normcdfinv erfinv erfcinv erfcx rcbrt rhypot "
+    "normcdfinv erfinv erfcinv erfcx rcbrt rhypot norm3d norm4d rnorm3d rnorm4d roundeven arg conj drem finite imag "
+    "isfinite isinf isnan proj real saturate scalb "
     "abort abs access alarm atexit atof atoi atol bcmp bcopy brk bsearch bzero calloc chdir chown clock close confstr "
     "ctime daemon difftime div dup execl execv exit fclose ffs fork free getc getenv gets gmtime index isalpha isatty "
     "kill labs ldiv link localtime lockf lseek main malloc memchr memcmp memcpy memmove memset mktime nice open "
@@ -37,13 +38,14 @@ _FUNCTIONS_OF_C = (
     "syscall system time times tolower toupper truncate umask ungetc unlink usleep valloc vfork wait write"
 )
 _OF_C = frozenset(_FUNCTIONS_OF_C.split())
-# What the generated files, and every op, call something else.
-_OF_OURS = frozenset(
-    (
-        *("conftest", "cuda", "kernel", "math", "numba", "numpy", "op", "port", "prototype", "reference", "register"),
-        *("spec", "std", "tensor", "torch", "trifold", "wire"),
-    )
+# What the generated files, or a workspace, call something else.
+_NAMES_OF_OURS = (
+    "conftest cuda kernel math numba numpy op port prototype reference register spec std tensor torch trifold wire "
+    "alike block_sum check_alike check_floating elementwise elementwise_bad_calls elementwise_output "
+    "elementwise_smooth flat launch launch_elementwise normals output philox_normal philox_state shapes tensors "
+    "check_rows data dense float64 launch_rows mutable_data st"
 )
+_OF_OURS = frozenset(_NAMES_OF_OURS.split())
 
 
 class UnusableName(TrifoldError):
@@ -65,7 +67,7 @@ def check_op_name(name: str) -> None:
         raise UnusableName(f"an op cannot be called '{name}', which is a word of Python or C++", f"call it my_{name}")
     if hasattr(builtins, name):
         raise UnusableName(f"an op cannot be called '{name}', which is a function of Python", f"call it my_{name}")
-    if name in _OF_C:
+    if name in _OF_C or (name[-1] in "fl" and name[:-1] in _OF_C):  # expf and expl beside exp
         raise UnusableName(f"an op cannot be called '{name}', which is a function of C's headers", f"call it my_{name}")
     if name in _OF_OURS or name.startswith("test_"):
         raise UnusableName(f"an op cannot be called '{name}', which means something else here", f"call it my_{name}")

@@ -159,7 +159,9 @@ def parse(text: str, op: str) -> Signature:
 
 
 def _first_line(error: RuntimeError) -> str:
-    return str(error).strip().partition("\n")[0].rstrip(": ")
+    """Without torch's wish to be told of a bug."""
+    line = str(error).strip().partition("\n")[0].rpartition("report a bug to PyTorch. ")[2]
+    return line.partition(" in trifold::")[0].rstrip(": ")
 
 
 def _check_returns(parsed: Any) -> None:
@@ -205,6 +207,9 @@ def _check(signature: Signature, op: str) -> None:
         raise SignatureError(
             f"--signature: the names of all arguments have more than {_MOST_CHARACTERS} characters", "shorten some"
         )
+    names = [each.name for each in signature.arguments]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise SignatureError(f"--signature: two arguments are called '{twice[0]}'", "give one another name")
     for argument in signature.arguments:
         _check_name(argument.name, op)
         if argument.is_tensor and argument.keyword_only:

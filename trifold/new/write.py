@@ -26,20 +26,25 @@ def write_all(texts: Mapping[Path, str], *, force: bool) -> None:
     folders: list[Path] = []
     drafts: dict[Path, Path] = {}
     placed: list[Path] = []
+    replaced: dict[Path, Path] = {}
     try:
         for path, text in texts.items():
             folders += _make_folder(path.parent)
-            draft = path.with_name(f".{path.name}.new-{os.getpid()}")
-            drafts[path] = draft
-            draft.write_text(text, encoding="utf-8")
+            drafts[path] = path.with_name(f".{path.name}.new-{os.getpid()}")
+            drafts[path].write_text(text, encoding="utf-8")
         for path, draft in drafts.items():
-            existed = path.exists()
+            if os.path.lexists(path):
+                before = path.with_name(f".{path.name}.old-{os.getpid()}")
+                path.replace(before)
+                replaced[path] = before
             draft.replace(path)
-            if not existed:
-                placed.append(path)
+            placed.append(path)
     except BaseException as error:
         for path in (*drafts.values(), *placed):
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink()
+        for path, before in replaced.items():
+            before.replace(path)
         for folder in reversed(folders):
             with contextlib.suppress(OSError):  # another process has put something there
                 folder.rmdir()
@@ -49,6 +54,8 @@ def write_all(texts: Mapping[Path, str], *, force: bool) -> None:
                 "name a folder that you may write to, on a disk with room",
             ) from None
         raise
+    for before in replaced.values():
+        before.unlink()
 
 
 def _require_free(texts: Mapping[Path, str], force: bool) -> None:
