@@ -4,6 +4,7 @@ from trifold.port.layout import elementwise_output, row_output
 from trifold.prototype.arguments import check_alike, check_floating
 from trifold.prototype.launch import THREADS_PER_BLOCK, Output, launch, launch_elementwise, output
 from trifold.prototype.layout import flat, rows
+from trifold.prototype.normals import normals
 
 __all__ = [
     "THREADS_PER_BLOCK",
@@ -14,6 +15,7 @@ __all__ = [
     "flat",
     "launch",
     "launch_elementwise",
+    "normals",
     "output",
     "row_output",
     "rows",

@@ -1,4 +1,4 @@
-"""``trifold sanitize``: compute-sanitizer's job on the CPU, for a whole CUDA program, or for the ports of ops."""
+"""``trifold sanitize``: compute-sanitizer's job on the CPU, or with --gpu its own, for a CUDA program or for ops."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ def sanitize(
     what: Annotated[
         list[str], typer.Argument(metavar="FILE.cu [ARGS]... | OP...", help="A program and its arguments, or ops.")
     ],
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="On the GPU, under compute-sanitizer's four tools, in place of the CPU.")
+    ] = False,
     schedules: Annotated[
         int | None, typer.Option(min=1, help="Orders of blocks and threads for each launch of a program; default: 1.")
     ] = None,
@@ -43,13 +46,24 @@ def sanitize(
     """Run a CUDA program, or the ports of ops, on the CPU with all checks.
 
     The program's input, output and exit status are its own. Exit status 1: a check found a mistake; 2: it could not be
-    built.
+    built. With --gpu the first of four runs has the input and output, and exit status 2 also means that a tool could
+    not do its work.
     """
+    options = [*(f"-D{each}" for each in define or ()), *(f"-I{each}" for each in include or ())]
+    if gpu:
+        if schedules is not None or seed is not None or compute_capability is not None:
+            raise ArgumentError(
+                "--schedules, --seed and --compute-capability are for the CPU; a GPU has an order and limits of its own",
+                "leave them out, or leave out --gpu",
+            )
+        _sanitize_on_gpu(what, workspace, json_file, timeout, options, keep_going)
+        return
     if Path(what[0]).suffix not in _PROGRAMS:
         given = {
             "--schedules": schedules,
             "--seed": seed,
             "--keep-going": keep_going or None,
+            "--compute-capability": compute_capability,
             "-D": define,
             "-I": include,
         }
@@ -58,7 +72,6 @@ def sanitize(
         return
     from trifold.sanitize.program import sanitize as run
 
-    options = [*(f"-D{each}" for each in define or ()), *(f"-I{each}" for each in include or ())]
     report = run(
         Path(what[0]),
         what[1:],
@@ -119,6 +132,44 @@ def _sanitize_ops(ops: list[str], workspace: Path | None, json_file: Path | None
     _write(json_file, report.to_json())
     outcomes = {row.outcome for _, row in rows}
     raise typer.Exit(1 if "failed" in outcomes else 2 if "not run" in outcomes else 0)
+
+
+def _sanitize_on_gpu(
+    what: list[str],
+    workspace: Path | None,
+    json_file: Path | None,
+    timeout: float | None,
+    options: list[str],
+    keep_going: bool,
+) -> None:
+    from trifold.sanitize.on_gpu import sanitize_op, sanitize_program
+    from trifold.workspace import Workspace
+
+    if Path(what[0]).suffix in _PROGRAMS:
+        program, arguments = Path(what[0]), what[1:]
+        reports = [
+            sanitize_program(
+                program, arguments, options=options, keep_going=keep_going, timeout=timeout, tell=_tell_on_stderr
+            )
+        ]
+    else:
+        found = Workspace.find() if workspace is None else Workspace.at(workspace)
+        names = [found.op(name).name for name in what]
+        reports = [sanitize_op(found, name, timeout or _OP_TIMEOUT_S * 4, _tell_on_stderr) for name in names]
+    for report in reports:
+        for finding in report.findings:
+            print(f"{finding}\n", file=sys.stderr)
+        for problem in report.problems:
+            print(f"problem: {problem}", file=sys.stderr)
+        print(f"{report.subject}: {report.outcome}, {_count(len(report.findings), 'finding')}", file=sys.stderr)
+    outcomes = {report.outcome for report in reports}
+    verdict = "failed" if "failed" in outcomes else "not run" if "not run" in outcomes else "clean"
+    _write(json_file, {"verdict": verdict, "subjects": [report.to_json() for report in reports]})
+    raise typer.Exit({"failed": 1, "not run": 2, "clean": 0}[verdict])
+
+
+def _tell_on_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _write(path: Path | None, content: object) -> None:

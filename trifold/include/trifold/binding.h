@@ -383,6 +383,43 @@ void launch_elementwise(const Tensor& out, const In&... in) {
   launch_elementwise<Plain, Vectorised, T>(std::array{out}, in...);
 }
 
+// What a kernel of T is given for an argument of its op: a tensor's elements, nullptr for a tensor that is absent, and
+// anything else as it is. `dense` must live until the launch.
+template <class T>
+const T* kernel_argument(const Tensor& dense) {
+  return data<T>(dense);
+}
+template <class T>
+const T* kernel_argument(const std::optional<Tensor>& dense) {
+  return dense ? data<T>(*dense) : nullptr;
+}
+template <class T, class Other>
+Other kernel_argument(const Other& other) {
+  return other;
+}
+
+inline std::optional<Tensor> in_layout_of(const Tensor& layout, const std::optional<Tensor>& x) {
+  return x ? std::optional(in_layout_of(layout, *x)) : std::nullopt;
+}
+template <class Other>
+Other in_layout_of(const Tensor&, const Other& other) {
+  return other;
+}
+
+// A kernel of one element a thread, (arguments..., out, n), in blocks of `threads_per_block`. `out` is dense; the
+// tensors among the arguments have its shape, and their elements come in the order of its own.
+template <auto Kernel, class T, class... Args>
+void launch_each(const Tensor& out, const Args&... args) {
+  const int64_t n = out.numel();
+  if (n == 0) return;
+  const OnDevice device(out);
+  const dim3 grid(static_cast<unsigned>(ceil_div(n, threads_per_block)));
+  [&](const auto&... dense) {
+    launch<Kernel>(device.stream(), grid, threads_per_block, 0, kernel_argument<T>(dense)..., mutable_data<T>(out), n);
+  }(in_layout_of(out, args)...);
+  check_launch();
+}
+
 // ---------------------------------------------------------------------------------------------------- registration
 
 template <class T>

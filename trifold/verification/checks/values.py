@@ -69,13 +69,14 @@ def with_working(sizes: tuple[Tensor, ...], working: tuple[Tensor, ...], dtype: 
 def sensitivity(cell: Cell) -> str:
     """Each impostor must be rejected by some case of the values check.
 
-    An impostor is a wrong result that costs nothing to make: zeros, a copy of an argument, one constant, the result
-    of the call before.
+    An impostor is a wrong result that costs nothing to make: zeros, a copy of an argument, one constant (where the
+    result is one number: that of the first case), the result of the call before.
     """
     if not cell.calls:
         raise CheckFailed("the values check compared no case, so it shows nothing")
     accepted = dict.fromkeys(("zeros", "a copy of an argument", "a constant", "the last call's output"), True)
     previous: Tensor | None = None
+    first: float | None = None
     for call in cell.calls:
         cell.cases += 1
         args, _ = call.arguments(cell.device)
@@ -85,7 +86,9 @@ def sensitivity(cell: Cell) -> str:
         own = native[0]
         copies = [x for x in args if isinstance(x, Tensor) and x.shape == own.shape and x.dtype == own.dtype]
         accepted["zeros"] &= not rejects(torch.zeros_like(own))
-        accepted["a constant"] &= not rejects(torch.full_like(own, float(own.flatten()[0])) if own.numel() else own)
+        if own.numel() > 0:
+            first = float(own.flatten()[0]) if own.numel() > 1 or first is None else first
+            accepted["a constant"] &= not rejects(torch.full_like(own, first))
         accepted["a copy of an argument"] &= any(not rejects(x) for x in copies)
         if previous is not None:
             accepted["the last call's output"] &= previous.shape == own.shape and not rejects(previous.to(own.dtype))
