@@ -71,7 +71,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
       auto* const terms = reinterpret_cast<C*>(mutable_data<T>(losses));
       launch_cross_entropy(device.stream(), rows, targets, terms, gradient, label_smoothing);
       trifold::launch<cross_entropy_total_kernel<T>>(
-          device.stream(), 1, total_block, 0, terms, targets.first, targets.stride, targets.ignored,
+          device.stream(), 1, cross_entropy_block, 0, terms, targets.first, targets.stride, targets.ignored,
           mutable_data<T>(loss), reduction == mean ? mutable_data<int64_t>(count) : nullptr, rows.count);
     }
     trifold::check_launch();

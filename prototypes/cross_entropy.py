@@ -32,7 +32,6 @@ def reference(
 # ------------------------------------------------------------------------------------------------- prototype
 
 WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32
-TOTAL_BLOCK = 1024
 
 NONE, MEAN, SUM = 0, 1, 2  # as in torch's own operators
 
@@ -76,8 +75,8 @@ def cross_entropy_kernel(logits, targets, ignored, losses, residual, columns, sm
 
 @cuda.jit
 def cross_entropy_total_kernel(losses, targets, ignored, loss, count, rows):
-    of_warp = cuda.shared.array(TOTAL_BLOCK // 32, float64)
-    counted_of_warp = cuda.shared.array(TOTAL_BLOCK // 32, int64)
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
+    counted_of_warp = cuda.shared.array(WARPS_PER_BLOCK, int64)
     total = 0.0
     counted = 0
     for row in range(cuda.threadIdx.x, rows, cuda.blockDim.x):
@@ -130,7 +129,6 @@ def cross_entropy(
             cross_entropy_total_kernel,
             1,
             *(losses, targets, ignore_index, output(loss.reshape(1)), output(count), count_of_rows),
-            block=TOTAL_BLOCK,
         )
     return loss, residual, count
 
