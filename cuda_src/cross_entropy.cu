@@ -89,6 +89,10 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
   trifold::check(of_each || grad_loss.dim() == 0, backward_name,
                  ": grad_loss must have the shape of target or (), not ", trifold::Shape{grad_loss},
                  "; it is the gradient of cross_entropy's result");
+  trifold::check_same_device(backward_name, residual, "residual", count, "count");
+  trifold::check(count.scalar_type() == trifold::ScalarType::Long && count.numel() <= 1, backward_name,
+                 ": count must be int64, of one element or none, not ", trifold::Dtype{count}, " of shape ",
+                 trifold::Shape{count}, "; it is the third result of cross_entropy");
   const Tensor grad_logits = trifold::row_output(residual);
   if (const Rows rows = trifold::rows_of(residual); !rows.empty())
     trifold::dispatch_floating(residual.scalar_type(), [&]<class T>() {

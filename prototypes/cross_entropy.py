@@ -109,7 +109,8 @@ def cross_entropy(
 ) -> tuple[Tensor, Tensor, Tensor]:
     check_floating("cross_entropy", logits=logits)
     _check_target("cross_entropy", target, logits=logits)
-    _check(reduction in (NONE, MEAN, SUM), f"cross_entropy: reduction must be 0, 1 or 2, but is {reduction}", "use 1")
+    known = reduction in (NONE, MEAN, SUM)
+    _check(known, f"cross_entropy: reduction must be 0, 1 or 2, but is {reduction}", "0 is none, 1 the mean, 2 the sum")
     x = rows(logits)
     count_of_rows, columns = x.shape
     targets = target.reshape(-1)
