@@ -11,6 +11,7 @@ from tests.wrong.kernels import BOUNDS, VALUES
 from tests.wrong.layouts import LAYOUT
 from tests.wrong.noise import NOISE
 from tests.wrong.norms import NORMS
+from tests.wrong.softmax import CROSS_ENTROPY, SOFTMAX
 
 CATALOGUE: tuple[Wrong, ...] = (
     *BOUNDS,
@@ -23,6 +24,8 @@ CATALOGUE: tuple[Wrong, ...] = (
     *SPECS,
     *NOISE,
     *NORMS,
+    *SOFTMAX,
+    *CROSS_ENTROPY,
     *FINDINGS,
     *GPU,
 )
