@@ -71,7 +71,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
       auto* const terms = reinterpret_cast<C*>(mutable_data<T>(losses));
       launch_cross_entropy(device.stream(), rows, targets, terms, gradient, label_smoothing);
       trifold::launch<cross_entropy_total_kernel<T>>(
-          device.stream(), 1, total_block, 0, terms, targets.first, targets.stride, targets.ignored,
+          device.stream(), 1, cross_entropy_block, 0, terms, targets.first, targets.stride, targets.ignored,
           mutable_data<T>(loss), reduction == mean ? mutable_data<int64_t>(count) : nullptr, rows.count);
     }
     trifold::check_launch();
@@ -89,6 +89,10 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
   trifold::check(of_each || grad_loss.dim() == 0, backward_name,
                  ": grad_loss must have the shape of target or (), not ", trifold::Shape{grad_loss},
                  "; it is the gradient of cross_entropy's result");
+  trifold::check_same_device(backward_name, residual, "residual", count, "count");
+  trifold::check(count.scalar_type() == trifold::ScalarType::Long && count.numel() <= 1, backward_name,
+                 ": count must be int64, of one element or none, not ", trifold::Dtype{count}, " of shape ",
+                 trifold::Shape{count}, "; it is the third result of cross_entropy");
   const Tensor grad_logits = trifold::row_output(residual);
   if (const Rows rows = trifold::rows_of(residual); !rows.empty())
     trifold::dispatch_floating(residual.scalar_type(), [&]<class T>() {

@@ -63,8 +63,6 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
   }
 }
 
-inline constexpr int total_block = 1024;
-
 // One block: the sum of the losses, or their mean over the rows that are not ignored, whose number it leaves in `count`
 // where that is not null. One block, so that the order in which they are added is always the same.
 template <class T>
@@ -74,12 +72,12 @@ __global__ void cross_entropy_total_kernel(const trifold::compute_t<T>* losses, 
   using C = trifold::compute_t<T>;
   C sum = 0;
   int64_t counted = 0;
-  for (int64_t row = threadIdx.x; row < rows; row += total_block) {
+  for (int64_t row = threadIdx.x; row < rows; row += cross_entropy_block) {
     sum += losses[row];
     counted += targets[row * targets_stride] != ignored;
   }
-  sum = trifold::block_sum<total_block>(sum);
-  counted = trifold::block_sum<total_block>(counted);
+  sum = trifold::block_sum<cross_entropy_block>(sum);
+  counted = trifold::block_sum<cross_entropy_block>(counted);
   if (threadIdx.x == 0) {
     *loss = T(count == nullptr ? sum : sum / C(counted));
     if (count != nullptr) *count = counted;

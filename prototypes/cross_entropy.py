@@ -32,7 +32,6 @@ def reference(
 # ------------------------------------------------------------------------------------------------- prototype
 
 WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32
-TOTAL_BLOCK = 1024
 
 NONE, MEAN, SUM = 0, 1, 2  # as in torch's own operators
 
@@ -76,8 +75,8 @@ def cross_entropy_kernel(logits, targets, ignored, losses, residual, columns, sm
 
 @cuda.jit
 def cross_entropy_total_kernel(losses, targets, ignored, loss, count, rows):
-    of_warp = cuda.shared.array(TOTAL_BLOCK // 32, float64)
-    counted_of_warp = cuda.shared.array(TOTAL_BLOCK // 32, int64)
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
+    counted_of_warp = cuda.shared.array(WARPS_PER_BLOCK, int64)
     total = 0.0
     counted = 0
     for row in range(cuda.threadIdx.x, rows, cuda.blockDim.x):
@@ -110,7 +109,8 @@ def cross_entropy(
 ) -> tuple[Tensor, Tensor, Tensor]:
     check_floating("cross_entropy", logits=logits)
     _check_target("cross_entropy", target, logits=logits)
-    _check(reduction in (NONE, MEAN, SUM), f"cross_entropy: reduction must be 0, 1 or 2, but is {reduction}", "use 1")
+    known = reduction in (NONE, MEAN, SUM)
+    _check(known, f"cross_entropy: reduction must be 0, 1 or 2, but is {reduction}", "0 is none, 1 the mean, 2 the sum")
     x = rows(logits)
     count_of_rows, columns = x.shape
     targets = target.reshape(-1)
@@ -130,7 +130,6 @@ def cross_entropy(
             cross_entropy_total_kernel,
             1,
             *(losses, targets, ignore_index, output(loss.reshape(1)), output(count), count_of_rows),
-            block=TOTAL_BLOCK,
         )
     return loss, residual, count
 

@@ -91,7 +91,7 @@ def test_an_unknown_op_suggests_the_nearest(command: Command) -> None:
     assert printed.status == 2
     assert "there is no op 'sigmiod'" in printed.err
     assert "did you mean 'sigmoid'?" in printed.err
-    with pytest.raises(WorkspaceError, match="its ops are: add, mul"):
+    with pytest.raises(WorkspaceError, match="its ops are: add, "):
         GALLERY.op("zzz")
 
 
