@@ -9,12 +9,22 @@
 #include <trifold/sigmoid.cuh>
 #include <trifold/vector.cuh>
 
-// As a quotient by 1 + exp(-g), which is a normal number also where σ(g) no longer is: exact to a few round-offs until
-// exp overflows, then 0. Half types hold fewer digits than a subnormal σ keeps of 24.
+// exp may overflow to inf: the quotient is then 0.
+template <class T>
+__device__ __forceinline__ trifold::compute_t<T> sigmoid_of(trifold::compute_t<T> g) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 2) return trifold::fast_sigmoid(g);
+#endif
+  using C = trifold::compute_t<T>;
+  return C(1) / (C(1) + exp(-g));
+}
+
+// A quotient by 1 + exp(-g), and no product with σ(g), which is subnormal and has lost digits where that is still a
+// normal number. Half types hold fewer digits than are left.
 template <class T>
 __device__ __forceinline__ trifold::compute_t<T> silu(trifold::compute_t<T> g) {
 #ifdef __CUDA_ARCH__
-  if constexpr (sizeof(T) == 2) return g * trifold::sigmoid<T>(g);
+  if constexpr (sizeof(T) == 2) return g * trifold::fast_sigmoid(g);
 #endif
   using C = trifold::compute_t<T>;
   return g / (C(1) + exp(-g));
@@ -23,7 +33,7 @@ __device__ __forceinline__ trifold::compute_t<T> silu(trifold::compute_t<T> g) {
 // The gradients of gate and up.
 template <class T, class C>
 __device__ __forceinline__ trifold::Pack<C, 2> swiglu_gradients(C grad, C g, C up) {
-  const C s = trifold::sigmoid<T>(g);
+  const C s = sigmoid_of<T>(g);
   return {grad * up * (s * (C(1) + g * (C(1) - s))), grad * (g * s)};
 }
 

@@ -26,8 +26,7 @@ def swiglu_backward_kernel(grad, gate, up, grad_gate, grad_up, n):
     i = cuda.grid(1)
     if i < n:
         g = gate[i]
-        e = math.exp(g if g < 0 else -g)  # at most 1: no branch overflows
-        s = (e if g < 0 else 1) / (1 + e)
+        s = 1 / (1 + math.exp(-g))
         grad_gate[i] = grad[i] * up[i] * (s * (1 + g * (1 - s)))
         grad_up[i] = grad[i] * (g * s)
 

@@ -315,9 +315,9 @@ def test_a_result_for_backward_alone_has_no_gradient_and_gets_no_zeros(library: 
 
     def backward(ctx: Any, grad: Tensor, of_statistic: None) -> Tensor:
         came.append(of_statistic)
-        (half,) = ctx.saved_tensors
-        product: Tensor = grad * half
-        return product
+        (factor,) = ctx.saved_tensors
+        result: Tensor = grad * factor
+        return result
 
     op = wired(library, register, halves=lambda x: (0.5 * x, torch.full_like(x, 0.5)))
     x = torch.tensor([3.0], requires_grad=True)

@@ -13,10 +13,10 @@ from trifold.spec import (
     TensorCase,
     elementwise,
     elementwise_bad_calls,
-    elementwise_benchmarks,
     elementwise_edges,
     elementwise_large,
     elementwise_smooth,
+    rows_benchmarks,
 )
 from trifold.spec.case import Fill
 
@@ -58,5 +58,5 @@ spec = Spec(
     gradient_scale=_gradient_scale,
     multiple=6,
     multiple_reason="exp is off by two round-offs; the sum, the quotient and two products add one each",
-    benchmarks=elementwise_benchmarks(_eager, inputs=2, backward_moves=5),
+    benchmarks=rows_benchmarks(_eager, inputs=2, moves=3, backward_moves=5),
 )

@@ -15,15 +15,17 @@ def register(op: Operators) -> None:
 
 
 def reductions(x: Tensor, threads: int = 0, way: str = "values") -> Any:
+    """Reductions of numbers by blocks of ``threads``; of ``pairs``; ``sums`` of many terms; or ``rows``, as the binding
+    sees them."""
     match way:
+        case "values":
+            return op.reductions(x, threads)
         case "pairs":
             return op.pairs(x)
         case "sums":
             return op.sums(x)
-        case "rows":  # as the binding sees them
-            return op.rows(x)
         case _:
-            return op.reductions(x, threads)
+            return op.rows(x)
 
 
 op = wire(__name__, register)

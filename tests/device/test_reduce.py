@@ -106,7 +106,7 @@ def test_port_and_prototype_add_in_one_order(forms: dict[str, Reduce], numbers: 
 
 def test_a_struct_is_reduced_whole(forms: dict[str, Reduce]) -> None:
     x = torch.arange(128, dtype=torch.float32)
-    sums, counts = forms["checked port"](x, 64, "pairs")
+    sums, counts = forms["checked port"](x, way="pairs")
     assert counts.unique().tolist() == [64]
     assert sums.unique().tolist() == [float(x[:64].sum()), float(x[64:].sum())]
 
@@ -116,7 +116,7 @@ def test_a_sum_of_many_equal_terms_is_exact_to_a_round_off(forms: dict[str, Redu
     x = torch.full((1_000_003,), 0.1)
     for form in ("port", "checked port"):
         some = x if form == "port" else x[:1003]
-        sums, squares = forms[form](some, 64, "sums")
+        sums, squares = forms[form](some, way="sums")
         for got, exact in ((sums, some.double().sum()), (squares, (some * some).double().sum())):
             assert got.unique().numel() == 1
             assert abs(float(got[0]) / float(exact) - 1) < 8 * 2**-24  # six additions in the tree

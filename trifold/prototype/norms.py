@@ -11,7 +11,7 @@ from torch import Tensor
 from trifold.prototype.arguments import check_floating
 from trifold.prototype.launch import launch, output
 
-COLUMN_BLOCK, COLUMN_THREADS = 32, 8  # a block sums 32 columns, each with 8 threads
+COLUMN_BLOCK, COLUMN_THREADS = 32, 4  # a block sums 32 columns, each with 4 threads
 
 
 @cuda.jit(device=True)
@@ -51,10 +51,10 @@ def sum_parts_kernel(parts, first, second, count, columns):  # type: ignore[no-u
 
 def share_rows(rows: int, columns: int) -> tuple[int, int]:
     """How many blocks share the rows of each 32 columns, and how many rows each has: ``trifold::share_rows``."""
-    least, blocks = 4 * COLUMN_THREADS, 8 * 132
+    least, blocks = 8 * COLUMN_THREADS, 8 * 132
     across = max(1, -(-columns // COLUMN_BLOCK))
-    parts = max(1, min(-(-rows // least), blocks // across))
-    return parts, -(-rows // parts)
+    rows_a_part = max(least, -(-rows // max(1, blocks // across)))
+    return max(1, -(-rows // rows_a_part)), rows_a_part
 
 
 def launch_columns(kernel: object, columns: int, height: int, *arguments: object) -> None:

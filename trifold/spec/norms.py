@@ -18,6 +18,9 @@ from trifold.spec.strategies import Limits, Strategy, tensors
 # Rows so many that several blocks share them where they are summed up: `trifold::share_rows`.
 MANY_ROWS = 33
 
+# Rows are read alike in all dtypes.
+_IN_EVERY_LAYOUT = (torch.float32, torch.bfloat16)
+
 # A product with a huge parameter may overflow before a bias of the other sign is added; one with inf is nan where the
 # difference from the mean is exactly 0, which rounding decides.
 _PARAMETER_FILLS: tuple[Fill, ...] = ("normal", "exact", "wide", "zero", "tiny")
@@ -41,7 +44,7 @@ def norm_calls(parameters: int) -> Strategy:
 
 def norm_edges(parameters: int) -> tuple[Call, ...]:
     """Calls that reach each kernel of each dtype: with parameters, in every layout, of many rows; and without."""
-    some = row_edges(1)
+    some = [call for call in row_edges(1) if call.args[0].layout == "contiguous" or call.dtype in _IN_EVERY_LAYOUT]
     many = tuple(Call((TensorCase((MANY_ROWS, 3), dtype),)) for dtype in DTYPES)
     empty = tuple(Call((TensorCase(shape),)) for shape in ((3, 0), (0, 3)))
     without = tuple(Call((*call.args, *[None] * parameters)) for call in some[:3])
@@ -148,7 +151,7 @@ def norm_of_ones(parameters: dict[str, float]) -> Property:
 
 
 def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> Property:
-    """Gradients of parameters over 2,011 rows: exact to a few round-offs, and the same bits again."""
+    """Gradients of parameters over 1,003 rows: exact to a few round-offs, and the same bits again."""
 
     def gradients(function: Callable[..., Tensor], x: Tensor, outer: Tensor) -> tuple[Tensor, ...]:
         numbers = [torch.ones_like(x[0]).requires_grad_() for _ in parameters]
@@ -156,7 +159,7 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
 
     def check(function: Callable[..., Tensor], device: str) -> None:
         for dtype in (torch.float32, torch.bfloat16):
-            x = TensorCase((2011, 5), dtype, seed=6).make(device)
+            x = TensorCase((1003, 5), dtype, seed=6).make(device)
             # One number for all rows: each addition of it errs on the same side.
             outer = torch.full((), 0.1, dtype=dtype, device=device).expand(x.shape)
             got, again = (gradients(function, x, outer) for _ in range(2))

@@ -8,20 +8,21 @@
 
 namespace trifold {
 
-// A block sums 32 columns, each with 8 threads: a warp reads neighbouring elements of one row.
-inline constexpr int column_block = 32, column_threads = 8;
+// A block sums 32 columns, each with 4 threads: a warp reads neighbouring elements of one row.
+inline constexpr int column_block = 32, column_threads = 4;
 
 // How a matrix's rows are shared out: each of `parts` blocks has `rows_a_part` of them.
 struct RowShares {
   int64_t parts, rows_a_part;
 };
 
-// At least 4 rows a thread, as long as that makes enough blocks to fill a large GPU: 8 on each of 132 multiprocessors.
+// At least 8 rows a thread, as long as that makes enough blocks to fill a large GPU: 8 on each of 132 multiprocessors.
 inline RowShares share_rows(int64_t rows, int64_t columns) {
-  constexpr int64_t least = 4 * column_threads, blocks = 8 * 132;
+  constexpr int64_t least = 8 * column_threads, blocks = 8 * 132;
   const int64_t across = std::max<int64_t>(1, (columns + column_block - 1) / column_block);
-  const int64_t parts = std::max<int64_t>(1, std::min((rows + least - 1) / least, blocks / across));
-  return {parts, (rows + parts - 1) / parts};
+  const int64_t most = std::max<int64_t>(1, blocks / across);
+  const int64_t rows_a_part = std::max(least, (rows + most - 1) / most);
+  return {std::max<int64_t>(1, (rows + rows_a_part - 1) / rows_a_part), rows_a_part};
 }
 
 __device__ __forceinline__ int64_t column_index() {
