@@ -72,9 +72,13 @@ def _scale(reference: Callable[..., Tensor], x: Tensor) -> Tensor:
     return reference(x)
 
 
+def _off_by(x: Tensor) -> Tensor:
+    """1 + |log y|: exp of a difference is off by as many round-offs as that is large, and by one of its own."""
+    return 1 + torch.log_softmax(x, -1).abs()
+
+
 def _working_scale(reference: Callable[..., Tensor], x: Tensor) -> Tensor:
-    """y·|log y|: exp of a difference is off by as many round-offs as that is large."""
-    return reference(x) * torch.log_softmax(x, -1).abs()
+    return reference(x) * _off_by(x)
 
 
 def _gradient_scale(reference: Callable[..., Tensor], grad: Tensor, x: Tensor) -> Tensor:
@@ -84,9 +88,10 @@ def _gradient_scale(reference: Callable[..., Tensor], grad: Tensor, x: Tensor) -
 
 
 def _gradient_working_scale(reference: Callable[..., Tensor], grad: Tensor, x: Tensor) -> Tensor:
-    """As much of each y as in the forward pass."""
-    y, log_y = reference(x), torch.log_softmax(x, -1).abs()
-    return y * (log_y * grad.abs() + (grad.abs() * y * (log_y + log_y.amax(-1, keepdim=True))).sum(-1, keepdim=True))
+    """What an error of each y makes of y·(dy - Σ dy·y)."""
+    y, off_by, size = reference(x), _off_by(x), grad.abs()
+    of_sum = (size * y * off_by).sum(-1, keepdim=True)
+    return y * (off_by * (size + (size * y).sum(-1, keepdim=True)) + of_sum)
 
 
 spec = Spec(
