@@ -10,6 +10,7 @@
 #include <trifold/cuda.cuh>
 #include <trifold/reduce.cuh>
 #include <trifold/row_teams.cuh>
+#include <trifold/scaled_exp.cuh>
 
 inline constexpr int softmax_block = trifold::threads_per_block;
 
@@ -46,23 +47,7 @@ __global__ void softmax_backward_kernel(const T* grad_y, int64_t grad_stride, co
   }
 }
 
-// The same with a row in a team's registers (row_teams.cuh). On an H200 it takes what a copy does; of half types a copy
-// is so quick that exp as the C library has it would be the bound.
-
-// exp(difference) for difference <= 0, times a constant. Of half types the hardware's exp2, which is right to 2^-22;
-// the constant 2^24 keeps it from results that it would round to 0.
-template <class T>
-__device__ __forceinline__ float scaled_exp(float difference) {
-#ifdef __CUDA_ARCH__
-  if constexpr (sizeof(T) == 2) {
-    constexpr float log2_e = 1.44269504f;
-    float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(difference, log2_e, 24.0f)));
-    return result;
-  }
-#endif
-  return exp(difference);
-}
+// The same with a row in a team's registers (row_teams.cuh).
 
 // Σ exp(x - max) of some numbers, and max: of all numbers, where those of its parts are combined.
 struct ExpSum {
@@ -91,14 +76,14 @@ __global__ void __launch_bounds__(1024)
   if constexpr (team == Team::cluster) {
     // A barrier of a cluster takes long: one, and exp twice.
     const float base = largest == -INFINITY ? 0.0f : largest;
-    part.each([&](T v, int, int) { sum += scaled_exp<T>(float(v) - base); });
+    part.each([&](T v, int, int) { sum += trifold::scaled_exp<T>(float(v) - base); });
     const ExpSum all = trifold::team_reduce<team, 0>(ExpSum{largest, sum}, ExpSum{-INFINITY, 0}, CombineExpSums{});
     const float quotient = 1 / all.sum;
-    part.each([&](T& v, int, int) { v = T(scaled_exp<T>(float(v) - all.max) * quotient); });
+    part.each([&](T& v, int, int) { v = T(trifold::scaled_exp<T>(float(v) - all.max) * quotient); });
   } else {
     largest = trifold::team_reduce<team, 0>(largest, -INFINITY, Max{});
     trifold::RowPart<float, E, V> e;
-    part.each([&](T v, int k, int i) { sum += e.piece[k].value[i] = scaled_exp<T>(float(v) - largest); });
+    part.each([&](T v, int k, int i) { sum += e.piece[k].value[i] = trifold::scaled_exp<T>(float(v) - largest); });
     const float quotient = 1 / trifold::team_reduce<team, 1>(sum, 0.0f, Sum{});
     part.each([&](T& v, int k, int i) { v = T(e.piece[k].value[i] * quotient); });
   }

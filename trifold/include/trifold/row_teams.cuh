@@ -98,12 +98,15 @@ struct RowPart {
   // From a row of `columns` elements, of which each is read once: not kept in L1, which is for what rows share.
   // Elements beyond it become `otherwise`.
   __device__ __forceinline__ void load(const T* row, int columns, const TeamPlace& at, T otherwise) {
-    load_with([](const Piece<T, E>* from) { return read_once(from); }, row, columns, at, otherwise);
-  }
-
-  // From what all rows share.
-  __device__ __forceinline__ void load_shared(const T* row, int columns, const TeamPlace& at) {
-    load_with([](const Piece<T, E>* from) { return *from; }, row, columns, at, T(0.0f));
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      if (const int first = column(k, at); first < columns) {
+        piece[k] = read_once(reinterpret_cast<const Piece<T, E>*>(row + first));
+      } else {
+#pragma unroll
+        for (int e = 0; e < E; ++e) piece[k].value[e] = otherwise;
+      }
+    }
   }
 
   __device__ __forceinline__ void store(T* row, int columns, const TeamPlace& at) const {
@@ -121,6 +124,17 @@ struct RowPart {
       for (int e = 0; e < E; ++e) f(piece[k].value[e], k, e);
   }
 
+  // Piece k of what all rows share, where it is in the row; null: each element is `otherwise`.
+  static __device__ __forceinline__ Piece<T, E> shared(const T* of_columns, int k, int columns, const TeamPlace& at,
+                                                       T otherwise) {
+    if (const int first = column(k, at); of_columns != nullptr && first < columns)
+      return *reinterpret_cast<const Piece<T, E>*>(of_columns + first);
+    Piece<T, E> all;
+#pragma unroll
+    for (T& value : all.value) value = otherwise;
+    return all;
+  }
+
   // Of the first element of piece k.
   static __device__ __forceinline__ int column(int k, const TeamPlace& at) { return (at.thread + k * at.threads) * E; }
 
@@ -133,19 +147,6 @@ struct RowPart {
       return piece;
     }
     return *from;
-  }
-
-  template <class Load>
-  __device__ __forceinline__ void load_with(Load load, const T* row, int columns, const TeamPlace& at, T otherwise) {
-#pragma unroll
-    for (int k = 0; k < V; ++k) {
-      if (const int first = column(k, at); first < columns) {
-        piece[k] = load(reinterpret_cast<const Piece<T, E>*>(row + first));
-      } else {
-#pragma unroll
-        for (int e = 0; e < E; ++e) piece[k].value[e] = otherwise;
-      }
-    }
   }
 };
 

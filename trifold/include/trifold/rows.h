@@ -91,7 +91,7 @@ bool launch_row_teams(Stream stream, int64_t rows, int64_t columns, bool pieces,
     return true;
   };
   const auto choose = [&]<int E>() {
-    constexpr int few = std::max(most / 4 / E, 1), many = std::max(most / E, 1);
+    constexpr int few = std::max(most / 4 / E, 1), many = E == 1 ? 16 : most / E;  // 32 single ones do not fit
     if (columns <= E * few * warp_threads) return launch_blocks.template operator()<E, few, Team::warp>(block_of_warps);
     const int64_t threads = ceil_div(ceil_div(columns, E * many), warp_threads) * warp_threads;
     if (threads <= 1024) return launch_blocks.template operator()<E, many, Team::block>(threads);
