@@ -4,7 +4,7 @@
 
 namespace {
 
-using trifold::Rows, trifold::Tensor;
+using trifold::Rows, trifold::Team, trifold::Tensor;
 
 constexpr const char* name = "cross_entropy";
 constexpr const char* backward_name = "cross_entropy_backward";
@@ -42,6 +42,15 @@ template <class T, class L>
 void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, T* residual,
                           double label_smoothing) {
   if (logits.empty()) return;
+  const T* const x = logits.data<T>();
+  const int64_t columns = logits.columns;
+  const bool pieces = trifold::in_pieces(x, logits.stride, columns) && trifold::in_pieces(residual, columns, columns);
+  const auto in_registers = [&]<int E, int V, Team team>(auto start) {
+    start.template operator()<cross_entropy_rows_kernel<T, L, E, V, team>>(
+        x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, logits.count,
+        static_cast<int>(columns), static_cast<float>(label_smoothing));
+  };
+  if (trifold::launch_row_teams<T, 32>(stream, logits.count, columns, pieces, in_registers)) return;
   trifold::launch<cross_entropy_kernel<T, L>>(
       stream, trifold::block_a_row(logits.count), cross_entropy_block, 0, logits.data<T>(), logits.stride,
       targets.first, targets.stride, targets.ignored, losses, residual, logits.count, logits.columns, label_smoothing);

@@ -4,7 +4,7 @@
 
 namespace {
 
-using trifold::Rows, trifold::Stream, trifold::Tensor;
+using trifold::Rows, trifold::Stream, trifold::Team, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1 or 0
 
 constexpr const char* name = "layer_norm";
@@ -12,6 +12,15 @@ constexpr const char* backward_name = "layer_norm_backward";
 
 template <class T, class C>
 void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias, T* y, C* mean, C* rstd, double eps) {
+  const T* const first = x.data<T>();
+  const int64_t columns = x.columns;
+  const bool pieces = trifold::in_pieces(first, x.stride, columns) && trifold::in_pieces(weight, columns, columns) &&
+                      trifold::in_pieces(bias, columns, columns) && trifold::in_pieces(y, columns, columns);
+  const auto in_registers = [&]<int E, int V, Team team>(auto start) {
+    start.template operator()<layer_norm_rows_kernel<T, E, V, team>>(
+        first, x.stride, weight, bias, y, mean, rstd, x.count, static_cast<int>(columns), static_cast<float>(eps));
+  };
+  if (trifold::launch_row_teams<T, 32>(stream, x.count, columns, pieces, in_registers)) return;
   trifold::launch<layer_norm_kernel<T>>(stream, trifold::block_a_row(x.count), layer_norm_block, 0, x.data<T>(),
                                         x.stride, weight, bias, y, mean, rstd, x.count, x.columns, C(eps));
 }

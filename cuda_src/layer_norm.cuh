@@ -11,6 +11,7 @@
 
 #include <trifold/cuda.cuh>
 #include <trifold/norms.cuh>
+#include <trifold/row_teams.cuh>
 #include <trifold/sums.cuh>
 
 inline constexpr int layer_norm_block = trifold::threads_per_block;
@@ -41,6 +42,63 @@ __global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* weight,
       mean[row] = m;
       rstd[row] = r;
     }
+  }
+}
+
+// Of `count` numbers: their mean, and Σ (x - mean)².
+struct Moments {
+  float count, mean, squares;
+};
+
+// Of two sets of numbers (Chan, Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample
+// Variances", 1979). It gives the same for both orders of its arguments.
+struct CombineMoments {
+  __device__ __forceinline__ Moments operator()(const Moments& a, const Moments& b) const {
+    const float count = a.count + b.count;
+    if (count == 0) return a;
+    const float difference = b.mean - a.mean;
+    return {count, (a.count * a.mean + b.count * b.mean) / count,
+            a.squares + b.squares + difference * difference * (a.count * b.count / count)};
+  }
+};
+
+// The same with a row in a team's registers (row_teams.cuh). Each thread takes its own numbers' mean and squares.
+template <class T, int E, int V, trifold::Team team>
+__global__ void __launch_bounds__(1024)
+    layer_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean, float* rstd,
+                           int64_t rows, int columns, float eps) {
+  using Part = trifold::RowPart<T, E, V>;
+  const trifold::TeamPlace at = trifold::team_place<team>();
+  trifold::arrive_in_team<team>();
+  trifold::wait_for_earlier_kernels();
+  if (at.row >= rows) return;
+  Part part;
+  part.load(x + at.row * x_stride, columns, at, T(0.0f));
+  Moments own{0, 0, 0};
+#pragma unroll
+  for (int k = 0; k < V; ++k) own.count += Part::column(k, at) < columns ? E : 0;
+  part.each([&](T v, int, int) { own.mean += float(v); });
+  if (own.count > 0) own.mean /= own.count;
+  part.each([&](T v, int k, int) {
+    const float difference = Part::column(k, at) < columns ? float(v) - own.mean : 0.0f;
+    own.squares += difference * difference;
+  });
+  const Moments all = trifold::team_reduce<team, 0>(own, Moments{0, 0, 0}, CombineMoments{});
+  const float r = 1 / sqrt(all.squares / static_cast<float>(columns) + eps);
+#pragma unroll
+  for (int k = 0; k < V; ++k) {
+    const trifold::Piece<T, E> weights = Part::shared(weight, k, columns, at, T(1.0f));
+    const trifold::Piece<T, E> biases = Part::shared(bias, k, columns, at, T(0.0f));
+#pragma unroll
+    for (int i = 0; i < E; ++i) {
+      T& v = part.piece[k].value[i];
+      v = T((float(v) - all.mean) * r * float(weights.value[i]) + float(biases.value[i]));
+    }
+  }
+  part.store(y + at.row * columns, columns, at);
+  if (at.thread == 0) {
+    mean[at.row] = all.mean;
+    rstd[at.row] = r;
   }
 }
 

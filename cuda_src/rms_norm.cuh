@@ -11,6 +11,7 @@
 
 #include <trifold/cuda.cuh>
 #include <trifold/norms.cuh>
+#include <trifold/row_teams.cuh>
 #include <trifold/sums.cuh>
 
 inline constexpr int rms_norm_block = trifold::threads_per_block;
@@ -31,6 +32,30 @@ __global__ void rms_norm_kernel(const T* x, int64_t x_stride, const T* weight, T
     }
     if (threadIdx.x == 0) rstd[row] = r;
   }
+}
+
+// The same with a row in a team's registers (row_teams.cuh).
+template <class T, int E, int V, trifold::Team team>
+__global__ void __launch_bounds__(1024) rms_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, T* y,
+                                                             float* rstd, int64_t rows, int columns, float eps) {
+  const trifold::TeamPlace at = trifold::team_place<team>();
+  trifold::arrive_in_team<team>();
+  trifold::wait_for_earlier_kernels();
+  if (at.row >= rows) return;
+  trifold::RowPart<T, E, V> part;
+  part.load(x + at.row * x_stride, columns, at, T(0.0f));
+  float squares = 0;
+  part.each([&](T v, int, int) { squares += float(v) * float(v); });
+  squares = trifold::team_reduce<team, 0>(squares, 0.0f, trifold::Sum{});
+  const float r = 1 / sqrt(squares / static_cast<float>(columns) + eps);
+#pragma unroll
+  for (int k = 0; k < V; ++k) {
+    const trifold::Piece<T, E> weights = part.shared(weight, k, columns, at, T(1.0f));
+#pragma unroll
+    for (int i = 0; i < E; ++i) part.piece[k].value[i] = T(float(part.piece[k].value[i]) * r * float(weights.value[i]));
+  }
+  part.store(y + at.row * columns, columns, at);
+  if (at.thread == 0) rstd[at.row] = r;
 }
 
 // A block a row, in two passes over it: Σ g·x̂, the result.

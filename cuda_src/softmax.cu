@@ -4,16 +4,32 @@
 
 namespace {
 
-using trifold::Rows, trifold::Tensor;
+using trifold::Rows, trifold::Team, trifold::Tensor;
 
 template <class T>
 void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
+  const T* const first = x.data<T>();
+  const bool pieces = trifold::in_pieces(first, x.stride, x.columns) && trifold::in_pieces(y, x.columns, x.columns);
+  const auto in_registers = [&]<int E, int V, Team team>(auto start) {
+    start.template operator()<softmax_rows_kernel<T, E, V, team>>(first, x.stride, y, x.count,
+                                                                  static_cast<int>(x.columns));
+  };
+  if (trifold::launch_row_teams<T, 32>(stream, x.count, x.columns, pieces, in_registers)) return;
   trifold::launch<softmax_kernel<T>>(stream, trifold::block_a_row(x.count), softmax_block, 0, x.data<T>(), x.stride, y,
                                      x.count, x.columns);
 }
 
 template <class T>
 void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const Rows& y, T* grad_x) {
+  const T *const grad = grad_y.data<T>(), *const result = y.data<T>();
+  const bool pieces = trifold::in_pieces(grad, grad_y.stride, y.columns) &&
+                      trifold::in_pieces(result, y.stride, y.columns) &&
+                      trifold::in_pieces(grad_x, y.columns, y.columns);
+  const auto in_registers = [&]<int E, int V, Team team>(auto start) {
+    start.template operator()<softmax_backward_rows_kernel<T, E, V, team>>(
+        grad, grad_y.stride, result, y.stride, grad_x, y.count, static_cast<int>(y.columns));
+  };
+  if (trifold::launch_row_teams<T, 16>(stream, y.count, y.columns, pieces, in_registers)) return;
   trifold::launch<softmax_backward_kernel<T>>(stream, trifold::block_a_row(y.count), softmax_block, 0, grad_y.data<T>(),
                                               grad_y.stride, y.data<T>(), y.stride, grad_x, y.count, y.columns);
 }

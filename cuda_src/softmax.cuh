@@ -9,6 +9,8 @@
 
 #include <trifold/cuda.cuh>
 #include <trifold/reduce.cuh>
+#include <trifold/row_teams.cuh>
+#include <trifold/scaled_exp.cuh>
 
 inline constexpr int softmax_block = trifold::threads_per_block;
 
@@ -43,4 +45,65 @@ __global__ void softmax_backward_kernel(const T* grad_y, int64_t grad_stride, co
     sum = trifold::block_sum<softmax_block>(sum);
     for (int64_t i = threadIdx.x; i < columns; i += softmax_block) out[i] = T(C(result[i]) * (C(grad[i]) - sum));
   }
+}
+
+// The same with a row in a team's registers (row_teams.cuh).
+
+// Σ exp(x - max) of some numbers, and max: of all numbers, where those of its parts are combined.
+struct ExpSum {
+  float max, sum;
+};
+
+struct CombineExpSums {
+  __device__ __forceinline__ ExpSum operator()(ExpSum a, ExpSum b) const {
+    const float max = trifold::Max{}(a.max, b.max), base = max == -INFINITY ? 0.0f : max;
+    return {max, a.sum * exp(a.max - base) + b.sum * exp(b.max - base)};
+  }
+};
+
+template <class T, int E, int V, trifold::Team team>
+__global__ void __launch_bounds__(1024)
+    softmax_rows_kernel(const T* x, int64_t x_stride, T* y, int64_t rows, int columns) {
+  using trifold::Max, trifold::Sum, trifold::Team;
+  const trifold::TeamPlace at = trifold::team_place<team>();
+  trifold::arrive_in_team<team>();
+  trifold::wait_for_earlier_kernels();
+  if (at.row >= rows) return;
+  trifold::RowPart<T, E, V> part;
+  part.load(x + at.row * x_stride, columns, at, T(-INFINITY));
+  float largest = -INFINITY, sum = 0;
+  part.each([&](T v, int, int) { largest = Max{}(largest, float(v)); });
+  if constexpr (team == Team::cluster) {
+    // A barrier of a cluster takes long: one, and exp twice.
+    const float base = largest == -INFINITY ? 0.0f : largest;
+    part.each([&](T v, int, int) { sum += trifold::scaled_exp<T>(float(v) - base); });
+    const ExpSum all = trifold::team_reduce<team, 0>(ExpSum{largest, sum}, ExpSum{-INFINITY, 0}, CombineExpSums{});
+    const float quotient = 1 / all.sum;
+    part.each([&](T& v, int, int) { v = T(trifold::scaled_exp<T>(float(v) - all.max) * quotient); });
+  } else {
+    largest = trifold::team_reduce<team, 0>(largest, -INFINITY, Max{});
+    trifold::RowPart<float, E, V> e;
+    part.each([&](T v, int k, int i) { sum += e.piece[k].value[i] = trifold::scaled_exp<T>(float(v) - largest); });
+    const float quotient = 1 / trifold::team_reduce<team, 1>(sum, 0.0f, Sum{});
+    part.each([&](T& v, int k, int i) { v = T(e.piece[k].value[i] * quotient); });
+  }
+  part.store(y + at.row * columns, columns, at);
+}
+
+template <class T, int E, int V, trifold::Team team>
+__global__ void __launch_bounds__(1024)
+    softmax_backward_rows_kernel(const T* grad_y, int64_t grad_stride, const T* y, int64_t y_stride, T* grad_x,
+                                 int64_t rows, int columns) {
+  const trifold::TeamPlace at = trifold::team_place<team>();
+  trifold::arrive_in_team<team>();
+  trifold::wait_for_earlier_kernels();
+  if (at.row >= rows) return;
+  trifold::RowPart<T, E, V> grad, result;
+  grad.load(grad_y + at.row * grad_stride, columns, at, T(0.0f));
+  result.load(y + at.row * y_stride, columns, at, T(0.0f));
+  float sum = 0;
+  grad.each([&](T g, int k, int i) { sum += float(g) * float(result.piece[k].value[i]); });
+  sum = trifold::team_reduce<team, 0>(sum, 0.0f, trifold::Sum{});
+  grad.each([&](T& g, int k, int i) { g = T(float(result.piece[k].value[i]) * (float(g) - sum)); });
+  grad.store(grad_x + at.row * columns, columns, at);
 }

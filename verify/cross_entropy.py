@@ -11,6 +11,7 @@ from torch import Tensor
 
 from trifold.spec import (
     DTYPES,
+    LONG_ROWS,
     BadCall,
     Call,
     Case,
@@ -255,6 +256,11 @@ spec = Spec(
             _call((3, 1), dtype),
             _call((3, 33), dtype, reduction="none"),
             _call((2, 1025), dtype, reduction="sum", label_smoothing=0.1),
+            *(
+                _call((2, columns), dtype, reduction=reduction)
+                for columns in (64, 1024, 1025, *LONG_ROWS)
+                for reduction in ("none", "mean")
+            ),
             _call((4,), dtype, label_smoothing=0.1),
             _call((3, 8), dtype, layout="padded"),
             _call((3, 8), dtype, layout="transposed", reduction="none"),

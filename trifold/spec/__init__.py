@@ -4,6 +4,7 @@ from trifold.spec.benchmark import Benchmark, Case, Target, elementwise_benchmar
 from trifold.spec.case import DTYPES, FILLS, LAYOUTS, ROW_FILLS, ROW_LAYOUTS, Call, IndexCase, TensorCase
 from trifold.spec.elementwise import elementwise_bad_calls, elementwise_large, elementwise_smooth
 from trifold.spec.rows import (
+    LONG_ROWS,
     row_calls,
     row_edges,
     row_large,
@@ -20,6 +21,7 @@ __all__ = [
     "DTYPES",
     "FILLS",
     "LAYOUTS",
+    "LONG_ROWS",
     "ROW_FILLS",
     "ROW_LAYOUTS",
     "BadCall",

@@ -73,7 +73,11 @@ def row_calls(count: int) -> Strategy:
     return calls
 
 
-def row_edges(count: int, *, columns: Sequence[int] = (1, 33, 256, 1025)) -> tuple[Call, ...]:
+#: More than a block's threads hold in registers: in pieces, and where these do not fit.
+LONG_ROWS = (40_000, 20_001)
+
+
+def row_edges(count: int, *, columns: Sequence[int] = (1, 33, 256, 1024, 1025)) -> tuple[Call, ...]:
     """Calls with ``count`` tensors that reach each kernel of each dtype.
 
     Args:
@@ -82,6 +86,7 @@ def row_edges(count: int, *, columns: Sequence[int] = (1, 33, 256, 1025)) -> tup
     """
     places: tuple[tuple[tuple[int, ...], Layout], ...] = (
         *(((3, n), "contiguous") for n in columns),
+        *(((1, n), "contiguous") for n in LONG_ROWS),
         ((5,), "contiguous"),
         ((2, 3, 8), "contiguous"),
         ((3, 8), "padded"),

@@ -76,6 +76,22 @@ void launch_early(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args
   cudaLaunchKernelEx(&config, Kernel, args...);
 }
 
+// As `launch`, of a kernel of an sm_90: so many blocks that follow one another in x are a cluster.
+template <auto Kernel, class... Args>
+void launch_clusters(Stream stream, dim3 grid, dim3 block, unsigned blocks_a_cluster, Args... args) {
+  branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
+  cudaLaunchAttribute clusters{};
+  clusters.id = cudaLaunchAttributeClusterDimension;
+  clusters.val.clusterDim = {blocks_a_cluster, 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.stream = static_cast<cudaStream_t>(stream.handle);
+  config.attrs = &clusters;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, Kernel, args...);
+}
+
 #else
 
 // Calls body(begin, end) for parts of [0, count) on several OS threads. Set by the binding (torch's thread pool).
