@@ -229,6 +229,13 @@ def test_a_launch_beyond_a_limit_is_refused_before_it_runs(number: int, says: st
     next_launch_is_right(either)
 
 
+def test_shared_arrays_of_the_functions_that_a_kernel_calls_count_as_built_with_checks(checked: Progress) -> None:
+    says = "staged_kernel<26> is launched with 53248 bytes of shared arrays of fixed size: .* at most 49152"
+    with pytest.raises(RuntimeError, match=says):
+        checked(numbers(1), 55)
+    assert torch.equal(checked(numbers(1), 56), numbers(1))  # 40 KiB
+
+
 def test_the_limits_are_those_of_the_named_compute_capability(plain: Progress) -> None:
     too_much = r"a block has at most 65536 \(compute capability 7.5\)"
     with runtime.compute_capability("sm_75"), pytest.raises(RuntimeError, match=too_much):

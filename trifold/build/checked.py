@@ -2,7 +2,7 @@
 
 Not imported. Where it is to be checked, g++ compiles to assembly, where each variable of thread storage (a kernel's
 shared arrays are such) gets some bytes behind it that belong to nobody, so that an index one too far is no other
-array's. Then it is assembled and linked.
+array's, and a table tells how much shared memory each function takes. Then it is assembled and linked.
 """
 
 import json
@@ -17,7 +17,10 @@ GAP_BYTES = 64
 EXPORTS = "{ global: trifold_*; local: *; };\n"
 
 
+_TABLE = "trifold_shared_arrays"  # engine/host/module.cpp
+
 _SECTION = re.compile(r"\s*\.(?:section\s+)?(\.[\w.]+|text|data|bss)\b")
+_OF_THE_LIBRARY = (".data", ".bss", ".trifold_constant")
 _OBJECT = re.compile(r"\s*\.type\s+\S+, @object")
 _LOCAL = re.compile(r"\s*\.comm\s")
 
@@ -34,8 +37,7 @@ def with_gaps(assembly: str) -> str:
             section, alignment = "." + found[1].lstrip("."), ""
         elif re.match(r"\s*\.align\s", line):
             alignment = line
-        kept = section.startswith((".data", ".bss", ".trifold_constant"))
-        of_the_library = kept and not section.startswith(".data.rel.ro")
+        of_the_library = section.startswith(_OF_THE_LIBRARY) and not section.startswith(".data.rel.ro")
         if of_the_library and _OBJECT.match(line):
             lines += [f"\t.zero\t{GAP_BYTES}", *([alignment] if alignment else [])]
         lines.append(line)
@@ -45,6 +47,44 @@ def with_gaps(assembly: str) -> str:
             gap = f".Lgap_{len(lines)}"
             lines += [f"\t.local\t{gap}", f"\t.comm\t{gap},{GAP_BYTES},1"]
     return "\n".join(lines) + "\n"
+
+
+_FUNCTION = re.compile(r"\s*\.type\s+(\S+), @function")
+_CALL = re.compile(r"\s*(?:call|jmp)\s+([\w.$]+)")
+_SHARED = re.compile(r"(_ZZ[\w.$]+)@(?:dtpoff|tlsgd)")
+_SHARED_SIZE = re.compile(r"\s*\.size\s+(_ZZ[\w.$]+), (\d+)")
+
+
+def table_of_shared_arrays(assembly: str) -> str:
+    """Assembly of a table: functions whose code or whose callees' has shared arrays, and how many bytes these take.
+
+    libtrifold_host compares a kernel's with what a block may have. Calls through pointers are not followed.
+    """
+    users: dict[str, set[str]] = {}
+    callers: dict[str, set[str]] = {}
+    sizes: dict[str, int] = {}
+    function = ""
+    for line in assembly.splitlines():
+        if found := _FUNCTION.match(line):
+            function = found[1]
+        elif "@" in line and (found := _SHARED.search(line)):
+            users.setdefault(found[1], set()).add(function)
+        elif found := _CALL.match(line):
+            callers.setdefault(found[1], set()).add(function)
+        elif found := _SHARED_SIZE.match(line):
+            sizes[found[1]] = int(found[2])
+    totals: dict[str, int] = {}
+    for array, reached in users.items():
+        left = list(reached)
+        while left:
+            new = callers.get(left.pop(), set()) - reached
+            reached |= new
+            left += new
+        for name in reached:
+            totals[name] = totals.get(name, 0) + sizes.get(array, 0)
+    rows = [f"\t.quad\t{name}, {total}" for name, total in sorted(totals.items())]
+    end = ["\t.quad\t0, 0", f"\t.type\t{_TABLE}, @object", f"\t.size\t{_TABLE}, {16 * (len(rows) + 1)}"]
+    return "\n".join(['\t.section\t.data.rel.ro.trifold,"aw"', "\t.balign\t8", f"{_TABLE}:", *rows, *end, ""])
 
 
 def main() -> int:
@@ -57,7 +97,8 @@ def main() -> int:
     if done.returncode != 0:
         return done.returncode
     if checked:
-        compiled.write_text(with_gaps(compiled.read_text(encoding="utf-8")), encoding="utf-8")
+        assembly = compiled.read_text(encoding="utf-8")
+        compiled.write_text(with_gaps(assembly) + table_of_shared_arrays(assembly), encoding="utf-8")
     exports = source.with_suffix(".map")
     exports.write_text(EXPORTS, encoding="utf-8")
     shape = ["-pie" if program else "-shared", f"-Wl,--version-script={exports}"]

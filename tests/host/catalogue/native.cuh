@@ -244,7 +244,7 @@ __global__ void lock_of_a_block_for_all(const int* x, int* y, int) {
 }
 
 __constant__ float weights[4] = {1, 2, 3, 4};
-static const __constant__ float powers[4] = {1, 2, 4, 8};
+static const __constant__ float doublings[4] = {1, 2, 4, 8};
 
 __device__ inline float* writable(const float* p) {
   return const_cast<float*>(p);
@@ -258,13 +258,13 @@ __global__ void constant_written_through_a_pointer(const float* x, float* y, int
 
 __global__ void fixed_constant_added_to(const float* x, float* y, int) {
   const int t = threadIdx.x;
-  if (t == 5) atomicAdd(writable(&powers[1]), x[t]);  // first
-  y[t] = powers[t % 4];
+  if (t == 5) atomicAdd(writable(&doublings[1]), x[t]);  // first
+  y[t] = doublings[t % 4];
 }
 
 __global__ void constants_read_through_a_pointer(const float* x, float* y, int) {
   const int t = threadIdx.x;
-  const volatile float* const read = powers;
+  const volatile float* const read = doublings;
   y[t] = x[t] * writable(weights)[t % 4] * read[t % 4];
 }
 

@@ -231,7 +231,7 @@ NATIVE = (
     Native(
         ("fixed_constant_added_to",),
         _map(THREADS, _same),
-        _one("out-of-bounds", "constant", "powers", 1, atomic("first", 5)),
+        _one("out-of-bounds", "constant", "doublings", 1, atomic("first", 5)),
     ),
     Native(
         ("constants_read_through_a_pointer",),

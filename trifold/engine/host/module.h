@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,8 @@ struct Module {
   uintptr_t base = 0;
   std::vector<GlobalVariable> globals;  // in the order of their addresses
   std::vector<Range> segments;
+  // What their shared arrays take, and those of the functions that they call: as built with checks.
+  std::map<const void*, size_t> shared_bytes;
 
   // Null: none has this name.
   const GlobalVariable* global(std::string_view name) const;
@@ -53,7 +56,8 @@ Range text_of(const void* function);
 // The library that has this function. Read once a library.
 const Module& module_of(const void* function);
 
-// What the shared arrays take that this function itself declares, not one that it calls. Read once a function.
+// What the shared arrays take that this function declares; as built with checks, also those that it calls. Read once a
+// function.
 size_t static_shared_bytes(const void* function);
 
 }  // namespace trifold::host
