@@ -45,9 +45,12 @@ def _backward(ctx, grad, *_):  # type: ignore[no-untyped-def]
 
 
 def _backward_of_backward(ctx, of_grad_x, of_grad_weight, of_grad_bias):  # type: ignore[no-untyped-def]
-    of_parameters = (of_grad_weight, of_grad_bias) if ctx.constants[0] else (None, None)
+    grad, x, weight, rstd = ctx.saved_tensors
+    if not ctx.constants[0]:
+        of_grad_weight = of_grad_bias = None
     # mean and rstd are functions of x: what goes through them is in the gradient of x.
-    of_grad, of_x, of_weight = norm_backward_of_backward(*ctx.saved_tensors, of_grad_x, *of_parameters, centred=True)
+    upstream = of_grad_x, of_grad_weight, of_grad_bias
+    of_grad, of_x, of_weight = norm_backward_of_backward(grad, x, weight, rstd, *upstream, centred=True)
     return of_grad, of_x, of_weight, None, None, None
 
 
