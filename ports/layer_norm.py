@@ -46,11 +46,11 @@ def _backward(ctx, grad, *_):  # type: ignore[no-untyped-def]
 
 def _backward_of_backward(ctx, of_grad_x, of_grad_weight, of_grad_bias):  # type: ignore[no-untyped-def]
     grad, x, weight, rstd = ctx.saved_tensors
-    of_weight_gradient, of_bias_gradient = (of_grad_weight, of_grad_bias) if ctx.constants[0] else (None, None)
+    if not ctx.constants[0]:
+        of_grad_weight = of_grad_bias = None
     # mean and rstd are functions of x: what goes through them is in the gradient of x.
-    of_grad, of_x, of_weight = norm_backward_of_backward(
-        grad, x, weight, rstd, of_grad_x, of_weight_gradient, of_bias_gradient, centred=True
-    )
+    upstream = of_grad_x, of_grad_weight, of_grad_bias
+    of_grad, of_x, of_weight = norm_backward_of_backward(grad, x, weight, rstd, *upstream, centred=True)
     return of_grad, of_x, of_weight, None, None, None
 
 

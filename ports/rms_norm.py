@@ -39,9 +39,9 @@ def _backward(ctx, grad, _):  # type: ignore[no-untyped-def]
 
 
 def _backward_of_backward(ctx, of_grad_x, of_grad_weight):  # type: ignore[no-untyped-def]
+    grad, x, weight, rstd = ctx.saved_tensors
     of_parameter = of_grad_weight if ctx.constants[0] else None
     # rstd is a function of x: what goes through it is in the gradient of x.
-    grad, x, weight, rstd = ctx.saved_tensors
     of_grad, of_x, of_weight = norm_backward_of_backward(grad, x, weight, rstd, of_grad_x, of_parameter, centred=False)
     return of_grad, of_x, of_weight, None, None
 
