@@ -1,9 +1,9 @@
-"""Writes README's figures, and their plot, from the JSON files in benchmarks/results/.
+"""Writes the figures of docs/performance.md, and their plots, from the JSON files in benchmarks/results/.
 
-    python benchmarks/figures.py            rewrite README's block and the plot
-    python benchmarks/figures.py --check    exit with 1 if README does not say what the JSON files say
+    python benchmarks/figures.py            rewrite the document's block and the plots
+    python benchmarks/figures.py --check    exit with 1 if the document does not say what the JSON files say
 
-The files are those that ``trifold bench --json`` wrote. The block stands between two comments in README.md.
+The files are those that ``trifold bench --json`` wrote. The block stands between two comments in the document.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from trifold.bench.plot import plot
-from trifold.bench.rows import PORT, Results, Row, groups
+from trifold.bench.interval import Estimate
+from trifold.bench.plot import by_shape, path_of, plot
+from trifold.bench.rows import COMPILED, EAGER, PEERS, PORT, ROOFLINE, Results, Row, groups
 from trifold.environment import describe
 
 ROOT = Path(__file__).resolve().parents[1]
+DOCUMENT = "docs/performance.md"
+RESULTS = "benchmarks/results"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
-PLOT = "benchmarks/results/figures.png"
+PLOT = "figures.png"
 
 
 def results_in(folder: Path) -> list[tuple[Path, Results]]:
@@ -29,52 +32,84 @@ def results_in(folder: Path) -> list[tuple[Path, Results]]:
 
 
 def block(results: Sequence[tuple[Path, Results]]) -> str:
-    """The text between the two comments, with its heading; empty where there are no results."""
-    if not results:
-        return ""
-    parts = ["\n## Figures"]
+    """The text between the two comments; empty where there are no results."""
+    parts = []
     for path, one in results:
-        parts.append(f"{describe(one.environment)} (`benchmarks/results/{path.name}`)")
-        parts.append(_table(_HEAD, _speeds(one.rows)))
+        parts.append(f"{describe(one.environment)} (`{RESULTS}/{path.name}`)")
+        tables = groups(one.rows).values()
+        over_sizes = [table for table in tables if not by_shape(table)]
+        if lines := [line for table in over_sizes for line in _speeds(table)]:
+            parts.append(_table(_HEAD, lines))
+        over_shapes = [table for table in tables if by_shape(table)]
+        for op in dict.fromkeys(table[0].op for table in over_shapes):
+            parts.append(f"![{op}'s rate over its shapes](../{path_of(op, Path(RESULTS, PLOT)).as_posix()})")
+            parts += [_shapes(table) for table in over_shapes if table[0].op == op]
         if one.figures:
             parts.append(_table(("target", "measured", "verdict"), _verdicts(one)))
-    parts.append(f"![time and rate over size]({PLOT})")
-    return "\n\n".join(parts) + "\n"
+    return "\n" + "\n\n".join(parts) + "\n" if parts else ""
 
 
 _HEAD = ("op", "timed by", "case", "port", "GB/s", "of the roofline", "× eager", "× torch.compile")
 
 
-def _speeds(rows: Iterable[Row]) -> list[tuple[str, ...]]:
-    """For each table its largest case, and the geometric mean over all where there are several."""
-    lines = []
-    for (op, benchmark, dtype, method), table in groups(rows).items():
-        ours = [row for row in table if row.competitor == PORT and row.seconds]
-        if not ours:
-            continue
-        last = max(ours, key=lambda row: row.bytes)
-        name = f"{op}, {benchmark}, {dtype}"
-        lines.append((name, method, last.case, *_cells(last)))
-        if len(ours) > 1:
-            eager, compiled = _mean(row.over_eager for row in ours), _mean(row.over_compiled for row in ours)
-            lines.append((name, method, f"mean of {len(ours)}", "", "", "", _ratio(eager), _ratio(compiled)))
+def _speeds(table: Sequence[Row]) -> list[tuple[str, ...]]:
+    """The largest case of a table, and the geometric mean over all where there are several."""
+    ours = [row for row in table if row.competitor == PORT and row.seconds]
+    if not ours:
+        return []
+    last = max(ours, key=lambda row: row.bytes)
+    name = f"{last.op}, {last.benchmark}, {last.dtype}"
+    lines = [(name, last.method, last.case, *_cells(last))]
+    if len(ours) > 1:
+        means = (_mean(row.ratios[peer].value for row in ours if peer in row.ratios) for peer in (EAGER, COMPILED))
+        lines.append((name, last.method, f"mean of {len(ours)}", "", "", "", *means))
     return lines
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     assert row.seconds is not None
-    rate = "" if row.gb_per_s is None else f"{row.gb_per_s:,.0f}"
-    roofline = "" if row.roofline is None else f"{row.roofline:.1%}"
-    return f"{row.seconds * 1e6:,.1f} µs", rate, roofline, _ratio(row.over_eager), _ratio(row.over_compiled)
+    rates = (_rate(row), _part(row.ratios.get(ROOFLINE)))
+    return f"{row.seconds * 1e6:,.1f} µs", *rates, *(_times(row.ratios.get(peer)) for peer in (EAGER, COMPILED))
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value]
-    return math.exp(math.fsum(map(math.log, known)) / len(known)) if known else None
+def _shapes(table: Sequence[Row]) -> str:
+    """All cases of a table whose cases are shapes: the rate of each competitor, and the port against the fastest."""
+    op, benchmark, dtype, _ = table[0].group
+    peers = [name for name in PEERS if any(row.competitor == name for row in table)]
+    head = (f"{op}, {benchmark}, {dtype}: GB/s", ROOFLINE, PORT, "of the roofline", *peers, "× the fastest peer")
+    lines = []
+    for case in dict.fromkeys(row.case for row in table):
+        of = {row.competitor: row for row in table if row.case == case}
+        if PORT in of:
+            port, fastest = of[PORT], of[PORT].fastest_peer
+            rates = [_rate(of[name]) if name in of else "" for name in (ROOFLINE, PORT)]
+            others = [_rate(of[name]) if name in of else "" for name in peers]
+            times = _times(fastest[1]) if fastest else ""
+            lines.append((case, *rates, _part(port.ratios.get(ROOFLINE)), *others, times))
+    return _table(head, lines)
 
 
-def _ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+def _rate(row: Row) -> str:
+    return "" if row.gb_per_s is None else f"{row.gb_per_s:,.0f}"
+
+
+def _part(value: Estimate | None) -> str:
+    return "" if value is None else f"{value.value:.1%}{_spread(value)}"
+
+
+def _times(value: Estimate | None) -> str:
+    return "" if value is None else f"{value.value:.2f}{_spread(value)}"
+
+
+def _spread(value: Estimate) -> str:
+    """Half of the 95% interval, as a part of the value."""
+    return "" if value.spread is None else f" ±{value.spread:.1%}"
+
+
+def _mean(values: Iterable[float]) -> str:
+    """The geometric one."""
+    known = list(values)
+    return f"{math.exp(math.fsum(map(math.log, known)) / len(known)):.2f}" if known else ""
 
 
 def _verdicts(results: Results) -> list[tuple[str, ...]]:
@@ -94,36 +129,36 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def with_block(readme: str, text: str) -> str:
-    """``readme`` with ``text`` between the two comments.
+def with_block(document: str, text: str) -> str:
+    """``document`` with ``text`` between the two comments.
 
     Raises:
         ValueError: one of the comments is missing, or they stand in the wrong order.
     """
-    before, begin, rest = readme.partition(BEGIN)
+    before, begin, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"README.md needs the lines '{BEGIN}' and '{END}'")
+        raise ValueError(f"{DOCUMENT} needs the lines '{BEGIN}' and '{END}'")
     return f"{before}{BEGIN}\n{text}{END}{after}"
 
 
 def main(arguments: Sequence[str] | None = None, *, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="exit with 1 if README.md differs; write nothing")
+    parser.add_argument("--check", action="store_true", help=f"exit with 1 if {DOCUMENT} differs; write nothing")
     check = parser.parse_args(arguments).check
 
-    readme = root / "README.md"
-    results = results_in(root / "benchmarks" / "results")
-    old = readme.read_text(encoding="utf-8")
+    document = root / DOCUMENT
+    results = results_in(root / RESULTS)
+    old = document.read_text(encoding="utf-8")
     new = with_block(old, block(results))
     if check:
         if new != old:
-            print("README.md differs from benchmarks/results: run python benchmarks/figures.py", file=sys.stderr)
+            print(f"{DOCUMENT} differs from {RESULTS}: run python benchmarks/figures.py", file=sys.stderr)
         return int(new != old)
-    readme.write_text(new, encoding="utf-8")
+    document.write_text(new, encoding="utf-8")
     if results:
         rows = tuple(row for _, one in results for row in one.rows)
-        plot(Results(environment=results[-1][1].environment, rows=rows, figures=()), root / PLOT)
+        plot(Results(environment=results[-1][1].environment, rows=rows, figures=()), root / RESULTS / PLOT)
     return 0
 
 

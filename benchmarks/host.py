@@ -11,16 +11,17 @@ after is in the JSON. Builds and loads are those of the largest op, normal_sampl
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from trifold.bench import asked
+from trifold.bench.asked import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = Path(__file__).with_suffix(".cpp")
@@ -28,21 +29,6 @@ RUNS = 5
 OP = "normal_sample"
 
 Measured = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One thing asked for: ``measured`` must be at least or at most ``asked``."""
-
-    name: str
-    asked: float
-    measured: float
-    unit: str
-    at_least: bool = False
-
-    @property
-    def met(self) -> bool:
-        return self.measured >= self.asked if self.at_least else self.measured <= self.asked
 
 
 def figures(unchecked: Measured, checked: Measured, build: Measured) -> list[Figure]:
@@ -142,17 +128,6 @@ def _environment(load_before: tuple[float, float, float]) -> dict[str, Any]:
     return {**environment(ROOT, torch.device("cpu")), "gxx": gxx, "load": load}
 
 
-def _table(found: list[Figure]) -> str:
-    from trifold.bench.table import align
-
-    rows: list[tuple[str, ...]] = [("figure", "", "asked", "measured", "")]
-    for figure in found:
-        asked = f"{'≥' if figure.at_least else '≤'} {figure.asked:g} {figure.unit}"
-        measured = f"{figure.measured:,.2f} {figure.unit}"
-        rows.append((figure.name, "", asked, measured, "met" if figure.met else "MISSED"))
-    return align(rows)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements there")
@@ -168,14 +143,9 @@ def main() -> int:
         unchecked = measure_kernels(recipe.GXX_FLAGS, Path(folder))
         checked = measure_kernels(recipe.CHECKED_FLAGS, Path(folder))
     found = figures(unchecked, checked, measure_build())
-    print(_table(found))
+    print(asked.verdicts(found))
     if arguments.json:
-        content = {
-            "environment": _environment(load),
-            "figures": [{**asdict(figure), "met": figure.met} for figure in found],
-        }
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        asked.write(arguments.json, found, environment=_environment(load))
     return 0 if all(figure.met for figure in found) else 1
 
 

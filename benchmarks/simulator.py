@@ -19,9 +19,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from trifold.bench import asked
+from trifold.bench.asked import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 STOCK, NATURAL, SEEDED = "stock", "natural", "seeded"
@@ -41,21 +43,6 @@ LAUNCH_MICROSECONDS = 30.0
 THREADS = (10**5, 10**6, 10**7)
 LINEAR = 1.3  # a thread's time at the most threads over its time at the fewest: room for the machine's noise
 FLAT_MEBIBYTES = 16.0  # the peak resident memory may grow so far from the fewest threads to the most
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One thing asked for: ``measured`` must be at least or at most ``asked``."""
-
-    name: str
-    asked: float
-    measured: float
-    unit: str
-    at_least: bool = False
-
-    @property
-    def met(self) -> bool:
-        return self.measured >= self.asked if self.at_least else self.measured <= self.asked
 
 
 def figures(times: dict[str, dict[str, float]], growth: dict[str, Any]) -> list[Figure]:
@@ -179,12 +166,7 @@ def _table(times: dict[str, dict[str, float]], growth: dict[str, Any], found: li
         rows.append((case, "", *("-" if ms is None else f"{ms:,.3f}" for ms in numbers)))
     threads: list[tuple[str, ...]] = [("ns a thread", "", *(f"{n:,}" for n in THREADS))]
     threads += [(name, "", *(f"{ns:,.0f}" for ns in values)) for name, values in growth["ns_a_thread"].items()]
-    verdicts: list[tuple[str, ...]] = [("figure", "", "asked", "measured", "")]
-    for figure in found:
-        asked = f"{'≥' if figure.at_least else '≤'} {figure.asked:,g} {figure.unit}"
-        measured = f"{figure.measured:,.{0 if figure.measured >= 100 else 2}f} {figure.unit}"
-        verdicts.append((figure.name, "", asked, measured, "met" if figure.met else "MISSED"))
-    return "\n\n".join("\n".join([align(part)]) for part in (rows, threads, verdicts))
+    return "\n\n".join([*(align(part) for part in (rows, threads)), asked.verdicts(found)])
 
 
 def main() -> int:
@@ -200,14 +182,7 @@ def main() -> int:
     found = figures(times, growth)
     print(_table(times, growth, found))
     if arguments.json:
-        content = {
-            "environment": _environment(),
-            "milliseconds": times,
-            "growth": growth,
-            "figures": [{**asdict(figure), "met": figure.met} for figure in found],
-        }
-        arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        asked.write(arguments.json, found, environment=_environment(), milliseconds=times, growth=growth)
     return 0 if all(figure.met for figure in found) else 1
 
 

@@ -16,6 +16,7 @@
 #include <trifold/cuda.cuh>
 #include <trifold/philox.cuh>
 #include <trifold/reduce.cuh>
+#include <trifold/sums.cuh>
 #include <trifold/vector.cuh>
 
 __device__ __forceinline__ uint64_t seed_of(int64_t seed, const int64_t* state) {
@@ -188,22 +189,6 @@ __global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* sample
 
 // ---------------------------------------------------------------------------------------------------- backward
 
-// A sum whose error does not grow with the number of terms (Kahan 1965); infinities and nan are those of a plain sum.
-template <class C>
-struct CompensatedSum {
-  C sum, lost;
-
-  __device__ __forceinline__ void add(C term) {
-    const C corrected = term - lost;
-    const C next = sum + corrected;
-    const C error = (next - sum) - corrected;
-    lost = error - error == C(0) ? error : C(0);
-    sum = next;
-  }
-
-  __device__ __forceinline__ C value() const { return sum - lost; }
-};
-
 // Σ g and Σ g·z of a part of a row.
 template <class C>
 struct RowSums {
@@ -226,7 +211,7 @@ __global__ void normal_sample_backward_kernel(const T* grad, int64_t row_stride,
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     const T* g = grad + row * row_stride;
     const int64_t first = shared_noise ? 0 : row * columns;  // the row's first normal
-    CompensatedSum<C> plain{}, weighted{};
+    trifold::CompensatedSum<C> plain{}, weighted{};
     for (int64_t group = first / 4 + threadIdx.x; group * 4 < first + columns; group += backward_block) {
       C z[4];
       trifold::normals(trifold::philox_group(key, offset, group), z);
@@ -272,7 +257,7 @@ __global__ void normal_sample_backward_vector_kernel(const T* grad, int64_t row_
   const uint32_t first_row = blockIdx.x * rows_a_block + threadIdx.x / lanes * rows_a_thread;
   const uint32_t groups = columns / 4;
   const uint64_t key = seed_of(seed, state);
-  CompensatedSum<C> plain[rows_a_thread]{}, weighted[rows_a_thread]{};
+  trifold::CompensatedSum<C> plain[rows_a_thread]{}, weighted[rows_a_thread]{};
   for (uint32_t group = blockIdx.y * lanes + lane; group < groups;) {
     RowSums<C> some[rows_a_thread]{};
     for (int k = 0; k < plain_groups && group < groups; ++k, group += gridDim.y * lanes) {

@@ -1,43 +1,12 @@
 // sigmoid: y = 1 / (1 + exp(-x)), elementwise over n numbers.
 //
 // Forward moves 2·sizeof(T) bytes an element, backward 3·sizeof(T). Both are bound by memory, if exp and the quotient
-// are cheap enough: with IEEE's division, bfloat16 reaches 89% of the copy rate on an H200. exp is taken of -|x| only,
-// so that no branch overflows: at most 1, at least 0.
+// are cheap enough (sigmoid.cuh): with IEEE's division, bfloat16 reaches 89% of the copy rate on an H200.
 #pragma once
 
 #include <trifold/cuda.cuh>
+#include <trifold/sigmoid.cuh>
 #include <trifold/vector.cuh>
-
-// n / d for 1 ≤ d ≤ 2 in float: a reciprocal, one Newton step, one step of the quotient. Its error over all floats is
-// that of the division in sigmoid_of (4 unit round-offs with exp's), without the branch for the ranges that cannot
-// occur.
-template <class C>
-__device__ __forceinline__ C quotient(C n, C d) {
-#ifdef __CUDA_ARCH__
-  if constexpr (sizeof(C) == sizeof(float)) {
-    float r = __fdividef(1.0f, d);
-    r = fmaf(fmaf(-d, r, 1.0f), r, r);
-    const float q = n * r;
-    return fmaf(fmaf(-d, q, n), r, q);
-  }
-#endif
-  return n / d;
-}
-
-// For T = half types the result is rounded to 11 bits or fewer: the hardware's exp and division, off by at most 64
-// round-offs of float (2^-18), are more than it can hold.
-template <class T>
-__device__ __forceinline__ trifold::compute_t<T> sigmoid_of(trifold::compute_t<T> x) {
-  using C = trifold::compute_t<T>;
-#ifdef __CUDA_ARCH__
-  if constexpr (sizeof(T) == 2) {
-    const float e = __expf(-fabsf(x));  // nan stays nan; ±inf gives 0
-    return __fdividef(x < 0.0f ? e : 1.0f, 1.0f + e);
-  }
-#endif
-  const C e = exp(x < C(0) ? x : -x);
-  return quotient(x < C(0) ? e : C(1), C(1) + e);
-}
 
 template <class C>
 __device__ __forceinline__ C sigmoid_gradient(C grad_y, C y) {
@@ -48,12 +17,12 @@ template <class T>
 __global__ void sigmoid_kernel(const T* x, T* y, int64_t n) {
   using C = trifold::compute_t<T>;
   const int64_t i = trifold::thread_index();
-  if (i < n) y[i] = T(sigmoid_of<T>(C(x[i])));
+  if (i < n) y[i] = T(trifold::sigmoid<T>(C(x[i])));
 }
 
 template <class T>
 __global__ void sigmoid_vector_kernel(const T* x, T* y, trifold::Share share) {
-  trifold::map_vectors([](auto x) { return sigmoid_of<T>(x); }, y, share, x);
+  trifold::map_vectors([](auto x) { return trifold::sigmoid<T>(x); }, y, share, x);
 }
 
 template <class T>

@@ -18,6 +18,7 @@ from trifold.bench.command import bench
 from trifold.bench.entrants import Entrant
 from trifold.bench.ops import acceptable, measure_ops
 from trifold.bench.rows import EAGER, PORT, PROTOTYPE, ROOFLINE, Results
+from trifold.bench.run import Selection
 from trifold.errors import SpecError, TrifoldError
 from trifold.workspace import FOLDERS, Workspace
 
@@ -30,14 +31,19 @@ spec = SimpleNamespace(benchmarks=elementwise_benchmarks(torch.sigmoid, backward
 """
 
 
+def workspace_in(root: Path) -> Workspace:
+    """With one op, gate, of which only the spec is more than an empty file."""
+    for folder in FOLDERS.values():
+        (root / folder).mkdir()
+    for path in ("prototypes/gate.py", "cuda_src/gate.cuh", "cuda_src/gate.cu", "ports/gate.py"):
+        (root / path).touch()
+    (root / "verify/gate.py").write_text(SPEC, encoding="utf-8")
+    return Workspace.at(root)
+
+
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    for folder in FOLDERS.values():
-        (tmp_path / folder).mkdir()
-    for path in ("prototypes/gate.py", "cuda_src/gate.cuh", "cuda_src/gate.cu", "ports/gate.py"):
-        (tmp_path / path).touch()
-    (tmp_path / "verify/gate.py").write_text(SPEC, encoding="utf-8")
-    return Workspace.at(tmp_path)
+    return workspace_in(tmp_path)
 
 
 def broken(x: Tensor) -> Tensor:
@@ -54,7 +60,9 @@ def compete(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def quick(workspace: Workspace, only: str = "", **other: Any) -> Results:
-    return measure_ops(workspace, [], "cpu", quick=True, only=only, compiled=False, **other)
+    return measure_ops(
+        workspace, [], "cpu", selection=Selection(only, quick=True), **({"against": ("eager", "prototype")} | other)
+    )
 
 
 def test_every_competitor_stands_in_every_case(workspace: Workspace, compete: Callable[..., None]) -> None:
@@ -107,7 +115,7 @@ def test_the_command_writes_json_and_plot_and_checks(
     app = typer.Typer()
     app.command()(bench)
     files = ["--json", str(tmp_path / "out" / "r.json"), "--plot", str(tmp_path / "out" / "r.png")]
-    arguments = ["gate", "--device", "cpu", "--quick", "--no-compile", "--only", "forward float32 cpu"]
+    arguments = ["gate", "--device", "cpu", "--quick", "--against", "eager,prototype", "--only", "forward float32 cpu"]
     done = CliRunner().invoke(app, [*arguments, *files, "--check", "--workspace", str(workspace.root)])
     assert done.exit_code == 1, done.output
     assert "RuntimeError: the launch failed" in done.output
@@ -116,6 +124,29 @@ def test_the_command_writes_json_and_plot_and_checks(
         document["environment"]
     )
     assert (tmp_path / "out" / "r.png").exists()
+
+
+def test_training_is_both_passes_together(workspace: Workspace, compete: Callable[..., None]) -> None:
+    passes: list[str] = []
+
+    class Gate(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            passes.append("forward")
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, grad: Tensor) -> Tensor:
+            passes.append("backward")
+            return grad.clone()
+
+    compete(port=Gate.apply)
+    spec = "from dataclasses import replace\n" + SPEC
+    spec += "spec.benchmarks = (replace(spec.benchmarks[0], name='training', training=True),)\n"
+    (workspace.root / "verify/gate.py").write_text(spec, encoding="utf-8")
+    rows = quick(workspace, only="gate training float32 cpu 16", against=("eager",)).rows
+    assert {row.competitor: row.outcome for row in rows} == dict.fromkeys((ROOFLINE, EAGER, PORT), "measured")
+    assert passes[-2:] == ["forward", "backward"], "the last call"
 
 
 def test_nothing_to_measure_is_said(workspace: Workspace, compete: Callable[..., None]) -> None:

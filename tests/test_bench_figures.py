@@ -1,4 +1,4 @@
-"""README's figures are those of the committed results."""
+"""The document's figures are those of the committed results."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.figures import BEGIN, END, main, with_block
-from tests.test_bench_results import results
+from benchmarks.figures import BEGIN, DOCUMENT, END, RESULTS, main, with_block
+from tests.test_bench_results import results, shaped_results
 
 
-def test_readme_says_what_the_committed_results_say() -> None:
+def test_the_document_says_what_the_committed_results_say() -> None:
     assert main(["--check"]) == 0
 
 
@@ -20,14 +20,15 @@ def root(tmp_path: Path) -> Path:
     folder = tmp_path / "benchmarks" / "results"
     folder.mkdir(parents=True)
     (folder / "gpu.json").write_text(results().to_json(), encoding="utf-8")
-    (tmp_path / "README.md").write_text(f"before\n{BEGIN}\n{END}\nafter\n", encoding="utf-8")
+    (tmp_path / DOCUMENT).parent.mkdir()
+    (tmp_path / DOCUMENT).write_text(f"before\n{BEGIN}\n{END}\nafter\n", encoding="utf-8")
     return tmp_path
 
 
 def test_the_block_is_written_once_and_then_stands(root: Path) -> None:
     assert main(["--check"], root=root) == 1
     assert main([], root=root) == 0
-    text = (root / "README.md").read_text(encoding="utf-8")
+    text = (root / DOCUMENT).read_text(encoding="utf-8")
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "| scale, forward, float32 | graph | large | 2.0 µs | 4 | 50.0% | 2.00 | 1.50 |" in text
@@ -41,12 +42,28 @@ def test_the_block_is_written_once_and_then_stands(root: Path) -> None:
 
 def test_a_changed_figure_is_noticed(root: Path) -> None:
     main([], root=root)
-    path = root / "README.md"
+    path = root / DOCUMENT
     path.write_text(path.read_text(encoding="utf-8").replace("50.0%", "99.0%"), encoding="utf-8")
     assert main(["--check"], root=root) == 1
 
 
-@pytest.mark.parametrize("readme", ["", BEGIN, END, f"{END}\n{BEGIN}"])
-def test_a_readme_without_the_comments_is_refused(readme: str) -> None:
+def test_ops_over_shapes_have_every_case_in_a_table_of_their_own(root: Path) -> None:
+    (root / RESULTS / "gpu.json").write_text(shaped_results().to_json(), encoding="utf-8")
+    main([], root=root)
+    text = (root / DOCUMENT).read_text(encoding="utf-8")
+    head = "| softmax, forward, float32: GB/s | roofline | port | of the roofline | eager | torch.compile |"
+    assert f"{head} × the fastest peer |" in text
+    assert "| (32, 32) | 8 | 4 | 50.0% | 2 | 3 | 1.50 |" in text
+    assert "![softmax's rate over its shapes](../benchmarks/results/figures-softmax.png)" in text
+    assert "| scale, forward, float32 | graph | large |" in text
+    assert sorted(path.name for path in (root / RESULTS).glob("*.png")) == [
+        "figures-rms_norm.png",
+        "figures-softmax.png",
+        "figures.png",
+    ]
+
+
+@pytest.mark.parametrize("document", ["", BEGIN, END, f"{END}\n{BEGIN}"])
+def test_a_document_without_the_comments_is_refused(document: str) -> None:
     with pytest.raises(ValueError, match="needs the lines"):
-        with_block(readme, "text")
+        with_block(document, "text")

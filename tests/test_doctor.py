@@ -14,10 +14,16 @@ import filelock
 import pytest
 from rich.console import Console
 
-from trifold import doctor
-from trifold.doctor import Diagnosis, examine, render
+from trifold.doctor import Diagnosis, examine, probe, render
 
-HEALTHY_TORCH = {"torch": "2.12.0", "cuda": "13.0", "driver": "13.0", "gpus": [["NVIDIA H200", [9, 0]]]}
+H200 = {
+    "name": "NVIDIA H200",
+    "capability": [9, 0],
+    "multiprocessors": 132,
+    "shared_bytes": 227 * 1024,
+    "bytes": 140 * 2**30,
+}
+HEALTHY_TORCH = {"torch": "2.12.0", "cuda": "13.0", "driver": "13.0", "gpus": [H200]}
 HEALTHY_NUMBA = {"numba": "0.68.1", "works": True}
 HEALTHY_VERSIONS = {"torch": "2.12.0", "numba": "0.68.1", "numba-cuda": "0.30.2", "numpy": "2.4.6"}
 
@@ -25,7 +31,8 @@ HEALTHY_VERSIONS = {"torch": "2.12.0", "numba": "0.68.1", "numba-cuda": "0.30.2"
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine on which everything runs; its programs lie in the folder ``bin`` of this one."""
-    for name, says in {"g++": "g++ (GCC) 12.1.0", "nvcc": "release 13.0, V13.0.88", "ninja": "1.13"}.items():
+    programs = {"g++": "g++ (GCC) 12.1.0", "nvcc": "release 13.0, V13.0.88", "ninja": "1.13"}
+    for name, says in (programs | dict.fromkeys(("gdb", "cuda-gdb", "compute-sanitizer"), "")).items():
         path = tmp_path / "bin" / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"#!/bin/sh\necho '{says}'\n")
@@ -41,8 +48,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def told(monkeypatch: pytest.MonkeyPatch, torch: dict[str, Any] | None = None, **numba: Any) -> None:
     """What the processes that import torch and Numba answer."""
-    answers = {doctor._TORCH_PROBE: torch or HEALTHY_TORCH, doctor._NUMBA_PROBE: numba or HEALTHY_NUMBA}
-    monkeypatch.setattr(doctor, "_ask", lambda script, environment: answers[script])
+    answers = {probe.TORCH_PROBE: torch or HEALTHY_TORCH, probe.NUMBA_PROBE: numba or HEALTHY_NUMBA}
+    monkeypatch.setattr(probe, "ask", lambda script, environment: answers[script])
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, **changes: str | None) -> None:
@@ -160,6 +167,34 @@ def test_programs(machine: Path, monkeypatch: pytest.MonkeyPatch, program: str, 
     assert remedy in diagnosis[program].remedy
 
 
+@pytest.mark.parametrize(
+    ("program", "remedy"),
+    [
+        ("gdb", "apt-get install gdb"),
+        ("cuda-gdb", "apt-get install cuda-gdb"),
+        ("compute-sanitizer", "apt-get install cuda-sanitizer"),
+    ],
+)
+def test_what_a_command_needs_and_no_cell(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, program: str, remedy: str
+) -> None:
+    (machine / "bin" / program).unlink()
+    diagnosis = examine()
+    assert runs(diagnosis) == ALL
+    assert diagnosis[program].state == "absent"
+    assert diagnosis[program].remedy.startswith(remedy)
+    told(monkeypatch, CPU_TORCH)
+    assert bool(examine()[program].remedy) == (program == "gdb"), "without a GPU its tools are not missed"
+
+
+def test_the_gpu_s_limits(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told(monkeypatch, HEALTHY_TORCH | {"gpus": [H200, H200]})
+    assert examine()["GPU"].found == (
+        "2 × NVIDIA H200 (compute capability 9.0, 132 multiprocessors, 227 KiB of shared memory a block, 140 GiB); "
+        "the driver supports CUDA 13.0"
+    )
+
+
 def test_an_nvcc_of_another_major_version(machine: Path) -> None:
     (machine / "bin" / "nvcc").write_text("#!/bin/sh\necho 'release 12.4, V12.4.1'\n")
     diagnosis = examine()
@@ -181,13 +216,15 @@ def test_the_cache_and_what_lies_in_it(machine: Path) -> None:
     (builds / "big").write_bytes(bytes(2**20))
     assert "1.0 MiB" in examine()["cache"].found
 
-    (builds / "add-cpu-1.partial-x").mkdir()
-    (builds / "add-cpu-1.lock").touch()
-    with filelock.FileLock(builds / "add-cpu-1.lock"):
-        assert examine()["builds"].found == "under way: add-cpu-1"
+    name = f"add-cpu-{20 * '1'}"
+    (builds / f"{name}.partial-x").mkdir()
+    (builds / f"{name}.lock").touch()
+    with filelock.FileLock(builds / f"{name}.lock"):
+        assert examine()["builds"].found == f"under way: {name}"
     left = examine()["builds"]
     assert left.state == "fault"
-    assert left.remedy == f"rm -r {builds}/*.partial-*"
+    assert left.found.startswith("1 left half-way")
+    assert left.remedy.startswith("trifold clean")
 
     builds.chmod(0o770)
     diagnosis = examine()
@@ -210,12 +247,12 @@ def test_whatever_breaks_is_a_fault_of_its_part_only(machine: Path, monkeypatch:
 
 
 def test_a_probe_that_crashes_or_hangs_or_babbles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "PROBE_LIMIT_S", 0.3)
-    assert doctor._ask("import time; time.sleep(9)", {}) == {"error": "no answer within 0.3 s"}
-    monkeypatch.setattr(doctor, "PROBE_LIMIT_S", 20.0)
+    monkeypatch.setattr(probe, "LIMIT_S", 0.3)
+    assert probe.ask("import time; time.sleep(9)", {}) == {"error": "no answer within 0.3 s"}
+    monkeypatch.setattr(probe, "LIMIT_S", 20.0)
     for script in ("import os; os.abort()", "print('babble')", "print(1)", ""):
-        assert "error" in doctor._ask(script, {})
-    assert doctor._ask("import os; print('babble'); print('{\"a\": ' + os.environ['X'] + '}')", {"X": "1"}) == {"a": 1}
+        assert "error" in probe.ask(script, {})
+    assert probe.ask("import os; print('babble'); print('{\"a\": ' + os.environ['X'] + '}')", {"X": "1"}) == {"a": 1}
 
 
 def test_this_machine_without_importing_numba_or_torch(tmp_path: Path) -> None:

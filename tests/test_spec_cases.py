@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,10 @@ from trifold.spec import (
     DTYPES,
     FILLS,
     LAYOUTS,
+    ROW_FILLS,
+    ROW_LAYOUTS,
     Call,
+    IndexCase,
     Limits,
     Spec,
     TensorCase,
@@ -42,7 +46,7 @@ def _case(shape: tuple[int, ...], layout: Any, **more: Any) -> TensorCase:
     return TensorCase(shape, layout=layout, **more)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", ROW_LAYOUTS)
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_shape_and_dtype_are_those_of_the_case(layout: Any, dtype: torch.dtype) -> None:
     for shape in SHAPES:
@@ -58,6 +62,7 @@ def test_shape_and_dtype_are_those_of_the_case(layout: Any, dtype: torch.dtype) 
         ("transposed", (1, 2, 6), 0),
         ("sliced", (27, 9, 2), 1),
         ("expanded", (0, 4, 1), 0),
+        ("padded", (15, 5, 1), 1),
     ],
 )
 def test_layout_is_what_its_name_says(layout: Any, strides: tuple[int, ...], offset: int) -> None:
@@ -78,7 +83,7 @@ def _every(holds: Callable[[Tensor], Tensor], x: Tensor) -> bool:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_fill_is_what_its_name_says(dtype: torch.dtype) -> None:
     info = torch.finfo(dtype)
-    made = {fill: TensorCase((400,), dtype, fill=fill).make() for fill in FILLS}
+    made = {fill: TensorCase((400,), dtype, fill=fill).make() for fill in ROW_FILLS}
     assert set(made["exact"].tolist()) == set(map(float, range(-4, 5)))
     assert abs(float(made["normal"].double().std()) - 1) < 0.1
     assert _every(lambda x: (x.abs() >= 2**-8.01) & (x.abs() <= 2**8.01), made["wide"])
@@ -94,6 +99,8 @@ def test_fill_is_what_its_name_says(dtype: torch.dtype) -> None:
     for value in (math.inf, -math.inf):
         assert value in special.tolist()
     assert {math.copysign(1, value) for value in special.tolist() if value == 0} == {-1, 1}
+    assert 0.15 < float((made["masked"] == -math.inf).double().mean()) < 0.35
+    assert _every(lambda x: x.isfinite() | (x == -math.inf), made["masked"])
 
 
 def test_a_case_makes_the_same_values_again_and_a_seed_changes_them() -> None:
@@ -103,7 +110,7 @@ def test_a_case_makes_the_same_values_again_and_a_seed_changes_them() -> None:
 
 
 def _evaluated(code: str) -> Tensor:
-    made = eval(code, {"torch": torch, "TensorCase": TensorCase})
+    made = eval(code, {"torch": torch, "TensorCase": TensorCase, "IndexCase": IndexCase})
     assert isinstance(made, Tensor)
     return made
 
@@ -118,13 +125,26 @@ def test_code_makes_the_same_tensor_bit_for_bit(case: TensorCase) -> None:
     assert same_bits(printed, x)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("layout", ROW_LAYOUTS)
+@pytest.mark.parametrize("fill", ROW_FILLS)
 def test_code_of_each_kind(layout: Any, fill: Any) -> None:
     for dtype in DTYPES:
         for shape in ((), (5,), (2, 3), (40,)):
             case = TensorCase(shape, dtype, layout, fill, seed=3)
             assert same_bits(_evaluated(case.code), case.make()), case
+
+
+@pytest.mark.parametrize("layout", ROW_LAYOUTS)
+def test_indices_are_those_below_and_what_stands_instead(layout: Any) -> None:
+    for shape in ((), (300,), (4, 3)):
+        case = IndexCase(shape, 5, layout=layout, seed=1)
+        x, mixed = case.make(), replace(case, instead=-100).make()
+        assert (tuple(x.shape), x.dtype) == (shape, torch.int64)
+        assert bool(((x >= 0) & (x < 5)).all())
+        assert bool(((mixed == x) | (mixed == -100)).all())
+        assert same_bits(_evaluated(case.code), x)
+    wide = IndexCase((300,), 5, instead=-100, seed=1).make()
+    assert set(wide.tolist()) == {*range(5), -100}
 
 
 def test_a_large_tensor_is_printed_as_its_case() -> None:
@@ -150,8 +170,10 @@ def test_code_of_a_call_runs_it(
     shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = TensorCase(shape, layout="sliced"), TensorCase(shape, torch.float64, seed=4)
-    call = Call((first, 7, second), {"flag": True}, seed=11)
-    (x, number, y, flag), printed = _run(call.code("thing"), monkeypatch, capsys)
+    third = IndexCase(shape, 9)
+    call = Call((first, 7, second, third), {"flag": True}, seed=11)
+    (x, number, y, z, flag), printed = _run(call.code("thing"), monkeypatch, capsys)
+    assert torch.equal(z, third.make())
     assert same_bits(x, first.make())
     assert same_bits(y, second.make())
     assert (number, flag) == (7, True)
@@ -246,5 +268,7 @@ def test_a_spec_that_checks_nothing_is_refused() -> None:
         Spec(calls=elementwise(1), smooth=())
     with pytest.raises(ValueError, match="tensor argument"):
         Spec(calls=elementwise(1), smooth=[Call((3.0,))])
+    with pytest.raises(ValueError, match="gradient_scale"):
+        Spec(calls=elementwise(1), smooth=elementwise_smooth(1), gradient_working_scale=lambda reference, *x: x[0])
     with pytest.raises(ValueError, match="multiple_reason"):
         Spec(calls=elementwise(1), smooth=elementwise_smooth(1), multiple=8.0)

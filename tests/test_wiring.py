@@ -299,6 +299,58 @@ def test_a_tuple_of_results(library: Library) -> None:
     assert torch.autograd.grad(up + down, x)[0].tolist() == [-1]
 
 
+@pytest.mark.parametrize("way", ["entry", "dispatcher", "torch.func"])
+def test_a_result_for_backward_alone_has_no_gradient_and_gets_no_zeros(library: Library, way: str) -> None:
+    came: list[Any] = []
+
+    def register(op: Operators) -> None:
+        op.define("halves(Tensor x) -> (Tensor, Tensor)", fake=lambda x: (torch.empty_like(x), torch.empty_like(x)))
+        op.autograd(
+            "halves",
+            save=lambda x, outputs: (outputs[1],),
+            backward=backward,
+            materialize_grads=False,
+            no_gradient=(1,),
+        )
+
+    def backward(ctx: Any, grad: Tensor, of_statistic: None) -> Tensor:
+        came.append(of_statistic)
+        return grad * ctx.saved_tensors[0]
+
+    op = wired(library, register, halves=lambda x: (0.5 * x, torch.full_like(x, 0.5)))
+    x = torch.tensor([3.0], requires_grad=True)
+    if way == "torch.func":
+        assert torch.func.grad(lambda x: op.halves(x)[0].sum())(x.detach()).tolist() == [0.5]
+    else:
+        half, statistic = op.halves(x) if way == "entry" else op.overload("halves")(x)
+        assert half.requires_grad
+        assert not statistic.requires_grad
+        assert torch.autograd.grad(half, x)[0].tolist() == [0.5]
+    assert came == [None]
+
+
+@pytest.mark.parametrize("materialize", [True, False])
+def test_a_result_that_nothing_was_made_of_has_a_gradient_of_zeros_or_none(library: Library, materialize: bool) -> None:
+    seen: list[Any] = []
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        seen.extend(grads)
+        return grads[0]
+
+    def register(op: Operators) -> None:
+        op.define("split(Tensor x) -> (Tensor, Tensor)", fake=lambda x: (torch.empty_like(x), torch.empty_like(x)))
+        op.autograd("split", save=lambda x, outputs: (), backward=backward, materialize_grads=materialize)
+
+    op = wired(library, register, split=lambda x: (x.clone(), -x))
+    calls: list[Callable[[Tensor], Any]] = [op.split, op.overload("split")]
+    for call in calls:
+        seen.clear()
+        x = torch.ones(3, requires_grad=True)
+        torch.autograd.grad(call(x)[0].sum(), x)
+        assert torch.equal(seen[0], torch.ones(3))
+        assert torch.equal(seen[1], torch.zeros(3)) if materialize else seen[1] is None
+
+
 def test_a_tag_is_on_the_operator(library: Library) -> None:
     tag = torch.Tag.nondeterministic_seeded
     op = wired(library, lambda op: op.define("f(Tensor x) -> Tensor", fake=torch.empty_like, tags=[tag]))

@@ -20,6 +20,7 @@ from trifold.bench.command import bench
 from trifold.debug.command import debug
 from trifold.errors import TrifoldError
 from trifold.graduate.command import graduate
+from trifold.new.command import new
 from trifold.sanitize.command import sanitize
 from trifold.workspace import Workspace
 
@@ -114,6 +115,7 @@ def _status(console: Console) -> Iterator[Callable[[str], None]]:
 app.command()(bench)
 app.command()(debug)
 app.command()(graduate)
+app.command()(new)
 # What follows the program's name is the program's own.
 app.command(context_settings={"allow_interspersed_args": False})(sanitize)
 
@@ -129,6 +131,26 @@ def doctor(json_output: Annotated[bool, typer.Option("--json", help="Print JSON.
         print(json.dumps(diagnosis.to_json(), indent=2))
     else:
         Console().print(render_diagnosis(diagnosis))
+
+
+@app.command()
+def clean(
+    older_than: Annotated[
+        float | None, typer.Option(metavar="DAYS", min=0.0, help="Only builds that nobody has asked for so long.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; say what would be.")] = False,
+) -> None:
+    """Remove compiled ports from the cache. What another process builds right now stays."""
+    from trifold.build import cache, cleaning
+
+    done = cleaning.clean(older_than_days=older_than, dry_run=dry_run)
+    for name in done.removed if dry_run else ():
+        print(name)
+    for name in done.held:
+        print(f"under way, and left alone: {name}")
+    verb = "would be removed" if dry_run else "removed"
+    builds = f"{len(done.removed)} build{'' if len(done.removed) == 1 else 's'}"
+    print(f"{builds} {verb} from {cache.cache_folder()}: {done.size / 2**20:.1f} MiB")
 
 
 def main() -> None:

@@ -47,5 +47,9 @@ class LaunchError(TrifoldError):
     """A kernel cannot be launched so: its configuration, its arguments, or where it is launched from."""
 
 
+class ArgumentError(TrifoldError):
+    """Arguments of a command that do not go together."""
+
+
 class GraduationError(TrifoldError):
     """An op cannot graduate so, or a graduated wheel is not what it says."""

@@ -57,7 +57,7 @@ class Finding:
         array: as the kernel's source calls it; index: of the element, () where none takes part.
         message: what happened, both accesses and the remedy, in words.
         accesses: the access that met the mistake first, then the earlier ones.
-        seed: of the schedule in which it was found; 0 is the natural order.
+        seed: of the schedule in which it was found; 0 is the natural order; None: a GPU's own order.
     """
 
     kind: Kind
@@ -68,15 +68,15 @@ class Finding:
     index: tuple[int, ...]
     message: str
     accesses: tuple[Access, ...]
-    seed: int = 0
+    seed: int | None = 0
 
     @property
     def replay(self) -> str:
-        """The option that repeats the schedule."""
-        return f"replay: --seed {self.seed}"
+        """The option that repeats the schedule; empty where none does."""
+        return "" if self.seed is None else f"replay: --seed {self.seed}"
 
     def __str__(self) -> str:
-        return f"{self.message}\n{self.replay}"
+        return f"{self.message}\n{self.replay}".rstrip()
 
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON types, and ``replay``."""

@@ -5,10 +5,14 @@
 
 A test's name is ``check[implementation-device]``. The checks of one cell run together in a worker process, as under
 ``trifold verify``; cells run side by side. What cannot run on this machine is skipped with its reason.
+
+Under pytest-xdist each worker verifies the cells of its own tests, one after the other: ``--dist loadfile`` keeps those
+of a cell together.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -43,6 +47,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if file_path.parent != workspace.folder("verify"):
         return None
     return SpecFile.from_parent(parent, path=file_path)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _runs in session.stash:
+        session.stash[_runs].close()
 
 
 class SpecFile(pytest.File):
@@ -100,33 +109,43 @@ class CheckItem(pytest.Item):
 
 
 class _Runs:
-    """The selected cells, each started at the first test that needs any."""
+    """The selected cells: all started at the first test that needs any; under xdist each at its own first test."""
 
     def __init__(self, session: pytest.Session) -> None:
+        from trifold.verification import nursery
         from trifold.verification.machine import Machine
         from trifold.verification.verify import worker_pool
 
         self._machine = Machine.here()
+        self._options = session.config.option
         self._selected: dict[tuple[Path, CellName], list[str]] = {}
         for item in session.items:
             if isinstance(item, CheckItem):
                 self._selected.setdefault((item.path, item.cell), []).append(item.check)
-        pool = worker_pool()
-        options = session.config.option
-        self._rows: dict[tuple[Path, CellName], Future[list[Row]]] = {
-            key: pool.submit(
-                self._run, *key, tuple(checks), options.trifold_timeout, options.trifold_seed, options.trifold_examples
-            )
-            for key, checks in self._selected.items()
-        }
-        pool.shutdown(wait=False)
+        self._nursery = contextlib.ExitStack()
+        self._nursery.enter_context(nursery.opened_for(cell for _, cell in self._selected))
+        self._pool = worker_pool()
+        self._rows: dict[tuple[Path, CellName], Future[list[Row]]] = {}
+        if not hasattr(session.config, "workerinput"):  # which pytest-xdist gives its workers
+            for path, cell in self._selected:
+                self._started(path, cell)
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        self._nursery.close()
+
+    def _started(self, path: Path, cell: CellName) -> Future[list[Row]]:
+        if (path, cell) not in self._rows:
+            checks = tuple(self._selected[path, cell])
+            self._rows[path, cell] = self._pool.submit(self._run, path, cell, checks)
+        return self._rows[path, cell]
 
     def row(self, item: CheckItem) -> Row:
         from trifold.verification.report import Row
         from trifold.verification.verify import ALL_CHECKS
 
         cell = item.cell
-        rows = self._rows[item.path, cell].result()
+        rows = self._started(item.path, cell).result()
         for row in rows:
             if row.check in (item.check, ALL_CHECKS):
                 return row
@@ -137,19 +156,12 @@ class _Runs:
         reason = f"not reached: {failed[0].check} failed" if failed else "it was not reached"
         return Row(item.check, cell.implementation, cell.device, "not run", reason=reason)
 
-    def _run(
-        self,
-        path: Path,
-        cell: CellName,
-        checks: tuple[str, ...],
-        timeout: float,
-        seed: int | None,
-        examples: int | None,
-    ) -> list[Row]:
+    def _run(self, path: Path, cell: CellName, checks: tuple[str, ...]) -> list[Row]:
         from trifold.verification.job import Job
         from trifold.verification.verify import rows_of_cell
         from trifold.workspace import Workspace
 
         workspace = Workspace.find(path.parent)
-        job = Job(str(workspace.root), cell, checks, (), examples, seed)
-        return rows_of_cell(workspace, job, self._machine, timeout)
+        options = self._options
+        job = Job(str(workspace.root), cell, checks, (), options.trifold_examples, options.trifold_seed)
+        return rows_of_cell(workspace, job, self._machine, options.trifold_timeout)

@@ -20,7 +20,7 @@ class DebugAdapter:
     Every wait ends after ``timeout`` seconds with an :class:`AssertionError` that shows what was received.
     """
 
-    def __init__(self, timeout: float = 20.0) -> None:
+    def __init__(self, timeout: float = 60.0) -> None:
         self.timeout = timeout
         self.output = ""
         self._sequence = 0

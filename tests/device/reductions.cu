@@ -1,4 +1,4 @@
-#include <trifold/binding.h>
+#include <trifold/rows.h>
 
 #include "reductions.cuh"
 
@@ -38,9 +38,24 @@ Tensor pairs(const Tensor& x) {
   return out;
 }
 
+Tensor sums(const Tensor& x) {
+  const Tensor out = trifold::empty_strided(x, {2, 64}, {64, 1});
+  float* y = trifold::mutable_data<float>(out);
+  trifold::launch<sums_kernel<64>>({}, 1, 64, 0, trifold::data<float>(x), y, y + 64, x.numel());
+  return out;
+}
+
+// Rows, columns, how far apart rows begin, and whether that took a copy.
+std::tuple<int64_t, int64_t, int64_t, bool> rows(const Tensor& x) {
+  const trifold::Rows of = trifold::rows_of(x);
+  return {of.count, of.columns, of.stride, of.tensor.const_data_ptr() != x.const_data_ptr()};
+}
+
 }  // namespace
 
 TRIFOLD_LIBRARY(m) {
   trifold::implement<&reductions>(m, "reductions");
   trifold::implement<&pairs>(m, "pairs");
+  trifold::implement<&sums>(m, "sums");
+  trifold::implement<&rows>(m, "rows");
 }

@@ -1,4 +1,6 @@
-"""reductions: the operators of the kernels in reductions.cuh."""
+"""reductions: the operators of the kernels in reductions.cuh, and how a binding sees rows."""
+
+from typing import Any
 
 from torch import Tensor
 
@@ -8,11 +10,20 @@ from trifold.port import Operators, wire
 def register(op: Operators) -> None:
     op.define("reductions(Tensor x, int threads) -> Tensor", fake=lambda x, threads: x.new_empty((4, x.numel())))
     op.define("pairs(Tensor x) -> Tensor", fake=lambda x: x.new_empty((2, x.numel())))
+    op.define("sums(Tensor x) -> Tensor", fake=lambda x: x.new_empty((2, 64)))
+    op.define("rows(Tensor x) -> (int, int, int, bool)", fake=lambda x: (0, 0, 0, False))
 
 
-def reductions(x: Tensor, threads: int) -> Tensor:
-    result: Tensor = op.reductions(x, threads) if threads else op.pairs(x)
-    return result
+def reductions(x: Tensor, threads: int = 0, way: str = "values") -> Any:
+    match way:
+        case "pairs":
+            return op.pairs(x)
+        case "sums":
+            return op.sums(x)
+        case "rows":  # as the binding sees them
+            return op.rows(x)
+        case _:
+            return op.reductions(x, threads)
 
 
 op = wire(__name__, register)

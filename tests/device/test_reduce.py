@@ -1,4 +1,7 @@
-"""Reductions over warps and blocks: the same in C++ and in prototypes, exact where sums are, nan where one is."""
+"""Reductions over warps and blocks: the same in C++ and in prototypes, exact where sums are, nan where one is.
+
+And the rows that are reduced: a tensor of any strides, as kernels take it.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,11 @@ from trifold import device
 from trifold.findings import collect
 from trifold.host import runtime
 from trifold.implementation import load_checked_port, load_port
+from trifold.prototype import rows
+from trifold.spec import Limits, TensorCase, row_shapes, row_tensors
 from trifold.workspace import OpFiles
 
-Reduce = Callable[[Tensor, int], Tensor]
+Reduce = Callable[..., Tensor]
 FORMS = ("port", "checked port", "prototype")
 
 
@@ -101,9 +106,53 @@ def test_port_and_prototype_add_in_one_order(forms: dict[str, Reduce], numbers: 
 
 def test_a_struct_is_reduced_whole(forms: dict[str, Reduce]) -> None:
     x = torch.arange(128, dtype=torch.float32)
-    sums, counts = forms["checked port"](x, 0)
+    sums, counts = forms["checked port"](x, 64, "pairs")
     assert counts.unique().tolist() == [64]
     assert sums.unique().tolist() == [float(x[:64].sum()), float(x[64:].sum())]
+
+
+def test_a_sum_of_many_equal_terms_is_exact_to_a_round_off(forms: dict[str, Reduce]) -> None:
+    """Plain sums of 64 threads are 2,500 round-offs off here: additions of 0.1 err on the same side."""
+    x = torch.full((1_000_003,), 0.1)
+    for form in ("port", "checked port"):
+        some = x if form == "port" else x[:1003]
+        sums, squares = forms[form](some, 64, "sums")
+        for got, exact in ((sums, some.double().sum()), (squares, (some * some).double().sum())):
+            assert got.unique().numel() == 1
+            assert abs(float(got[0]) / float(exact) - 1) < 8 * 2**-24  # six additions in the tree
+
+
+ROWS = {
+    "0-d": (TensorCase(()), (1, 1, 1, False)),
+    "one row": (TensorCase((5,)), (1, 5, 5, False)),
+    "one row of every second element": (TensorCase((5,), layout="sliced"), (1, 5, 5, True)),
+    "three dimensions": (TensorCase((2, 3, 4)), (6, 4, 4, False)),
+    "rows that lie apart": (TensorCase((6, 4), layout="padded"), (6, 4, 5, False)),
+    "rows that lie apart, in three dimensions": (TensorCase((2, 3, 4), layout="padded"), (6, 4, 5, False)),
+    "one row again and again": (TensorCase((6, 4), layout="expanded"), (6, 4, 0, False)),
+    "a matrix again and again": (TensorCase((2, 3, 4), layout="expanded"), (6, 4, 4, True)),
+    "transposed": (TensorCase((3, 4), layout="transposed"), (3, 4, 4, True)),
+    "transposed, with one column": (TensorCase((3, 1), layout="transposed"), (3, 1, 1, False)),
+    "no row": (TensorCase((0, 4), layout="padded"), (0, 4, 4, False)),
+    "no column": (TensorCase((2, 3, 0), layout="padded"), (6, 0, 0, False)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_a_tensor_as_rows_is_copied_only_where_its_strides_ask_for_it(forms: dict[str, Any], name: str) -> None:
+    case, expected = ROWS[name]
+    assert tuple(forms["port"](case.make(), way="rows")) == expected
+
+
+@settings(deadline=None, derandomize=True, database=None)
+@given(case=row_tensors(row_shapes(Limits(elements=100)), fills=["normal"]))
+def test_rows_of_a_prototype_are_those_of_the_port(forms: dict[str, Any], case: TensorCase) -> None:
+    x = case.make()
+    count, columns, stride, copied = forms["port"](x, way="rows")
+    matrix = rows(x)
+    assert matrix.shape == (count, columns)
+    assert copied or count < 2 or columns == 0 or matrix.stride(0) == stride
+    assert torch.equal(matrix.flatten(), x.flatten())
 
 
 @pytest.mark.parametrize(

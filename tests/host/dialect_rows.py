@@ -342,8 +342,8 @@ def _reals() -> list[Row]:
         ("rhypot{f}({a}, {b})", lambda a, b: 1 / mp.sqrt(a * a + b * b), "positive"),
         ("cyl_bessel_i0{f}({a})", lambda a: mp.besseli(0, a), "fractions"),
         (
-            "[&] {{ {t} s, c; sincospi({a}, &s, &c); return s + c; }}()",
-            lambda a: mp.sinpi(a) + mp.cospi(a),
+            "[&] {{ {t} s, c; sincospi({a}, &s, &c); return 2 * s + c; }}()",
+            lambda a: 2 * mp.sinpi(a) + mp.cospi(a),
             "fractions",
         ),
         ("[&] {{ {t} s, c; sincos({a}, &s, &c); return c; }}()", lambda a: mp.cos(a), "fractions"),

@@ -58,7 +58,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
     return function
 
 
-def _findings(case: Any, kernel: Any, checks: AbstractContextManager[Any]) -> list[Finding]:
+def findings_in(case: Any, kernel: Any, checks: AbstractContextManager[Any]) -> list[Finding]:
     """What all checks find; ``run`` compares the result where no finding stops the kernel."""
     with collect() as found, warnings.catch_warnings(), checks:
         warnings.simplefilter("ignore", KernelWarning)
@@ -82,8 +82,8 @@ def _side_by_side(simulator: Finding, host: Finding) -> str:
 def test_both_reports_are_the_same(twin: Twin, start: Start) -> None:
     """Kind, thread, block, element, barrier interval, operation, and the lines that both sources mark alike."""
     case = twin.case
-    (simulator,) = _findings(case, case.kernel, options(checks="all", seed=0))
-    (host,) = _findings(case, HostKernel(start, twin.qualified, twin.more), runtime.schedules(1))
+    (simulator,) = findings_in(case, case.kernel, options(checks="all", seed=0))
+    (host,) = findings_in(case, HostKernel(start, twin.qualified, twin.more), runtime.schedules(1))
     print(_side_by_side(simulator, host))
     expected, found = summary_of_prototype(simulator, twin), summary_of_twin(host)
     difference = DIFFERENCES.get(case.name)
@@ -104,7 +104,7 @@ def test_a_wrong_twin_is_found_in_another_order_too(twin: Twin, start: Start) ->
     kinds = {expected.kind, *expected.or_kinds}
     if twin.case.name in DIFFERENCES:
         kinds.add(DIFFERENCES[twin.case.name].host.get("kind", expected.kind))
-    found = _findings(twin.case, HostKernel(start, twin.qualified, twin.more), runtime.schedules(1, seed=SEEDS[1]))
+    found = findings_in(twin.case, HostKernel(start, twin.qualified, twin.more), runtime.schedules(1, seed=SEEDS[1]))
     if not found and expected.only_some_orders:
         return
     (finding,) = found
@@ -117,10 +117,10 @@ def test_a_wrong_twin_is_found_in_another_order_too(twin: Twin, start: Start) ->
 @pytest.mark.parametrize("twin", RIGHT, ids=str)
 def test_a_right_twin_has_no_finding_and_its_prototype_s_result(twin: Twin, start: Start) -> None:
     prototype = Recorded(twin.case.kernel)
-    assert _findings(twin.case, prototype, options(checks="all", seed=0)) == []
+    assert findings_in(twin.case, prototype, options(checks="all", seed=0)) == []
     for seed in SEEDS:
         kernel = HostKernel(start, twin.qualified, twin.more)
-        assert _findings(twin.case, kernel, runtime.schedules(1, seed=seed)) == []
+        assert findings_in(twin.case, kernel, runtime.schedules(1, seed=seed)) == []
         if seed == 0:
             for ours, theirs in zip(kernel.results, prototype.results, strict=True):
                 assert_same_numbers(ours, theirs)
@@ -137,19 +137,20 @@ def assert_same_numbers(ours: Any, theirs: Any) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-def _nothing_more(*_: Any) -> tuple[int, ...]:
+def nothing_more(*_: Any) -> tuple[int, ...]:
     return ()
 
 
 @pytest.mark.parametrize("case", WRONG_IN_CPP, ids=str)
 def test_a_mistake_that_only_cpp_has_is_found(case: Native, start: Start) -> None:
-    (finding,) = _findings(case, HostKernel(start, case.qualified, _nothing_more), runtime.schedules(1))
+    (finding,) = findings_in(case, HostKernel(start, case.qualified, nothing_more), runtime.schedules(1))
     expected = case.found
     assert expected is not None
     assert finding.kernel in case.qualified.split()
     accesses = list(reversed(finding.accesses))  # a finding names the later one first
-    found = (finding.kind, finding.memory, finding.array, finding.index)
-    assert found == (expected.kind, expected.memory, expected.array, expected.index), str(finding)
+    found = (finding.kind, finding.severity, finding.memory, finding.array, finding.index)
+    wanted = (expected.kind, expected.severity, expected.memory, expected.array, expected.index)
+    assert found == wanted, str(finding)
     assert tuple(access.interval for access in accesses) == expected.intervals
     for access, at in zip(accesses, expected.accesses, strict=True):
         assert (access.operation, access.thread, access.block) == (at.operation, at.thread, at.block), str(finding)
@@ -160,8 +161,8 @@ def test_a_mistake_that_only_cpp_has_is_found(case: Native, start: Start) -> Non
 def test_nothing_is_found_in_these(case: Native, start: Start) -> None:
     """Right kernels; and wrong ones beyond what the checks see, each with the reason."""
     for seed in SEEDS:
-        kernel = HostKernel(start, case.qualified, _nothing_more)
-        assert _findings(case, kernel, runtime.schedules(1, seed=seed)) == [], case.reason
+        kernel = HostKernel(start, case.qualified, nothing_more)
+        assert findings_in(case, kernel, runtime.schedules(1, seed=seed)) == [], case.reason
 
 
 def test_each_prototype_has_a_twin_or_a_reason() -> None:

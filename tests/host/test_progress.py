@@ -230,14 +230,13 @@ def test_a_launch_beyond_a_limit_is_refused_before_it_runs(number: int, says: st
 
 
 def test_the_limits_are_those_of_the_named_compute_capability(plain: Progress) -> None:
-    runtime.compute_capability("sm_75")
-    try:
-        with pytest.raises(RuntimeError, match=r"a block has at most 65536 \(compute capability 7.5\)"):
-            plain(numbers(1), 53)
-    finally:
-        runtime.compute_capability("9.0")
-    with pytest.raises(LaunchError, match=r"compute capability '6\.0' is not known"):
-        runtime.compute_capability("6.0")
+    too_much = r"a block has at most 65536 \(compute capability 7.5\)"
+    with runtime.compute_capability("sm_75"), pytest.raises(RuntimeError, match=too_much):
+        plain(numbers(1), 53)
+    next_launch_is_right(plain)
+    unknown = r"compute capability '6\.0' is not known"
+    with pytest.raises(LaunchError, match=unknown), runtime.compute_capability("6.0"):
+        pass
 
 
 @pytest.mark.parametrize(

@@ -212,3 +212,14 @@ def test_a_tensor_of_another_name_is_the_same_memory() -> None:
         RawKernel("__global__ void k(const float* a, float* b) { b[threadIdx.x] = a[threadIdx.x + 1]; }", "k")(
             1, 4, (x, x)
         )
+
+
+def test_limits_are_those_of_the_named_compute_capability() -> None:
+    x = np.arange(4, dtype=np.float32)
+    old = RawKernel(CODE, "mirror", checks=False, compute_capability="sm_75")
+    with pytest.raises(LaunchError, match=r"a block has at most 65536 \(compute capability 7.5\)"):
+        old((1,), (4,), (x,), shared_mem=65540)
+    kernel("mirror", checks=False)((1,), (4,), (x,), shared_mem=65540)
+    assert x.tolist() == [3, 2, 1, 0]
+    with pytest.raises(LaunchError, match=r"compute capability '5\.0' is not known"):
+        RawKernel(CODE, "mirror", compute_capability="5.0")

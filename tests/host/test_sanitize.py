@@ -7,11 +7,12 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
 
-from trifold.errors import BuildError
+from trifold.errors import ArgumentError, BuildError
 from trifold.sanitize.command import sanitize as sanitize_command
 from trifold.sanitize.program import ProgramReport, sanitize
 from trifold.verification.report import Failure, OpReport, OutcomeName, Report, Row
@@ -125,6 +126,11 @@ def test_after_a_mistake_the_program_can_go_on(capfd: pytest.CaptureFixture[str]
     assert capfd.readouterr().out == "cudaSuccess\n"
 
 
+def test_a_program_finds_the_named_compute_capability(capfd: pytest.CaptureFixture[str]) -> None:
+    assert sanitize(PROGRAMS / "api.cu", ["which"], compute_capability="sm_75").told == []
+    assert capfd.readouterr().out == "7.5, 65536 bytes\n"
+
+
 def test_findings_of_other_schedules_change_no_result(capfd: pytest.CaptureFixture[str]) -> None:
     report: ProgramReport = sanitize(PROGRAMS / "sampling.cu", schedules=5, seed=2)
     assert report.told == []
@@ -173,6 +179,18 @@ def test_ops_are_sanitised_by_the_findings_of_verify(
     printed = capsys.readouterr().out
     assert f"sigmoid: {outcome}, 12 cases" in printed
     assert ("race on shared array" in printed) == (outcome == "failed")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"schedules": 1}, {"seed": 0}, {"keep_going": True}, {"define": ["N=3"]}, {"include": [PROGRAMS]}],
+    ids=lambda given: next(iter(given)),
+)
+def test_what_is_for_programs_alone_is_refused_by_name(given: dict[str, Any]) -> None:
+    (option,) = given
+    name = {"define": "-D", "include": "-I"}.get(option, f"--{option.replace('_', '-')}")
+    with pytest.raises(ArgumentError, match=f"^{name}: only for a program"):
+        sanitize_command(["sigmoid"], **given)
 
 
 def test_what_cannot_be_built_ends_the_command_with_2(tmp_path: Path) -> None:

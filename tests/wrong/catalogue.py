@@ -10,6 +10,8 @@ from tests.wrong.gradients import GRADIENTS, SECOND_DERIVATIVES
 from tests.wrong.kernels import BOUNDS, VALUES
 from tests.wrong.layouts import LAYOUT
 from tests.wrong.noise import NOISE
+from tests.wrong.norms import NORMS
+from tests.wrong.softmax import CROSS_ENTROPY, SOFTMAX
 
 CATALOGUE: tuple[Wrong, ...] = (
     *BOUNDS,
@@ -21,6 +23,9 @@ CATALOGUE: tuple[Wrong, ...] = (
     *CONTRACT,
     *SPECS,
     *NOISE,
+    *NORMS,
+    *SOFTMAX,
+    *CROSS_ENTROPY,
     *FINDINGS,
     *GPU,
 )

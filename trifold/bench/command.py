@@ -1,13 +1,16 @@
-"""``trifold bench``: the ops against eager PyTorch, torch.compile, their prototypes, and the memory's own rate."""
+"""``trifold bench``: the ops against eager PyTorch, torch.compile, other libraries, and the memory's own rate."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from trifold.bench.rows import DEFAULT_RIVALS, RIVALS, Results
+from trifold.errors import TrifoldError
 from trifold.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -24,36 +27,95 @@ def bench(
         list[str] | None, typer.Argument(help="Ops to measure; default: all that state a benchmark.")
     ] = None,
     device: Annotated[DeviceOption | None, typer.Option(help="Default: cuda where there is a GPU.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Three cases a benchmark, and shorter readings.")] = False,
+    against: Annotated[str, typer.Option(help=f"Who competes, with commas: {', '.join(RIVALS)}.")] = ",".join(
+        DEFAULT_RIVALS
+    ),
     only: Annotated[str | None, typer.Option(help="Only tables and cases whose label contains this text.")] = None,
-    compiled: Annotated[bool, typer.Option("--compile/--no-compile", help="Let torch.compile compete.")] = True,
-    json: Annotated[Path | None, typer.Option(help="Write all figures to this file.")] = None,
+    shapes: Annotated[
+        str | None, typer.Option(help="Only cases of these sizes: 16384x4096,2048x65536 or 2^20.")
+    ] = None,
+    dtypes: Annotated[str | None, typer.Option(help="Only these: float32,bfloat16.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Three cases a benchmark, and shorter readings.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write all figures to this file, after each case.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a plot (PNG) to this file.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if a target is missed or a port fails.")] = False,
+    compare: Annotated[
+        Path | None,
+        typer.Option(help="Exit with 1 if a port is slower than in this file, relative to the memory's rate."),
+    ] = None,
+    limit: Annotated[str, typer.Option(help="How much slower --compare lets a case be.")] = "5%",
     workspace: Annotated[Path | None, typer.Option(help="Default: the nearest folder that is one.")] = None,
 ) -> None:
-    """Time ops against eager PyTorch, torch.compile, their prototypes and the memory's own rate."""
+    """Time ops against eager PyTorch, torch.compile, other libraries and the memory's own rate."""
     import torch
 
+    from trifold.bench import compare as comparison
+    from trifold.bench.entrants import rivals
     from trifold.bench.ops import acceptable, measure_ops
     from trifold.bench.plot import plot as write_plot
+    from trifold.bench.run import Selection
 
     place = Workspace.find() if workspace is None else Workspace.at(workspace)
     on_gpu = torch.cuda.is_available() if device is None else device is DeviceOption.cuda
     chosen: Device = "cuda" if on_gpu else "cpu"
+    before = None if compare is None else Results.read(compare)
+    most = comparison.limit(limit)
     results = measure_ops(
         place,
         ops or [],
         chosen,
-        quick=quick,
-        only=only or "",
-        compiled=compiled,
+        selection=Selection(only or "", _shapes(shapes), _words(dtypes), quick),
+        against=rivals(against),
         show=lambda part: print(part, flush=True),
+        save=lambda results: None if json is None else _write(results, json),
     )
-    if json is not None:
-        json.parent.mkdir(parents=True, exist_ok=True)
-        json.write_text(results.to_json(), encoding="utf-8")
     if plot is not None:
-        write_plot(results, plot)
-    if check and not acceptable(results):
-        raise typer.Exit(1)
+        for path in write_plot(results, plot):
+            print(f"wrote {path}")
+    status = 1 if check and not acceptable(results) else 0
+    if before is not None:
+        status = _compared(results, before, most) or status
+    if status:
+        raise typer.Exit(status)
+
+
+def _compared(results: Results, before: Results, most: float) -> int:
+    """Say what became slower; 0: nothing by more than ``most``, 1: something, 2: there is nothing to compare."""
+    from trifold.bench import compare
+
+    found, failed = compare.changes(results.rows, before.rows), compare.failures(results.rows, before.rows)
+    if not found and not failed:
+        print("\nNothing is comparable: no case of a port was measured against the memory's rate in both")
+        return 2
+    print("\n" + compare.report(found, failed, most))
+    return int(bool(failed) or any(change.slower > most for change in found))
+
+
+def _write(results: Results, path: Path) -> None:
+    """At no moment is there half a file: a run may be stopped at any."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f"{path.name}.unfinished")
+    unfinished.write_text(results.to_json(), encoding="utf-8")
+    unfinished.replace(path)
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (word.strip() for word in (text or "").split(","))))
+
+
+def _shapes(text: str | None) -> tuple[tuple[int, ...], ...]:
+    return tuple(_shape(word) for word in _words(text))
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    """Raises :class:`TrifoldError` where ``text`` is no shape such as 16384x4096 or 2^20."""
+
+    def size(factor: str) -> int:
+        base, power, exponent = factor.partition("^")
+        return int(base) ** int(exponent) if power else int(base)
+
+    parts: Sequence[str] = text.replace("×", "x").split("x")
+    try:
+        return tuple(size(part) for part in parts)
+    except ValueError:
+        raise TrifoldError(f"--shapes: '{text}' is no shape", "write sizes with x between: 16384x4096, 2^20") from None

@@ -1,23 +1,23 @@
-"""Who competes: eager PyTorch, torch.compile, the Numba prototype and the port, as functions of the same arguments."""
+"""Who competes, as functions of the same arguments: eager PyTorch, torch.compile, other libraries, the Numba prototype
+and the port."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from trifold.bench.rows import COMPILED, EAGER, PORT, PROTOTYPE
-from trifold.bench.timing import Competitor, Thunk
+from trifold.bench.peers import PACKAGES, Pass, PeerAbsent, Thunk, peer
+from trifold.bench.rows import COMPILED, EAGER, PORT, PROTOTYPE, RIVALS
+from trifold.bench.timing import Competitor
 from trifold.cells import Device
 from trifold.errors import TrifoldError
 from trifold.spec.benchmark import Arguments, Benchmark
 from trifold.workspace import OpFiles
-
-Pass = Literal["plain", "forward", "backward", "forward + backward"]
 
 SIMULATED_BYTES = 1 << 16  # what Numba's simulator moves in about a second
 
@@ -30,23 +30,65 @@ class Entrant:
         name: one of :data:`trifold.bench.rows.COMPETITORS`.
         function: called as ``function(*arguments)``; raises the reason if it cannot run.
         at_most: bytes that it can be asked to move in reasonable time; none: any number.
+        own: how it makes the call of a pass that is not timed through ``function`` and autograd.
+        overwrites: it writes into its arguments.
+        note: what a reader of its figures must know.
+        absent: why it does not compete at all.
     """
 
     name: str
     function: Callable[..., Any]
     at_most: int | None = None
+    own: Mapping[Pass, Callable[..., Thunk]] = field(default_factory=dict)
+    overwrites: bool = False
+    note: str = ""
+    absent: str = ""
 
 
-def entrants(benchmark: Benchmark, implementations: Mapping[str, Entrant], *, compiled: bool) -> list[Entrant]:
-    """Eager and torch.compile of a benchmark, then the op's own implementations."""
-    ours = [
-        Entrant(entrant.name, _through(benchmark.call, entrant.function), entrant.at_most)
-        for entrant in implementations.values()
-    ]
-    rivals = [Entrant(EAGER, benchmark.eager)]
-    if compiled:
-        rivals.append(Entrant(COMPILED, _compiled(benchmark.eager)))
-    return rivals + ours
+def rivals(text: str) -> tuple[str, ...]:
+    """The names in ``--against``, such as "eager,quack".
+
+    Raises:
+        TrifoldError: one is not known.
+    """
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name not in RIVALS:
+            raise TrifoldError(f"--against: nobody is called '{name}'", f"choose among {', '.join(RIVALS)}")
+    return names
+
+
+def entrants(
+    benchmark: Benchmark, implementations: Mapping[str, Entrant], against: Collection[str], *, without: str = ""
+) -> list[Entrant]:
+    """The rivals named in ``against``, in the order of :data:`trifold.bench.rows.RIVALS`, then the port.
+
+    Args:
+        benchmark: states eager, and what the op is called in the libraries.
+        implementations: the op's own, by name.
+        against: names out of :data:`trifold.bench.rows.RIVALS`.
+        without: why other libraries cannot compete here; empty: they can.
+    """
+    found = []
+    if "eager" in against:
+        found.append(Entrant(EAGER, benchmark.eager))
+    if "compile" in against:
+        found.append(Entrant(COMPILED, _compiled(benchmark.eager)))
+    found += [_library(name, benchmark, without) for name in PACKAGES if name in against]
+    ours = [entrant for name, entrant in implementations.items() if name == PORT or "prototype" in against]
+    return found + [replace(one, function=_through(benchmark.call, one.function)) for one in ours]
+
+
+def _library(name: str, benchmark: Benchmark, without: str) -> Entrant:
+    try:
+        if without:
+            raise PeerAbsent(without)
+        if benchmark.peers is None:
+            raise PeerAbsent(f"{name} does not have this op")
+        found = peer(name, benchmark.peers)
+    except PeerAbsent as error:
+        return Entrant(name, _refusing(error), absent=": ".join(filter(None, (error.problem, error.remedy))))
+    return Entrant(name, found.function, own=found.own, overwrites=found.overwrites, note=found.note)
 
 
 def _through(call: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,12 +123,14 @@ def _loaded(load: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
     try:
         return load()
     except TrifoldError as error:
-        reason = error
+        return _refusing(error)
 
-        def refuse(*_: Any) -> Any:
-            raise reason
 
-        return refuse
+def _refusing(reason: TrifoldError) -> Callable[..., Any]:
+    def refuse(*_: Any) -> Any:
+        raise reason
+
+    return refuse
 
 
 def competitor(entrant: Entrant, inputs: Sequence[Arguments], which: Pass) -> Competitor:
@@ -98,12 +142,19 @@ def competitor(entrant: Entrant, inputs: Sequence[Arguments], which: Pass) -> Co
     """
 
     def prepare() -> list[Thunk]:
-        return [_thunk(entrant.function, arguments, which) for arguments in inputs]
+        return [_thunk(entrant, _copied(arguments) if entrant.overwrites else arguments, which) for arguments in inputs]
 
     return prepare
 
 
-def _thunk(function: Callable[..., Any], arguments: Arguments, which: Pass) -> Thunk:
+def _copied(arguments: Arguments) -> Arguments:
+    return tuple(value.clone() if isinstance(value, Tensor) else value for value in arguments)
+
+
+def _thunk(entrant: Entrant, arguments: Arguments, which: Pass) -> Thunk:
+    function = entrant.function
+    if which in entrant.own:
+        return entrant.own[which](*arguments)
     if which == "plain":
         return functools.partial(function, *arguments)
     attached = tuple(

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 import itertools
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from trifold.bench.entrants import Entrant, implementations
-from trifold.bench.rows import PORT, Figure, Results, Row
-from trifold.bench.run import Machine, Task, run, tasks
-from trifold.bench.table import figure_lines, table
+from trifold.bench.peers import absent, versions
+from trifold.bench.progress import Report
+from trifold.bench.rows import DEFAULT_RIVALS, PORT, Results, Row
+from trifold.bench.run import EVERYTHING, Machine, Selection, Task, run, tasks
+from trifold.bench.table import figure_lines, preparing, table
 from trifold.bench.targets import figures
+from trifold.bench.timing import Failure
 from trifold.cells import Device
 from trifold.environment import describe, environment
 from trifold.errors import SpecError, TrifoldError
@@ -28,15 +31,24 @@ def acceptable(results: Results) -> bool:
     return not failed and not any(figure.passed is False for figure in results.figures)
 
 
+@dataclass(frozen=True)
+class Plan:
+    """The tasks of one benchmark of an op."""
+
+    files: OpFiles
+    benchmark: Benchmark
+    tasks: tuple[Task, ...]
+
+
 def measure_ops(
     workspace: Workspace,
     ops: Sequence[str],
     device: Device,
     *,
-    quick: bool = False,
-    only: str = "",
-    compiled: bool = True,
+    selection: Selection = EVERYTHING,
+    against: Sequence[str] = DEFAULT_RIVALS,
     show: Callable[[str], None] = lambda part: None,
+    save: Callable[[Results], None] = lambda results: None,
 ) -> Results:
     """Measure the benchmarks of ``ops`` (all that state one where none is named).
 
@@ -44,59 +56,87 @@ def measure_ops(
         workspace: that they belong to.
         ops: names.
         device: of the tensors.
-        quick: three cases a benchmark, shorter readings.
-        only: measure what has this text in ``"op benchmark dtype method case"``.
-        compiled: whether torch.compile competes.
+        selection: which cases.
+        against: who competes, out of :data:`trifold.bench.rows.RIVALS`.
         show: takes each table as soon as it is whole.
+        save: takes what there is after each case, with ``"complete": False`` in its environment until all is measured.
 
     Raises:
-        TrifoldError: there is no GPU, no such op, none with a benchmark, or ``only`` leaves nothing.
+        TrifoldError: there is no GPU, no such op, none with a benchmark, or ``selection`` leaves nothing.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise TrifoldError("--device cuda: torch sees no GPU here", "use --device cpu, or see trifold doctor")
     place = torch.device(device)
-    facts = environment(workspace.root, place)
-    plans = [(files, benchmarks_of(files)) for files in workspace.select(ops)]
-    work = [
-        (files, benchmark, [task for task in tasks(files.name, benchmark, device, quick=quick) if only in task.label])
-        for files, benchmarks in plans
-        for benchmark in benchmarks
-    ]
-    if not any(planned for _, _, planned in work):
-        names = ", ".join(files.name for files, _ in plans)
-        raise SpecError(
-            f"there is nothing to measure for {names}" + (f" with '{only}'" if only else ""),
-            "list benchmarks in Spec(benchmarks=...), or widen --only",
+    plans = _plans(workspace, ops, device, selection)
+    facts = environment(workspace.root, place) | {
+        "quick": selection.quick,
+        "only": selection.text,
+        "against": list(against),
+        "libraries": {name: version for name, version in versions().items() if name in against},
+    }
+    report = Report(sum(len(plan.tasks) for plan in plans), show)
+    report.text(describe(facts))
+    for line in absent(against):
+        report.text(line)
+    machine = Machine(place, seconds=0.05 if selection.quick else 0.25, against=against)
+    loaded = functools.cache(lambda op: implementations(workspace.op(op), device))
+    rows: list[Row] = []
+
+    def results(*, complete: bool = False) -> Results:
+        judged = [one for plan in plans for one in figures(plan.files.name, plan.benchmark, rows)]
+        return Results(
+            environment=facts | {"complete": complete},
+            rows=tuple(rows),
+            figures=tuple(judged) if device == "cuda" else (),
         )
 
-    show(describe(facts))
-    machine = Machine(place, seconds=0.05 if quick else 0.25, compiled=compiled)
-    rows: list[Row] = []
-    judged: list[Figure] = []
-    loaded = functools.cache(lambda op: implementations(workspace.op(op), device))
-    for files, benchmark, planned in work:
+    for part in _tables(plans):
         measured: list[Row] = []
-        for _, part in itertools.groupby(planned, key=lambda task: (task.dtype, task.method)):
-            table_rows = [row for task in part for row in _measure(task, loaded(files.name), machine)]
-            show("\n" + table(table_rows))
-            measured += table_rows
-        rows += measured
-        if device == "cuda" and planned:
-            judged += figures(files.name, benchmark, measured)
-    if judged:
-        show("\n" + figure_lines(judged))
-    return Results(environment=facts | {"quick": quick, "only": only}, rows=tuple(rows), figures=tuple(judged))
+        for task in report.steps(part, lambda task: task.label):
+            of_case = _run(task, loaded(task.op), machine)
+            measured += of_case
+            rows += of_case
+            save(results())
+        report.text("\n" + table(measured))
+    done = results(complete=True)
+    save(done)
+    if done.figures:
+        report.text("\n" + figure_lines(done.figures))
+    report.text("\n" + preparing(done.rows))
+    return done
 
 
-def _measure(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -> list[Row]:
-    """Time one task, and say on a terminal which."""
-    if not sys.stderr.isatty():
-        return run(task, implementations, machine)
-    print(f"\r\033[K{task.label}", end="", file=sys.stderr, flush=True)
+def _run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -> list[Row]:
+    """A competitor's exception is its result; what is left is a GPU that no longer answers this process."""
     try:
         return run(task, implementations, machine)
-    finally:
-        print("\r\033[K", end="", file=sys.stderr, flush=True)
+    except RuntimeError as error:
+        raise TrifoldError(
+            f"{task.label}: {Failure.of(error).reason}; a kernel has left the GPU unusable for this process",
+            "find whose with --only and --against, and go on without; --json has the cases before",
+        ) from error
+
+
+def _plans(workspace: Workspace, ops: Sequence[str], device: Device, selection: Selection) -> list[Plan]:
+    found = [(files, benchmark) for files in workspace.select(ops) for benchmark in benchmarks_of(files)]
+    plans = [
+        Plan(files, benchmark, tuple(tasks(files.name, benchmark, device, selection))) for files, benchmark in found
+    ]
+    planned = [plan for plan in plans if plan.tasks]
+    if not planned:
+        names = ", ".join(dict.fromkeys(files.name for files, _ in found)) or "these ops"
+        raise SpecError(
+            f"there is nothing to measure for {names}{selection.described}",
+            "list benchmarks in Spec(benchmarks=...), or widen --only, --shapes and --dtypes",
+        )
+    return planned
+
+
+def _tables(plans: Sequence[Plan]) -> Iterator[list[Task]]:
+    """The tasks that share a table, in order."""
+    for plan in plans:
+        for _, part in itertools.groupby(plan.tasks, key=lambda task: (task.dtype, task.method)):
+            yield list(part)
 
 
 def benchmarks_of(files: OpFiles) -> tuple[Benchmark, ...]:

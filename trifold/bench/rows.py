@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from trifold.bench.interval import Estimate, ratio
 from trifold.errors import TrifoldError
 
 Outcome = Literal["measured", "slow", "failed", "not run"]
@@ -16,9 +17,14 @@ Outcome = Literal["measured", "slow", "failed", "not run"]
 ROOFLINE = "roofline"
 EAGER = "eager"
 COMPILED = "torch.compile"
+LIGER = "liger"
+QUACK = "quack"
 PROTOTYPE = "prototype"
 PORT = "port"
-COMPETITORS = (EAGER, COMPILED, PROTOTYPE, PORT)
+PEERS = (EAGER, COMPILED, LIGER, QUACK)  # what a user would otherwise call
+COMPETITORS = (*PEERS, PROTOTYPE, PORT)
+RIVALS = {"eager": EAGER, "compile": COMPILED, "liger": LIGER, "quack": QUACK, "prototype": PROTOTYPE}
+DEFAULT_RIVALS = ("eager", "compile", "prototype")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +33,16 @@ class Row:
 
     Attributes:
         op, benchmark, case, dtype: which; ``dtype`` as "float32".
+        sizes: that the case's label stands for.
         method: ``graph``, ``events``, ``cpu``, or ``host: ...``.
         competitor: one of :data:`COMPETITORS`, or ``roofline``.
         bytes: that must move.
         outcome: ``slow`` is measured too, by a single call.
-        reason: why it failed or did not run; for the roofline, which way was the fastest.
-        seconds, low, high: median and quartiles of ``samples`` readings, of one call.
-        roofline: the roofline's time over this one's.
-        over_eager, over_compiled: that competitor's time over this one's.
+        reason: why it failed or did not run; of what was measured a remark: for the roofline the way that was the
+            fastest.
+        seconds, low, high: the median of ``samples`` readings, of one call, and the ends of its 95% interval.
+        prepared: seconds until its first call was done, which compiles.
+        ratios: the time of ``roofline`` and of each peer over this one's.
     """
 
     op: str
@@ -45,14 +53,14 @@ class Row:
     competitor: str
     bytes: int
     outcome: Outcome
+    sizes: tuple[int, ...] = ()
     reason: str = ""
     seconds: float | None = None
     low: float | None = None
     high: float | None = None
     samples: int = 0
-    roofline: float | None = None
-    over_eager: float | None = None
-    over_compiled: float | None = None
+    prepared: float | None = None
+    ratios: Mapping[str, Estimate] = field(default_factory=dict)
 
     @property
     def gb_per_s(self) -> float | None:
@@ -63,10 +71,14 @@ class Row:
 
     @property
     def spread(self) -> float | None:
-        """Half the distance of the quartiles, relative to the median."""
-        if not self.seconds or self.low is None or self.high is None:
-            return None
-        return (self.high - self.low) / 2 / self.seconds
+        """Half the width of the 95% interval, relative to the median."""
+        return Estimate(self.seconds, self.low, self.high).spread if self.seconds else None
+
+    @property
+    def fastest_peer(self) -> tuple[str, Estimate] | None:
+        """The peer with the shortest time in this row's case, and its time over this one's."""
+        others = [(name, self.ratios[name]) for name in PEERS if name in self.ratios and name != self.competitor]
+        return min(others, key=lambda pair: pair[1].value, default=None)
 
     @property
     def group(self) -> tuple[str, str, str, str]:
@@ -74,22 +86,22 @@ class Row:
         return self.op, self.benchmark, self.dtype, self.method
 
 
-def with_ratios(rows: Sequence[Row]) -> list[Row]:
-    """The rows of one case and method, each compared with the roofline, eager and torch.compile among them."""
-    seconds = {row.competitor: row.seconds for row in rows if row.seconds}
+def with_ratios(rows: Sequence[Row], readings: Mapping[str, Sequence[float]] | None = None) -> list[Row]:
+    """The rows of one case and method, each compared with the roofline and the peers among them.
 
-    def ratio(name: str, row: Row) -> float | None:
-        return seconds[name] / row.seconds if name in seconds and row.seconds else None
+    Args:
+        rows: of one case and method.
+        readings: seconds of each competitor, in the rounds in which they were read; without them a ratio is that of
+            the medians and has no interval.
+    """
+    known = {row.competitor: (readings or {}).get(row.competitor) or [row.seconds] for row in rows if row.seconds}
 
-    return [
-        dataclasses.replace(
-            row,
-            roofline=None if row.competitor == ROOFLINE else ratio(ROOFLINE, row),
-            over_eager=ratio(EAGER, row),
-            over_compiled=ratio(COMPILED, row),
-        )
-        for row in rows
-    ]
+    def ratios(row: Row) -> dict[str, Estimate]:
+        own = known.get(row.competitor)
+        others = [name for name in (ROOFLINE, *PEERS) if name in known and name != row.competitor]
+        return {name: ratio(known[name], own) for name in others} if own else {}
+
+    return [dataclasses.replace(row, ratios=ratios(row)) for row in rows]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,24 +127,45 @@ class Results:
     figures: tuple[Figure, ...]
 
     def to_json(self) -> str:
-        rows = [{**dataclasses.asdict(row), "gb_per_s": row.gb_per_s} for row in self.rows]
-        figures = [dataclasses.asdict(figure) for figure in self.figures]
-        document = {"environment": self.environment, "figures": figures, "rows": rows}
-        return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        """One line for each row and figure, so that two files can be compared."""
+        rows = [
+            {**vars(row), "ratios": {name: vars(one) for name, one in row.ratios.items()}, "gb_per_s": row.gb_per_s}
+            for row in self.rows
+        ]
+        head = json.dumps(self.environment, indent=1, ensure_ascii=False)
+        return f'{{"environment": {head},\n"figures": {_lines(map(vars, self.figures))},\n"rows": {_lines(rows)}}}\n'
 
     @classmethod
     def read(cls, path: Path) -> Results:
         """Raises :class:`TrifoldError` if ``path`` does not hold what :meth:`to_json` writes."""
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
-            fields = {field.name for field in dataclasses.fields(Row)}
             return cls(
                 environment=document["environment"],
-                rows=tuple(Row(**{k: v for k, v in row.items() if k in fields}) for row in document["rows"]),
+                rows=tuple(_row(row) for row in document["rows"]),
                 figures=tuple(Figure(**figure) for figure in document["figures"]),
             )
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise TrifoldError(f"{path} holds no results of trifold bench: {error}", "write it with --json") from None
+
+
+def _lines(objects: Iterable[Mapping[str, Any]]) -> str:
+    return "[" + ",".join("\n" + json.dumps(one, ensure_ascii=False) for one in objects) + "]"
+
+
+_FIELDS = {one.name for one in dataclasses.fields(Row)}
+_BEFORE_INTERVALS = {ROOFLINE: "roofline", EAGER: "over_eager", COMPILED: "over_compiled"}
+
+
+def _row(document: dict[str, Any]) -> Row:
+    known = {name: value for name, value in document.items() if name in _FIELDS}
+    if "ratios" in document:
+        ratios = {name: Estimate(**value) for name, value in document["ratios"].items()}
+    else:  # written before there were intervals: `low` and `high` are quartiles
+        known |= {"low": None, "high": None}
+        found = {name: document.get(former) for name, former in _BEFORE_INTERVALS.items()}
+        ratios = {name: Estimate(value) for name, value in found.items() if value and name != document["competitor"]}
+    return Row(**(known | {"sizes": tuple(known.get("sizes", ())), "ratios": ratios}))
 
 
 def groups(rows: Iterable[Row]) -> dict[tuple[str, str, str, str], list[Row]]:

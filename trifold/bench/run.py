@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 import torch._functorch.config as functorch_config
 
-from trifold.bench.entrants import Entrant, Pass, competitor, entrants
+from trifold.bench import interval
+from trifold.bench.entrants import Entrant, competitor, entrants
+from trifold.bench.peers import Pass
 from trifold.bench.roofline import roofline
-from trifold.bench.rows import ROOFLINE, Row, with_ratios
-from trifold.bench.timing import Competitor, Failure, Method, Result, Rotation, measure, rotation
+from trifold.bench.rows import DEFAULT_RIVALS, ROOFLINE, Row, with_ratios
+from trifold.bench.timing import Competitor, Failure, Method, Result, Rotation, Timing, measure, rotation
 from trifold.cells import Device
 from trifold.spec.benchmark import Benchmark, Case
 
 CPU_BYTES = 1 << 28  # larger cases are left to a GPU
+
+IMPLAUSIBLE = 2.0  # times the memory's rate: what is that fast has not done the work
 
 HOST_PASSES: dict[str, Pass] = {
     "host: no grad": "plain",
@@ -47,36 +51,71 @@ class Machine:
     Attributes:
         device: of the inputs.
         seconds: for the readings of one case by one method, all competitors together, about.
-        compiled: whether torch.compile competes.
+        against: who competes, out of :data:`trifold.bench.rows.RIVALS`.
     """
 
     device: torch.device
     seconds: float = 0.25
-    compiled: bool = True
+    against: Collection[str] = DEFAULT_RIVALS
 
     @property
     def l2_bytes(self) -> int:
         return int(torch.cuda.get_device_properties(self.device).L2_cache_size) if self.device.type == "cuda" else 0
 
 
-def tasks(op: str, benchmark: Benchmark, device: Device, *, quick: bool) -> Iterator[Task]:
-    """What there is to measure: each case in each dtype by each method, then the host's time of the small case.
+@dataclass(frozen=True)
+class Selection:
+    """Which cases to measure.
 
-    ``quick`` leaves the first, the middle and the last case.
+    Attributes:
+        text: that a task's label contains.
+        shapes: the sizes of the cases; none: all.
+        dtypes: none: all that a benchmark has.
+        quick: only the first, the middle and the last case of those.
     """
-    cases = benchmark.cases
-    if quick and len(cases) > 3:
-        cases = (cases[0], cases[len(cases) // 2], cases[-1])
+
+    text: str = ""
+    shapes: tuple[tuple[int, ...], ...] = ()
+    dtypes: tuple[str, ...] = ()
+    quick: bool = False
+
+    @property
+    def described(self) -> str:
+        """What was asked for, for a message; empty: nothing in particular."""
+        shapes = ["x".join(map(str, sizes)) for sizes in self.shapes]
+        wanted = [f"'{word}'" for word in (self.text, *shapes, *self.dtypes) if word]
+        return f" with {', '.join(wanted)}" if wanted else ""
+
+    def cases(self, benchmark: Benchmark) -> tuple[Case, ...]:
+        cases = tuple(case for case in benchmark.cases if not self.shapes or case.sizes in self.shapes)
+        return (cases[0], cases[len(cases) // 2], cases[-1]) if self.quick and len(cases) > 3 else cases
+
+    def dtypes_of(self, benchmark: Benchmark) -> tuple[torch.dtype, ...]:
+        return tuple(dtype for dtype in benchmark.dtypes if not self.dtypes or dtype_name(dtype) in self.dtypes)
+
+
+EVERYTHING = Selection()
+
+
+def tasks(op: str, benchmark: Benchmark, device: Device, selection: Selection) -> Iterator[Task]:
+    """What there is to measure: each case in each dtype by each method, then the host's time of the small case."""
+    for task in _all_tasks(op, benchmark, device, selection):
+        if selection.text in task.label:
+            yield task
+
+
+def _all_tasks(op: str, benchmark: Benchmark, device: Device, selection: Selection) -> Iterator[Task]:
     methods: Sequence[str] = benchmark.methods if device == "cuda" else ("cpu",)
-    for dtype in benchmark.dtypes:
+    dtypes = selection.dtypes_of(benchmark)
+    for dtype in dtypes:
         for method in methods:
-            for case in cases:
+            for case in selection.cases(benchmark):
                 if device == "cuda" or benchmark.bytes(case, dtype) <= CPU_BYTES:
                     yield Task(op, benchmark, case, dtype, method)
-    if benchmark.host is not None:
+    if benchmark.host is not None and dtypes and (not selection.shapes or benchmark.host.sizes in selection.shapes):
         for name, which in HOST_PASSES.items():
             if which == "plain" or benchmark.differentiable:
-                yield Task(op, benchmark, benchmark.host, benchmark.dtypes[0], name)
+                yield Task(op, benchmark, benchmark.host, dtypes[0], name)
 
 
 def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -> list[Row]:
@@ -85,15 +124,15 @@ def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) ->
     host = task.method in HOST_PASSES
     method = _method(task.method, machine.device)
     turns = rotation(moved, machine.l2_bytes) if method == "graph" else Rotation(1, 1)
-    which = HOST_PASSES.get(task.method, "backward" if task.benchmark.backward else "plain")
+    which = HOST_PASSES.get(task.method) or _pass(task.benchmark)
 
-    contenders = entrants(task.benchmark, implementations, compiled=machine.compiled)
+    contenders = entrants(task.benchmark, implementations, machine.against, without=_without_libraries(task, method))
     try:
         inputs = [task.benchmark.arguments(machine.device, task.dtype, task.case) for _ in range(turns.sets)]
     except Exception as error:  # the spec's own mistake, or too little memory for this case
         reason = f"its arguments cannot be made: {Failure.of(error).reason}"
         return [_not_run(task, moved, entrant.name, reason, failed=True) for entrant in contenders]
-    able = {e.name: e for e in contenders if e.at_most is None or moved <= e.at_most}
+    able = {e.name: e for e in contenders if not e.absent and (e.at_most is None or moved <= e.at_most)}
     ways = {} if host else roofline(task.benchmark.roofline, moved, machine.device, turns.sets)
 
     competitors: dict[str, Competitor] = {f"{ROOFLINE}: {name}": way for name, way in ways.items()}
@@ -102,16 +141,28 @@ def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) ->
     with functorch_config.patch(donated_buffer=False):
         results = measure(method, competitors, calls=turns.calls, seconds=machine.seconds)
 
-    rows = [_best_way(task, moved, {name: results[f"{ROOFLINE}: {name}"] for name in ways})] if ways else []
-    for entrant in contenders:
-        if entrant.name in results:
-            rows.append(_row(task, moved, entrant.name, results[entrant.name]))
-        else:
-            reason = f"moves more than {entrant.at_most} bytes, which takes a simulator too long"
-            rows.append(_not_run(task, moved, entrant.name, reason))
     del competitors, inputs
     _release(machine.device)
-    return with_ratios(rows)
+    best = _Best.of({name: results[f"{ROOFLINE}: {name}"] for name in ways})
+    if method == "graph":
+        results = {name: _plausible(result, best.result) for name, result in results.items()}
+    rows = [_row(task, moved, ROOFLINE, best.result, best.way)] if best.result is not None else []
+    rows += [_contender_row(task, moved, entrant, results.get(entrant.name)) for entrant in contenders]
+    timed = {**results, ROOFLINE: best.result}
+    return with_ratios(rows, {name: one.readings for name, one in timed.items() if isinstance(one, Timing)})
+
+
+def _without_libraries(task: Task, method: Method) -> str:
+    """Why other libraries cannot compete; empty: they can."""
+    if task.method in HOST_PASSES:
+        return "its kernels are timed, not its host code"
+    return "it needs a GPU" if method == "cpu" else ""
+
+
+def _pass(benchmark: Benchmark) -> Pass:
+    if benchmark.training:
+        return "forward + backward"
+    return "backward" if benchmark.backward else "plain"
 
 
 def _method(name: str, device: torch.device) -> Method:
@@ -120,24 +171,48 @@ def _method(name: str, device: torch.device) -> Method:
     return "host" if name in HOST_PASSES else "events" if name == "events" else "graph"
 
 
-def _best_way(task: Task, moved: int, ways: dict[str, Result]) -> Row:
-    timed = {name: result for name, result in ways.items() if not isinstance(result, Failure)}
-    if not timed:
-        return _row(task, moved, ROOFLINE, next(iter(ways.values())))
-    best = min(timed, key=lambda name: timed[name].median)
-    return _row(task, moved, ROOFLINE, timed[best], reason=best)
+@dataclass(frozen=True)
+class _Best:
+    """The fastest of the roofline's ways, or the first one's failure; no result where nothing moves."""
+
+    result: Result | None = None
+    way: str = ""
+
+    @classmethod
+    def of(cls, ways: Mapping[str, Result]) -> _Best:
+        timed = {name: result for name, result in ways.items() if isinstance(result, Timing)}
+        if timed:
+            best = min(timed, key=lambda name: timed[name].median)
+            return cls(timed[best], best)
+        return cls(next(iter(ways.values())) if ways else None)
+
+
+def _plausible(result: Result, best: Result | None) -> Result:
+    """``result``, unless it is faster than memory can be: then its kernels are not in the graph that was timed."""
+    if isinstance(result, Timing) and isinstance(best, Timing) and best.median > IMPLAUSIBLE * result.median:
+        return Failure(f"{best.median / result.median:.0f} × the memory's rate: its kernels are not in the CUDA graph")
+    return result
+
+
+def _contender_row(task: Task, moved: int, entrant: Entrant, result: Result | None) -> Row:
+    if result is not None:
+        return _row(task, moved, entrant.name, result, entrant.note)
+    late = f"moves more than {entrant.at_most} bytes, which takes a simulator too long"
+    return _not_run(task, moved, entrant.name, entrant.absent or late)
 
 
 def _row(task: Task, moved: int, name: str, result: Result, reason: str = "") -> Row:
     if isinstance(result, Failure):
         return _not_run(task, moved, name, result.reason, failed=True)
+    estimate = interval.median(result.readings)
     return replace(
         _not_run(task, moved, name, reason),
         outcome="slow" if result.slow else "measured",
-        seconds=result.median,
-        low=result.low,
-        high=result.high,
-        samples=result.samples,
+        seconds=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        samples=len(result.readings),
+        prepared=result.prepared,
     )
 
 
@@ -146,6 +221,7 @@ def _not_run(task: Task, moved: int, name: str, reason: str, *, failed: bool = F
         op=task.op,
         benchmark=task.benchmark.name,
         case=task.case.label,
+        sizes=task.case.sizes,
         dtype=dtype_name(task.dtype),
         method=task.method,
         competitor=name,

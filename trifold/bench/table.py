@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from trifold.bench.rows import Figure, Row
+from trifold.bench.interval import Estimate
+from trifold.bench.rows import PEERS, ROOFLINE, Figure, Row
 
 _METHODS = {
     "graph": "CUDA graph replay",
@@ -14,35 +15,48 @@ _METHODS = {
     "host: forward": "host time of a call that records a gradient",
     "host: forward + backward": "host time of forward + backward",
 }
-_HEAD = ("case", "competitor", "time µs", "spread", "GB/s", "roofline", "× eager", "× compile", "")
+_HEAD = ("case", "competitor", "time µs", "95%", "GB/s", "roofline")
+_LONG = 1.0  # seconds until the first call is done, above which a table says so
 
 
 def table(rows: Sequence[Row]) -> str:
-    """One table: the rows of one op, benchmark, dtype and method."""
+    """One table: the rows of one op, benchmark, dtype and method. After ± stands half of the 95% interval, as a part of
+    the number before it."""
     op, benchmark, dtype, method = rows[0].group
     title = f"{op} · {benchmark} · {dtype} · {_METHODS.get(method, method)}"
-    cells: list[tuple[str, ...]] = [_HEAD]
+    peers = [name for name in PEERS if any(name in row.ratios for row in rows)]
+    cells: list[tuple[str, ...]] = [(*_HEAD, *(f"× {name}" for name in peers), "")]
     previous = ""
     for row in rows:
-        cells.append(("" if row.case == previous else row.case, *_cells(row)))
+        cells.append(("" if row.case == previous else row.case, *_cells(row, peers)))
         previous = row.case
     return f"{title}\n{align(cells)}"
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _cells(row: Row, peers: Sequence[str]) -> tuple[str, ...]:
     if row.seconds is None:
-        return (row.competitor, "-", "-", "-", "-", "-", "-", f"{row.outcome}: {row.reason}")
-    note = "slow: one call" if row.outcome == "slow" else row.reason
+        return (row.competitor, *["-"] * (len(_HEAD) - 2 + len(peers)), f"{row.outcome}: {row.reason}")
     return (
         row.competitor,
         f"{row.seconds * 1e6:,.2f}",
         _number(row.spread, "±{:.1%}"),
         _number(row.gb_per_s, "{:,.0f}" if (row.gb_per_s or 0) >= 10 else "{:,.2f}"),
-        _number(row.roofline, "{:.1%}"),
-        _number(row.over_eager, "{:.2f}"),
-        _number(row.over_compiled, "{:.2f}"),
-        note,
+        _estimate(row.ratios.get(ROOFLINE), "{:.1%}"),
+        *(_estimate(row.ratios.get(name), "{:.2f}") for name in peers),
+        _note(row),
     )
+
+
+def _note(row: Row) -> str:
+    slow = "slow: one call" if row.outcome == "slow" else ""
+    first = f"first call {row.prepared:.1f} s" if row.prepared is not None and row.prepared >= _LONG else ""
+    return "; ".join(filter(None, (slow, row.reason, first)))
+
+
+def _estimate(estimate: Estimate | None, form: str) -> str:
+    if estimate is None:
+        return "-"
+    return form.format(estimate.value) + ("" if estimate.spread is None else f" ±{estimate.spread:.1%}")
 
 
 def _number(value: float | None, form: str) -> str:
@@ -70,3 +84,13 @@ def figure_lines(figures: Sequence[Figure]) -> str:
         name = f"{figure.op} · {figure.benchmark} · {figure.method}"
         cells.append((mark, name, measured, f"≥ {figure.at_least:.3f}", f"{figure.target} ({figure.where})"))
     return f"Targets\n{align(cells)}"
+
+
+def preparing(rows: Iterable[Row]) -> str:
+    """How long each competitor took until its first call of each case was done: what compiling costs a run."""
+    seconds: dict[str, float] = {}
+    for row in rows:
+        if row.prepared is not None:
+            seconds[row.competitor] = seconds.get(row.competitor, 0.0) + row.prepared
+    parts = [f"{name} {total:.1f} s" for name, total in sorted(seconds.items(), key=lambda item: -item[1])]
+    return f"First calls, which compile, took in all: {', '.join(parts)}"

@@ -3,27 +3,50 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
-from trifold.bench.rows import PORT, Figure, Row
+from trifold.bench.interval import Estimate
+from trifold.bench.peers import PACKAGES, has
+from trifold.bench.rows import COMPILED, EAGER, PORT, Figure, Row
 from trifold.spec.benchmark import Benchmark, Target
 
-_FIELDS = {"roofline": "roofline", "over eager": "over_eager", "over torch.compile": "over_compiled"}
+FASTEST = "the fastest peer"
 
 
 def figures(op: str, benchmark: Benchmark, rows: Sequence[Row]) -> list[Figure]:
     """One figure for each target of ``benchmark``, from the rows of a run on a GPU."""
-    ours = [row for row in rows if (row.op, row.benchmark, row.competitor) == (op, benchmark.name, PORT)]
-    return [_figure(op, benchmark, target, ours) for target in benchmark.targets]
+    mine = [row for row in rows if (row.op, row.benchmark) == (op, benchmark.name)]
+    ours = [row for row in mine if row.competitor == PORT]
+    # A peer that failed in a case, because it does not take the size, has competed; one that is absent has not.
+    met = {(_place(row), row.competitor) for row in mine if row.outcome != "not run"}
+    return [_figure(op, benchmark, target, ours, met) for target in benchmark.targets]
 
 
-def _figure(op: str, benchmark: Benchmark, target: Target, ours: Sequence[Row]) -> Figure:
+_Place = tuple[str, str, str]  # method, case and dtype
+
+
+def _place(row: Row) -> _Place:
+    return row.method, row.case, row.dtype
+
+
+def _measured(benchmark: Benchmark, target: Target, row: Row, met: Set[tuple[_Place, str]]) -> Estimate | None:
+    """What ``target`` is about, in the case of ``row``, a port's."""
+    name = target.measure.removeprefix("over ")
+    if name != FASTEST:
+        return row.ratios.get(name)
+    peers = {EAGER, COMPILED, *(name for name in PACKAGES if benchmark.peers and has(name, benchmark.peers))}
+    fastest = row.fastest_peer
+    complete = all((_place(row), name) in met for name in peers)
+    return fastest[1] if fastest is not None and (complete or fastest[1].value < target.at_least) else None
+
+
+def _figure(op: str, benchmark: Benchmark, target: Target, ours: Sequence[Row], met: Set[tuple[_Place, str]]) -> Figure:
     host = target.method.startswith("host")
     labels = target.cases or tuple(case.label for case in benchmark.cases)
     rows = [row for row in ours if row.method == target.method and (host or row.case in labels)]
     wanted = 1 if host else len(labels) * len(benchmark.dtypes)
-    values = [(getattr(row, _FIELDS[target.measure]), row) for row in rows]
-    known = [(value, row) for value, row in values if value is not None]
+    values = [(_measured(benchmark, target, row, met), row) for row in rows]
+    known = [(value.value, row) for value, row in values if value is not None]
 
     measured: float | None = None
     where = f"{len(known)} of {wanted} cases measured"
@@ -32,7 +55,7 @@ def _figure(op: str, benchmark: Benchmark, target: Target, ours: Sequence[Row]) 
         where = f"geometric mean of {len(known)} cases"
     elif known:
         measured, row = min(known, key=lambda pair: pair[0])
-        where = f"worst of {len(known)}: {row.case} {row.dtype}"
+        where = f"worst of {len(known)}: {row.case} {row.dtype}{_against(target, row)}"
 
     failed = any(row.outcome == "failed" for row in rows) or (measured is not None and measured < target.at_least)
     complete = len(known) == len(rows) >= wanted
@@ -47,6 +70,11 @@ def _figure(op: str, benchmark: Benchmark, target: Target, ours: Sequence[Row]) 
         where=where,
         passed=passed,
     )
+
+
+def _against(target: Target, row: Row) -> str:
+    fastest = row.fastest_peer if target.measure.endswith(FASTEST) else None
+    return f", where that is {fastest[0]}" if fastest else ""
 
 
 def _text(benchmark: Benchmark, target: Target) -> str:

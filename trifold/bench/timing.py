@@ -19,7 +19,6 @@ alone; one whose call takes longer than ``slow_after`` seconds is read once.
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,35 +28,36 @@ from typing import Any, Literal, Protocol
 
 import torch
 
+from trifold.bench.interval import median
+
 Method = Literal["graph", "events", "host", "cpu"]
 Thunk = Callable[[], object]
 Competitor = Callable[[], Sequence[Thunk]]  # prepares one call for each buffer set; both may raise
 
 GRAPH_CALLS = 512  # at most, in one graph
 GRAPH_BYTES = 8 << 30  # a graph moves about this much: 2 ms on an H200, long against a replay's launch
+GRAPH_SECONDS = 4e-3  # and where a competitor is slow, its graph holds fewer calls, so that it takes about this long
 EVENTS_A_TURN = 5  # readings of one competitor, before the next one's turn
 HOST_CALLS = 20  # in a batch: far below the 1,024 launches that the driver queues before it blocks
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds a call takes: the median and the quartiles of ``samples`` readings.
+    """Seconds a call takes.
 
-    ``slow`` marks a competitor that was read once only because a call takes so long.
+    Attributes:
+        readings: in the order in which they were taken: the k-th of all competitors are of one round.
+        slow: it was read once only, because a call takes so long.
+        prepared: seconds until the first call was done, which compiles.
     """
 
-    median: float
-    low: float
-    high: float
-    samples: int
+    readings: tuple[float, ...]
     slow: bool = False
+    prepared: float | None = None
 
-    @classmethod
-    def of(cls, readings: Sequence[float], *, slow: bool = False) -> Timing:
-        if len(readings) < 2:
-            return cls(readings[0], readings[0], readings[0], len(readings), slow)
-        low, median, high = statistics.quantiles(readings, n=4, method="inclusive")
-        return cls(median, low, high, len(readings), slow)
+    @property
+    def median(self) -> float:
+        return median(self.readings).value
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,17 @@ def rotation(bytes_per_call: int, l2_bytes: int) -> Rotation:
     return Rotation(sets, calls // sets * sets)
 
 
+def fewer_calls(calls: int, sets: int, seconds: float) -> int:
+    """How many calls a graph should hold, if ``calls`` of them over ``sets`` buffer sets took ``seconds``.
+
+    As many, unless that is more than twice as long as needed: what is slow shows as well in a shorter graph, and a
+    GPU's time is dear.
+    """
+    if seconds <= 2 * GRAPH_SECONDS:
+        return calls
+    return max(1, int(calls * GRAPH_SECONDS / seconds) // sets) * sets
+
+
 def measure(
     method: Method,
     competitors: Mapping[str, Competitor],
@@ -116,14 +127,16 @@ def measure(
     """
     results: dict[str, Result] = dict.fromkeys(competitors, Failure("not measured"))
     readers: dict[str, _Reader] = {}
+    prepared: dict[str, float] = {}
     pool = torch.cuda.graph_pool_handle() if method == "graph" else None
     with _place(method):
         for name, competitor in competitors.items():
             try:
-                thunks = competitor()
-                warm = _warm(thunks, on_gpu=method != "cpu" and torch.cuda.is_available())
+                on_gpu = method != "cpu" and torch.cuda.is_available()
+                thunks, prepared[name] = _prepared(competitor, on_gpu=on_gpu)
+                warm = _warm(thunks, on_gpu=on_gpu)
                 if warm > slow_after:
-                    results[name] = Timing.of([warm], slow=True)
+                    results[name] = Timing((warm,), slow=True, prepared=prepared[name])
                 else:
                     readers[name] = _reader(method, thunks, calls, pool)
             except Exception as error:  # whatever a competitor raises is its result
@@ -133,13 +146,22 @@ def measure(
         for name, failure in _take_turns(readers, method, seconds).items():
             results[name] = failure
             del readers[name]
-        results |= {name: Timing.of(reader.readings()) for name, reader in readers.items()}
+        for name, reader in readers.items():
+            results[name] = Timing(tuple(reader.readings()), prepared=prepared[name])
     return results
 
 
-def _warm(thunks: Sequence[Thunk], *, on_gpu: bool) -> float:
-    """Call until all is compiled and allocated; the seconds of one more call."""
+def _prepared(competitor: Competitor, *, on_gpu: bool) -> tuple[Sequence[Thunk], float]:
+    """The calls of a competitor, the first of them done, and the seconds that this took."""
+    started = time.perf_counter()
+    thunks = competitor()
     thunks[0]()
+    _synchronize(on_gpu)
+    return thunks, time.perf_counter() - started
+
+
+def _warm(thunks: Sequence[Thunk], *, on_gpu: bool) -> float:
+    """Call until all is allocated; the seconds of one more call."""
     thunks[-1]()
     _synchronize(on_gpu)
     started = time.perf_counter()
@@ -198,7 +220,9 @@ class _Reader(Protocol):
 
 def _reader(method: Method, thunks: Sequence[Thunk], calls: int, pool: Any) -> _Reader:
     if method == "graph":
-        return _Replay(thunks, calls, pool)
+        replay = _Replay(thunks, calls, pool)
+        fewer = fewer_calls(calls, len(thunks), replay.seconds)
+        return replay if fewer >= calls else _Replay(thunks, fewer, pool)
     if method == "events":
         return _Events(thunks[0])
     if method == "host":
@@ -210,6 +234,7 @@ class _Replay:
     """A CUDA graph of ``calls`` calls, captured on the current stream.
 
     The graphs of all competitors share one memory pool: they run one after the other, and nobody reads their outputs.
+    ``seconds`` is what its first replay took, by the wall clock.
     """
 
     def __init__(self, thunks: Sequence[Thunk], calls: int, pool: Any) -> None:
@@ -227,8 +252,11 @@ class _Replay:
             _abandon(self.graph, pool)
             raise
         self.graph.capture_end()
+        torch.cuda.synchronize()
+        started = time.perf_counter()
         self.graph.replay()
         torch.cuda.synchronize()
+        self.seconds = time.perf_counter() - started
 
     def lead(self) -> None:
         self.graph.replay()

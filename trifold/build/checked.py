@@ -34,7 +34,8 @@ def with_gaps(assembly: str) -> str:
             section, alignment = "." + found[1].lstrip("."), ""
         elif re.match(r"\s*\.align\s", line):
             alignment = line
-        of_the_library = section.startswith((".data", ".bss")) and not section.startswith(".data.rel.ro")
+        kept = section.startswith((".data", ".bss", ".trifold_constant"))
+        of_the_library = kept and not section.startswith(".data.rel.ro")
         if of_the_library and _OBJECT.match(line):
             lines += [f"\t.zero\t{GAP_BYTES}", *([alignment] if alignment else [])]
         lines.append(line)

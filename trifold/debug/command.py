@@ -42,7 +42,8 @@ def debug(
 
     Under an editor's debugger (debugpy) the editor stops there instead.
 
-    With --port, in gdb: "trifold where" names the thread, "trifold thread X,Y,Z" goes to another.
+    With --port, in gdb: "trifold where" names the thread and says where the block's others wait, "trifold thread X,Y,Z"
+    goes to another.
     """
     place = _coordinates("--thread", thread), _coordinates("--block", block)
     found = Workspace.find() if workspace is None else Workspace.at(workspace)

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from trifold.errors import TrifoldError
-from trifold.spec import Call, Spec, TensorCase
+from trifold.spec import Call, IndexCase, Spec
+from trifold.spec.case import AnyCase
 
 _EDGE = re.compile(r"edge \d+")
 
@@ -75,7 +76,9 @@ def run(function: Callable[..., Any], call: Call, *, backward: bool, device: str
 
 
 def _described(value: Any) -> str:
-    if not isinstance(value, TensorCase):
+    if not isinstance(value, AnyCase):
         return repr(value)
     layout = "" if value.layout == "contiguous" else f"{value.layout} "
+    if isinstance(value, IndexCase):
+        return f"{layout}indices below {value.below} {value.shape}"
     return f"{layout}{value.fill} {str(value.dtype).removeprefix('torch.')} {value.shape}"

@@ -16,13 +16,14 @@ from trifold.device.philox import (
     philox_signed_uniform,
     philox_uniform,
 )
-from trifold.device.reduce import block_max, block_sum, warp_max, warp_sum
+from trifold.device.reduce import block_max, block_sum, larger, warp_max, warp_sum
 
 __all__ = [
     "block_max",
     "block_sum",
     "box_muller",
     "ceil_div",
+    "larger",
     "philox4x32_10",
     "philox_group",
     "philox_normal",

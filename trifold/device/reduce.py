@@ -10,6 +10,12 @@ _ALL_LANES = 0xFFFFFFFF
 
 
 @cuda.jit(device=True)
+def larger(a, b):  # type: ignore[no-untyped-def]
+    """The larger one of two numbers; nan if either is: ``trifold::Max``."""
+    return a if a > b or a != a else b
+
+
+@cuda.jit(device=True)
 def warp_sum(value):  # type: ignore[no-untyped-def]
     """The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64."""
     for lanes in (16, 8, 4, 2, 1):
@@ -21,7 +27,7 @@ def warp_sum(value):  # type: ignore[no-untyped-def]
 def warp_max(value):  # type: ignore[no-untyped-def]
     """The largest of a warp's 32 lanes, nan if one is; all lanes call it. Types as :func:`warp_sum`."""
     for lanes in (16, 8, 4, 2, 1):
-        value = _larger(value, cuda.shfl_xor_sync(_ALL_LANES, value, lanes))
+        value = larger(value, cuda.shfl_xor_sync(_ALL_LANES, value, lanes))
     return value
 
 
@@ -56,11 +62,6 @@ def block_max(value, of_warp):  # type: ignore[no-untyped-def]
     cuda.syncthreads()
     value = of_warp[0]
     for warp in range(1, cuda.blockDim.x // 32):
-        value = _larger(value, of_warp[warp])
+        value = larger(value, of_warp[warp])
     cuda.syncthreads()
     return value
-
-
-@cuda.jit(device=True)
-def _larger(a, b):  # type: ignore[no-untyped-def]
-    return a if a > b or a != a else b

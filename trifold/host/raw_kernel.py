@@ -13,7 +13,7 @@ from typing import Any
 
 from trifold.build import cache, diagnostics, sources
 from trifold.errors import BuildError, LaunchError
-from trifold.host import cuda_text, runtime
+from trifold.host import cuda_text, runtime, settings
 from trifold.host.raw_arguments import Argument, Parameter, convert
 
 _NAME = re.compile(r"[A-Za-z_][\w:]*(\s*<.*>)?", re.DOTALL)
@@ -29,6 +29,8 @@ class RawKernel:
         options: ``-D``, ``-U`` and ``-I`` for the compiler; those that concern only GPUs are ignored.
         checks: watch each access of memory. A mistake raises :class:`trifold.KernelFault`, and each launch runs once
             for each of :func:`trifold.host.runtime.schedules`, from the same contents of its arrays.
+        compute_capability: of the GPU whose limits launches have to fit, such as ``"8.6"``; default: that of
+            :func:`trifold.host.runtime.compute_capability`.
 
     Launching it raises:
         BuildError: the text does not compile, has no such kernel, or has what the CPU has not.
@@ -45,7 +47,15 @@ class RawKernel:
     array([0., 2., 4., 6.], dtype=float32)
     """
 
-    def __init__(self, code: str | Path, name: str, options: Sequence[str] = (), *, checks: bool = True) -> None:
+    def __init__(
+        self,
+        code: str | Path,
+        name: str,
+        options: Sequence[str] = (),
+        *,
+        checks: bool = True,
+        compute_capability: str | None = None,
+    ) -> None:
         if not isinstance(code, (str, Path)):
             raise LaunchError(f"code must be text or a Path, not {type(code).__name__}", "pass the CUDA source")
         if not isinstance(name, str) or _NAME.fullmatch(name.strip()) is None:
@@ -55,6 +65,8 @@ class RawKernel:
         self.name = name.strip()
         self.options = tuple(options)
         self.checks = checks
+        self.compute_capability = compute_capability
+        settings.limits_of(compute_capability)  # an unknown one is told now
 
     def __repr__(self) -> str:
         return f"RawKernel({self.name!r}, {'checked' if self.checks else 'unchecked'})"
@@ -82,10 +94,11 @@ class RawKernel:
         library = self._library
         arguments = convert(self.name, library.parameters, args)
         launch = functools.partial(library.launch, shape, shared_mem, arguments)
-        if self.checks:
-            _run_checked(launch, arguments)
-        else:
-            launch()
+        with runtime.compute_capability(self.compute_capability):
+            if self.checks:
+                _run_checked(launch, arguments)
+            else:
+                launch()
 
     def compile(self) -> None:
         """Build and load it now, not at the first launch."""

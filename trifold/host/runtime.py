@@ -36,6 +36,7 @@ class Schedules:
 
 
 _schedules = Schedules()
+_capability: str | None = None
 
 
 @contextmanager
@@ -112,13 +113,24 @@ def time_limit(seconds: float) -> AbstractContextManager[None]:
     return settings.time_limit(_library(), seconds)
 
 
-def compute_capability(name: str) -> None:
-    """Launches from now on have to fit a GPU of this compute capability, such as ``"8.6"`` or ``"sm_86"``.
+@contextmanager
+def compute_capability(name: str | None) -> Iterator[None]:
+    """Launches within it have to fit a GPU of this compute capability, such as ``"8.6"`` or ``"sm_86"``.
+
+    None leaves what holds: the default is 9.0, or what the environment variable TRIFOLD_COMPUTE_CAPABILITY says.
 
     Raises:
         LaunchError: it is not known.
     """
-    settings.limit_to(_library(), name)
+    global _capability
+    before, inner = _capability, name or _capability
+    settings.limit_to(_library(), inner)
+    _capability = inner
+    try:
+        yield
+    finally:
+        settings.limit_to(_library(), before)
+        _capability = before
 
 
 def run_checked(call: Callable[[], Any]) -> Any:

@@ -17,6 +17,7 @@ from trifold.simulator.limits import LIMITS
 KERNEL_SECONDS = "TRIFOLD_KERNEL_SECONDS"
 KERNEL_STACK = "TRIFOLD_KERNEL_STACK_KIB"
 COMPUTE_CAPABILITY = "TRIFOLD_COMPUTE_CAPABILITY"
+DEFAULT_CAPABILITY = "9.0"
 
 _MOST_STACK_KIB = 1 << 20
 
@@ -29,22 +30,30 @@ def apply(library: ctypes.CDLL, environment: Mapping[str, str] = os.environ) -> 
     """
     _number(environment, KERNEL_SECONDS, 0, 1e9, "seconds, or 0 for no limit")
     _number(environment, KERNEL_STACK, 1, _MOST_STACK_KIB, "KiB; 64 is the default")
-    limit_to(library, environment.get(COMPUTE_CAPABILITY) or "9.0")
+    limit_to(library, environment.get(COMPUTE_CAPABILITY))
 
 
-def limit_to(library: ctypes.CDLL, capability: str) -> None:
-    """Launches from now on have to fit a GPU of this compute capability: ``"9.0"`` or ``"sm_90"``.
+def limit_to(library: ctypes.CDLL, capability: str | None) -> None:
+    """Launches from now on have to fit a GPU of this compute capability, see :func:`limits_of`."""
+    name, *values = limits_of(capability)
+    library.trifold_host_set_limits(str(name).encode(), (ctypes.c_uint32 * len(values))(*map(int, values)))
+
+
+def limits_of(capability: str | None = None) -> tuple[str | int, ...]:
+    """A compute capability by its name (``"9.0"`` or ``"sm_90"``), and its limits as the library takes them.
+
+    Args:
+        capability: default: what the environment says, else 9.0.
 
     Raises:
         LaunchError: it is not known.
     """
-    name = capability
+    name = capability = capability or os.environ.get(COMPUTE_CAPABILITY) or DEFAULT_CAPABILITY
     if name.startswith("sm_") and name[3:].isdigit():
         name = f"{name[3:-1]}.{name[-1]}"
     if name not in LIMITS:
         raise LaunchError(f"compute capability '{capability}' is not known", f"give one of {', '.join(LIMITS)}")
-    values = LIMITS[name].for_engine
-    library.trifold_host_set_limits(name.encode(), (ctypes.c_uint32 * len(values))(*values))
+    return name, *LIMITS[name].for_engine
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Strides of elementwise results: torch's own choice, for fakes and prototypes."""
+"""Strides of results: torch's own choice, for fakes and prototypes."""
 
 from __future__ import annotations
 
@@ -20,3 +20,11 @@ def elementwise_output(*operands: Tensor) -> Tensor:
     shapes = [torch.empty_strided(x.shape, x.stride(), dtype=torch.float32, device="meta") for x in operands]
     total = shapes[0].clone() if len(shapes) == 1 else sum(shapes[1:], shapes[0])
     return torch.empty_strided(total.shape, total.stride(), dtype=operands[0].dtype, device=operands[0].device)
+
+
+def row_output(x: Tensor) -> Tensor:
+    """A new, unwritten tensor for a result that an op makes row by row, as ``trifold::row_output`` of the C++ binding.
+
+    Shape, dtype and device of ``x``, contiguous whatever the strides of ``x``. A fake tensor is fine.
+    """
+    return x.new_empty(x.shape)

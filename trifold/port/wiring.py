@@ -187,6 +187,8 @@ class Operators:
         *,
         save: Sequence[str] | Callable[..., tuple[Any, ...]],
         backward: Callable[..., Any],
+        materialize_grads: bool = True,
+        no_gradient: Sequence[int] = (),
     ) -> None:
         """State the gradient of the operator ``name``.
 
@@ -198,11 +200,16 @@ class Operators:
             backward: takes ``ctx`` and the gradient of each output; returns one gradient for each argument, None
                 where there is none. ``ctx.needs_input_grad`` says which are asked for. It calls operators of this
                 object or torch, so that second derivatives are what those give.
+            materialize_grads: whether an output that nothing was made of has a gradient of zeros; else it has None. An
+                operator with several outputs saves that memory so.
+            no_gradient: positions, among several outputs, of those that are there for backward alone: they require no
+                gradient.
         """
         if name not in self.schemas:
             raise ValueError(f"autograd('{name}') comes before define('{name}(...)')")
         saving = _Saving.by_function(save) if callable(save) else _Saving.by_names(self.schemas[name], save)
-        self._formulas[name] = _formula(name, _overload(self.library, name), saving, backward)
+        declared = _Declared(materialize_grads, tuple(no_gradient))
+        self._formulas[name] = _formula(name, _overload(self.library, name), saving, backward, declared)
 
     def overload(self, name: str) -> torch._ops.OpOverload[..., Any]:
         """``torch.ops.<namespace>.<name>.default``."""
@@ -323,10 +330,41 @@ def _forward_saving_the_result_of_one(run: _Call) -> Callable[..., Any]:
     return forward
 
 
+@dataclass(frozen=True)
+class _Declared:
+    """What an operator says of the gradients of its outputs."""
+
+    materialize_grads: bool = True
+    no_gradient: tuple[int, ...] = ()
+
+    def declare(self, ctx: Any, outputs: Any) -> None:
+        if not self.materialize_grads:
+            ctx.set_materialize_grads(False)
+        if self.no_gradient:
+            ctx.mark_non_differentiable(*(outputs[i] for i in self.no_gradient))
+
+    def after(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """``forward`` of an ``autograd.Function`` that declares this in its end."""
+        if self == _Declared():
+            return forward
+
+        def declaring(ctx: Any, *args: Any) -> Any:
+            outputs = forward(ctx, *args)
+            self.declare(ctx, outputs)
+            return outputs
+
+        return declaring
+
+
 def _formula(
-    name: str, overload: torch._ops.OpOverload[..., Any], saving: _Saving, backward: Callable[..., Any]
+    name: str,
+    overload: torch._ops.OpOverload[..., Any],
+    saving: _Saving,
+    backward: Callable[..., Any],
+    declared: _Declared,
 ) -> _Formula:
     run = _below(overload)
+    forward = saving.forward(run, len(overload._schema.arguments))
 
     def compute(*args: Any) -> Any:
         guard = _below_autograd()
@@ -337,11 +375,12 @@ def _formula(
 
     def setup_context(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
         _keep(ctx, saving.choose(*args, output))
+        declared.declare(ctx, output)
 
     def function(**members: Any) -> type[torch.autograd.Function]:
         return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
 
-    fast = function(forward=staticmethod(saving.forward(run, len(overload._schema.arguments))))
+    fast = function(forward=staticmethod(declared.after(forward)))
     # What the engine calls: otherwise a method of torch's in Python that looks for `backward` and calls it.
     fast._backward_cls.apply = backward  # type: ignore[attr-defined]
     return _Formula(
@@ -369,7 +408,7 @@ def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> _
     def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(f"{name} has no gradient: ports/*.py states no op.autograd('{name}', ...) for it")
 
-    return _formula(name, overload, _Saving(lambda *_: (), ()), backward)
+    return _formula(name, overload, _Saving(lambda *_: (), ()), backward, _Declared())
 
 
 def _autograd_kernel(schema: Schema, formula: _Formula) -> Callable[..., Any]:

@@ -1,9 +1,10 @@
 """What a prototype (``prototypes/<op>.py``) imports beside torch and Numba: checks, layouts and launches."""
 
-from trifold.port.layout import elementwise_output
+from trifold.port.layout import elementwise_output, row_output
 from trifold.prototype.arguments import check_alike, check_floating
 from trifold.prototype.launch import THREADS_PER_BLOCK, Output, launch, launch_elementwise, output
-from trifold.prototype.layout import flat
+from trifold.prototype.layout import flat, rows
+from trifold.prototype.normals import normals
 
 __all__ = [
     "THREADS_PER_BLOCK",
@@ -14,5 +15,8 @@ __all__ = [
     "flat",
     "launch",
     "launch_elementwise",
+    "normals",
     "output",
+    "row_output",
+    "rows",
 ]

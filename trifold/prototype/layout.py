@@ -1,6 +1,8 @@
-"""The memory order of elementwise operands, as ``trifold::in_layout_of`` of the C++ binding makes it."""
+"""Tensors as kernels take them: in the memory order of elementwise results, or as rows."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
@@ -9,7 +11,7 @@ from torch import Tensor
 def flat(x: Tensor, layout: Tensor | None = None) -> Tensor:
     """The elements of ``x`` as a 1-D tensor, in the memory order of the dense tensor ``layout`` (default ``x``).
 
-    A view where ``x`` lies in memory as ``layout`` does, else a copy.
+    A view where ``x`` lies in memory as ``layout`` does, else a copy: ``trifold::in_layout_of`` of the C++ binding.
     """
     layout = x if layout is None else layout
     same = all(size <= 1 or a == b for size, a, b in zip(x.shape, x.stride(), layout.stride(), strict=True))
@@ -17,3 +19,12 @@ def flat(x: Tensor, layout: Tensor | None = None) -> Tensor:
         copy = torch.empty_strided(layout.shape, layout.stride(), dtype=x.dtype, device=x.device)
         x = copy.copy_(x)
     return x.as_strided((x.numel(),), (1,))
+
+
+def rows(x: Tensor) -> Tensor:
+    """``x`` as a matrix whose rows are its last dimension: ``trifold::Rows`` of the C++ binding.
+
+    A 0-d tensor has one row of one column. A view where rows lie equally far apart, else a copy.
+    """
+    columns = x.shape[-1] if x.dim() else 1
+    return x.reshape(math.prod(x.shape[:-1]), columns)

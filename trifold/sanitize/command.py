@@ -1,4 +1,4 @@
-"""``trifold sanitize``: compute-sanitizer's job on the CPU, for a whole CUDA program, or for the ports of ops."""
+"""``trifold sanitize``: compute-sanitizer's job on the CPU, or with --gpu its own, for a CUDA program or for ops."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from trifold.errors import ArgumentError
 from trifold.findings import Finding
 
 _OP_TIMEOUT_S = 120.0  # for a case, as in trifold verify
@@ -19,14 +20,24 @@ def sanitize(
     what: Annotated[
         list[str], typer.Argument(metavar="FILE.cu [ARGS]... | OP...", help="A program and its arguments, or ops.")
     ],
-    schedules: Annotated[int, typer.Option(min=1, help="Orders of blocks and threads for each launch.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of the first order; 0 is the natural one.")] = 0,
+    gpu: Annotated[
+        bool, typer.Option("--gpu", help="On the GPU, under compute-sanitizer's four tools, in place of the CPU.")
+    ] = False,
+    schedules: Annotated[
+        int | None, typer.Option(min=1, help="Orders of blocks and threads for each launch of a program; default: 1.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of a program's first order; 0, the default, is the natural one.")
+    ] = None,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on after a mistake; a GPU would refuse all that follows.")
     ] = False,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     timeout: Annotated[
         float | None, typer.Option(min=0.1, help="Seconds that the program, or a case of an op, may take.")
+    ] = None,
+    compute_capability: Annotated[
+        str | None, typer.Option(help="Of the GPU whose limits a program's launches have to fit: 9.0, 8.6, …")
     ] = None,
     define: Annotated[list[str] | None, typer.Option("-D", help="A macro for the compiler.")] = None,
     include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
@@ -35,22 +46,41 @@ def sanitize(
     """Run a CUDA program, or the ports of ops, on the CPU with all checks.
 
     The program's input, output and exit status are its own. Exit status 1: a check found a mistake; 2: it could not be
-    built.
+    built. With --gpu the first of four runs has the input and output, and exit status 2 also means that a tool could
+    not do its work.
     """
+    options = [*(f"-D{each}" for each in define or ()), *(f"-I{each}" for each in include or ())]
+    if gpu:
+        if schedules is not None or seed is not None or compute_capability is not None:
+            raise ArgumentError(
+                "--schedules, --seed and --compute-capability are for the CPU; a GPU has an order and limits of its own",
+                "leave them out, or leave out --gpu",
+            )
+        _sanitize_on_gpu(what, workspace, json_file, timeout, options, keep_going)
+        return
     if Path(what[0]).suffix not in _PROGRAMS:
+        given = {
+            "--schedules": schedules,
+            "--seed": seed,
+            "--keep-going": keep_going or None,
+            "--compute-capability": compute_capability,
+            "-D": define,
+            "-I": include,
+        }
+        _refuse([name for name, value in given.items() if value is not None])
         _sanitize_ops(what, workspace, json_file, timeout or _OP_TIMEOUT_S)
         return
     from trifold.sanitize.program import sanitize as run
 
-    options = [*(f"-D{each}" for each in define or ()), *(f"-I{each}" for each in include or ())]
     report = run(
         Path(what[0]),
         what[1:],
         options=options,
-        seed=seed,
-        schedules=schedules,
+        seed=seed or 0,
+        schedules=schedules or 1,
         keep_going=keep_going,
         timeout=timeout,
+        compute_capability=compute_capability,
         tell=_show,
     )
     if report.failed:
@@ -67,6 +97,15 @@ def _count(number: int, what: str) -> str:
 def _show(each: object) -> None:
     text = f"{each}\n" if isinstance(each, Finding) else str(each)
     print(text, file=sys.stderr, flush=True)
+
+
+def _refuse(options: list[str]) -> None:
+    """An op runs as ``trifold verify`` runs it: in orders, and compiled with flags, that do not depend on a command."""
+    if options:
+        raise ArgumentError(
+            f"{', '.join(options)}: only for a program, and ops are named here",
+            "leave it out, or name a file: trifold sanitize FILE.cu",
+        )
 
 
 def _sanitize_ops(ops: list[str], workspace: Path | None, json_file: Path | None, timeout: float) -> None:
@@ -93,6 +132,44 @@ def _sanitize_ops(ops: list[str], workspace: Path | None, json_file: Path | None
     _write(json_file, report.to_json())
     outcomes = {row.outcome for _, row in rows}
     raise typer.Exit(1 if "failed" in outcomes else 2 if "not run" in outcomes else 0)
+
+
+def _sanitize_on_gpu(
+    what: list[str],
+    workspace: Path | None,
+    json_file: Path | None,
+    timeout: float | None,
+    options: list[str],
+    keep_going: bool,
+) -> None:
+    from trifold.sanitize.on_gpu import sanitize_op, sanitize_program
+    from trifold.workspace import Workspace
+
+    if Path(what[0]).suffix in _PROGRAMS:
+        program, arguments = Path(what[0]), what[1:]
+        reports = [
+            sanitize_program(
+                program, arguments, options=options, keep_going=keep_going, timeout=timeout, tell=_tell_on_stderr
+            )
+        ]
+    else:
+        found = Workspace.find() if workspace is None else Workspace.at(workspace)
+        names = [found.op(name).name for name in what]
+        reports = [sanitize_op(found, name, timeout or _OP_TIMEOUT_S * 4, _tell_on_stderr) for name in names]
+    for report in reports:
+        for finding in report.findings:
+            print(f"{finding}\n", file=sys.stderr)
+        for problem in report.problems:
+            print(f"problem: {problem}", file=sys.stderr)
+        print(f"{report.subject}: {report.outcome}, {_count(len(report.findings), 'finding')}", file=sys.stderr)
+    outcomes = {report.outcome for report in reports}
+    verdict = "failed" if "failed" in outcomes else "not run" if "not run" in outcomes else "clean"
+    _write(json_file, {"verdict": verdict, "subjects": [report.to_json() for report in reports]})
+    raise typer.Exit({"failed": 1, "not run": 2, "clean": 0}[verdict])
+
+
+def _tell_on_stderr(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _write(path: Path | None, content: object) -> None:

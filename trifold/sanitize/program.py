@@ -16,7 +16,7 @@ from typing import Any, Literal
 from trifold.build import diagnostics, text
 from trifold.errors import BuildError
 from trifold.findings import Finding
-from trifold.host import runtime
+from trifold.host import runtime, settings
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,7 @@ def sanitize(
     schedules: int = 1,
     keep_going: bool = False,
     timeout: float | None = None,
+    compute_capability: str | None = None,
     tell: Callable[[Finding | Note], object] = lambda each: None,
 ) -> ProgramReport:
     """Compile a CUDA program for the CPU and run it with all checks; its input and output are this process's.
@@ -108,12 +109,16 @@ def sanitize(
         schedules: orders in which each launch runs, from the same contents of the device's memory.
         keep_going: after a mistake in a kernel, go on. Without it every later call of CUDA fails, as on a GPU.
         timeout: seconds after which the program is ended.
+        compute_capability: of the GPU whose limits and properties the program finds; default: 9.0, or what the
+            environment variable TRIFOLD_COMPUTE_CAPABILITY says.
         tell: is told each finding, problem and remark when it comes.
 
     Raises:
         BuildError: it does not compile, has no ``main``, or has what the CPU has not.
         ToolchainError: g++ is missing or too old.
+        LaunchError: the compute capability is not known.
     """
+    device = " ".join(map(str, settings.limits_of(compute_capability)))
     if not program.is_file():
         raise BuildError(f"there is no file {program}", "name a CUDA program")
     built = text.build_program(program, options)
@@ -124,12 +129,12 @@ def sanitize(
         tell(each)
 
     reading, writing = os.pipe()
-    settings = f"{writing} {seed} {schedules} {int(keep_going)}"
+    options_of_run = f"{writing} {seed} {schedules} {int(keep_going)} {device}"
     started = time.monotonic()
     with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
         try:
             process = subprocess.Popen(
-                [str(built.path), *arguments], env={**os.environ, "TRIFOLD_PROGRAM": settings}, pass_fds=[writing]
+                [str(built.path), *arguments], env={**os.environ, "TRIFOLD_PROGRAM": options_of_run}, pass_fds=[writing]
             )
         finally:
             os.close(writing)

@@ -12,7 +12,7 @@ import torch
 Arguments = tuple[Any, ...]
 Roofline = Literal["copy", "write"]
 GpuMethod = Literal["graph", "events"]
-Measure = Literal["roofline", "over eager", "over torch.compile"]
+Measure = Literal["roofline", "over eager", "over torch.compile", "over liger", "over quack", "over the fastest peer"]
 
 HALF_AND_SINGLE = (torch.float32, torch.bfloat16)
 
@@ -31,7 +31,8 @@ class Target:
 
     Attributes:
         measure: ``roofline``: the fraction of the roofline's rate; ``over ...``: that competitor's time over the
-            port's.
+            port's. The fastest peer is, in each case, the fastest of eager, torch.compile and the libraries in
+            :mod:`trifold.bench.peers` that have the op; it is known where all of them competed.
         at_least: for ``measure``; 1 / 1.3 says "at most 1.3 times the time".
         method: ``graph``, ``events``, or one of the rows ``host: no grad``, ``host: forward`` and
             ``host: forward + backward``.
@@ -63,6 +64,9 @@ class Benchmark:
         dtypes: each case is measured in each of them.
         call: how an implementation's public function takes the arguments, ``call(function, *arguments)``.
         backward: measure the backward pass alone; gradients are taken of all floating inputs.
+        training: measure forward and backward together: for an op that computes its gradient in the forward pass.
+        peers: what the op is called in :mod:`trifold.bench.peers`, where other libraries have it too; ``arguments``
+            are then those listed there.
         roofline: the rate to compare with: ``copy`` reads as much as it writes, ``write`` only writes.
         methods: of timing on a GPU; see :mod:`trifold.bench.timing`.
         host: a small case for which the host's time is measured too: without grad, and with ``differentiable`` the
@@ -79,6 +83,8 @@ class Benchmark:
     dtypes: tuple[torch.dtype, ...] = HALF_AND_SINGLE
     call: Callable[..., Any] = _plain_call
     backward: bool = False
+    training: bool = False
+    peers: str | None = None
     roofline: Roofline = "copy"
     methods: tuple[GpuMethod, ...] = ("graph",)
     host: Case | None = None
@@ -148,3 +154,61 @@ def elementwise_benchmarks(
         targets=targets,
     )
     return forward, backward
+
+
+_ROW_SIZES = (
+    *((131_072, 256), (32_768, 1024), (16_384, 4096), (4096, 16_384), (2048, 65_536), (1024, 262_144)),
+    *((10_007, 1000), (4096, 12_289)),  # no multiple of a vector, or of a warp's vectors
+)
+ROW_CASES = tuple(Case(f"{rows} × {columns}", (rows, columns)) for rows, columns in _ROW_SIZES)
+ROW_HOST = Case("64 × 256", (64, 256))
+
+
+def rows_benchmarks(
+    eager: Callable[..., Any],
+    *,
+    inputs: int = 1,
+    moves: int = 2,
+    backward_moves: int = 3,
+    arguments: Callable[[torch.device, torch.dtype, Case], Arguments] | None = None,
+    call: Callable[..., Any] = _plain_call,
+    cases: tuple[Case, ...] = ROW_CASES,
+) -> tuple[Benchmark, ...]:
+    """The forward and the backward pass of an op on rows, for matrices from 131,072 × 256 to 1,024 × 262,144.
+
+    Args:
+        eager: PyTorch's own op.
+        inputs: how many tensors of one size it takes; they are standard normal.
+        moves: how many tensors of that size a forward pass must read and write. What has a number for each row or for
+            each column is left out: less than 1% of it.
+        backward_moves: as many of a backward pass, the incoming gradient included.
+        arguments: makes other inputs than ``inputs`` tensors of one size.
+        call: as of :class:`Benchmark`.
+        cases: numbers of rows and columns.
+    """
+
+    def matrices(device: torch.device, dtype: torch.dtype, case: Case) -> Arguments:
+        return tuple(torch.randn(case.sizes, device=device, dtype=dtype) for _ in range(inputs))
+
+    def moved(tensors: int) -> Callable[[Case, torch.dtype], int]:
+        return lambda case, dtype: tensors * math.prod(case.sizes) * dtype.itemsize
+
+    def targets(of_roofline: float) -> tuple[Target, ...]:
+        return (
+            Target(measure="roofline", at_least=of_roofline),
+            Target(measure="over eager", at_least=NO_SLOWER),
+            Target(measure="over torch.compile", at_least=NO_SLOWER),
+        )
+
+    def benchmark(name: str, tensors: int, **more: Any) -> Benchmark:
+        make = matrices if arguments is None else arguments
+        return Benchmark(name=name, cases=cases, arguments=make, eager=eager, bytes=moved(tensors), call=call, **more)
+
+    host = tuple(
+        Target(measure="over eager", at_least=1 / 1.3, method=f"host: {part}")
+        for part in ("no grad", "forward + backward")
+    )
+    return (
+        benchmark("forward", moves, host=ROW_HOST, targets=(*targets(0.95), *host)),
+        benchmark("backward", backward_moves, backward=True, targets=targets(0.90)),
+    )

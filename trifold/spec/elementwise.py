@@ -20,18 +20,30 @@ def elementwise_smooth(count: int) -> tuple[Call, ...]:
     )
 
 
-def elementwise_bad_calls(*names: str) -> tuple[BadCall, ...]:
-    """The mistakes that callers of an elementwise op on the tensors ``names`` make."""
+Arguments = tuple[Sequence[Any], dict[str, Any]]
 
-    def call(**changed: Tensor) -> Callable[[str], tuple[Sequence[Any], dict[str, Any]]]:
-        def make(device: str) -> tuple[Sequence[Any], dict[str, Any]]:
+
+def _tensors_alone(*tensors: Any) -> Arguments:
+    return list(tensors), {}
+
+
+def elementwise_bad_calls(*names: str, arguments: Callable[..., Arguments] = _tensors_alone) -> tuple[BadCall, ...]:
+    """The mistakes that callers of an elementwise op on the tensors ``names`` make.
+
+    Args:
+        names: of the tensors.
+        arguments: positional and keyword arguments of a call with these tensors; default: they alone.
+    """
+
+    def call(**changed: Tensor) -> Callable[[str], Arguments]:
+        def make(device: str) -> Arguments:
             good = {name: torch.ones(3, device=device) for name in names}
-            return [changed[name].to(device) if name in changed else good[name] for name in names], {}
+            return arguments(*(changed[name].to(device) if name in changed else good[name] for name in names))
 
         return make
 
-    def mixed_devices(device: str) -> tuple[Sequence[Any], dict[str, Any]]:
-        return [torch.ones(3, device=device if name == names[0] else "cpu") for name in names], {}
+    def mixed_devices(other: str) -> Callable[[str], Arguments]:
+        return lambda device: arguments(*(torch.ones(3, device="cpu" if name == other else device) for name in names))
 
     integers = torch.ones(3, dtype=torch.int64)
     calls = [
@@ -39,7 +51,7 @@ def elementwise_bad_calls(*names: str) -> tuple[BadCall, ...]:
         BadCall(
             "complex dtype", call(**dict.fromkeys(names, torch.ones(3, dtype=torch.complex64))), (names[0], "complex64")
         ),
-        BadCall("not a tensor", lambda device: (["three"] * len(names), {}), (names[0],)),
+        BadCall("not a tensor", lambda device: arguments(*["three"] * len(names)), (names[0],)),
     ]
     for other in names[1:]:
         both = (names[0], other)
@@ -49,7 +61,7 @@ def elementwise_bad_calls(*names: str) -> tuple[BadCall, ...]:
             BadCall(
                 "another dtype", call(**{other: torch.ones(3, dtype=torch.float64)}), (*both, "float32", "float64")
             ),
-            BadCall("another device", mixed_devices, (*both, "cuda", "cpu"), devices=("cuda",)),
+            BadCall("another device", mixed_devices(other), (*both, "cuda", "cpu"), devices=("cuda",)),
         ]
     return tuple(calls)
 

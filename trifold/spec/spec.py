@@ -80,8 +80,11 @@ class Spec:
         properties: what must hold beside.
         scale: of the result's error, from (reference, arguments...); default: the reference on absolute values. Where
             the exact result is larger, that counts.
+        working_scale: likewise, in round-offs of the type that the op computes in: float32 for half types. Both are
+            added: what is rounded inside the op is no reason to be lenient with a half type.
         gradient_scale: likewise for the gradient of each tensor argument, from (reference, grad_output...,
             arguments...); default: the reference's gradient on absolute values.
+        gradient_working_scale: likewise, in round-offs of the type that the op computes in.
         multiple: how many unit round-offs times the scale a result may be off.
         multiple_reason: why, where it is not 4.
         surrogate: where the gradient is declared rather than derived: why. Gradcheck then compares with the
@@ -98,7 +101,9 @@ class Spec:
     bad_calls: Sequence[BadCall] = ()
     properties: Sequence[Property] = ()
     scale: Scale | None = None
+    working_scale: Scale | None = None
     gradient_scale: Scale | None = None
+    gradient_working_scale: Scale | None = None
     multiple: float = 4.0
     multiple_reason: str = ""
     surrogate: str = ""
@@ -109,6 +114,8 @@ class Spec:
     def __post_init__(self) -> None:
         if self.multiple != 4.0 and not self.multiple_reason:
             raise ValueError("Spec(multiple=...) needs multiple_reason: a tolerance is a bound, not a taste")
+        if self.gradient_working_scale is not None and self.gradient_scale is None:
+            raise ValueError("Spec(gradient_working_scale=...) is added to gradient_scale: state both")
         if not self.smooth:
             raise ValueError("Spec(smooth=...) needs a call: without one gradcheck, opcheck and compile check nothing")
         for call in self.smooth:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from trifold.findings import Finding, KernelFault
 from trifold.implementation import Implementation
-from trifold.spec import Call, Limits, Spec, TensorCase
+from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase
 from trifold.verification.report import Failure
 
 
@@ -182,10 +182,12 @@ def describe(call: Call) -> str:
         if isinstance(value, TensorCase):
             dtype = str(value.dtype).removeprefix("torch.")
             parts.append(f"{value.shape} {dtype} {value.layout} {value.fill}")
+        elif isinstance(value, IndexCase):
+            parts.append(f"{value.shape} indices {value.layout}")
         else:
             parts.append(repr(value))
     return "; ".join(parts)
 
 
 def _elements(value: Any) -> int:
-    return torch.Size(value.shape).numel() if isinstance(value, TensorCase) else 0
+    return torch.Size(value.shape).numel() if isinstance(value, TensorCase | IndexCase) else 0

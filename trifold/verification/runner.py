@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from trifold import guard
-from trifold.verification import gcov
+from trifold.verification import gcov, nursery
 from trifold.verification.job import Job
+from trifold.verification.nursery import Forked
 from trifold.verification.report import Failure, Row, row_from_json
 from trifold.verification.worker import BUILD
 
@@ -87,20 +88,9 @@ def _run_worker(job: Job, timeout: float, tell: Progress) -> tuple[_Progress, st
     with tempfile.TemporaryFile() as output:
         read, write = os.pipe()
         with open(read, "rb", buffering=0) as events:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "trifold.verification.worker", str(write)],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=(write,),
-                env=_environment(job, timeout),
-                start_new_session=True,  # so that a hung worker goes with its compilers
-            )
+            process = _start(job, _environment(job, timeout), write, output.fileno())
             os.close(write)
             try:
-                assert process.stdin is not None
-                process.stdin.write(job.to_json().encode())
-                process.stdin.close()
                 silent = _listen(events, told, timeout, lambda: tell(job, told.check))
             except BaseException:  # Ctrl-C: leave no worker behind
                 _kill(process)
@@ -110,6 +100,27 @@ def _run_worker(job: Job, timeout: float, tell: Progress) -> tuple[_Progress, st
                 return told, f"no answer for {silent:g} s: the kernel hangs, or is too slow for --timeout {timeout:g}"
             status = process.wait()
         return told, None if status == 0 else _cause_of_death(status, output, told.element_bytes)
+
+
+def _start(job: Job, environment: dict[str, str], events: int, output: int) -> subprocess.Popen[bytes] | Forked:
+    """A worker that leads a group of processes: forked where a nursery is open and can serve, else a fresh process."""
+    if job.cell.device == "cpu" and job.coverage is None:
+        forked = nursery.start(job.to_json(), environment, events, output)
+        if forked is not None:
+            return forked
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trifold.verification.worker", str(events)],
+        stdin=subprocess.PIPE,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        pass_fds=(events,),
+        env=environment,
+        start_new_session=True,  # so that a hung worker goes with its compilers
+    )
+    assert process.stdin is not None
+    process.stdin.write(job.to_json().encode())
+    process.stdin.close()
+    return process
 
 
 def _listen(events: IO[bytes], told: _Progress, timeout: float, tell: Callable[[], None]) -> float | None:
@@ -133,7 +144,7 @@ def _listen(events: IO[bytes], told: _Progress, timeout: float, tell: Callable[[
                 tell()
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(process: subprocess.Popen[bytes] | Forked) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

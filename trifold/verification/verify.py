@@ -14,6 +14,7 @@ from pathlib import Path
 from trifold.cells import Device, Kind
 from trifold.environment import environment
 from trifold.errors import TrifoldError
+from trifold.verification import nursery
 from trifold.verification.certificate import write_certificate
 from trifold.verification.checks import CHECKS
 from trifold.verification.coverage import FileCoverage, measured, require_tools
@@ -154,7 +155,7 @@ def _require_properties(checks: Sequence[str], reports: Sequence[OpReport]) -> N
 def _run(
     workspace: Workspace, jobs: list[Job], machine: Machine, timeout: float, tell: Callable[[str], None]
 ) -> list[list[Row]]:
-    with worker_pool() as pool:
+    with nursery.opened_for(job.cell for job in jobs), worker_pool() as pool:
         futures = [pool.submit(rows_of_cell, workspace, job, machine, timeout, tell) for job in jobs]
         try:
             return [future.result() for future in futures]

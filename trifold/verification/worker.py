@@ -168,12 +168,12 @@ def _cell(job: Job, files: OpFiles, events: Events) -> Cell:
     return Cell(spec, implementation, job.cell.device, reference(files), search, limits, events.case)
 
 
-def main() -> None:
-    os.environ.pop("LD_PRELOAD", None)  # the guard is for this process, not for the compilers that it starts
+def work(request: str, events: int) -> None:
+    """Run a job, which is given as JSON; ``events`` is the file descriptor to write to, and is closed."""
     faulthandler.enable()
     warnings.simplefilter("ignore")
-    job = Job.from_json(sys.stdin.read())
-    with open(int(sys.argv[1]), "w", encoding="utf-8") as stream, _counting(job):
+    job = Job.from_json(request)
+    with open(events, "w", encoding="utf-8") as stream, _counting(job):
         run(job, Events(stream))
 
 
@@ -186,4 +186,5 @@ def _counting(job: Job) -> AbstractContextManager[None]:
 
 
 if __name__ == "__main__":
-    main()
+    os.environ.pop("LD_PRELOAD", None)  # the guard is for this process, not for the compilers that it starts
+    work(sys.stdin.read(), int(sys.argv[1]))

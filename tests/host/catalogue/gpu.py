@@ -21,15 +21,20 @@ from trifold.build.sources import INCLUDE_ROOT
 FOLDER = Path(__file__).parent
 
 
-def build(folder: Path) -> ctypes.CDLL:
-    """The catalogue as nvcc compiles it, without fused multiplies and adds: each operation rounds once, as by g++."""
+def compile_with_nvcc(source: Path, into: Path, *options: str) -> None:
+    """Without fused multiplies and adds: each operation rounds once, as by g++."""
     nvcc = shutil.which("nvcc")
     assert nvcc is not None
-    library = folder / "catalogue_gpu.so"
-    options = ["-std=c++20", "-O3", "-arch=native", "--fmad=false", "--expt-relaxed-constexpr", "-shared"]
-    command = [nvcc, *options, "-Xcompiler=-fPIC", f"-I{INCLUDE_ROOT}", str(FOLDER / "gpu.cu"), "-o", str(library)]
+    options = ("-std=c++20", "-O3", "-arch=native", "--fmad=false", "--expt-relaxed-constexpr", "-lineinfo", *options)
+    command = [nvcc, *options, f"-I{INCLUDE_ROOT}", str(source), "-o", str(into)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def build(folder: Path) -> ctypes.CDLL:
+    """The catalogue as nvcc compiles it."""
+    library = folder / "catalogue_gpu.so"
+    compile_with_nvcc(FOLDER / "gpu.cu", library, "-shared", "-Xcompiler=-fPIC")
     loaded = ctypes.CDLL(str(library))
     loaded.catalogue_start.restype = ctypes.c_char_p
     return loaded

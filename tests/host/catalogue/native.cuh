@@ -215,6 +215,59 @@ __global__ void variable_by_atomic(const float* x, float* y, int) {
   y[threadIdx.x] = x[threadIdx.x];
 }
 
+__global__ void one_total_by_atomics_of_a_block(const float* x, float* y, int) {
+  atomicAdd_block(&y[0], x[threadIdx.x]);  // first
+}
+
+__global__ void total_of_each_block(const float* x, float* y, int) {
+  atomicAdd_block(&y[blockIdx.x], x[threadIdx.x]);
+  if (threadIdx.x == 0) atomicAdd_system(&y[gridDim.x], 1.0f);
+}
+
+// What other blocks see of a maximum is an atomic of the device; the one before it is not.
+__global__ void largest_of_all_by_one_wide_atomic(const int* x, int* y, int) {
+  const int t = threadIdx.x;
+  atomicMax_block(&y[0], x[t]);  // first
+  __syncthreads();
+  if (t == 0) atomicMax(&y[0], x[0]);  // second
+}
+
+// The lock keeps out this block's threads, not another block's.
+__global__ void lock_of_a_block_for_all(const int* x, int* y, int) {
+  if (threadIdx.x > 0) return;
+  while (atomicCAS_block(&y[0], 0, 1) != 0) {  // first
+  }
+  __threadfence();
+  y[1] += x[blockIdx.x];
+  __threadfence();
+  atomicExch_block(&y[0], 0);  // first
+}
+
+__constant__ float weights[4] = {1, 2, 3, 4};
+static const __constant__ float powers[4] = {1, 2, 4, 8};
+
+__device__ inline float* writable(const float* p) {
+  return const_cast<float*>(p);
+}
+
+__global__ void constant_written_through_a_pointer(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  writable(weights)[t % 4] = x[t];  // first
+  y[t] = weights[t % 4];
+}
+
+__global__ void fixed_constant_added_to(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  if (t == 5) atomicAdd(writable(&powers[1]), x[t]);  // first
+  y[t] = powers[t % 4];
+}
+
+__global__ void constants_read_through_a_pointer(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  const volatile float* const read = powers;
+  y[t] = x[t] * writable(weights)[t % 4] * read[t % 4];
+}
+
 __global__ void element_before_the_first(const float* x, float* y, int) {
   const int t = threadIdx.x;
   y[t] = x[t] - x[t - 1];  // first
@@ -265,8 +318,81 @@ __global__ void volatile_in_place_of_syncwarp(const float* x, float* y, int) {
   sums[t + threads] = 0;
   __syncthreads();
   volatile float* const seen = sums;
-  for (int s = threads / 2; s > 0; s /= 2) seen[t] = seen[t] + seen[t + s];
+  for (int s = threads / 2; s > 0; s /= 2) seen[t] = seen[t] + seen[t + s];  // first
   y[t] = seen[0];
+}
+
+// Each lane has the rendezvous behind it, but not the store of the lane it reads from.
+__global__ void volatile_with_a_rendezvous_left_out(const float* x, float* y, int) {
+  __shared__ volatile float values[threads];
+  const int t = threadIdx.x;
+  values[t] = x[t];
+  __syncwarp();
+  const float other = values[t ^ 1];  // second
+  values[t] = 2 * other;              // first
+  __syncwarp();
+  y[t] = values[t];
+}
+
+__global__ void volatile_with_syncwarp(const float* x, float* y, int) {
+  __shared__ float sums[2 * threads];
+  const int t = threadIdx.x;
+  sums[t] = x[t];
+  sums[t + threads] = 0;
+  __syncwarp();
+  volatile float* const seen = sums;
+  for (int s = threads / 2; s > 0; s /= 2) {
+    const float sum = seen[t] + seen[t + s];
+    __syncwarp();
+    seen[t] = sum;
+    __syncwarp();
+  }
+  y[t] = seen[0];
+}
+
+// Each lane but the last waits for the one behind it.
+__global__ void volatile_flags_that_lanes_poll(const float* x, float* y, int) {
+  __shared__ volatile int ready[threads];
+  const int t = threadIdx.x;
+  ready[t] = 0;
+  __syncthreads();
+  if (t + 1 < threads) {
+    while (ready[t + 1] == 0) {
+    }
+  }
+  ready[t] = 1;
+  __syncthreads();
+  y[t] = x[t];
+}
+
+// The lanes look together, and meet after each look.
+__global__ void volatile_flags_polled_by_vote(const float* x, float* y, int) {
+  __shared__ volatile int ready[2];
+  const int t = threadIdx.x;
+  if (t < 2) ready[t] = 0;
+  __syncthreads();
+  if (t / 16 == 0) {
+    while (!__all_sync(0xffff, ready[t % 2])) {
+    }
+  } else if (t < 18) {
+    ready[t % 2] = 1;
+  }
+  __syncthreads();
+  y[t] = x[t];
+}
+
+// Whether a thread still looks at its last elements may change; that one finds the element does not.
+__global__ void search_ended_by_a_volatile_flag(const float* x, float* y, int n) {
+  __shared__ volatile bool found;
+  const int t = threadIdx.x;
+  if (t == 0) found = false;
+  __syncthreads();
+  for (int i = t; i < n && !found; i += threads) {
+    if (x[i] == 9) {
+      y[0] = static_cast<float>(i);
+      found = true;
+    }
+  }
 }
 
 // A copy as a loop by one thread, and its last part past the end.

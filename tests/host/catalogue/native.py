@@ -10,7 +10,7 @@ import numpy as np
 from numba import cuda
 
 from tests.host.catalogue.launcher import Array, HostKernel
-from tests.simulator.catalogue.case import At, read, write
+from tests.simulator.catalogue.case import At, atomic, read, write
 
 THREADS = 32
 
@@ -29,6 +29,7 @@ class Found:
     index: tuple[int, ...]
     accesses: tuple[At, ...]
     intervals: tuple[int, ...] = (0,)
+    severity: str = "error"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,18 @@ def _map(size: int, expected: Callable[[Array], Any] | None, *, shared: int = 0)
         kernel[1, THREADS, 0, shared](x, y, size)
         if expected is not None:
             np.testing.assert_array_equal(y, expected(x))
+
+    return run
+
+
+def _blocks(count: int, dtype: Any, expected: Callable[[Array], Any]) -> Callable[[HostKernel], None]:
+    """The same for so many blocks, each of which takes all of x."""
+
+    def run(kernel: HostKernel) -> None:
+        x = np.arange(THREADS, dtype=dtype)
+        y = np.zeros(count + 1, dtype=dtype)
+        kernel[count, THREADS](x, y, THREADS)
+        np.testing.assert_array_equal(y, expected(x))
 
     return run
 
@@ -183,7 +196,46 @@ NATIVE = (
     Native(
         ("volatile_in_place_of_syncwarp",),
         _map(THREADS, None),
-        reason="PTX's volatile accesses are relaxed atomics, as a flag is that a thread polls: they do not race",
+        Found("race", "shared", "sums", (1,), (read("first", 0), write("first", 1)), (1, 1), "warning"),
+    ),
+    Native(
+        ("volatile_with_a_rendezvous_left_out",),
+        _map(THREADS, None),
+        Found("race", "shared", "values", (1,), (read("second", 0), write("first", 1)), (0, 0), "warning"),
+    ),
+    Native(("volatile_with_syncwarp",), _map(THREADS, lambda x: x.sum())),
+    Native(("volatile_flags_that_lanes_poll",), _map(THREADS, _same)),
+    Native(("volatile_flags_polled_by_vote",), _map(THREADS, _same)),
+    Native(("search_ended_by_a_volatile_flag",), _map(64, lambda x: np.where(x == 0, 9, 0))),
+    Native(
+        ("one_total_by_atomics_of_a_block",),
+        _blocks(2, np.float32, lambda x: [2 * x.sum(), 0, 0]),
+        Found("race", "global", "y", (0,), (atomic("first", 31, 0), atomic("first", 0, 1)), (0, 0)),
+    ),
+    Native(("total_of_each_block",), _blocks(2, np.float32, lambda x: [x.sum(), x.sum(), 2])),
+    Native(
+        ("largest_of_all_by_one_wide_atomic",),
+        _blocks(2, np.int32, lambda x: [x.max(), 0, 0]),
+        Found("race", "global", "y", (0,), (atomic("second", 0, 0), atomic("first", 0, 1)), (1, 0)),
+    ),
+    Native(
+        ("lock_of_a_block_for_all",),
+        _blocks(2, np.int32, lambda x: [0, x[0] + x[1], 0]),
+        Found("race", "global", "y", (0,), (atomic("first", 0, 0), atomic("first", 0, 1)), (0, 0)),
+    ),
+    Native(
+        ("constant_written_through_a_pointer",),
+        _map(THREADS, _same),
+        _one("out-of-bounds", "constant", "weights", 0, write("first", 0)),
+    ),
+    Native(
+        ("fixed_constant_added_to",),
+        _map(THREADS, _same),
+        _one("out-of-bounds", "constant", "powers", 1, atomic("first", 5)),
+    ),
+    Native(
+        ("constants_read_through_a_pointer",),
+        _map(THREADS, lambda x: x * (1 + np.arange(THREADS) % 4) * 2 ** (np.arange(THREADS) % 4)),
     ),
     Native(("memcpy_of_whole_rows",), _map(60, _same)),
     Native(("memcpy_past_the_end",), _map(60, _same), _one("out-of-bounds", "global", "x", 60, read("first", 7))),

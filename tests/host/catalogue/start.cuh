@@ -112,7 +112,11 @@ inline const std::map<std::string, Entry>& entries() {
           local_array_half_filled, second_array_past_dynamic_shared_memory, read_only_load_of_written_data,
           read_only_load, element_before_the_first, element_before_the_first_by_unsigned_index, null_pointer,
           bit_fields_of_one_byte, bytes_beside_each_other, variable_without_atomic, variable_by_atomic,
-          volatile_in_place_of_syncwarp, memcpy_past_the_end, memcpy_of_whole_rows, squares_but_the_last, squares,
+          volatile_in_place_of_syncwarp, volatile_with_a_rendezvous_left_out, volatile_with_syncwarp,
+          volatile_flags_that_lanes_poll, volatile_flags_polled_by_vote, search_ended_by_a_volatile_flag,
+          one_total_by_atomics_of_a_block, total_of_each_block, largest_of_all_by_one_wide_atomic,
+          lock_of_a_block_for_all, constant_written_through_a_pointer, fixed_constant_added_to,
+          constants_read_through_a_pointer, memcpy_past_the_end, memcpy_of_whole_rows, squares_but_the_last, squares,
           add_one>(made);
     }
     {

@@ -149,9 +149,6 @@ DIFFERENCES: dict[str, Difference] = {
     "ragged_matmul_without_inner_guard": Difference(
         _FLAT, {"array": "b", "index": (143,), "accesses": (("read", (0, 5, 0), _ORIGIN, 2),)}
     ),
-    "constant_table_without_modulus": Difference(
-        "g++ knows no constant memory: it is a variable of the library's", {"memory": "global"}
-    ),
     "windows_that_overlap": Difference(
         "arguments that overlap are one array, and an address does not say through which of them it was reached",
         {"array": "left", "index": (24,)},

@@ -91,7 +91,13 @@ void device() {
   cudaStreamDestroy(stream);
 }
 
-int main() {
+int main(int argc, char**) {
+  if (argc > 1) {
+    cudaDeviceProp properties;
+    cudaGetDeviceProperties(&properties, 0);
+    std::printf("%d.%d, %zu bytes\n", properties.major, properties.minor, properties.sharedMemPerBlockOptin);
+    return 0;
+  }
   memory();
   rectangles();
   device();

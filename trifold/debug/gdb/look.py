@@ -59,6 +59,27 @@ def coordinates(value: Any) -> tuple[int, int, int]:
     return int(value["x"]), int(value["y"]), int(value["z"])
 
 
+def other_threads() -> list[str]:
+    """What the other threads of the block do, a line for each group of them.
+
+    Such as ``threads (0..35, 0, 0) waiting in syncthreads() at sigmoid.cuh:61``. Calls a function of the engine's.
+    """
+    gdb.execute("sharedlibrary libtrifold_host", to_string=True)
+    told = gdb.parse_and_eval("((const char* (*)()) trifold_host_whereabouts)()").string()
+    return [_group(*line.split("\t")) for line in told.splitlines()]
+
+
+def _group(threads: str, doing: str, place: str) -> str:
+    if place == "0":
+        return f"{threads} {doing}"
+    if place.isdigit():  # the return address of what they did last
+        where = gdb.find_pc_line(int(place) - 1)
+        if where.symtab is None or _is_dialects(Path(where.symtab.fullname())):
+            return f"{threads} {doing}"
+        place = f"{where.symtab.filename}:{where.line}"
+    return f"{threads} {doing} at {Path(place).name}"
+
+
 def _printers() -> Any:
     printers = gdb.printing.RegexpCollectionPrettyPrinter("trifold")
     printers.add_printer("coordinates", "^(uint3|dim3)$", _Coordinates)
@@ -77,9 +98,11 @@ def is_users(frame: Any) -> bool:
     if where is None or not _is_port(where.objfile):
         return False
     file = Path(where.fullname())
-    if file.is_relative_to(INCLUDE_ROOT):
-        return file.name in DEVICE_LIBRARY
-    return not file.is_relative_to("/usr") and "torch" not in file.parts
+    return not (_is_dialects(file) or file.is_relative_to("/usr") or "torch" in file.parts)
+
+
+def _is_dialects(file: Path) -> bool:
+    return file.is_relative_to(INCLUDE_ROOT) and file.name not in DEVICE_LIBRARY
 
 
 class _Filter:

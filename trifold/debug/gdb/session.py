@@ -40,7 +40,7 @@ def condition(thread: Coordinates, block: Coordinates) -> str:
 
 def in_kernel() -> Any:
     """The frame of the kernel that runs: the outermost of the user's own on a CUDA thread's stack; else None."""
-    frame, found = gdb.newest_frame(), None
+    frame, found = gdb.newest_frame() if _runs() else None, None
     while frame is not None and frame.is_valid():
         name = frame.name() or ""
         if look.is_users(frame):
@@ -98,7 +98,7 @@ class Trifold(gdb.Command):
 
 
 class Where(gdb.Command):
-    """trifold where: the CUDA thread that runs, and its launch."""
+    """trifold where: the CUDA thread that runs, its launch, and what the other threads of its block wait for."""
 
     def __init__(self) -> None:
         super().__init__("trifold where", gdb.COMMAND_STATUS)
@@ -109,6 +109,8 @@ class Where(gdb.Command):
             raise gdb.GdbError("no CUDA thread runs here")
         grid, block = (look.coordinates(gdb.parse_and_eval(name)) for name in ("gridDim", "blockDim"))
         print(f"{described(*here())} of {kernel.name()}, grid {grid}, block {block}")
+        for group in look.other_threads():
+            print(f"  {group}")
 
 
 class GoTo(gdb.Command):

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "execution.h"
+
 namespace trifold::engine {
 namespace {
 
-// The other accesses of a cell are numbered 1 and 2, its write 0; these are their bits in Cell::atomic.
-constexpr uint8_t bit(int access) {
-  return static_cast<uint8_t>(1 << access);
+constexpr uint16_t traits_of(AtomicForm form) {
+  constexpr uint16_t traits[] = {is_atomic, is_atomic | for_block, is_atomic | by_volatile};
+  return traits[static_cast<int>(form)];
 }
 
 Record record_of(const Cell& cell, int access) {
@@ -16,6 +18,16 @@ Record record_of(const Cell& cell, int access) {
 
 uint32_t lane_bit(uint32_t lane) {
   return uint32_t{1} << lane;
+}
+
+// Whether a thread of the same block that does not run may look at memory again before something orders it with this
+// one. Its request is that of its last wait, which came after its last access.
+bool may_look_again(const Thread& reader, const Thread& thread) {
+  if ((reader.warp->live & lane_bit(reader.lane)) == 0) return false;
+  const auto operation = static_cast<Operation>(reader.request.operation);
+  if (operation <= Operation::grid_barrier) return false;
+  if (operation >= Operation::active_mask) return true;
+  return reader.warp != thread.warp || (reader.request.mask & lane_bit(thread.lane)) == 0;
 }
 
 }  // namespace
@@ -48,7 +60,7 @@ bool Checker::ordered_by_more(const Buffer& buffer, const Cell& cell, int earlie
     const bool partial = warp.partial > thread.block->barrier;
     if (partial && record.stamp <= warp.lanes->seen[thread.lane][lane]) return true;
   }
-  const bool atomic = (cell.atomic & bit(earlier)) != 0;
+  const bool atomic = cell.has(earlier, is_atomic);
   return !graph_.empty() && acquired(thread, record, atomic ? buffer.address_of(cell) : 0);
 }
 
@@ -62,13 +74,13 @@ bool Checker::acquired(const Thread& thread, Record record, uintptr_t atomic_add
 
 bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier) {
   const Record record = record_of(cell, earlier);
-  const bool wrote = earlier == 0 || (cell.other_wrote & bit(earlier)) != 0;
+  const bool wrote = earlier == 0 || cell.has(earlier, is_write);
   const AccessType plain = wrote ? AccessType::write : AccessType::read;
   violation = {.kind = Kind::race,
                .type = type,
                .address = buffer.address_of(cell),
                .other_thread = record.thread,
-               .other_type = (cell.atomic & bit(earlier)) != 0 ? AccessType::atomic : plain,
+               .other_type = cell.has(earlier, is_atomic) ? AccessType::atomic : plain,
                .other_site = earlier == 0 ? cell.write_site : cell.other_site[earlier - 1],
                .other_interval = interval_of(record.thread / block_size_, record.stamp)};
   return false;
@@ -91,11 +103,11 @@ inline bool Checker::read_cell(Buffer& buffer, Cell& cell, const Thread& thread,
   if (may_be_uninitialised && !buffer.holds(cell.write)) return uninitialised(buffer, cell, AccessType::read);
   if (!races_ || buffer.space() == Space::local) return true;
   if (!ordered(buffer, cell, 0, thread)) return race(buffer, cell, AccessType::read, 0);
-  for (int other = 1; cell.other_wrote != 0 && other < 3; ++other) {
-    if ((cell.other_wrote & bit(other)) == 0 || ordered(buffer, cell, other, thread)) continue;
+  for (int other = 1; cell.traits != 0 && other < 3; ++other) {
+    if (!cell.has(other, is_write) || ordered(buffer, cell, other, thread)) continue;
     return race(buffer, cell, AccessType::read, other);
   }
-  if (cell.other_wrote == 0 && cell.atomic == 0 && surely_ordered(buffer, cell.other[0], thread)) {
+  if (cell.traits == 0 && surely_ordered(buffer, cell.other[0], thread)) {
     cell.other[0] = {thread.id, launch_.now};
     cell.other_site[0] = site;
   } else {
@@ -106,27 +118,27 @@ inline bool Checker::read_cell(Buffer& buffer, Cell& cell, const Thread& thread,
 
 // Keeps a read or an atomic beside those that it does not make superfluous. Of more than two unordered ones, those of
 // different blocks, then of different warps, are kept: what comes after one of them need not come after the other.
-void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint8_t atomic) const {
+void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const {
   const auto group = [&](int other) {
     const uint32_t id = cell.other[other - 1].thread;
     return id / block_size_ == thread.block->id ? uint64_t{id % block_size_ / warp_size} : ~uint64_t{id / block_size_};
   };
   const auto replaceable = [&](int other) {
-    return (cell.other_wrote & bit(other)) == 0 && surely_ordered(buffer, cell.other[other - 1], thread);
+    return !cell.has(other, is_write) && surely_ordered(buffer, cell.other[other - 1], thread);
   };
   int place = 0;
   if (replaceable(1)) {
     place = 1;
   } else if (replaceable(2)) {
     place = 2;
-  } else if (group(1) == group(2) && (cell.other_wrote & bit(2)) == 0) {
+  } else if (group(1) == group(2) && !cell.has(2, is_write)) {
     place = 2;
   } else {
     return;
   }
   cell.other[place - 1] = {thread.id, launch_.now};
   cell.other_site[place - 1] = site;
-  cell.atomic = static_cast<uint8_t>((cell.atomic & ~bit(place)) | (atomic << place));
+  cell.set_traits(place, traits);
 }
 
 bool Checker::write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site) {
@@ -145,25 +157,52 @@ inline bool Checker::write_cell(Buffer& buffer, Cell& cell, const Thread& thread
   return true;
 }
 
-bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, bool reads) {
+bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, bool reads,
+                           AtomicForm form) {
   const bool may_be_uninitialised = reads && initialisation_ && !buffer.initialised();
   const bool races = races_ && buffer.space() != Space::local;
   for (Cell& cell : buffer.cells(address, n)) {
     if (may_be_uninitialised && !buffer.holds(cell.write)) return uninitialised(buffer, cell, AccessType::atomic);
     for (int earlier = 0; races && earlier < 3; ++earlier) {
-      if ((cell.atomic & bit(earlier)) != 0 || ordered(buffer, cell, earlier, thread)) continue;
+      if (cell.has(earlier, is_atomic) && !out_of_scope(cell, earlier, thread, form)) continue;
+      if (ordered(buffer, cell, earlier, thread)) continue;
       return race(buffer, cell, AccessType::atomic, earlier);
     }
   }
   return true;
 }
 
-void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site, bool wrote) {
+// CUDA C++ Programming Guide, "Thread Scopes": both atomics must be of a scope that the other thread is in.
+inline bool Checker::out_of_scope(const Cell& cell, int earlier, const Thread& thread, AtomicForm form) const {
+  const bool narrow = form == AtomicForm::block || cell.has(earlier, for_block);
+  return narrow && record_of(cell, earlier).thread / block_size_ != thread.block->id;
+}
+
+bool Checker::awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread) {
+  if (!races_) return true;
+  const uint32_t first = thread.id - thread.index;
+  for (const Cell& cell : buffer.cells(address, n)) {
+    for (const int earlier : {1, 2}) {
+      if (!cell.has(earlier, by_volatile) || cell.has(earlier, is_write)) continue;
+      const uint32_t index = record_of(cell, earlier).thread - first;
+      if (index >= block_size_ || ordered(buffer, cell, earlier, thread)) continue;
+      if (may_look_again(thread.block->threads[index], thread)) continue;
+      race(buffer, cell, AccessType::write, earlier);
+      violation.other_type = AccessType::read;
+      return false;
+    }
+  }
+  return true;
+}
+
+void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site, bool wrote,
+                          AtomicForm form) {
+  const uint16_t traits = traits_of(form);
   for (Cell& cell : buffer.cells(address, n)) {
     if (wrote) {
-      note_wrote(cell, buffer, thread, site);
+      note_wrote(cell, buffer, thread, site, traits);
     } else if (races_) {
-      remember(cell, buffer, thread, site, 1);
+      remember(cell, buffer, thread, site, traits);
     }
   }
   if (!races_ || buffer.space() == Space::local) return;
@@ -185,24 +224,24 @@ bool Checker::settled(const Buffer& buffer, Record record, const Thread& thread)
 }
 
 // An atomic write. Beside it stay remembered, as far as there is room: ordinary writes that are not settled, atomics of
-// other threads that are not ordered before it (a read after both must come after both), ordinary reads.
-void Checker::note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const {
-  Cell now{.write = {thread.id, launch_.now}, .write_site = site, .atomic = bit(0)};
+// other threads that are not ordered before it (a read after both must come after both), ordinary reads. One of a
+// wider scope does not stand for one of block scope: other blocks' atomics race with that one alone.
+void Checker::note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const {
+  Cell now{.write = {thread.id, launch_.now}, .write_site = site, .traits = traits};
   int place = 1;
-  const auto keep = [&](int earlier, bool wrote, bool atomic) {
+  const auto keep = [&](int earlier) {
     now.other[place - 1] = record_of(cell, earlier);
     now.other_site[place - 1] = earlier == 0 ? cell.write_site : cell.other_site[earlier - 1];
-    now.atomic |= atomic ? bit(place) : 0;
-    now.other_wrote |= wrote ? bit(place) : 0;
+    now.set_traits(place, cell.traits_of(earlier) | (earlier == 0 ? is_write : 0));
     ++place;
   };
   const auto keep_all = [&](bool wrote, bool atomic) {
     for (const int earlier : {0, 2, 1}) {
-      const bool writes = earlier == 0 || (cell.other_wrote & bit(earlier)) != 0;
-      if (place == 3 || writes != wrote || ((cell.atomic & bit(earlier)) != 0) != atomic) continue;
+      const bool writes = earlier == 0 || cell.has(earlier, is_write);
+      if (place == 3 || writes != wrote || cell.has(earlier, is_atomic) != atomic) continue;
       const Record record = record_of(cell, earlier);
-      const bool done = atomic ? surely_ordered(buffer, record, thread) : settled(buffer, record, thread);
-      if (!done) keep(earlier, wrote, atomic);
+      const bool stands_for = atomic && ((traits & for_block) != 0 || !cell.has(earlier, for_block));
+      if (!(stands_for ? surely_ordered(buffer, record, thread) : settled(buffer, record, thread))) keep(earlier);
     }
   };
   keep_all(true, false);

@@ -11,7 +11,8 @@
 //   - the thread acquired it: by an atomic on a location where, before, an atomic released it. An atomic of a thread
 //     releases what the thread knew at its last fence, and what was known at the fences that other threads executed
 //     before a barrier or rendezvous that the atomic comes after. The acquirer needs no fence.
-// A fence of block scope orders only threads of its block. Two atomics never race.
+// A fence of block scope orders only threads of its block. Two atomics do not race, unless one of them is of block
+// scope and the other one another block's.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +37,10 @@ enum Check : uint32_t {
 };
 
 enum class Scope : uint8_t { block, device, system };
+
+// What makes an access atomic: an operation of the scope of the device or wider, or of the block; or that it is
+// volatile.
+enum class AtomicForm : uint8_t { device, block, by_volatile };
 
 enum class AccessType : uint8_t { read, write, atomic };
 std::string_view name(AccessType type);
@@ -71,17 +76,22 @@ struct Checker {
   bool reads_again(const Buffer& buffer, uintptr_t address, size_t n, const Thread& thread) const {
     const Cell* const cell = buffer.cell_of(address, n);
     const Record now{thread.id, launch_.now};
-    return cell != nullptr && cell->atomic == 0 && (cell->other[0] == now || cell->write == now);
+    return cell != nullptr && cell->traits == 0 && (cell->other[0] == now || cell->write == now);
   }
   bool writes_again(const Buffer& buffer, uintptr_t address, size_t n, const Thread& thread) const {
     const Cell* const cell = buffer.cell_of(address, n);
-    return cell != nullptr && cell->atomic == 0 && cell->write == Record{thread.id, launch_.now} &&
+    return cell != nullptr && cell->traits == 0 && cell->write == Record{thread.id, launch_.now} &&
            cell->other[0].stamp == 0 && cell->other[1].stamp == 0;
   }
   // An atomic is checked, done by the front end, and then noted: one that wrote nothing (a failed compare-and-swap)
   // counts as a read and releases nothing. `reads`: its result may be used.
-  bool check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, bool reads);
-  void note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site, bool wrote);
+  bool check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, bool reads,
+                    AtomicForm form = AtomicForm::device);
+  void note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site, bool wrote,
+                   AtomicForm form = AtomicForm::device);
+  // Of a volatile write in shared memory, before it is noted. False: another thread has read the bytes by volatile,
+  // with nothing that orders the two, and goes on without another look at them, so that it did not wait for this write.
+  bool awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread);
 
   Violation violation;
 
@@ -103,7 +113,8 @@ struct Checker {
   }
   bool ordered_by_more(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const;
   bool acquired(const Thread& thread, Record record, uintptr_t atomic_address) const;
-  void remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint8_t atomic) const;
+  bool out_of_scope(const Cell& cell, int earlier, const Thread& thread, AtomicForm form) const;
+  void remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const;
   static ThreadClock& clock(Thread& thread);
   static Stamp known_lane(const Warp& warp, uint32_t lane, uint32_t other);
   void share_acquired(Warp& warp, uint32_t lanes);
@@ -113,7 +124,7 @@ struct Checker {
   int64_t interval_of(uint32_t block, Stamp stamp) const;
   void passed_barrier(uint32_t block, Stamp mark);
   bool settled(const Buffer& buffer, Record record, const Thread& thread) const;
-  void note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const;
+  void note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const;
 
   struct Passed {
     Stamp stamp;

@@ -35,10 +35,17 @@ std::string memory_and_element(const Finding& finding) {
 std::string remedy(const Finding& finding) {
   const Access& later = finding.accesses[0];
   const Access& earlier = finding.accesses[1];
+  if (finding.severity == Severity::warning) {
+    return "volatile makes the compiler load and store, and no thread wait: put a syncwarp (or a syncthreads) between "
+           "the two. Where one thread is to wait for the other's write, let it read until it sees it.";
+  }
   const bool one_atomic = (later.operation == "atomic") != (earlier.operation == "atomic");
   if (one_atomic) {
     return "An atomic is ordered with other atomics only: make both atomic, or put a " +
            std::string(later.block == earlier.block ? "syncthreads" : "launch boundary") + " between the two.";
+  }
+  if (later.operation == "atomic" && earlier.operation == "atomic") {
+    return "An atomic of block scope is one for the threads of its own block only: use the form without _block.";
   }
   if (later.block == earlier.block) {
     return later.location.file == earlier.location.file && later.location.line == earlier.location.line
@@ -177,6 +184,14 @@ void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std
   finding.message = "out-of-bounds " + access.operation + " of " + memory_and_element(finding) + " in kernel " +
                     finding.kernel + ": " + rule + ", by " + who(access, false) + " at " + where(access.location) +
                     ". The access did not happen. Guard it with a comparison of the index and the size.";
+}
+
+void describe_constant_write(Finding& finding) {
+  const Access& access = finding.accesses[0];
+  finding.message = "out-of-bounds " + access.operation + " of " + memory_and_element(finding) + " in kernel " +
+                    finding.kernel + ": constant memory is for kernels to read only, by " + who(access, false) +
+                    " at " + where(access.location) +
+                    ". The access did not happen. Make it a __device__ variable, or let the host write it.";
 }
 
 void describe_unknown_address(Finding& finding, uint64_t address) {

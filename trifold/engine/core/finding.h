@@ -24,7 +24,7 @@ enum class Kind : uint8_t {
 
 enum class Severity : uint8_t { error, warning, lint };
 
-// Where an array lives. Nothing checks constant memory but its bounds.
+// Where an array lives. Of constant memory, bounds are checked, and that no kernel writes it.
 enum class Space : uint8_t { global, shared, local, constant };
 
 std::string_view name(Kind kind);          // "out-of-bounds"
@@ -72,6 +72,8 @@ void describe_race(Finding& finding);
 void describe_uninitialised(Finding& finding);
 // Of an index outside an array's extents; axis is negative where the array has no axes.
 void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape);
+// Of a write of constant memory.
+void describe_constant_write(Finding& finding);
 // Of an address that no array is near.
 void describe_unknown_address(Finding& finding, uint64_t address);
 // Of memory that is seen as a type which may not start at its address.

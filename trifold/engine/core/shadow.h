@@ -21,6 +21,14 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
+// What a cell notes of an access beside its record.
+enum Trait : uint16_t {
+  is_atomic = 1,
+  is_write = 2,     // of the others: the cell's write is one anyway
+  for_block = 4,    // an atomic that is one for its own block only
+  by_volatile = 8,  // an atomic, since it is volatile
+};
+
 // The shadow of a few bytes: the last write, and up to two other accesses since, or that an atomic write does not make
 // superfluous. 32 bytes.
 struct Cell {
@@ -28,8 +36,13 @@ struct Cell {
   Record other[2] = {};
   Site write_site = 0;
   Site other_site[2] = {0, 0};
-  uint8_t atomic = 0;       // bit 0: write was atomic; bits 1, 2: other[0], other[1] were
-  uint8_t other_wrote = 0;  // bits 1, 2: other[0], other[1] are writes
+  uint16_t traits = 0;  // four bits for each access: 0 is the write, 1 and 2 are the others
+
+  uint16_t traits_of(int access) const { return traits >> 4 * access & 15; }
+  bool has(int access, Trait trait) const { return (traits_of(access) & trait) != 0; }
+  void set_traits(int access, uint16_t value) {
+    traits = static_cast<uint16_t>((traits & ~(15 << 4 * access)) | value << 4 * access);
+  }
 };
 static_assert(sizeof(Cell) == 32);
 

@@ -105,15 +105,41 @@ void misaligned_type(std::string_view type, uintptr_t address, size_t alignment,
   turn->front->abandon(std::move(finding));
 }
 
-void violated(const Region& region, size_t n, engine::Site site) {
+void constant_written(const Region& region, uintptr_t address, size_t n, AccessType type, engine::Site site) {
+  Finding finding = start_finding(Kind::out_of_bounds, region, type, site);
+  finding.index = {index_in(region, address, width_of(region, n))};
+  engine::describe_constant_write(finding);
+  turn->front->abandon(std::move(finding));
+}
+
+namespace {
+
+// Of what the checker has left, without its words.
+Finding start_finding_of_violation(const Region& region, size_t n, engine::Site site) {
   const engine::Launch& launch = *engine::current->block->launch;
   const engine::Violation& violation = launch.checker->violation;
   Finding finding = start_finding(violation.kind, region, violation.type, site);
   finding.index = {index_in(region, violation.address, width_of(region, n))};
-  if (violation.kind == Kind::race) {
+  if (violation.kind == Kind::race)
     finding.accesses.push_back({launch.thread_index(violation.other_thread), launch.block_index(violation.other_thread),
                                 violation.other_interval, std::string(engine::name(violation.other_type)),
                                 location_of(violation.other_site)});
+  return finding;
+}
+
+}  // namespace
+
+void not_awaited(const Region& region, size_t n, engine::Site site) {
+  Finding finding = start_finding_of_violation(region, n, site);
+  finding.severity = engine::Severity::warning;
+  engine::describe_race(finding);
+  turn->front->warn(finding);
+  turn->front->proceed();
+}
+
+void violated(const Region& region, size_t n, engine::Site site) {
+  Finding finding = start_finding_of_violation(region, n, site);
+  if (finding.kind == Kind::race) {
     engine::describe_race(finding);
   } else {
     engine::describe_uninitialised(finding);
@@ -125,11 +151,11 @@ void outside_declared_bounds(const DeclaredIndex& at, engine::Site site) {
   turn->front->interrupt();
   const IndexedArray source = array_indexed_at(at.file, at.line, at.column);
   const std::string root = root_of(source.name);
-  const bool global = module_of(turn->kernel.code).has_global(root);
-  const Region* const region = global ? nullptr : checked_memory->named(root, location_of(site).function);
+  const GlobalVariable* const global = module_of(turn->kernel.code).global(root);
+  const Region* const region = global != nullptr ? nullptr : checked_memory->named(root, location_of(site).function);
   // Behind a pointer it may be anywhere.
   std::string memory = !root.empty() && root == source.name ? "local" : "";
-  if (global) memory = "global";
+  if (global != nullptr) memory = global->constant ? "constant" : "global";
   if (region != nullptr) memory = engine::name(region->buffer->space());
   if (region != nullptr && region->array == source.name && at.extent > 0) {
     const auto width = static_cast<int64_t>(region->end - region->begin) / at.extent;

@@ -18,6 +18,11 @@ namespace trifold::host {
 // follows, is found outside all regions.
 void misaligned_type(std::string_view type, uintptr_t address, size_t alignment, engine::AccessType access,
                      engine::Site site);
+// A kernel writes constant memory.
+[[noreturn, gnu::cold]] void constant_written(const Region& region, uintptr_t address, size_t n,
+                                              engine::AccessType type, engine::Site site);
+// Checker::awaited() has left its violation: a warning, and the thread goes on.
+[[gnu::cold]] void not_awaited(const Region& region, size_t n, engine::Site site);
 // The checker has left its violation.
 [[noreturn, gnu::cold]] void violated(const Region& region, size_t n, engine::Site site);
 

@@ -64,6 +64,16 @@ struct Turn {
   engine::Site stopped_site() const;
 };
 
+// What a thread of a block does while another one runs.
+enum class Doing : uint8_t { has_ended, runs_later, waits };
+struct Whereabouts {
+  Doing doing;
+  engine::Operation operation = engine::Operation::barrier;  // what it waits for, and where
+  engine::Site site = 0;
+
+  bool operator==(const Whereabouts&) const = default;
+};
+
 class HostFront final : public engine::FrontEnd {
  public:
   HostFront(Turn& turn, FiberPool& pool);
@@ -88,6 +98,8 @@ class HostFront final : public engine::FrontEnd {
   // The fiber of the thread behind the current one, which is current from then on, where it may run before the core
   // asks for it; else null.
   Fiber* run_ahead();
+  // Of a thread of the running block that is not the running one.
+  Whereabouts whereabouts(uint32_t index) const;
 
   // The current thread's own code does not run from here on, only the engine's on its behalf.
   void interrupt() {

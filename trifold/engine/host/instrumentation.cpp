@@ -17,6 +17,7 @@ namespace trifold::host {
 namespace {
 
 using engine::AccessType;
+using engine::AtomicForm;
 using engine::Thread;
 
 // The region of a kernel's access; null: nothing watches those bytes.
@@ -75,16 +76,36 @@ inline void checked_access(const void* pointer, size_t n, AccessType type, bool 
                                : checker.writes_again(buffer, address, n, *thread))
     return;
   const engine::Site site = site_of_address(caller);
+  if (type == AccessType::write && buffer.space() == engine::Space::constant) [[unlikely]]
+    constant_written(*region, address, n, type, site);
   const bool right = type == AccessType::read ? checker.read(buffer, address, n, *thread, site)
                                               : checker.write(buffer, address, n, *thread, site);
   if (!right) [[unlikely]]
     violated(*region, n, site);
 }
 
+// The checks take volatile accesses for atomics, so that polling a volatile flag is right. Lanes that exchange the
+// elements of a shared array by volatile, in place of a rendezvous, are told once for each array: as a warning, since a
+// variable that is looked at now and then is right in the same way.
+void watch_readers(Region& region, uintptr_t address, size_t n, const Thread& thread, engine::Site site) {
+  const bool of_an_array = region.end - region.begin > n;
+  if (region.buffer->space() != engine::Space::shared || !of_an_array || region.told) return;
+  if (thread.block->launch->checker->awaited(*region.buffer, address, n, thread)) return;
+  region.told = true;
+  not_awaited(region, n, site);
+}
+
+// What an atomic may do, and whose it is.
+struct Atomic {
+  bool reads = true, writes = true;
+  AtomicForm form = AtomicForm::device;
+};
+constexpr Atomic load{.writes = false}, store{.reads = false}, exchange{};
+
 // Does an atomic, checked where a kernel does it. `operate` says whether it wrote. Where it changed nothing, its thread
 // may wait for another one.
 template <typename T, typename Operate>
-void checked_atomic(const volatile T* pointer, bool reads, const void* caller, Operate operate) {
+void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller, Operate operate) {
   Thread* const thread = accessing_thread(caller);
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   Region* const region = thread == nullptr ? nullptr : watched(address, sizeof(T), AccessType::atomic, true, caller);
@@ -94,11 +115,17 @@ void checked_atomic(const volatile T* pointer, bool reads, const void* caller, O
   }
   engine::Checker& checker = *thread->block->launch->checker;
   const engine::Site site = site_of_address(caller);
-  if (!checker.check_atomic(*region->buffer, address, sizeof(T), *thread, reads)) violated(*region, sizeof(T), site);
+  engine::Buffer& buffer = *region->buffer;
+  if (atomic.writes && buffer.space() == engine::Space::constant) [[unlikely]]
+    constant_written(*region, address, sizeof(T), AccessType::atomic, site);
+  if (!checker.check_atomic(buffer, address, sizeof(T), *thread, atomic.reads, atomic.form))
+    violated(*region, sizeof(T), site);
+  if (atomic.form == AtomicForm::by_volatile && atomic.writes)
+    watch_readers(*region, address, sizeof(T), *thread, site);
   const T before = *pointer;
   const bool wrote = operate();
   const bool changed = *pointer != before;
-  checker.note_atomic(*region->buffer, address, sizeof(T), *thread, site, wrote);
+  checker.note_atomic(buffer, address, sizeof(T), *thread, site, wrote, atomic.form);
   if (changed) {
     ++engine::changes;
   } else {
@@ -114,7 +141,8 @@ using uint_of =
 // PTX's ld.volatile and st.volatile are relaxed atomics (PTX ISA, "Memory Consistency Model: volatile operation").
 template <typename T>
 void checked_volatile(const void* pointer, bool writes, const void* caller) {
-  checked_atomic(static_cast<const volatile T*>(pointer), !writes, caller, [writes] { return writes; });
+  const Atomic access{.reads = !writes, .writes = writes, .form = AtomicForm::by_volatile};
+  checked_atomic(static_cast<const volatile T*>(pointer), access, caller, [writes] { return writes; });
   if (writes) ++engine::changes;
 }
 
@@ -158,15 +186,17 @@ int64_t extent_of(const TypeOfUbsan& type) {
 
 }  // namespace
 
-uint64_t checked_update(void* p, size_t bytes, uint64_t (*made)(const void* context, uint64_t old),
+uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const void* context, uint64_t old),
                         const void* context) {
+  const Atomic atomic{.form = scope == Scope::block ? AtomicForm::block : AtomicForm::device};
   const void* const caller = __builtin_return_address(0);
   const auto replace = [&]<typename T>(T* word) {
     T old = 0;
-    checked_atomic(word, true, caller, [&] {
+    checked_atomic(word, atomic, caller, [&] {
       old = *word;
-      *word = static_cast<T>(made(context, old));
-      return true;
+      const auto [value, writes] = made(context, old);
+      if (writes) *word = static_cast<T>(value);
+      return writes;
     });
     return uint64_t{old};
   };
@@ -214,7 +244,7 @@ void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 void __tsan_atomic_signal_fence(int) {}
 void __tsan_atomic_thread_fence(int) {
-  trifold::host::fence(trifold::host::Fence::device);
+  trifold::host::fence(trifold::host::Scope::device);
 }
 
 // The names are the compiler's, made of the width: only a macro can make them.
@@ -282,7 +312,7 @@ void* __wrap_memset(void* to, int value, size_t n) {
 #define TRIFOLD_UPDATE(bits, operation)                                                                 \
   uint##bits##_t __tsan_atomic##bits##_##operation(volatile uint##bits##_t* p, uint##bits##_t v, int) { \
     uint##bits##_t old = 0;                                                                             \
-    checked_atomic(p, true, __builtin_return_address(0), [&] {                                          \
+    checked_atomic(p, trifold::host::exchange, __builtin_return_address(0), [&] {                       \
       old = __atomic_##operation(p, v, __ATOMIC_SEQ_CST);                                               \
       return true;                                                                                      \
     });                                                                                                 \
@@ -292,7 +322,7 @@ void* __wrap_memset(void* to, int value, size_t n) {
   bool __tsan_atomic##bits##_compare_exchange_##strength(volatile uint##bits##_t* p, uint##bits##_t* expected, \
                                                          uint##bits##_t v, int, int) {                         \
     bool done = false;                                                                                         \
-    checked_atomic(p, true, __builtin_return_address(0), [&] {                                                 \
+    checked_atomic(p, trifold::host::exchange, __builtin_return_address(0), [&] {                              \
       return done = __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);    \
     });                                                                                                        \
     return done;                                                                                               \
@@ -300,21 +330,21 @@ void* __wrap_memset(void* to, int value, size_t n) {
 #define TRIFOLD_ATOMICS(bits)                                                                        \
   uint##bits##_t __tsan_atomic##bits##_load(const volatile uint##bits##_t* p, int) {                 \
     uint##bits##_t value = 0;                                                                        \
-    checked_atomic(p, true, __builtin_return_address(0), [&] {                                       \
+    checked_atomic(p, trifold::host::load, __builtin_return_address(0), [&] {                        \
       value = __atomic_load_n(p, __ATOMIC_SEQ_CST);                                                  \
       return false;                                                                                  \
     });                                                                                              \
     return value;                                                                                    \
   }                                                                                                  \
   void __tsan_atomic##bits##_store(volatile uint##bits##_t* p, uint##bits##_t v, int) {              \
-    checked_atomic(p, false, __builtin_return_address(0), [&] {                                      \
+    checked_atomic(p, trifold::host::store, __builtin_return_address(0), [&] {                       \
       __atomic_store_n(p, v, __ATOMIC_SEQ_CST);                                                      \
       return true;                                                                                   \
     });                                                                                              \
   }                                                                                                  \
   uint##bits##_t __tsan_atomic##bits##_exchange(volatile uint##bits##_t* p, uint##bits##_t v, int) { \
     uint##bits##_t old = 0;                                                                          \
-    checked_atomic(p, true, __builtin_return_address(0), [&] {                                       \
+    checked_atomic(p, trifold::host::exchange, __builtin_return_address(0), [&] {                    \
       old = __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);                                             \
       return true;                                                                                   \
     });                                                                                              \

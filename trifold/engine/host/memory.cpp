@@ -280,7 +280,7 @@ Region* CheckedMemory::watch_global(size_t segment, uintptr_t address, size_t n)
   const auto begins = [](const GlobalVariable& variable) { return variable.place.begin; };
   const auto after = std::ranges::upper_bound(module_.globals, address, {}, begins);
   if (after == module_.globals.begin()) return &regions_[segment];
-  const auto& [name, place] = *std::prev(after);
+  const auto& [name, place, constant] = *std::prev(after);
   const uintptr_t end = regions_[segment].end;
   if (address + n > place.end || place.begin < regions_[segment].begin || place.end > end) return &regions_[segment];
   const auto insert = [&](size_t at, Region region) {
@@ -289,8 +289,9 @@ Region* CheckedMemory::watch_global(size_t segment, uintptr_t address, size_t n)
   last_ = nullptr;
   regions_[segment].end = place.begin;
   const size_t bytes = place.end - place.begin;
-  insert(segment + 1, {place.begin, place.end, name, 0,
-                       std::make_unique<engine::Buffer>(engine::Space::global, place.begin, bytes, 4, true)});
+  const engine::Space space = constant ? engine::Space::constant : engine::Space::global;
+  insert(segment + 1,
+         {place.begin, place.end, name, 0, std::make_unique<engine::Buffer>(space, place.begin, bytes, 4, true)});
   insert(segment + 2, {place.end, end, "", 0, nullptr, "", {}, true});
   return &regions_[segment + 1];
 }

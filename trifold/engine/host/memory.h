@@ -26,6 +26,7 @@ struct Region {
   std::vector<Range> fresh{};        // tensors in it of which somebody has still to write a part
   bool of_module = false;            // a part of the port's library in which no variable is watched yet
   Allocation* allocation = nullptr;  // of an ordinary program
+  bool told = false;                 // what volatile accesses of it do not wait for
 
   bool holds(uintptr_t address, size_t n) const { return address >= begin && address + n <= end; }
   // Bytes from an address that lies outside; 0: it lies inside.

@@ -52,6 +52,10 @@ void read_symbols(const char* path, Module& module) {
   if (bytes.size() < sizeof(ElfW(Ehdr))) return;
   const auto* const header = reinterpret_cast<const ElfW(Ehdr)*>(bytes.data());
   const auto* const sections = reinterpret_cast<const ElfW(Shdr)*>(bytes.data() + header->e_shoff);
+  const char* const section_names = bytes.data() + sections[header->e_shstrndx].sh_offset;
+  const auto section_of = [&](const ElfW(Sym) & symbol) -> std::string_view {
+    return symbol.st_shndx < header->e_shnum ? section_names + sections[symbol.st_shndx].sh_name : "";
+  };
   for (int i = 0; i < header->e_shnum; ++i) {
     if (sections[i].sh_type != SHT_SYMTAB) continue;
     const auto* const symbols = reinterpret_cast<const ElfW(Sym)*>(bytes.data() + sections[i].sh_offset);
@@ -63,7 +67,11 @@ void read_symbols(const char* path, Module& module) {
       const auto type = ELF64_ST_TYPE(symbol.st_info);
       const uintptr_t begin = module.base + symbol.st_value;
       if (type == STT_FUNC) module.functions.push_back({name, symbol.st_value});
-      if (type == STT_OBJECT) module.globals.push_back({name_of(name).own, {begin, begin + symbol.st_size}});
+      if (type == STT_OBJECT) {
+        // As __constant__ makes it (host/qualifiers.h).
+        const bool constant = section_of(symbol).starts_with(".trifold_constant.");
+        module.globals.push_back({name_of(name).own, {begin, begin + symbol.st_size}, constant});
+      }
       if (type != STT_TLS) continue;
       const bool in_function = std::string_view(name).starts_with("_ZZ");
       auto [own, scope] = in_function ? name_of(name) : Name{name, ""};
@@ -120,8 +128,9 @@ Range text_of(const void* function) {
   return wanted.found;
 }
 
-bool Module::has_global(std::string_view name) const {
-  return std::ranges::find(globals, name, &GlobalVariable::name) != globals.end();
+const GlobalVariable* Module::global(std::string_view name) const {
+  const auto found = std::ranges::find(globals, name, &GlobalVariable::name);
+  return found == globals.end() ? nullptr : &*found;
 }
 
 const Module& module_of(const void* function) {

@@ -28,6 +28,7 @@ struct Range {
 struct GlobalVariable {
   std::string name;  // without its namespace
   Range place;
+  bool constant;  // of __constant__ memory
 };
 
 struct Function {
@@ -42,7 +43,8 @@ struct Module {
   std::vector<GlobalVariable> globals;  // in the order of their addresses
   std::vector<Range> segments;
 
-  bool has_global(std::string_view name) const;
+  // Null: none has this name.
+  const GlobalVariable* global(std::string_view name) const;
 };
 
 // The instructions of the library that has this function.

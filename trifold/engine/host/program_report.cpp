@@ -14,19 +14,25 @@
 
 #include "device_memory.h"
 #include "front.h"
+#include "settings.h"
 #include "sites.h"
 
 namespace trifold::host {
 namespace {
 
-// TRIFOLD_PROGRAM holds what the four fields of ProgramOptions say; trifold/host/sanitize.py sets it.
+// TRIFOLD_PROGRAM holds what the fields of ProgramOptions say, and the device; trifold/sanitize/program.py sets it.
 ProgramOptions read_options() {
   ProgramOptions options;
   const char* const text = getenv("TRIFOLD_PROGRAM");
   unsigned long long seed = 0;
   int keep_going = 0;
-  if (text == nullptr || sscanf(text, "%d %llu %d %d", &options.pipe, &seed, &options.schedules, &keep_going) != 4)
+  char capability[16];
+  uint32_t limit[6];
+  if (text == nullptr ||
+      sscanf(text, "%d %llu %d %d %15s %u %u %u %u %u %u", &options.pipe, &seed, &options.schedules, &keep_going,
+             capability, &limit[0], &limit[1], &limit[2], &limit[3], &limit[4], &limit[5]) != 11)
     return {};
+  set_device(capability, limit);
   options.seed = seed;
   options.keep_going = keep_going != 0;
   return options;

@@ -1,8 +1,11 @@
 #include "settings.h"
 
+#include <trifold/host/program.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string>
 
@@ -44,6 +47,22 @@ const char* device_name() {
   return capability.c_str();
 }
 
+void set_device(const char* name, const uint32_t (&values)[6]) {
+  capability = name;
+  limits = {values[0], values[1], values[2], values[3], values[4], values[5]};
+}
+
+DeviceShape device_shape() {
+  DeviceShape shape{};
+  sscanf(capability.c_str(), "%d.%d", &shape.major, &shape.minor);
+  shape.multiprocessors = static_cast<int>(limits.multiprocessors);
+  shape.threads = static_cast<int>(limits.threads);
+  shape.blocks = static_cast<int>(limits.blocks);
+  shape.block_shared_bytes = limits.shared_bytes;
+  shape.shared_bytes = limits.multiprocessor_shared_bytes;
+  return shape;
+}
+
 }  // namespace trifold::host
 
 #pragma GCC visibility push(default)
@@ -57,10 +76,8 @@ double trifold_host_kernel_seconds() {
   return trifold::host::kernel_seconds();
 }
 
-// In the order of engine::Limits. Not while a launch runs.
-void trifold_host_set_limits(const char* capability, const uint32_t* values) {
-  trifold::host::capability = capability;
-  trifold::host::limits = {values[0], values[1], values[2], values[3], values[4], values[5]};
+void trifold_host_set_limits(const char* capability, const uint32_t (*values)[6]) {
+  trifold::host::set_device(capability, *values);
 }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "../core/model.h"
 
@@ -14,5 +15,7 @@ size_t stack_bytes();
 // Of the device that launches have to fit, and its compute capability.
 const engine::Limits& device_limits();
 const char* device_name();
+// A compute capability ("9.0"), and the numbers of engine::Limits in their order. Not while a launch runs.
+void set_device(const char* capability, const uint32_t (&limits)[6]);
 
 }  // namespace trifold::host

@@ -18,13 +18,6 @@ extern char** environ;
 namespace trifold::host {
 namespace {
 
-struct Place {
-  const void* pointer = nullptr;  // a file's name, or an address where line is 0
-  int line = 0;
-
-  bool operator==(const Place&) const = default;
-};
-
 // Open addressing; an OS thread has its own, so that asking takes no lock.
 class Places {
  public:
@@ -178,6 +171,10 @@ engine::Site site_of_line(Line line) {
 
 engine::Site site_of_address(const void* return_address) {
   return places.intern({return_address, 0});
+}
+
+Place place_of(engine::Site site) {
+  return places[site];
 }
 
 engine::Location location_of(engine::Site site) {

@@ -15,6 +15,15 @@ void begin_sites();
 engine::Site site_of_line(Line line);
 engine::Site site_of_address(const void* return_address);
 
+// What a site stands for.
+struct Place {
+  const void* pointer = nullptr;  // a file's name, or an address where line is 0
+  int line = 0;
+
+  bool operator==(const Place&) const = default;
+};
+Place place_of(engine::Site site);
+
 // The kernel's line. Frames of the dialect's own headers are not shown. Runs addr2line.
 engine::Location location_of(engine::Site site);
 

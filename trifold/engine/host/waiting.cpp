@@ -126,7 +126,7 @@ WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t val
   return {answer.value, answer.predicate};
 }
 
-void fence(Fence scope) {
+void fence(Scope scope) {
   if (turn != nullptr) look(__builtin_return_address(0));
   if (engine::current != nullptr && engine::current->block->launch->checker != nullptr)
     engine::current->block->launch->checker->fence(*engine::current, static_cast<engine::Scope>(scope));

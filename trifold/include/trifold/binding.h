@@ -201,15 +201,32 @@ decltype(auto) dispatch_floating(ScalarType type, F&& f) {
   }
 }
 
-// A new, unwritten tensor of the given sizes and strides, with the dtype and device of `like`.
-inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides) {
+// A new, unwritten tensor of the given sizes, strides and dtype, on the device of `like`.
+inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides, int32_t dtype) {
   AtenTensorHandle handle = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(),
-                                                  dtype_code(like), device_type_code(like), like.get_device_index(),
-                                                  &handle));
+                                                  dtype, device_type_code(like), like.get_device_index(), &handle));
   Tensor made(handle);
   note_fresh(made);
   return made;
+}
+
+// Of the dtype of `like`.
+inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides) {
+  return empty_strided(like, sizes, strides, dtype_code(like));
+}
+
+// As above, without gaps, its last dimension innermost; of few dimensions without allocating anything beside it.
+inline Tensor empty_contiguous(const Tensor& like, Dims sizes, int32_t dtype) {
+  std::array<int64_t, 8> few;
+  std::vector<int64_t> many(sizes.size() > few.size() ? sizes.size() : 0);
+  int64_t* const strides = many.empty() ? few.data() : many.data();
+  int64_t step = 1;
+  for (std::size_t d = sizes.size(); d-- > 0; step *= std::max<int64_t>(sizes[d], 1)) strides[d] = step;
+  return empty_strided(like, sizes, Dims(strides, sizes.size()), dtype);
+}
+inline Tensor empty_contiguous(const Tensor& like, Dims sizes) {
+  return empty_contiguous(like, sizes, dtype_code(like));
 }
 
 // The dimensions of a new elementwise output from the innermost to the outermost, as torch orders them for its own ops:
@@ -240,22 +257,15 @@ inline std::vector<int64_t> elementwise_order(Dims sizes, std::initializer_list<
 }
 
 // A new, unwritten output for an elementwise op on operands of one shape: dense, its dimensions in
-// `elementwise_order`. The usual case, contiguous operands of few dimensions, allocates nothing beside it.
+// `elementwise_order`.
 template <std::same_as<Tensor>... Operands>
 Tensor elementwise_output(const Tensor& x, const Operands&... others) {
   const Dims sizes = x.sizes();
-  int64_t step = 1;
-  auto next_step = [&](int64_t d) { return std::exchange(step, step * std::max<int64_t>(sizes[d], 1)); };
-  const bool contiguous = x.is_contiguous() && (others.is_contiguous() && ...);
-  std::array<int64_t, 8> few;
-  if (contiguous && sizes.size() <= few.size()) {
-    for (std::size_t d = sizes.size(); d-- > 0;) few[d] = next_step(d);
-    return empty_strided(x, sizes, Dims(few.data(), sizes.size()));
-  }
+  if (x.is_contiguous() && (others.is_contiguous() && ...)) return empty_contiguous(x, sizes);
   std::vector<int64_t> strides(sizes.size());
-  const auto order =
-      contiguous ? elementwise_order(sizes, {}) : elementwise_order(sizes, {x.strides(), others.strides()...});
-  for (const int64_t d : order) strides[d] = next_step(d);
+  int64_t step = 1;
+  for (const int64_t d : elementwise_order(sizes, {x.strides(), others.strides()...}))
+    strides[d] = std::exchange(step, step * std::max<int64_t>(sizes[d], 1));
   return empty_strided(x, sizes, strides);
 }
 
@@ -371,6 +381,43 @@ void launch_elementwise(const std::array<Tensor, Outputs>& outputs, const In&...
 template <auto Plain, auto Vectorised, class T, std::same_as<Tensor>... In>
 void launch_elementwise(const Tensor& out, const In&... in) {
   launch_elementwise<Plain, Vectorised, T>(std::array{out}, in...);
+}
+
+// What a kernel of T is given for an argument of its op: a tensor's elements, nullptr for a tensor that is absent, and
+// anything else as it is. `dense` must live until the launch.
+template <class T>
+const T* kernel_argument(const Tensor& dense) {
+  return data<T>(dense);
+}
+template <class T>
+const T* kernel_argument(const std::optional<Tensor>& dense) {
+  return dense ? data<T>(*dense) : nullptr;
+}
+template <class T, class Other>
+Other kernel_argument(const Other& other) {
+  return other;
+}
+
+inline std::optional<Tensor> in_layout_of(const Tensor& layout, const std::optional<Tensor>& x) {
+  return x ? std::optional(in_layout_of(layout, *x)) : std::nullopt;
+}
+template <class Other>
+Other in_layout_of(const Tensor&, const Other& other) {
+  return other;
+}
+
+// A kernel of one element a thread, (arguments..., out, n), in blocks of `threads_per_block`. `out` is dense; the
+// tensors among the arguments have its shape, and their elements come in the order of its own.
+template <auto Kernel, class T, class... Args>
+void launch_each(const Tensor& out, const Args&... args) {
+  const int64_t n = out.numel();
+  if (n == 0) return;
+  const OnDevice device(out);
+  const dim3 grid(static_cast<unsigned>(ceil_div(n, threads_per_block)));
+  [&](const auto&... dense) {
+    launch<Kernel>(device.stream(), grid, threads_per_block, 0, kernel_argument<T>(dense)..., mutable_data<T>(out), n);
+  }(in_layout_of(out, args)...);
+  check_launch();
 }
 
 // ---------------------------------------------------------------------------------------------------- registration

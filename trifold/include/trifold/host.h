@@ -106,13 +106,20 @@ void pause(Line line);
 // The same for an assertion; outside a kernel, what the C library does.
 [[noreturn]] void fail_assertion(const char* expression, const char* file, unsigned line, const char* function);
 
+// Whose atomics and fences these are for.
+enum class Scope : uint8_t { block, device, system };
+
+// What an atomic makes of a value; where it writes nothing, it only reads.
+struct Made {
+  uint64_t value;
+  bool writes;
+};
 // Replaces the value of so many bytes by made(context, value), as one atomic access of the kernel's; returns the old
 // one.
-uint64_t checked_update(void* p, size_t bytes, uint64_t (*made)(const void* context, uint64_t old),
+uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const void* context, uint64_t old),
                         const void* context);
 
-enum class Fence : uint8_t { block, device, system };
-void fence(Fence scope);
+void fence(Scope scope);
 // The block's dynamic shared memory, and the running thread's lane.
 void* dynamic_shared();
 unsigned lane();

@@ -29,12 +29,17 @@ class Forward:
 
 
 def tensor_positions(call: Call) -> list[int]:
-    """The positions of the tensors among the call's positional arguments."""
+    """The positions of the floating tensors among the call's positional arguments: of those that have gradients."""
     return [position for position, value in enumerate(call.args) if isinstance(value, TensorCase)]
 
 
+def is_floating(value: object) -> bool:
+    """Whether an argument is a tensor that has gradients."""
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
 def forward(cell: Cell, call: Call, function: Callable[..., Any], arguments: Arguments | None = None) -> Forward:
-    """``function`` on the call's arguments (made here, unless given), all tensors of which require a gradient."""
+    """``function`` on the call's arguments (made here, unless given); all its floating tensors require a gradient."""
     args, kwargs = arguments or call.arguments(cell.device)
     positions = tensor_positions(call)
     for position in positions:
@@ -44,6 +49,6 @@ def forward(cell: Cell, call: Call, function: Callable[..., Any], arguments: Arg
 
 
 def in_dtype(call: Call, dtype: torch.dtype) -> Call:
-    """The call with all its tensors in ``dtype``."""
+    """The call with all its floating tensors in ``dtype``."""
     args = tuple(replace(v, dtype=dtype) if isinstance(v, TensorCase) else v for v in call.args)
     return replace(call, args=args)

@@ -104,6 +104,9 @@ def graph(cell: Cell) -> None:
 
 
 def _other(value: Tensor, seed: int) -> Tensor:
+    """Other numbers; of indices, the same ones elsewhere."""
+    if not value.is_floating_point():
+        return value.flatten().roll(seed).view(value.shape)
     generator = torch.Generator(value.device).manual_seed(seed)
     return torch.randn(value.shape, generator=generator, device=value.device, dtype=torch.float32).to(value.dtype)
 

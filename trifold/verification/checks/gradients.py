@@ -12,7 +12,8 @@ from torch.autograd.gradcheck import GradcheckError
 
 from trifold.spec import Call, TensorCase
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
-from trifold.verification.checks.differentiation import in_dtype, tensor_positions
+from trifold.verification.checks.differentiation import in_dtype, is_floating, tensor_positions
+from trifold.verification.checks.values import with_working
 from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
 
 # Gradients are compared at ordinary values. In the tails of a function, and at ±huge and nan, the reference is not
@@ -65,14 +66,14 @@ def _subsets(positions: list[int]) -> Iterable[tuple[int, ...]]:
 
 def _compare(cell: Cell, call: Call, subset: tuple[int, ...]) -> bool:
     """Whether zeros would have been rejected; raises ``CheckFailed`` where a gradient is wrong."""
-    results, grads = _differentiate(cell, call, subset, cell.implementation.function)
+    results, grads = differentiate(cell, call, subset, cell.implementation.function)
     if len(subset) == len(tensor_positions(call)):
         plain = cell.invoke(call)
         if not all(same_bits(a, b) for a, b in zip(results, plain, strict=True)):
             raise CheckFailed("the result is another one when a gradient is asked for", call)
     native = _gradients(cell, call, subset, cell.reference)
     exact = _gradients(cell, call, subset, cell.reference, convert=Tensor.double)
-    scale = _scales(cell, call, subset)
+    scale = gradient_scales(cell, call, subset)
     rejects_zeros = False
     for position, grad, own, want, size in zip(subset, grads, native, exact, scale, strict=True):
         if grad is None:
@@ -100,10 +101,10 @@ def _gradients(
     convert: Callable[[Tensor], Tensor] = lambda x: x,
     upstream: Callable[[Tensor], Tensor] = lambda x: x,
 ) -> tuple[Tensor | None, ...]:
-    return _differentiate(cell, call, subset, function, convert, upstream)[1]
+    return differentiate(cell, call, subset, function, convert, upstream)[1]
 
 
-def _differentiate(
+def differentiate(
     cell: Cell,
     call: Call,
     subset: tuple[int, ...],
@@ -113,7 +114,7 @@ def _differentiate(
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
     """Results and gradients; ``convert`` is applied to the arguments, it and ``upstream`` to the upstream gradients."""
     args, kwargs = call.arguments(cell.device)
-    args = [convert(value) if isinstance(value, Tensor) else value for value in args]
+    args = [convert(value) if is_floating(value) else value for value in args]
     inputs = [args[position].detach().requires_grad_() for position in subset]
     for position, value in zip(subset, inputs, strict=True):
         args[position] = value
@@ -142,14 +143,20 @@ def _upstream(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
     return torch.randn(shape, generator=generator).to(dtype).to(result.device)
 
 
-def _scales(cell: Cell, call: Call, subset: tuple[int, ...]) -> tuple[Tensor | None, ...]:
-    if cell.spec.gradient_scale is not None:
+def gradient_scales(cell: Cell, call: Call, subset: tuple[int, ...]) -> tuple[Tensor | None, ...]:
+    """The scale of each gradient: the spec's, or the reference's gradient on absolute values."""
+    spec = cell.spec
+    if spec.gradient_scale is not None:
         args, kwargs = call.arguments(cell.device)
-        args = [value.double() if isinstance(value, Tensor) else value for value in args]
+        args = [value.double() if is_floating(value) else value for value in args]
         results = cell.refer(call, (args, kwargs))
         outer = [_upstream(r, call.dtype, call.seed + k).double() for k, r in enumerate(results)]
         torch.manual_seed(call.seed)
-        every = as_tuple(cell.spec.gradient_scale(cell.reference, *outer, *args, **kwargs))
+        every = as_tuple(spec.gradient_scale(cell.reference, *outer, *args, **kwargs))
+        if spec.gradient_working_scale is not None:
+            torch.manual_seed(call.seed)
+            working = as_tuple(spec.gradient_working_scale(cell.reference, *outer, *args, **kwargs))
+            every = with_working(every, working, call.dtype)
         order = tensor_positions(call)
         return tuple(every[order.index(position)] for position in subset)
     return _gradients(cell, call, subset, cell.reference, convert=lambda x: x.double().abs(), upstream=torch.abs)

@@ -13,7 +13,7 @@ from torch._subclasses import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from trifold.spec import DTYPES, LAYOUTS, Call, TensorCase
-from trifold.spec.case import Layout
+from trifold.spec.case import AnyCase, Layout
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
 from trifold.verification.checks.differentiation import Forward, forward, in_dtype
 from trifold.verification.recorder import Recorder
@@ -152,5 +152,8 @@ def _check_random(cell: Cell, call: Call, compiled: Callable[..., Any], first: l
 
 def _grown(call: Call) -> Call:
     """The call with each dimension one longer."""
-    args = tuple(replace(v, shape=tuple(n + 1 for n in v.shape)) if isinstance(v, TensorCase) else v for v in call.args)
-    return replace(call, args=args)
+    return replace(call, args=tuple(_grown_case(v) if isinstance(v, AnyCase) else v for v in call.args))
+
+
+def _grown_case(case: AnyCase) -> AnyCase:
+    return replace(case, shape=tuple(n + 1 for n in case.shape))

@@ -47,23 +47,36 @@ def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
 def scales(cell: Cell, call: Call) -> tuple[Tensor | None, ...]:
     """The scale of each result: the spec's, or the reference on absolute values."""
     args, kwargs = in_float64(*call.arguments(cell.device))
+    spec = cell.spec
+    if spec.scale is None:
+        sizes = cell.refer(call, ([value.abs() if isinstance(value, Tensor) else value for value in args], kwargs))
+    else:
+        torch.manual_seed(call.seed)
+        sizes = as_tuple(spec.scale(cell.reference, *args, **kwargs))
+    if spec.working_scale is None:
+        return sizes
     torch.manual_seed(call.seed)
-    if cell.spec.scale is not None:
-        return as_tuple(cell.spec.scale(cell.reference, *args, **kwargs))
-    args = [value.abs() if isinstance(value, Tensor) else value for value in args]
-    return cell.refer(call, (args, kwargs))
+    return with_working(sizes, as_tuple(spec.working_scale(cell.reference, *args, **kwargs)), call.dtype)
+
+
+def with_working(sizes: tuple[Tensor, ...], working: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """``sizes``, in round-offs of ``dtype``, and ``working``, in round-offs of what an op of that dtype computes in."""
+    computed = torch.float64 if dtype == torch.float64 else torch.float32
+    share = torch.finfo(computed).eps / torch.finfo(dtype).eps
+    return tuple(size + share * more for size, more in zip(sizes, working, strict=True))
 
 
 def sensitivity(cell: Cell) -> str:
     """Each impostor must be rejected by some case of the values check.
 
-    An impostor is a wrong result that costs nothing to make: zeros, a copy of an argument, one constant, the result
-    of the call before.
+    An impostor is a wrong result that costs nothing to make: zeros, a copy of an argument, one constant (where the
+    result is one number: that of the first case), the result of the call before.
     """
     if not cell.calls:
         raise CheckFailed("the values check compared no case, so it shows nothing")
     accepted = dict.fromkeys(("zeros", "a copy of an argument", "a constant", "the last call's output"), True)
     previous: Tensor | None = None
+    first: float | None = None
     for call in cell.calls:
         cell.cases += 1
         args, _ = call.arguments(cell.device)
@@ -73,7 +86,9 @@ def sensitivity(cell: Cell) -> str:
         own = native[0]
         copies = [x for x in args if isinstance(x, Tensor) and x.shape == own.shape and x.dtype == own.dtype]
         accepted["zeros"] &= not rejects(torch.zeros_like(own))
-        accepted["a constant"] &= not rejects(torch.full_like(own, float(own.flatten()[0])) if own.numel() else own)
+        if own.numel() > 0:
+            first = float(own.flatten()[0]) if own.numel() > 1 or first is None else first
+            accepted["a constant"] &= not rejects(torch.full_like(own, first))
         accepted["a copy of an argument"] &= any(not rejects(x) for x in copies)
         if previous is not None:
             accepted["the last call's output"] &= previous.shape == own.shape and not rejects(previous.to(own.dtype))

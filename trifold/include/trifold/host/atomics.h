@@ -11,13 +11,13 @@
 namespace trifold::host {
 
 // Replaces *p by f(*p), as one atomic; returns what was there.
-template <class T, class F>
+template <Scope scope, class T, class F>
 __forceinline__ T update(T* p, F f) {
   if constexpr (checked) {
     const auto made = [](const void* context, uint64_t old) {
-      return to_bits<T>((*static_cast<const F*>(context))(from_bits<T>(old)));
+      return Made{to_bits<T>((*static_cast<const F*>(context))(from_bits<T>(old))), true};
     };
-    return from_bits<T>(checked_update(p, sizeof(T), made, &f));
+    return from_bits<T>(checked_update(p, sizeof(T), scope, made, &f));
   }
   auto* const word = reinterpret_cast<Word<sizeof(T)>*>(p);
   auto old = __atomic_load_n(word, __ATOMIC_RELAXED);
@@ -46,8 +46,16 @@ concept exchanges_atomically = has_atomic_bits<T> || std::same_as<T, float>;
 template <class T>
 concept swaps_atomically = has_atomic_bits<T> || std::same_as<T, unsigned short>;
 
-template <class T>
+template <Scope scope, class T>
 __forceinline__ T compare_and_swap(T* p, T expected, T value) {
+  if constexpr (checked) {
+    const T given[] = {expected, value};
+    const auto made = [](const void* context, uint64_t old) {
+      const T* const swapped = static_cast<const T*>(context);
+      return Made{to_bits(swapped[1]), old == to_bits(swapped[0])};
+    };
+    return from_bits<T>(checked_update(p, sizeof(T), scope, made, given));
+  }
   auto old = static_cast<Word<sizeof(T)>>(expected);
   if (!__atomic_compare_exchange_n(reinterpret_cast<Word<sizeof(T)>*>(p), &old, static_cast<Word<sizeof(T)>>(value),
                                    false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
@@ -57,16 +65,17 @@ __forceinline__ T compare_and_swap(T* p, T expected, T value) {
 
 }  // namespace trifold::host
 
-// Each has forms for the scope of a block and of the system, which are alike here.
-#define TRIFOLD_ATOMIC_FORM(name, types, expression)                                        \
-  template <trifold::host::types T>                                                         \
-  __forceinline__ T name(T* p, trifold::host::Same<T> value) {                              \
-    return trifold::host::update(p, [value](T old) { return static_cast<T>(expression); }); \
+// Each has forms for the scope of a block and of the system; they do the same here, and are told apart by the checks.
+#define TRIFOLD_ATOMIC_FORM(name, scope, types, expression)                                                           \
+  template <trifold::host::types T>                                                                                   \
+  __forceinline__ T name(T* p, trifold::host::Same<T> value) {                                                        \
+    return trifold::host::update<trifold::host::Scope::scope>(p,                                                      \
+                                                              [value](T old) { return static_cast<T>(expression); }); \
   }
-#define TRIFOLD_ATOMIC(name, types, expression)        \
-  TRIFOLD_ATOMIC_FORM(name, types, expression)         \
-  TRIFOLD_ATOMIC_FORM(name##_block, types, expression) \
-  TRIFOLD_ATOMIC_FORM(name##_system, types, expression)
+#define TRIFOLD_ATOMIC(name, types, expression)               \
+  TRIFOLD_ATOMIC_FORM(name, device, types, expression)        \
+  TRIFOLD_ATOMIC_FORM(name##_block, block, types, expression) \
+  TRIFOLD_ATOMIC_FORM(name##_system, system, types, expression)
 
 TRIFOLD_ATOMIC(atomicAdd, adds_atomically, old + value)
 TRIFOLD_ATOMIC(atomicSub, subtracts_atomically, old - value)
@@ -82,14 +91,14 @@ TRIFOLD_ATOMIC(atomicDec, counts_atomically, old == 0 || old > value ? value : o
 #undef TRIFOLD_ATOMIC
 #undef TRIFOLD_ATOMIC_FORM
 
-#define TRIFOLD_SWAP(name)                                                                      \
+#define TRIFOLD_SWAP(name, scope)                                                               \
   template <trifold::host::swaps_atomically T>                                                  \
   __forceinline__ T name(T* p, trifold::host::Same<T> expected, trifold::host::Same<T> value) { \
-    return trifold::host::compare_and_swap<T>(p, expected, value);                              \
+    return trifold::host::compare_and_swap<trifold::host::Scope::scope, T>(p, expected, value); \
   }
-TRIFOLD_SWAP(atomicCAS)
-TRIFOLD_SWAP(atomicCAS_block)
-TRIFOLD_SWAP(atomicCAS_system)
+TRIFOLD_SWAP(atomicCAS, device)
+TRIFOLD_SWAP(atomicCAS_block, block)
+TRIFOLD_SWAP(atomicCAS_system, system)
 #undef TRIFOLD_SWAP
 
 // Each element is an atomic of its own.

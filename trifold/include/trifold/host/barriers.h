@@ -17,11 +17,11 @@ inline int __syncthreads_or(int predicate, trifold::host::Line line = {}) {
 }
 
 inline void __threadfence() {
-  trifold::host::fence(trifold::host::Fence::device);
+  trifold::host::fence(trifold::host::Scope::device);
 }
 inline void __threadfence_block() {
-  trifold::host::fence(trifold::host::Fence::block);
+  trifold::host::fence(trifold::host::Scope::block);
 }
 inline void __threadfence_system() {
-  trifold::host::fence(trifold::host::Fence::system);
+  trifold::host::fence(trifold::host::Scope::system);
 }

@@ -41,6 +41,15 @@ Error copy_symbol(void* variable, size_t variable_bytes, size_t offset, void* ot
 bool find_memory(const void* address, MemoryKind& kind);
 void memory_info(size_t& free_bytes, size_t& total_bytes);
 
+// What programs ask of the device, and launches have to fit.
+struct DeviceShape {
+  int major, minor;  // compute capability
+  int multiprocessors;
+  int threads, blocks;                      // resident on a multiprocessor
+  size_t block_shared_bytes, shared_bytes;  // shared memory of a block at most, and of a multiprocessor
+};
+DeviceShape device_shape();
+
 // The program that has this variable begins: where `trifold sanitize` runs it, its mistakes are told.
 void begin_program(const void* variable);
 

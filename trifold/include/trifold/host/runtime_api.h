@@ -211,10 +211,19 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int devic
   *properties = {};
   size_t free_bytes = 0;
   trifold::host::memory_info(free_bytes, properties->totalGlobalMem);
+  const trifold::host::DeviceShape shape = trifold::host::device_shape();
+  properties->major = shape.major;
+  properties->minor = shape.minor;
+  properties->multiProcessorCount = shape.multiprocessors;
+  properties->maxThreadsPerMultiProcessor = shape.threads;
+  properties->maxBlocksPerMultiProcessor = shape.blocks;
+  properties->sharedMemPerBlockOptin = shape.block_shared_bytes;
+  properties->sharedMemPerMultiprocessor = shape.shared_bytes;
   return cudaSetDevice(device);
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  const cudaDeviceProp properties;
+  cudaDeviceProp properties;
+  cudaGetDeviceProperties(&properties, 0);
   switch (attribute) {
     case cudaDevAttrMaxThreadsPerBlock: *value = properties.maxThreadsPerBlock; break;
     case cudaDevAttrMaxSharedMemoryPerBlock: *value = static_cast<int>(properties.sharedMemPerBlock); break;
@@ -315,7 +324,8 @@ cudaError_t cudaFuncSetCacheConfig(T*, cudaFuncCache) {
 // As many blocks as threads and shared memory allow; the CPU's registers are not a GPU's.
 template <class T>
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, T*, int block_size, size_t shared) {
-  const cudaDeviceProp device;
+  cudaDeviceProp device;
+  cudaGetDeviceProperties(&device, 0);
   if (block_size < 1 || block_size > device.maxThreadsPerBlock) return trifold::host::check(false);
   *blocks = std::min(device.maxBlocksPerMultiProcessor, device.maxThreadsPerMultiProcessor / block_size);
   const size_t taken = shared + device.reservedSharedMemPerBlock;
@@ -324,7 +334,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, T*, int b
 }
 template <class T>
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, T*, size_t = 0, int limit = 0) {
-  const cudaDeviceProp device;
+  cudaDeviceProp device;
+  cudaGetDeviceProperties(&device, 0);
   *block = limit > 0 ? std::min(limit, device.maxThreadsPerBlock) : device.maxThreadsPerBlock;
   *grid = device.multiProcessorCount * (device.maxThreadsPerMultiProcessor / *block);
   return cudaSuccess;

@@ -120,9 +120,10 @@ struct CUevent_st {
 };
 using cudaEvent_t = CUevent_st*;
 
-// An H200's limits (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability", 9.0).
+// What is not set is alike for all devices here (CUDA C++ Programming Guide, "Technical Specifications per Compute
+// Capability"), or an H200's.
 struct cudaDeviceProp {
-  char name[256] = "trifold's CPU build, with the limits of compute capability 9.0";
+  char name[256] = "trifold's CPU build";
   size_t totalGlobalMem = 0;
   size_t sharedMemPerBlock = 48 << 10;
   int regsPerBlock = 65536;
@@ -139,8 +140,8 @@ struct cudaDeviceProp {
   int maxThreadsDim[3] = {1024, 1024, 64};
   int maxGridSize[3] = {2147483647, 65535, 65535};
   size_t totalConstMem = 64 << 10;
-  int major = 9, minor = 0;
-  int multiProcessorCount = 132;
+  int major = 0, minor = 0;
+  int multiProcessorCount = 0;
   int integrated = 0;
   int canMapHostMemory = 1;
   int concurrentKernels = 1;
@@ -149,14 +150,14 @@ struct cudaDeviceProp {
   int unifiedAddressing = 1;
   int memoryBusWidth = 6144;
   int l2CacheSize = 60 << 20;
-  int maxThreadsPerMultiProcessor = 2048;
-  size_t sharedMemPerMultiprocessor = 228 << 10;
+  int maxThreadsPerMultiProcessor = 0;
+  size_t sharedMemPerMultiprocessor = 0;
   int regsPerMultiprocessor = 65536;
   int managedMemory = 1;
   int concurrentManagedAccess = 1;
   int cooperativeLaunch = 0;
-  size_t sharedMemPerBlockOptin = 227 << 10;
-  int maxBlocksPerMultiProcessor = 32;
+  size_t sharedMemPerBlockOptin = 0;
+  int maxBlocksPerMultiProcessor = 0;
   size_t reservedSharedMemPerBlock = 1 << 10;
 };
 

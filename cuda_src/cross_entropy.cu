@@ -1,0 +1,112 @@
+#include <trifold/rows.h>
+
+#include "cross_entropy.cuh"
+
+namespace {
+
+using trifold::Rows, trifold::Tensor;
+
+constexpr const char* name = "cross_entropy";
+constexpr const char* backward_name = "cross_entropy_backward";
+
+// As in torch's own operators.
+enum Reduction : int64_t { none, mean, sum };
+
+void check_target(const char* op, const Tensor& like, const char* like_name, const Tensor& target) {
+  trifold::check_same_device(op, like, like_name, target, "target");
+  trifold::check(target.scalar_type() == trifold::ScalarType::Long, op, ": target must be int64, not ",
+                 trifold::Dtype{target}, "; convert it with target.long()");
+  const bool matrix = like.dim() == 2 && target.dim() == 1 && target.size(0) == like.size(0);
+  const bool row = like.dim() == 1 && target.dim() == 0;
+  trifold::check(matrix || row, op, ": ", like_name,
+                 " and target must have the shapes (N, C) and (N,), or (C,) and (), ", "but ", like_name, " is ",
+                 trifold::Shape{like}, " and target is ", trifold::Shape{target},
+                 "; of more dimensions move the classes last, and flatten the others");
+  trifold::check(like.size(like.dim() - 1) > 0, op, ": ", like_name, " must have a class, but is of shape ",
+                 trifold::Shape{like}, "; pass one column or more");
+}
+
+// The class of each row, and which one does not count.
+struct Targets {
+  const int64_t* first;
+  int64_t stride, ignored;
+
+  Targets(const Tensor& target, int64_t ignore_index)
+      : first(trifold::data<int64_t>(target)),
+        stride(target.dim() == 0 ? 0 : target.stride(0)),
+        ignored(ignore_index) {}
+};
+
+// `residual` is null where no gradient is asked for.
+template <class T, class L>
+void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, T* residual,
+                          double label_smoothing) {
+  if (logits.empty()) return;
+  trifold::launch<cross_entropy_kernel<T, L>>(
+      stream, trifold::block_a_row(logits.count), cross_entropy_block, 0, logits.data<T>(), logits.stride,
+      targets.first, targets.stride, targets.ignored, losses, residual, logits.count, logits.columns, label_smoothing);
+}
+
+// The loss; p - q, or an empty tensor; and for the mean, the number of rows that it is one of.
+std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Tensor& target, int64_t ignore_index,
+                                                 double label_smoothing, int64_t reduction, bool with_gradient) {
+  trifold::check_floating(name, logits, "logits");
+  check_target(name, logits, "logits", target);
+  trifold::check(reduction >= none && reduction <= sum, name, ": reduction must be 0, 1 or 2, but is ", reduction,
+                 "; 0 is none, 1 the mean, 2 the sum");
+  const Rows rows = trifold::rows_of(logits);
+  const Tensor loss = trifold::empty_contiguous(logits, reduction == none ? target.sizes() : trifold::Dims());
+  const Tensor residual = with_gradient ? trifold::row_output(logits) : trifold::empty_strided(logits, {0}, {1});
+  const Tensor count = trifold::empty_strided(target, {reduction == mean ? 1 : 0}, {1});
+  trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
+    using C = trifold::compute_t<T>;
+    using trifold::mutable_data;
+    const trifold::OnDevice device(logits);
+    const Targets targets(target, ignore_index);
+    T* const gradient = with_gradient ? mutable_data<T>(residual) : nullptr;
+    if (reduction == none) {
+      launch_cross_entropy(device.stream(), rows, targets, mutable_data<T>(loss), gradient, label_smoothing);
+    } else {
+      const Tensor losses = trifold::scratch<T, C>(logits, rows.count);
+      auto* const terms = reinterpret_cast<C*>(mutable_data<T>(losses));
+      launch_cross_entropy(device.stream(), rows, targets, terms, gradient, label_smoothing);
+      trifold::launch<cross_entropy_total_kernel<T>>(
+          device.stream(), 1, total_block, 0, terms, targets.first, targets.stride, targets.ignored,
+          mutable_data<T>(loss), reduction == mean ? mutable_data<int64_t>(count) : nullptr, rows.count);
+    }
+    trifold::check_launch();
+  });
+  return {loss, residual, count};
+}
+
+Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, const Tensor& target,
+                              const Tensor& count, int64_t ignore_index) {
+  trifold::check_floating(backward_name, residual, "residual");
+  check_target(backward_name, residual, "residual", target);
+  trifold::check_same_device(backward_name, residual, "residual", grad_loss, "grad_loss");
+  trifold::check_same_dtype(backward_name, residual, "residual", grad_loss, "grad_loss");
+  const bool of_each = grad_loss.dim() == 1 && target.dim() == 1 && grad_loss.size(0) == target.size(0);
+  trifold::check(of_each || grad_loss.dim() == 0, backward_name,
+                 ": grad_loss must have the shape of target or (), not ", trifold::Shape{grad_loss},
+                 "; it is the gradient of cross_entropy's result");
+  const Tensor grad_logits = trifold::row_output(residual);
+  if (const Rows rows = trifold::rows_of(residual); !rows.empty())
+    trifold::dispatch_floating(residual.scalar_type(), [&]<class T>() {
+      const trifold::OnDevice device(residual);
+      const Targets targets(target, ignore_index);
+      trifold::launch<cross_entropy_backward_kernel<T>>(
+          device.stream(), trifold::block_a_row(rows.count), cross_entropy_block, 0, trifold::data<T>(grad_loss),
+          of_each ? grad_loss.stride(0) : 0, rows.data<T>(), rows.stride, targets.first, targets.stride,
+          targets.ignored, count.numel() > 0 ? trifold::data<int64_t>(count) : nullptr,
+          trifold::mutable_data<T>(grad_logits), rows.count, rows.columns);
+      trifold::check_launch();
+    });
+  return grad_logits;
+}
+
+}  // namespace
+
+TRIFOLD_LIBRARY(m) {
+  trifold::implement<&cross_entropy>(m, "cross_entropy");
+  trifold::implement<&cross_entropy_backward>(m, "cross_entropy_backward");
+}

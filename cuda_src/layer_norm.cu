@@ -1,0 +1,88 @@
+#include <trifold/norms.h>
+
+#include "layer_norm.cuh"
+
+namespace {
+
+using trifold::Rows, trifold::Stream, trifold::Tensor;
+using Numbers = std::optional<Tensor>;  // one for each column, or 1 or 0
+
+constexpr const char* name = "layer_norm";
+constexpr const char* backward_name = "layer_norm_backward";
+
+template <class T, class C>
+void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias, T* y, C* mean, C* rstd, double eps) {
+  trifold::launch<layer_norm_kernel<T>>(stream, trifold::block_a_row(x.count), layer_norm_block, 0, x.data<T>(),
+                                        x.stride, weight, bias, y, mean, rstd, x.count, x.columns, C(eps));
+}
+
+template <class T, class C>
+void launch_backward(Stream stream, const Rows& grad, const Rows& x, const T* weight, const C* mean, const C* rstd,
+                     T* grad_x) {
+  trifold::launch<layer_norm_backward_kernel<T>>(stream, trifold::block_a_row(x.count), layer_norm_block, 0,
+                                                 grad.data<T>(), grad.stride, x.data<T>(), x.stride, weight, mean, rstd,
+                                                 grad_x, x.count, x.columns);
+}
+
+template <class T, class C>
+void launch_weight_gradients(Stream stream, const Rows& grad, const Rows& x, const C* mean, const C* rstd,
+                             const Tensor& grad_weight, const Tensor& grad_bias) {
+  auto first_step = [&](dim3 grid, dim3 block, C* parts, int64_t rows_a_part) {
+    trifold::launch<layer_norm_weight_gradient_kernel<T>>(stream, grid, block, 0, grad.data<T>(), grad.stride,
+                                                          x.data<T>(), x.stride, mean, rstd, parts, x.count,
+                                                          rows_a_part, x.columns);
+  };
+  trifold::sum_over_rows<T>(stream, x, std::array{grad_weight, grad_bias}, first_step);
+}
+
+std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& x, Numbers weight, Numbers bias, double eps) {
+  trifold::check_rows(name, x, "x");
+  trifold::check_of_columns(name, x, weight, "weight");
+  trifold::check_of_columns(name, x, bias, "bias");
+  const Tensor y = trifold::row_output(x), mean = trifold::row_statistic(x), rstd = trifold::row_statistic(x);
+  const Rows rows = trifold::rows_of(x);
+  weight = trifold::dense(weight);
+  bias = trifold::dense(bias);
+  if (!rows.empty())
+    trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
+      using C = trifold::compute_t<T>;
+      const trifold::OnDevice device(x);
+      launch_forward<T, C>(device.stream(), rows, trifold::data_or_null<T>(weight), trifold::data_or_null<T>(bias),
+                           trifold::mutable_data<T>(y), trifold::mutable_data<C>(mean), trifold::mutable_data<C>(rstd),
+                           eps);
+      trifold::check_launch();
+    });
+  return {y, mean, rstd};
+}
+
+// With `parameters` also the gradients of weight and bias; else two tensors of no element.
+std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& x, Numbers weight,
+                                                       const Tensor& mean, const Tensor& rstd, bool parameters) {
+  trifold::check_rows(backward_name, x, "x");
+  trifold::check_alike(backward_name, x, "x", grad, "grad");
+  trifold::check_of_columns(backward_name, x, weight, "weight");
+  trifold::check_row_statistic(backward_name, x, mean, "mean");
+  trifold::check_row_statistic(backward_name, x, rstd, "rstd");
+  const Tensor grad_x = trifold::row_output(x), grad_weight = trifold::of_columns(x, parameters),
+               grad_bias = trifold::of_columns(x, parameters);
+  const Rows rows = trifold::rows_of(x), of_y = trifold::rows_of(grad);
+  weight = trifold::dense(weight);
+  trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
+    using C = trifold::compute_t<T>;
+    const trifold::OnDevice device(x);
+    const C *const m = trifold::data<C>(mean), *const r = trifold::data<C>(rstd);
+    if (!rows.empty())
+      launch_backward<T>(device.stream(), of_y, rows, trifold::data_or_null<T>(weight), m, r,
+                         trifold::mutable_data<T>(grad_x));
+    if (parameters) launch_weight_gradients<T>(device.stream(), of_y, rows, m, r, grad_weight, grad_bias);
+    trifold::check_launch();
+  });
+  return {grad_x, grad_weight, grad_bias};
+}
+
+}  // namespace
+
+TRIFOLD_LIBRARY(m) {
+  trifold::implement<&layer_norm>(m, "layer_norm");
+  trifold::implement<&layer_norm_backward>(m, "layer_norm_backward");
+}

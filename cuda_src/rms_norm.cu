@@ -1,0 +1,80 @@
+#include <trifold/norms.h>
+
+#include "rms_norm.cuh"
+
+namespace {
+
+using trifold::Rows, trifold::Stream, trifold::Tensor;
+using Numbers = std::optional<Tensor>;  // one for each column, or 1
+
+constexpr const char* name = "rms_norm";
+constexpr const char* backward_name = "rms_norm_backward";
+
+template <class T, class C>
+void launch_forward(Stream stream, const Rows& x, const T* weight, T* y, C* rstd, double eps) {
+  trifold::launch<rms_norm_kernel<T>>(stream, trifold::block_a_row(x.count), rms_norm_block, 0, x.data<T>(), x.stride,
+                                      weight, y, rstd, x.count, x.columns, C(eps));
+}
+
+template <class T, class C>
+void launch_backward(Stream stream, const Rows& grad, const Rows& x, const T* weight, const C* rstd, T* grad_x) {
+  trifold::launch<rms_norm_backward_kernel<T>>(stream, trifold::block_a_row(x.count), rms_norm_block, 0, grad.data<T>(),
+                                               grad.stride, x.data<T>(), x.stride, weight, rstd, grad_x, x.count,
+                                               x.columns);
+}
+
+template <class T, class C>
+void launch_weight_gradient(Stream stream, const Rows& grad, const Rows& x, const C* rstd, const Tensor& grad_weight) {
+  auto first_step = [&](dim3 grid, dim3 block, C* parts, int64_t rows_a_part) {
+    trifold::launch<rms_norm_weight_gradient_kernel<T>>(stream, grid, block, 0, grad.data<T>(), grad.stride,
+                                                        x.data<T>(), x.stride, rstd, parts, x.count, rows_a_part,
+                                                        x.columns);
+  };
+  trifold::sum_over_rows<T>(stream, x, std::array{grad_weight}, first_step);
+}
+
+std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, Numbers weight, double eps) {
+  trifold::check_rows(name, x, "x");
+  trifold::check_of_columns(name, x, weight, "weight");
+  const Tensor y = trifold::row_output(x), rstd = trifold::row_statistic(x);
+  const Rows rows = trifold::rows_of(x);
+  weight = trifold::dense(weight);
+  if (!rows.empty())
+    trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
+      using C = trifold::compute_t<T>;
+      const trifold::OnDevice device(x);
+      launch_forward<T, C>(device.stream(), rows, trifold::data_or_null<T>(weight), trifold::mutable_data<T>(y),
+                           trifold::mutable_data<C>(rstd), eps);
+      trifold::check_launch();
+    });
+  return {y, rstd};
+}
+
+// With `parameters` also the gradient of weight; else a tensor of no element.
+std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x, Numbers weight, const Tensor& rstd,
+                                             bool parameters) {
+  trifold::check_rows(backward_name, x, "x");
+  trifold::check_alike(backward_name, x, "x", grad, "grad");
+  trifold::check_of_columns(backward_name, x, weight, "weight");
+  trifold::check_row_statistic(backward_name, x, rstd, "rstd");
+  const Tensor grad_x = trifold::row_output(x), grad_weight = trifold::of_columns(x, parameters);
+  const Rows rows = trifold::rows_of(x), of_y = trifold::rows_of(grad);
+  weight = trifold::dense(weight);
+  trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
+    const trifold::OnDevice device(x);
+    const auto* const r = trifold::data<trifold::compute_t<T>>(rstd);
+    if (!rows.empty())
+      launch_backward<T>(device.stream(), of_y, rows, trifold::data_or_null<T>(weight), r,
+                         trifold::mutable_data<T>(grad_x));
+    if (parameters) launch_weight_gradient<T>(device.stream(), of_y, rows, r, grad_weight);
+    trifold::check_launch();
+  });
+  return {grad_x, grad_weight};
+}
+
+}  // namespace
+
+TRIFOLD_LIBRARY(m) {
+  trifold::implement<&rms_norm>(m, "rms_norm");
+  trifold::implement<&rms_norm_backward>(m, "rms_norm_backward");
+}

@@ -1,0 +1,176 @@
+"""cross_entropy: the reference, and the prototype of cuda_src/cross_entropy.cuh."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from numba import cuda, float64, int64
+from torch import Tensor
+
+from trifold.device import block_max, block_sum, larger
+from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, output, row_output, rows
+
+# ------------------------------------------------------------------------------------------------- reference
+
+
+def reference(
+    logits: Tensor,
+    target: Tensor,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> Tensor:
+    if logits.dtype == torch.float64:
+        # torch's log_softmax adds up term by term, which of 100,000 columns leaves an error of 900 round-offs;
+        # logsumexp adds in pairs. cross_entropy's own log_softmax of a normalised row is exact to the last bits.
+        logits = logits - torch.logsumexp(logits, -1, keepdim=True)
+    return F.cross_entropy(
+        logits, target, ignore_index=ignore_index, label_smoothing=label_smoothing, reduction=reduction
+    )
+
+
+# ------------------------------------------------------------------------------------------------- prototype
+
+WARPS_PER_BLOCK = THREADS_PER_BLOCK // 32
+TOTAL_BLOCK = 1024
+
+NONE, MEAN, SUM = 0, 1, 2  # as in torch's own operators
+
+
+@cuda.jit
+def cross_entropy_kernel(logits, targets, ignored, losses, residual, columns, smoothing):
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
+    row = cuda.blockIdx.x
+    target = targets[row]
+    if target == ignored:
+        if cuda.threadIdx.x == 0:
+            losses[row] = 0
+        if residual.shape[0] > 0:
+            for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+                residual[row, i] = 0
+        return
+    largest = -math.inf
+    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+        largest = larger(largest, logits[row, i])
+    largest = block_max(largest, of_warp)
+    total = 0.0
+    plain = 0.0
+    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+        shifted = logits[row, i] - largest
+        total += math.exp(shifted)
+        if smoothing > 0:  # else -inf · 0 would be nan
+            plain += shifted
+    total = block_sum(total, of_warp)
+    plain = block_sum(plain, of_warp)
+    known = target >= 0 and target < columns
+    if cuda.threadIdx.x == 0:
+        at_target = logits[row, target] - largest if known else math.nan
+        loss = math.log(total) - (1 - smoothing) * at_target
+        losses[row] = loss - smoothing * (plain / columns) if smoothing > 0 else loss
+    if residual.shape[0] > 0:
+        everywhere = smoothing / columns if known else math.nan
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            q = everywhere + (1 - smoothing) if i == target else everywhere
+            residual[row, i] = math.exp(logits[row, i] - largest) / total - q
+
+
+@cuda.jit
+def cross_entropy_total_kernel(losses, targets, ignored, loss, count, rows):
+    of_warp = cuda.shared.array(TOTAL_BLOCK // 32, float64)
+    counted_of_warp = cuda.shared.array(TOTAL_BLOCK // 32, int64)
+    total = 0.0
+    counted = 0
+    for row in range(cuda.threadIdx.x, rows, cuda.blockDim.x):
+        total += losses[row]
+        if targets[row] != ignored:
+            counted += 1
+    total = block_sum(total, of_warp)
+    counted = block_sum(counted, counted_of_warp)
+    if cuda.threadIdx.x == 0:
+        if count.size == 0:
+            loss[0] = total
+        else:
+            loss[0] = total / counted if counted > 0 else math.nan
+            count[0] = counted
+
+
+@cuda.jit
+def cross_entropy_backward_kernel(grad_loss, residual, targets, ignored, count, grad_logits, columns):
+    row = cuda.blockIdx.x
+    skipped = targets[row] == ignored
+    factor = grad_loss[row if grad_loss.size > 1 else 0]
+    if count.size > 0:
+        factor = factor / count[0]
+    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+        grad_logits[row, i] = 0 if skipped else factor * residual[row, i]
+
+
+def cross_entropy(
+    logits: Tensor, target: Tensor, ignore_index: int, label_smoothing: float, reduction: int, with_gradient: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    check_floating("cross_entropy", logits=logits)
+    _check_target("cross_entropy", target, logits=logits)
+    _check(reduction in (NONE, MEAN, SUM), f"cross_entropy: reduction must be 0, 1 or 2, but is {reduction}", "use 1")
+    x = rows(logits)
+    count_of_rows, columns = x.shape
+    targets = target.reshape(-1)
+    loss = logits.new_empty(target.shape if reduction == NONE else ())
+    residual = row_output(logits) if with_gradient else logits.new_empty(0)
+    count = target.new_empty(1 if reduction == MEAN else 0)
+    wide = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    losses = loss.reshape(-1) if reduction == NONE else logits.new_empty(count_of_rows, dtype=wide)
+    gradient = rows(residual) if with_gradient else logits.new_empty(0, 1)
+    launch(
+        cross_entropy_kernel,
+        count_of_rows,
+        *(x, targets, ignore_index, output(losses), output(gradient), columns, label_smoothing),
+    )
+    if reduction != NONE:
+        launch(
+            cross_entropy_total_kernel,
+            1,
+            *(losses, targets, ignore_index, output(loss.reshape(1)), output(count), count_of_rows),
+            block=TOTAL_BLOCK,
+        )
+    return loss, residual, count
+
+
+def cross_entropy_backward(
+    grad_loss: Tensor, residual: Tensor, target: Tensor, count: Tensor, ignore_index: int
+) -> Tensor:
+    check_floating("cross_entropy_backward", residual=residual)
+    _check_target("cross_entropy_backward", target, residual=residual)
+    right = grad_loss.dtype == residual.dtype and grad_loss.shape in (target.shape, ())
+    _check(right, "cross_entropy_backward: grad_loss must be like the result", "pass its gradient")
+    grad_logits = row_output(residual)
+    x = rows(residual)
+    count_of_rows, columns = x.shape
+    launch(
+        cross_entropy_backward_kernel,
+        count_of_rows,
+        *(grad_loss.reshape(-1), x, target.reshape(-1), ignore_index, count, output(rows(grad_logits)), columns),
+    )
+    return grad_logits
+
+
+def _check_target(op: str, target: Tensor, **of: Tensor) -> None:
+    ((name, x),) = of.items()
+    _check(target.dtype == torch.int64, f"{op}: target must be int64, not {target.dtype}", "use target.long()")
+    _check(
+        target.device == x.device,
+        f"{op}: {name} and target must be on the same device, but {name} is on {x.device} "
+        f"and target is on {target.device}",
+        f"move one with target.to({name}.device)",
+    )
+    _check(
+        x.dim() in (1, 2) and target.shape == x.shape[:-1],
+        f"{op}: {name} and target must have the shapes (N, C) and (N,), or (C,) and (), but {name} is "
+        f"{tuple(x.shape)} and target is {tuple(target.shape)}",
+        "of more dimensions move the classes last, and flatten the others",
+    )
+    _check(x.shape[-1] > 0, f"{op}: {name} must have a class, but is of shape {tuple(x.shape)}", "pass a column")
+
+
+def _check(condition: bool, problem: str, remedy: str) -> None:
+    if not condition:
+        raise RuntimeError(f"{problem}; {remedy}")

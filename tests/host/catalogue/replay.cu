@@ -1,0 +1,71 @@
+// Launches of a tape (tape.py) on a GPU, in a process of their own with nothing else: a program for compute-sanitizer.
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+#include "start.cuh"
+
+namespace {
+
+void check(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  std::fprintf(stderr, "%s\n", cudaGetErrorString(error));
+  std::exit(1);
+}
+
+// "memory NUMBER SIZE WRITTEN BYTES": an allocation of its own; what nobody wrote is not written here either.
+void read_memory(std::istream& tape, std::map<int64_t, unsigned char*>& memory) {
+  int64_t number = 0;
+  size_t size = 0;
+  bool written = false;
+  tape >> number >> size >> written;
+  auto& device = memory[number];
+  if (device == nullptr) check(cudaMalloc(&device, size));
+  if (!written) return;
+  std::vector<unsigned char> bytes(size);
+  for (auto& byte : bytes) {
+    unsigned value = 0;
+    tape >> value;
+    byte = static_cast<unsigned char>(value);
+  }
+  check(cudaMemcpy(device, bytes.data(), size, cudaMemcpyHostToDevice));
+}
+
+// "launch NAMES GRID BLOCK SHARED COUNT", NAMES with commas between them, and each argument as "MEMORY OFFSET" with a
+// memory's number, or as "-1 INTEGER"; then as a number.
+void launch(std::istream& tape, const std::map<int64_t, unsigned char*>& memory) {
+  std::string names;
+  int64_t shape[7];
+  size_t count = 0;
+  tape >> names;
+  for (auto& extent : shape) tape >> extent;
+  tape >> count;
+  std::vector<catalogue::Argument> arguments(count);
+  for (auto& [word, real] : arguments) {
+    int64_t number = 0;
+    tape >> number >> word >> real;
+    if (number >= 0) word += reinterpret_cast<int64_t>(memory.at(number));
+  }
+  for (auto& letter : names)
+    if (letter == ',') letter = ' ';
+  catalogue::start(names, shape, arguments);
+  check(cudaGetLastError());
+  check(cudaDeviceSynchronize());
+}
+
+}  // namespace
+
+// Arguments: tapes, which share nothing.
+int main(int count, char** arguments) {
+  for (int i = 1; i < count; ++i) {
+    std::ifstream tape(arguments[i]);
+    std::map<int64_t, unsigned char*> memory;
+    for (std::string what; tape >> what;) {
+      if (what == "memory") {
+        read_memory(tape, memory);
+      } else {
+        launch(tape, memory);
+      }
+    }
+  }
+}

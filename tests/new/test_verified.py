@@ -1,0 +1,49 @@
+"""Generated ops pass ``trifold verify`` as they are: an op of each family, and one of a signature."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+import trifold
+from trifold.cli import app
+from trifold.verification.report import Row
+
+OPS = {
+    "scaled_square": (),  # the workspace's first one
+    "row_norm": ("--like", "rows"),
+    "energy": ("--like", "reduction"),
+    "noisy": ("--like", "sampling"),
+    "gated": ("--signature", "(Tensor x, float alpha, Tensor? gate=None, *, int count=2, bool negate=False) -> Tensor"),
+}
+_EXAMPLES = 4
+# What differs between prototypes. The others look at the wiring, which is the port's too, and take longest.
+_OF_PROTOTYPES = ("bounds", "values", "sensitivity", "gradients", "gradcheck", "errors", "repeatable", "findings")
+_OF_PORTS = (*_OF_PROTOTYPES, "gradgradcheck", "opcheck", "fake", "compile", "branches")
+
+
+@pytest.fixture(scope="module")
+def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[Row]]:
+    """Of each op and implementation, on the CPU, with few calls drawn for each check."""
+    root = tmp_path_factory.mktemp("new") / "kernels"
+    assert CliRunner().invoke(app, ["new", str(root)]).exit_code == 0
+    for op, options in OPS.items():
+        if options:
+            made = CliRunner().invoke(app, ["new", "op", op, "--workspace", str(root), *options])
+            assert made.exit_code == 0, made.exception
+    found: dict[tuple[str, str], list[Row]] = {}
+    for implementation, checks in (("prototype", _OF_PROTOTYPES), ("port", _OF_PORTS)):
+        report = trifold.verify(
+            workspace=root, implementations=(implementation,), devices=("cpu",), checks=checks, examples=_EXAMPLES
+        )
+        found |= {(each.op, implementation): list(each.rows) for each in report.ops}
+    return found
+
+
+@pytest.mark.parametrize("implementation", ["prototype", "port"])
+@pytest.mark.parametrize("op", OPS)
+def test_a_generated_op_is_right(op: str, implementation: str, rows: dict[tuple[str, str], list[Row]]) -> None:
+    mine = rows[op, implementation]
+    assert not [row.failures for row in mine if row.outcome != "passed"]
+    checks = _OF_PROTOTYPES if implementation == "prototype" else _OF_PORTS
+    assert {row.check for row in mine if row.cases > 0} >= set(checks)

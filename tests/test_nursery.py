@@ -1,0 +1,100 @@
+"""Workers forked by a process that has imported what they need: as fresh ones, only sooner."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.wrong.entry import GALLERY, copy_of_gallery
+from trifold.verification import nursery
+from trifold.verification.job import CellName, Job
+from trifold.verification.report import Row
+from trifold.verification.runner import run_cell
+
+ADD = CellName("add", "prototype", "cpu")
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[nursery.Forked | None]:
+    """What each start of a worker gave: None where it must be a fresh process."""
+    starts: list[nursery.Forked | None] = []
+    original = nursery.start
+
+    def start(job: str, environment: dict[str, str], events: int, output: int) -> nursery.Forked | None:
+        starts.append(original(job, environment, events, output))
+        return starts[-1]
+
+    monkeypatch.setattr(nursery, "start", start)
+    return starts
+
+
+def errors_row(root: Path = GALLERY.root) -> Row:
+    (row,) = run_cell(Job(str(root), ADD, ("errors",)), timeout=60)
+    return row
+
+
+def test_a_forked_worker_gives_the_row_of_a_fresh_one(
+    started: list[nursery.Forked | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forked = errors_row()
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # read when a process starts: no fork can have it
+    fresh = errors_row()
+    assert [worker is None for worker in started] == [False, True]
+    assert (forked.outcome, forked.cases, forked.failures) == (fresh.outcome, fresh.cases, fresh.failures)
+    assert forked.outcome == "passed"
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ("os._exit(7)", "the process ended with status 7"),
+        ("os.kill(os.getpid(), 11)", "the process died of SIGSEGV"),
+    ],
+)
+def test_how_a_forked_worker_ended_is_told(
+    end: str, says: str, started: list[nursery.Forked | None], tmp_path: Path
+) -> None:
+    workspace = copy_of_gallery("add", tmp_path)
+    spec = workspace.op("add").spec
+    spec.write_text(f"import os\n{end}\n", encoding="utf-8")
+    rows = run_cell(Job(str(workspace.root), ADD, ("errors",)), timeout=60)
+    assert started != [None]
+    assert says in rows[0].failures[0].message
+
+
+def test_where_the_nursery_was_killed_workers_are_fresh() -> None:
+    own = nursery.Nursery()
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    read, write = os.pipe()
+    with tempfile.TemporaryFile() as output:
+        job = Job(str(GALLERY.root), ADD, ("errors",)).to_json()
+        worker = own.start(job, environment, write, output.fileno())
+        assert worker is not None
+        assert worker.wait() == 0
+        assert own._process is not None
+        os.kill(own._process.pid, signal.SIGKILL)
+        own._process.wait()
+        assert own.start(job, environment, write, output.fileno()) is None
+    os.close(read)
+    os.close(write)
+    own.close()
+
+
+def test_none_is_open_where_it_would_not_pay() -> None:
+    assert nursery._open, "that of the tests"
+    few, many = [ADD] * 2, [ADD] * 3
+    held = nursery._open.pop()
+    try:
+        with nursery.opened_for(few):
+            assert not nursery._open
+        with nursery.opened_for(many):
+            assert len(nursery._open) == 1
+            with nursery.opened_for(many):
+                assert len(nursery._open) == 1
+        assert not nursery._open
+    finally:
+        nursery._open.append(held)

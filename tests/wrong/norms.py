@@ -1,0 +1,105 @@
+"""Wrong norms of rows, and wrong sums over rows."""
+
+from __future__ import annotations
+
+from tests.wrong.entry import Wrong, edits
+
+NORMS = (
+    Wrong(
+        name="the variance as E[x²] - E[x]²",
+        why="one pass over the row instead of two; where the mean is large, both terms are, and their digits cancel",
+        op="layer_norm",
+        edits=edits(
+            "header",
+            (
+                "      const C difference = C(in[i]) - m;\n      return difference * difference;\n",
+                "      return C(in[i]) * C(in[i]);\n",
+            ),
+            ("squares / C(columns) + eps", "squares / C(columns) - m * m + eps"),
+        ),
+        row="property: shift",
+        implementation="port",
+        message="differs from layer_norm(x) in torch.float32",
+    ),
+    Wrong(
+        name="rows of x are taken to follow one another",
+        why="a view of some columns has rows that lie further apart",
+        op="rms_norm",
+        edits=edits("header", ("x + row * x_stride;\n    T* out = y", "x + row * columns;\n    T* out = y")),
+        row="values",
+        implementation="port",
+    ),
+    Wrong(
+        name="eps outside the root",
+        why="as Adam has it",
+        op="rms_norm",
+        edits=edits(
+            "prototype",
+            (
+                "math.sqrt(block_sum(total, of_warp) / columns + eps)",
+                "(math.sqrt(block_sum(total, of_warp) / columns) + eps)",
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the sum of squares for their mean",
+        why="the norm of a vector is the root of the sum",
+        op="rms_norm",
+        edits=edits("prototype", ("block_sum(total, of_warp) / columns + eps", "block_sum(total, of_warp) + eps")),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the variance of a sample",
+        why="torch.var divides by n - 1",
+        op="layer_norm",
+        edits=edits("prototype", ("of_warp) / columns + eps", "of_warp) / max(columns - 1, 1) + eps")),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the mean over rows for their sum",
+        why="the loss is a mean, so a mean was taken here too",
+        op="layer_norm",
+        edits=edits(
+            "prototype",
+            ("return grad_x, grad_weight, grad_bias", "return grad_x, grad_weight, grad_bias / max(count, 1)"),
+        ),
+        row="gradcheck",
+        implementation="prototype",
+        message="input 2",
+    ),
+    Wrong(
+        name="the gradient of the weight is that of the first block",
+        why="the second step was tried on few rows, which one block sums",
+        op="layer_norm",
+        edits=edits("prototype", ("sum_parts(parts, grad_weight", "sum_parts(parts[:, :1], grad_weight")),
+        row="gradients",
+        implementation="prototype",
+        message="gradient of argument 1",
+    ),
+    Wrong(
+        name="mean and variance are constants in backward",
+        why="they were saved, and what is saved looks like one",
+        op="layer_norm",
+        edits=edits(
+            "prototype",
+            ("r * (g - mean_g - (x[row, i] - m) * r * mean_gx)", "r * g"),
+        ),
+        row="gradcheck",
+        implementation="prototype",
+        message="input 0",
+    ),
+    Wrong(
+        name="x is a constant in the second derivatives",
+        why="backward is linear in the upstream gradient, and that was taken for all",
+        op="rms_norm",
+        edits=edits(
+            "port", ("return of_grad, of_x, of_weight, None, None", "return of_grad, None, of_weight, None, None")
+        ),
+        row="gradgradcheck",
+        implementation="prototype",
+    ),
+)

@@ -1,0 +1,67 @@
+"""What is found out about a machine, as data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from trifold.cells import Device, Kind
+
+State = Literal["ok", "absent", "fault"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that was looked at.
+
+    Attributes:
+        name: what it is: ``"g++"``.
+        state: ``"ok"``; ``"absent"``, which only some cells miss; ``"fault"``, which should be mended.
+        found: its version and place, or what is wrong with it.
+        remedy: the command that mends it; empty where there is nothing to mend.
+    """
+
+    name: str
+    state: State
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of the matrix, and the names of the parts that keep it from running here."""
+
+    implementation: Kind
+    device: Device
+    lacks: tuple[str, ...]
+
+    @property
+    def runs(self) -> bool:
+        return not self.lacks
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All that was found; see :func:`examine`."""
+
+    parts: tuple[Part, ...]
+    cells: tuple[Cell, ...]
+
+    def __getitem__(self, name: str) -> Part:
+        return next(part for part in self.parts if part.name == name)
+
+    def to_json(self) -> dict[str, Any]:
+        """``parts``: name, state, found, remedy of each. ``cells``: implementation, device, runs, lacks of each."""
+        return {
+            "parts": [asdict(part) for part in self.parts],
+            "cells": [asdict(cell) | {"lacks": list(cell.lacks), "runs": cell.runs} for cell in self.cells],
+        }
+
+
+# The parts that each cell needs.
+NEEDS: dict[tuple[Kind, Device], tuple[str, ...]] = {
+    ("prototype", "cpu"): ("Python", "torch", "numba", "numba simulator"),
+    ("prototype", "cuda"): ("Python", "torch", "numba", "numba-cuda", "GPU"),
+    ("port", "cpu"): ("Python", "torch", "g++", "ninja", "cache"),
+    ("port", "cuda"): ("Python", "torch", "g++", "nvcc", "ninja", "cache", "GPU"),
+}

@@ -1,0 +1,78 @@
+// Sums over the rows of a matrix, one for each column, in two steps: what the gradient of a norm's weight is. Nothing
+// is added atomically, and the shares of rows depend on the matrix's size alone, so results repeat bit for bit.
+#pragma once
+
+#include <trifold/sums.cuh>
+
+#include <algorithm>
+
+namespace trifold {
+
+// A block sums 32 columns, each with 8 threads: a warp reads neighbouring elements of one row.
+inline constexpr int column_block = 32, column_threads = 8;
+
+// How a matrix's rows are shared out: each of `parts` blocks has `rows_a_part` of them.
+struct RowShares {
+  int64_t parts, rows_a_part;
+};
+
+// At least 4 rows a thread, as long as that makes enough blocks to fill a large GPU: 8 on each of 132 multiprocessors.
+inline RowShares share_rows(int64_t rows, int64_t columns) {
+  constexpr int64_t least = 4 * column_threads, blocks = 8 * 132;
+  const int64_t across = std::max<int64_t>(1, (columns + column_block - 1) / column_block);
+  const int64_t parts = std::max<int64_t>(1, std::min((rows + least - 1) / least, blocks / across));
+  return {parts, (rows + parts - 1) / parts};
+}
+
+__device__ __forceinline__ int64_t column_index() {
+  return static_cast<int64_t>(blockIdx.x) * column_block + threadIdx.x;
+}
+
+// The sums of terms(row), N numbers of type C for this thread's column, over begin ≤ row < end; whole in the thread
+// with threadIdx.y = 0 of each column. All threads of the block call it.
+template <class C, int N, class Terms>
+__device__ __forceinline__ Pack<C, N> column_sums(int64_t begin, int64_t end, Terms terms) {
+  CompensatedSum<C> sums[N]{};
+  for (int64_t row = begin + threadIdx.y; row < end; row += column_threads) {
+    const Pack<C, N> values = terms(row);
+#pragma unroll
+    for (int k = 0; k < N; ++k) sums[k].add(values.value[k]);
+  }
+  __shared__ C of_thread[N][column_threads][column_block];
+#pragma unroll
+  for (int k = 0; k < N; ++k) of_thread[k][threadIdx.y][threadIdx.x] = sums[k].value();
+  __syncthreads();
+  Pack<C, N> all;
+#pragma unroll
+  for (int k = 0; k < N; ++k) {
+    all.value[k] = of_thread[k][0][threadIdx.x];
+#pragma unroll
+    for (int thread = 1; thread < column_threads; ++thread) all.value[k] += of_thread[k][thread][threadIdx.x];
+  }
+  return all;
+}
+
+// First step: the sums of terms(row, column), N numbers of type C, over the rows of part blockIdx.y, to
+// parts[k][part][column] for the k-th of them.
+template <class C, int N, class Terms>
+__device__ __forceinline__ void sum_part(C* parts, int64_t rows, int64_t rows_a_part, int64_t columns, Terms terms) {
+  const int64_t column = column_index(), begin = blockIdx.y * rows_a_part;
+  const int64_t end = column >= columns ? begin : begin + rows_a_part < rows ? begin + rows_a_part : rows;
+  const Pack<C, N> sums = column_sums<C, N>(begin, end, [&](int64_t row) { return terms(row, column); });
+  if (threadIdx.y != 0 || column >= columns) return;
+#pragma unroll
+  for (int k = 0; k < N; ++k) parts[(k * int64_t{gridDim.y} + blockIdx.y) * columns + column] = sums.value[k];
+}
+
+// Second step: adds up the `count` parts. Blocks with blockIdx.y = 0 make `first`, those with 1 make `second`.
+template <class T>
+__global__ void sum_parts_kernel(const compute_t<T>* parts, T* first, T* second, int64_t count, int64_t columns) {
+  using C = compute_t<T>;
+  const int64_t column = column_index();
+  const C* own = parts + blockIdx.y * count * columns + column;
+  const Pack<C, 1> sum =
+      column_sums<C, 1>(0, column < columns ? count : 0, [&](int64_t part) { return Pack<C, 1>{own[part * columns]}; });
+  if (threadIdx.y == 0 && column < columns) (blockIdx.y == 0 ? first : second)[column] = T(sum.value[0]);
+}
+
+}  // namespace trifold

@@ -1,0 +1,81 @@
+// What the bindings of the norms share: weights, the statistics that forward leaves for backward, and the two steps of
+// the gradients of weights.
+#pragma once
+
+#include <trifold/rows.h>
+#include <trifold/norms.cuh>
+
+namespace trifold {
+
+inline void check_rows(const char* op, const Tensor& x, const char* name) {
+  check_floating(op, x, name);
+  check(x.dim() > 0, op, ": ", name, " must have a last dimension to be normalised along, but has none; pass ", name,
+        ".reshape(1)");
+}
+
+// Raises unless `numbers`, if given, are one for each column of x.
+inline void check_of_columns(const char* op, const Tensor& x, const std::optional<Tensor>& numbers, const char* name) {
+  if (!numbers) return;
+  check_same_device(op, x, "x", *numbers, name);
+  check_same_dtype(op, x, "x", *numbers, name);
+  const int64_t columns = x.size(x.dim() - 1);
+  check(numbers->dim() == 1 && numbers->size(0) == columns, op, ": ", name, " must have the shape (", columns,
+        ",), a number for each column of x, not ", Shape{*numbers});
+}
+
+// The dtype that the kernels for x compute in, as libtorch numbers it.
+inline int32_t compute_dtype(const Tensor& x) {
+  return x.scalar_type() == ScalarType::Double ? aoti_torch_dtype_float64() : aoti_torch_dtype_float32();
+}
+
+// A new, unwritten tensor of a number of the compute type for each row of x, in the shape of its rows.
+inline Tensor row_statistic(const Tensor& x) {
+  const Dims sizes = x.sizes();
+  return empty_contiguous(x, Dims(sizes.data(), sizes.size() - 1), compute_dtype(x));
+}
+
+// Raises unless `statistic` is like one that `row_statistic` made.
+inline void check_row_statistic(const char* op, const Tensor& x, const Tensor& statistic, const char* name) {
+  check_same_device(op, x, "x", statistic, name);
+  const Dims sizes = x.sizes(), own = statistic.sizes();
+  check(dtype_code(statistic) == compute_dtype(x) &&
+            std::equal(sizes.begin(), sizes.end() - 1, own.begin(), own.end()) && statistic.is_contiguous(),
+        op, ": ", name, " must be what forward returned for x, but is ", Dtype{statistic}, " of shape ",
+        Shape{statistic});
+}
+
+// `numbers` without gaps, if given.
+inline std::optional<Tensor> dense(const std::optional<Tensor>& numbers) {
+  if (!numbers || numbers->is_contiguous()) return numbers;
+  return torch::stable::contiguous(*numbers);
+}
+
+template <class T>
+const T* data_or_null(const std::optional<Tensor>& numbers) {
+  return numbers ? data<T>(*numbers) : nullptr;
+}
+
+// A new tensor of a number for each column of x; of none, where it is not wanted.
+inline Tensor of_columns(const Tensor& x, bool wanted) {
+  return empty_strided(x, {wanted ? x.size(x.dim() - 1) : 0}, {1});
+}
+
+// Sums over rows, one result of T for each column and each of N `results`. `first_step(grid, block, parts,
+// rows_a_part)` launches a kernel that calls `sum_part`.
+template <class T, std::size_t N, class FirstStep>
+void sum_over_rows(Stream stream, const Rows& x, const std::array<Tensor, N>& results, FirstStep first_step) {
+  static_assert(N == 1 || N == 2, "sum_parts_kernel has two results at most");
+  using C = compute_t<T>;
+  if (x.columns == 0) return;
+  const RowShares shares = share_rows(x.count, x.columns);
+  const Tensor parts =
+      empty_strided(x.tensor, {static_cast<int64_t>(N) * shares.parts * x.columns}, {1}, compute_dtype(x.tensor));
+  const dim3 block(column_block, column_threads);
+  dim3 grid(static_cast<unsigned>(ceil_div(x.columns, column_block)), static_cast<unsigned>(shares.parts));
+  first_step(grid, block, mutable_data<C>(parts), shares.rows_a_part);
+  grid.y = N;
+  launch<sum_parts_kernel<T>>(stream, grid, block, 0, data<C>(parts), mutable_data<T>(results[0]),
+                              mutable_data<T>(results[N - 1]), shares.parts, x.columns);
+}
+
+}  // namespace trifold

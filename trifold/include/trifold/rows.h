@@ -1,0 +1,68 @@
+// What the binding of an op on rows (cuda_src/<op>.cu) needs beside binding.h. A tensor's rows are its last dimension;
+// all dimensions before it count them. Kernels take a pointer, and how far apart rows begin.
+#pragma once
+
+#include <trifold/binding.h>
+
+namespace trifold {
+
+// A tensor as rows, each contiguous. Row r begins r · stride elements behind the first; with a stride of 0 all are one.
+struct Rows {
+  Tensor tensor;  // whose memory it is: the argument's, or a copy's
+  int64_t count, columns, stride;
+
+  bool empty() const { return count == 0 || columns == 0; }
+
+  template <class T>
+  const T* data() const {
+    return trifold::data<T>(tensor);
+  }
+};
+
+// How far apart the rows of `x` begin, if a single number says that and each row is contiguous; else nothing.
+inline std::optional<int64_t> row_stride(const Tensor& x) {
+  const Dims sizes = x.sizes(), strides = x.strides();
+  const std::size_t last = sizes.size() - 1;
+  if (sizes[last] > 1 && strides[last] != 1) return std::nullopt;
+  int64_t stride = sizes[last], rows = 1;  // of the dimensions from d on
+  for (std::size_t d = last; d-- > 0;) {
+    if (sizes[d] == 1) continue;
+    if (rows == 1) stride = strides[d];
+    if (strides[d] != rows * stride) return std::nullopt;
+    rows *= sizes[d];
+  }
+  return stride;
+}
+
+// `x` as rows: itself where its strides allow that, else a copy without gaps. A 0-d tensor is a row of one column.
+inline Rows rows_of(const Tensor& x) {
+  const Dims sizes = x.sizes();
+  if (sizes.size() == 0) return {x, 1, 1, 1};
+  int64_t count = 1;
+  for (std::size_t d = 0; d + 1 < sizes.size(); ++d) count *= sizes[d];
+  const int64_t columns = sizes[sizes.size() - 1];
+  if (x.is_contiguous() || count == 0 || columns == 0) return {x, count, columns, columns};
+  if (const auto stride = row_stride(x)) return {x, count, columns, *stride};
+  return {torch::stable::contiguous(x), count, columns, columns};
+}
+
+// A new, unwritten tensor of the shape of `x`, without gaps: its rows follow one another.
+inline Tensor row_output(const Tensor& x) {
+  return empty_contiguous(x, x.sizes());
+}
+
+// `count` numbers of type C for as long as a launch needs them, on the device of `like`.
+template <class T, class C>
+Tensor scratch(const Tensor& like, int64_t count) {
+  static_assert(sizeof(C) % sizeof(T) == 0, "a number of type C is made of whole elements of `like`");
+  const int64_t elements = count * static_cast<int64_t>(sizeof(C) / sizeof(T));
+  return empty_strided(like, {elements}, {1});
+}
+
+// A grid of a block a row. A kernel in it goes on with row blockIdx.x + gridDim.x where there are more rows than that.
+inline dim3 block_a_row(int64_t rows) {
+  constexpr int64_t most = (int64_t{1} << 31) - 1;
+  return dim3(static_cast<unsigned>(std::min(rows, most)));
+}
+
+}  // namespace trifold

@@ -1,0 +1,94 @@
+"""``trifold new PATH`` and ``trifold new op NAME``."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trifold.errors import WorkspaceError
+from trifold.workspace import FOLDERS, Workspace
+
+FIRST_OP = "scaled_square"
+
+
+def new(
+    what: Annotated[list[str], typer.Argument(metavar="PATH | op NAME", help="A folder for a workspace, or an op.")],
+    like: Annotated[
+        str | None, typer.Option(help="elementwise (the default), rows, reduction or sampling.", show_default=False)
+    ] = None,
+    signature: Annotated[
+        str | None,
+        typer.Option(help='Of an elementwise op, as "(Tensor x, Tensor? bias, float alpha) -> Tensor".'),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    workspace: Annotated[Path | None, typer.Option(help="Of the op; default: the nearest one.")] = None,
+) -> None:
+    """Make a workspace with a first op, or the five files of an op.
+
+    They build, and pass `trifold verify`, as they are made. What is yours to change stands behind "Change here".
+    """
+    if what[0] != "op":
+        if len(what) > 1:
+            raise ValueError(f"one PATH at a time, not {' '.join(what)}; an op is made by: trifold new op NAME")
+        if like is not None or signature is not None or workspace is not None:
+            raise ValueError("--like, --signature and --workspace go with an op: trifold new op NAME")
+        new_workspace(Path(what[0]), force=force)
+        return
+    if len(what) != 2:
+        raise ValueError("write: trifold new op NAME; for a workspace in a folder called op: trifold new ./op")
+    found = Workspace.find() if workspace is None else Workspace.at(workspace)
+    new_op(found, what[1], like=like or "elementwise", signature=signature, force=force)
+
+
+def new_workspace(path: Path, *, force: bool) -> None:
+    """A workspace in ``path``, with one op; says what to do next.
+
+    Raises:
+        WorkspaceError: ``path`` holds something and ``force`` is not given, or cannot be written.
+        UnusableName: no project's name can be made of the folder's.
+    """
+    from trifold.new import names, render, write
+
+    root = path.expanduser().resolve()
+    if root.exists() and not root.is_dir():
+        raise WorkspaceError(f"{path} is a file", "name a folder")
+    if root.is_dir() and any(root.iterdir()) and not force:
+        raise WorkspaceError(f"{path} is not empty", "name a new folder, or add --force to write into this one")
+    context = {
+        "project": names.project_name(root.name),
+        "op": FIRST_OP,
+        "folders": FOLDERS,
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "trifold": _version(),
+    }
+    texts = {root / name: text for name, text in render.workspace_texts(context).items()}
+    texts |= render.op_texts(Workspace(root).files(FIRST_OP), "elementwise", None)
+    write.write_all(texts, force=force)
+    print(f"{path}: a workspace with the op {FIRST_OP}\n\n    cd {path}\n    trifold verify")
+
+
+def new_op(workspace: Workspace, name: str, *, like: str, signature: str | None, force: bool) -> None:
+    """The five files of the op ``name``; says what to do next.
+
+    Raises:
+        UnusableName: an op cannot have this name.
+        NewError, SignatureError: there is no such family, or no template for the signature.
+        WorkspaceError: a file exists and ``force`` is not given, or cannot be written.
+    """
+    from trifold.new import names, render, write
+
+    names.check_op_name(name)
+    files = workspace.files(name)
+    texts = render.op_texts(files, render.family_of(like), signature)
+    write.write_all(texts, force=force)
+    written = "\n".join(f"    {path.relative_to(workspace.root)}" for path in files)
+    print(f"{written}\n\nYours to change: grep -n 'Change here' on them. Then: trifold verify {name}")
+
+
+def _version() -> str:
+    import importlib.metadata
+
+    return importlib.metadata.version("trifold")

@@ -1,0 +1,88 @@
+"""The text of generated files: templates of jinja2, which are data of this package."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import jinja2
+
+from trifold.errors import TrifoldError
+from trifold.new import elementwise, signature
+from trifold.new.layout import cpp_list, python_list
+from trifold.workspace import OpFiles
+
+Family = Literal["elementwise", "rows", "reduction", "sampling"]
+FAMILIES: tuple[Family, ...] = ("elementwise", "rows", "reduction", "sampling")
+
+# The template of each of an op's five files, in their order.
+_OF_OP = ("prototype.py.j2", "header.cuh.j2", "binding.cu.j2", "port.py.j2", "spec.py.j2")
+
+
+class NewError(TrifoldError):
+    """What ``trifold new`` was asked for cannot be made."""
+
+
+def family_of(name: str) -> Family:
+    """The family of that name; raises :class:`NewError` where there is none."""
+    for family in FAMILIES:
+        if family == name:
+            return family
+    near = difflib.get_close_matches(name, FAMILIES, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise NewError(f"--like: there is no template '{name}'", f"{hint}there are {', '.join(FAMILIES)}")
+
+
+def op_texts(files: OpFiles, family: Family, wanted: str | None) -> dict[Path, str]:
+    """The text of each of an op's files, by its path.
+
+    Args:
+        files: where they will be.
+        family: what the op is like.
+        wanted: the signature that was asked for.
+
+    Raises:
+        NewError: the family's signature cannot be chosen.
+        SignatureError: the signature is none, or has what no template can write.
+    """
+    if wanted is not None and family != "elementwise":
+        raise NewError(
+            f"--signature goes with --like elementwise only: the kernel of a {family} op is written for its arguments",
+            f"leave --signature away, and change the arguments in the five files that --like {family} gives",
+        )
+    context: dict[str, Any] = {"op": files.name}
+    if family == "elementwise":
+        context |= elementwise.context(files.name, signature.parse(wanted or elementwise.DEFAULT, files.name))
+    return {path: _render(f"{family}/{template}", context) for path, template in zip(files, _OF_OP, strict=True)}
+
+
+def workspace_texts(context: Mapping[str, Any]) -> dict[str, str]:
+    """The files of a workspace beside its ops, by their paths in it."""
+    return {
+        "pyproject.toml": _render("workspace/pyproject.toml.j2", context),
+        "README.md": _render("workspace/README.md.j2", context),
+        ".gitignore": _render("workspace/gitignore.j2", context),
+        ".clang-format": _render("workspace/clang-format.j2", context),
+        ".github/workflows/verify.yml": _render("workspace/verify.yml.j2", context),
+        ".vscode/launch.json": resources.files("trifold.debug").joinpath("launch.json").read_text(encoding="utf-8"),
+    }
+
+
+def _render(template: str, context: Mapping[str, Any]) -> str:
+    loader = jinja2.FunctionLoader(_template)
+    environment = jinja2.Environment(
+        loader=loader,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals |= {"python_list": python_list, "cpp_list": cpp_list}
+    return environment.get_template(template).render(context)
+
+
+def _template(name: str) -> str:
+    return resources.files("trifold.new").joinpath("templates", *name.split("/")).read_text(encoding="utf-8")

@@ -1,0 +1,236 @@
+"""The signature that ``trifold new op --signature`` is given: what it may hold, and how each language writes it."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+
+from trifold.errors import TrifoldError
+from trifold.new.names import CPP_KEYWORDS
+
+ArgumentKind = Literal["Tensor", "Tensor?", "float", "int", "bool"]
+
+_PYTHON: dict[ArgumentKind, str] = {
+    "Tensor": "Tensor",
+    "Tensor?": "Tensor | None",
+    "float": "float",
+    "int": "int",
+    "bool": "bool",
+}
+_CPP: dict[ArgumentKind, str] = {
+    "Tensor": "const Tensor&",
+    "Tensor?": "std::optional<Tensor>",
+    "float": "double",
+    "int": "int64_t",
+    "bool": "bool",
+}
+_KERNEL: dict[ArgumentKind, str] = {**_CPP, "Tensor": "const T*", "Tensor?": "const T*"}
+
+# What the generated files call something else.
+_TAKEN = frozenset(
+    (
+        *("cuda", "ctx", "grad", "i", "m", "n", "op", "out", "reference", "register", "result", "self", "spec", "std"),
+        *("torch", "total", "trifold", "values", "wanted", "wire"),
+    )
+)
+_MOST_ARGUMENTS, _MOST_CHARACTERS = 10, 80  # of all names together: what a line holds
+
+
+class SignatureError(TrifoldError):
+    """A signature from which no op can be made."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of the op.
+
+    Attributes:
+        default: as Python text; None where there is none.
+        keyword_only: it stands behind a ``*``.
+    """
+
+    kind: ArgumentKind
+    name: str
+    default: str | None = None
+    keyword_only: bool = False
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind in ("Tensor", "Tensor?")
+
+    @property
+    def optional(self) -> bool:
+        """Whether it is a tensor that may be absent."""
+        return self.kind == "Tensor?"
+
+    @property
+    def python(self) -> str:
+        """As a parameter in Python, without its default."""
+        return f"{self.name}: {_PYTHON[self.kind]}"
+
+    @property
+    def python_with_default(self) -> str:
+        return self.python if self.default is None else f"{self.python} = {self.default}"
+
+    @property
+    def schema(self) -> str:
+        return f"{self.kind} {self.name}"
+
+    @property
+    def cpp(self) -> str:
+        """As a parameter of the binding's function."""
+        return f"{_CPP[self.kind]} {self.name}"
+
+    @property
+    def kernel(self) -> str:
+        """As a parameter of a kernel."""
+        return f"{_KERNEL[self.kind]} {self.name}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Arguments of an op that returns one tensor, of the form of its first one."""
+
+    arguments: tuple[Argument, ...]
+
+    @property
+    def tensors(self) -> tuple[Argument, ...]:
+        return tuple(each for each in self.arguments if each.is_tensor)
+
+    @property
+    def scalars(self) -> tuple[Argument, ...]:
+        return tuple(each for each in self.arguments if not each.is_tensor)
+
+    @property
+    def factors(self) -> tuple[Argument, ...]:
+        """The scalars that are numbers."""
+        return tuple(each for each in self.scalars if each.kind != "bool")
+
+    @property
+    def flags(self) -> tuple[Argument, ...]:
+        return tuple(each for each in self.scalars if each.kind == "bool")
+
+    @property
+    def first(self) -> Argument:
+        return self.tensors[0]
+
+    @property
+    def parameters(self) -> list[str]:
+        """Those of a function in Python, with defaults."""
+        texts = [each.python_with_default for each in self.arguments]
+        keyword_only = [position for position, each in enumerate(self.arguments) if each.keyword_only]
+        return [*texts[: keyword_only[0]], "*", *texts[keyword_only[0] :]] if keyword_only else texts
+
+
+def parse(text: str, op: str) -> Signature:
+    """Read ``"(Tensor x, float alpha) -> Tensor"``, in torch's schema language.
+
+    Args:
+        text: the signature; a name before the bracket, if there is one, must be ``op``.
+
+    Raises:
+        SignatureError: it is none, or has what the template cannot write; the remedy says what to do.
+    """
+    text = text.strip()
+    before, bracket, _ = text.partition("(")
+    if not bracket:
+        raise SignatureError(
+            f"--signature: '{text}' has no brackets", 'write it as "(Tensor x, float alpha) -> Tensor"'
+        )
+    if before.strip() not in ("", op):
+        raise SignatureError(f"--signature: it is of '{before.strip()}', but the op is '{op}'", "leave the name away")
+    if "->" not in text:
+        raise SignatureError("--signature: it does not say what the op returns", "end it with '-> Tensor'")
+    try:
+        parsed = torch._C.parse_schema(f"trifold::{op}{text[len(before) :]}")
+    except RuntimeError as error:
+        raise SignatureError(
+            f"--signature: '{text}' is not a schema: {_first_line(error)}",
+            'write it as "(Tensor x, float alpha) -> Tensor"',
+        ) from None
+    _check_returns(parsed)
+    signature = Signature(tuple(_argument(argument) for argument in parsed.arguments))
+    _check(signature, op)
+    return signature
+
+
+def _first_line(error: RuntimeError) -> str:
+    """Without torch's wish to be told of a bug."""
+    line = str(error).strip().partition("\n")[0].rpartition("report a bug to PyTorch. ")[2]
+    return line.partition(" in trifold::")[0].rstrip(": ")
+
+
+def _check_returns(parsed: Any) -> None:
+    returns = [str(value.type) for value in parsed.returns]
+    if returns != ["Tensor"] or parsed.returns[0].alias_info is not None:
+        shown = ", ".join(returns) or "nothing"
+        raise SignatureError(
+            f"--signature: the op returns {shown}, and only one new Tensor can be generated",
+            "generate it with '-> Tensor', then add results as cuda_src/mul.cu of trifold's gallery does in backward",
+        )
+
+
+def _argument(argument: Any) -> Argument:
+    name, kind = str(argument.name), str(argument.type)
+    if argument.alias_info is not None:
+        raise SignatureError(
+            f"--signature: {name} is written in place ('(a!)'), which no wiring here supports",
+            f"return a new Tensor, and declare it 'Tensor {name}'",
+        )
+    if kind.startswith("Optional["):
+        kind = f"{argument.type.getElementType()}?"
+    if kind not in _PYTHON:
+        raise SignatureError(
+            f"--signature: {name} is a {kind}, for which there is no template",
+            "use Tensor, Tensor?, float, int and bool; a fixed number of Tensors in place of a list",
+        )
+    default = repr(argument.default_value) if argument.has_default_value() else None
+    return Argument(kind, name, default, bool(argument.kwarg_only))
+
+
+def _check(signature: Signature, op: str) -> None:
+    if not signature.tensors or signature.tensors[0].optional:
+        raise SignatureError(
+            "--signature: the first tensor decides the result's shape, dtype and device, so it must be a Tensor",
+            "begin with 'Tensor x'",
+        )
+    if len(signature.arguments) > _MOST_ARGUMENTS:
+        raise SignatureError(
+            f"--signature: {len(signature.arguments)} arguments; at most {_MOST_ARGUMENTS} are generated",
+            "generate fewer, and add the others by hand",
+        )
+    if sum(len(each.name) for each in signature.arguments) > _MOST_CHARACTERS:
+        raise SignatureError(
+            f"--signature: the names of all arguments have more than {_MOST_CHARACTERS} characters", "shorten some"
+        )
+    names = [each.name for each in signature.arguments]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise SignatureError(f"--signature: two arguments are called '{twice[0]}'", "give one another name")
+    for argument in signature.arguments:
+        _check_name(argument.name, op)
+        if argument.is_tensor and argument.keyword_only:
+            raise SignatureError(
+                f"--signature: {argument.name} is a tensor behind the '*'", "move it before the '*': scalars may follow"
+            )
+        if argument.kind == "Tensor" and argument.default is not None:
+            raise SignatureError(
+                f"--signature: {argument.name} has a default but is no Tensor?", f"declare 'Tensor? {argument.name}'"
+            )
+
+
+def _check_name(name: str, op: str) -> None:
+    if keyword.iskeyword(name) or name in CPP_KEYWORDS:
+        problem = "which is a word of Python or C++"
+    elif name in _TAKEN or name == op or name.startswith(("grad_", "has_")):
+        problem = "which the generated files call something else"
+    elif not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        problem = "which is not in lower case"
+    elif len(name) > 24:
+        problem = "which is longer than 24 characters"
+    else:
+        return
+    raise SignatureError(f"--signature: an argument is called '{name}', {problem}", "give it another name")

@@ -1,0 +1,93 @@
+"""What the operators that normalise rows share: the forms of their results, and their second derivatives."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def row_statistic(x: Tensor) -> Tensor:
+    """A new, unwritten tensor of a number for each row of ``x``, as ``trifold::row_statistic`` of the C++ binding.
+
+    Args:
+        x: one dimension or more. A fake tensor is fine.
+
+    Returns:
+        The shape of ``x`` without its last dimension; float64 for float64, float32 for all else.
+    """
+    return x.new_empty(x.shape[:-1], dtype=_compute_dtype(x))
+
+
+def of_columns(x: Tensor, wanted: bool) -> Tensor:
+    """A new, unwritten tensor of a number for each column of ``x``, in its dtype; of no number, where not wanted."""
+    return x.new_empty(x.shape[-1] if wanted else 0)
+
+
+def norm_backward_of_backward(
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    rstd: Tensor,
+    of_grad_x: Tensor,
+    of_grad_weight: Tensor | None,
+    of_grad_bias: Tensor | None = None,
+    *,
+    centred: bool,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """The gradients for ``grad``, ``x`` and ``weight`` of the backward pass of a norm, in torch's own operators.
+
+    Forward is ``y = x̂·weight + bias`` with ``x̂ = (x - mean)·rstd``; backward, with ``g = grad·weight`` and
+    ``P(v) = rstd·(v - mean v - x̂·mean(v·x̂))``, is ``grad_x = P(g)``, ``grad_weight = Σ grad·x̂`` and ``grad_bias =
+    Σ grad``. P is symmetric, and the Jacobian of x̂ too.
+
+    Args:
+        grad, x: of one shape.
+        weight: one number for each column, or None for ones.
+        rstd: one number for each row: 1 / sqrt(variance + eps).
+        of_grad_x, of_grad_weight, of_grad_bias: the upstream gradients of what backward returns; None where it
+            returned nothing of interest.
+        centred: whether the mean is subtracted; otherwise all means of x, v and g are left out.
+    """
+    dtype = rstd.dtype
+    numbers, upstream = x.to(dtype), grad.to(dtype)
+    v = of_grad_x.to(dtype)
+    w = torch.ones((), dtype=dtype, device=x.device) if weight is None else weight.to(dtype)
+
+    def mean(values: Tensor) -> Tensor:
+        return values.mean(-1, keepdim=True)
+
+    def centre(values: Tensor) -> Tensor:
+        return values - mean(values) if centred else values
+
+    # rstd as a function of x, for the derivatives after these: 1 / rstd² is the variance plus eps, which is constant.
+    difference = centre(numbers)
+    variance = mean(difference * difference)
+    r = (variance + (rstd.unsqueeze(-1) ** -2 - variance).detach()).rsqrt()
+    x_hat = difference * r
+
+    def project(values: Tensor) -> Tensor:
+        return r * (centre(values) - x_hat * mean(values * x_hat))
+
+    g = upstream * w
+    of_g = project(v)
+    of_grad = of_g * w
+    of_x_hat = -r * (v * mean(g * x_hat) + g * mean(v * x_hat))
+    if of_grad_weight is not None:
+        of_grad = of_grad + of_grad_weight.to(dtype) * x_hat
+        of_x_hat = of_x_hat + of_grad_weight.to(dtype) * upstream
+    if of_grad_bias is not None:
+        of_grad = of_grad + of_grad_bias.to(dtype)
+    of_x = project(of_x_hat) - r * x_hat * mean(v * project(g))
+    of_weight = None
+    if weight is not None:
+        of_weight = rows_sum(upstream * of_g).to(x.dtype)
+    return of_grad.to(x.dtype), of_x.to(x.dtype), of_weight
+
+
+def rows_sum(values: Tensor) -> Tensor:
+    """The sum over all dimensions but the last, which may be empty."""
+    return values.reshape(values.shape[:-1].numel(), values.shape[-1]).sum(0)
+
+
+def _compute_dtype(x: Tensor) -> torch.dtype:
+    return torch.float64 if x.dtype == torch.float64 else torch.float32

@@ -1,0 +1,131 @@
+"""Runs a program under compute-sanitizer, one tool at a time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trifold.build import toolchain
+from trifold.errors import ToolchainError
+from trifold.sanitize.gpu_report import ToolReport, parse
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+INSTALL = "apt-get install cuda-sanitizer-13-0 (of your CUDA's version), or set CUDA_HOME to a toolkit that has it"
+
+_EVERY_TOOL = (
+    "--strip-paths=no",
+    "--show-backtrace=device",
+    "--target-processes=application-only",
+    "--max-connections=100",  # the default of 10 is too few for runs side by side
+)
+_OPTIONS = {
+    # Behind each array lies memory that nobody may touch: an index that leaves one array does not meet the next.
+    "memcheck": ("--padding=1024", "--print-limit=1000"),
+    # Each hazard names its two threads; the analysis names lines alone. Hazards are of bytes, so there are many.
+    "racecheck": ("--racecheck-report=hazard", "--print-limit=100000"),
+    # A copy of memory that is partly unwritten is no kernel's mistake.
+    "initcheck": ("--check-api-memory-access=no", "--print-limit=1000"),
+    "synccheck": ("--print-limit=1000",),
+}
+
+
+@dataclass(frozen=True)
+class ToolRun:
+    """What a run of a program under one tool showed.
+
+    Attributes:
+        status: the program's exit status; negative: of a signal.
+        in_time: it ended by itself.
+        text: what the tool printed.
+        report: the same as findings.
+    """
+
+    tool: str
+    status: int
+    in_time: bool
+    text: str
+    report: ToolReport
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What the tool told beside findings; where it did not come to its end, that."""
+        if not self.in_time:
+            return (*self.report.problems, f"{self.tool}: the program did not end in time, and was ended")
+        if not self.report.complete:
+            return (*self.report.problems, f"{self.tool} ended without a summary, with exit status {self.status}")
+        return self.report.problems
+
+
+def find() -> Path:
+    """compute-sanitizer of ``$CUDA_HOME`` or ``$CUDA_PATH``, else on PATH, else of nvcc's toolkit. It is not run.
+
+    Raises:
+        ToolchainError: there is none.
+    """
+    homes = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    candidates = [place for home in homes for place in _places_in(home)]
+    on_path = shutil.which("compute-sanitizer")
+    candidates += [Path(on_path)] if on_path else []
+    try:
+        candidates += _places_in(toolchain.find_nvcc().home)
+    except ToolchainError:
+        candidates += _places_in(Path("/usr/local/cuda"))
+    for place in candidates:
+        if place.is_file() and os.access(place, os.X_OK):
+            return place.absolute()
+    raise ToolchainError("compute-sanitizer is neither on PATH nor in the CUDA toolkit", INSTALL)
+
+
+def _places_in(home: Path) -> tuple[Path, ...]:
+    return home / "bin" / "compute-sanitizer", home / "compute-sanitizer" / "compute-sanitizer"
+
+
+def run(
+    sanitizer: Path,
+    tool: str,
+    command: Sequence[str],
+    *,
+    options: Sequence[str] = (),
+    timeout: float | None = None,
+    environment: Mapping[str, str] | None = None,
+    **streams: Any,
+) -> ToolRun:
+    """Run ``command`` under ``tool``.
+
+    Args:
+        sanitizer: of :func:`find`.
+        options: more options for compute-sanitizer.
+        timeout: seconds after which the program and the tool are ended; a kernel may hang.
+        environment: of the program, if not this process's.
+        streams: ``stdin``, ``stdout`` and ``stderr``, as :class:`subprocess.Popen` takes them.
+    """
+    with tempfile.TemporaryDirectory(prefix="trifold-sanitize-") as folder:
+        log = Path(folder) / "report.txt"
+        line = [
+            str(sanitizer),
+            f"--tool={tool}",
+            f"--log-file={log}",
+            *_EVERY_TOOL,
+            *_OPTIONS[tool],
+            *options,
+            *command,
+        ]
+        process = subprocess.Popen(line, env=environment, start_new_session=True, **streams)
+        try:
+            process.wait(timeout)
+            in_time = True
+        except subprocess.TimeoutExpired:
+            in_time = False
+        finally:  # also on an interrupt, which the new session did not get
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return ToolRun(tool, process.returncode, in_time, text, parse(text, tool))

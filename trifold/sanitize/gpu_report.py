@@ -1,0 +1,236 @@
+"""What compute-sanitizer's tools print, as findings.
+
+Its text is read, not its XML: the manual shows the text of each tool, and no version describes its XML. A report begins
+with a line behind ``=========`` and one space; what belongs to it is indented further.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trifold.findings import Access, Finding, Kind, Severity
+
+_LINE = re.compile(r"=========(?: (?P<indent> *)(?P<text>.*))?$")
+_SUMMARY = re.compile(r"(?:ERROR|RACECHECK|LEAK) SUMMARY: ")
+_HAZARDS = re.compile(r"RACECHECK SUMMARY: (\d+) hazards? displayed \((\d+) errors?, (\d+) warnings?\)")
+_COORDINATES = r"\((\d+),\s*(\d+),\s*(\d+)\)"
+_BY = re.compile(rf"by thread {_COORDINATES} in block {_COORDINATES}")
+# "f(int *)+0x70 in a.cu:25", "f(int *):0x70 in a.cu:25", and before CUDA 12 "0x70 in a.cu:25:f(int *)"
+_PLACE = re.compile(r"(?P<function>.+?)[+:]0x[0-9a-f]+(?: in (?P<file>.+):(?P<line>\d+))?$")
+_OLD_PLACE = re.compile(r"0x[0-9a-f]+ in (?:(?P<file>[^:]+):(?P<line>\d+):)?(?P<function>.+)$")
+
+_INVALID = re.compile(r"Invalid (?:__(?:remote_)?(?P<memory>\w+?)__ )?(?P<operation>read|write|\S*\s?atomic)\b")
+_UNWRITTEN = re.compile(r"Uninitialized (?:__(?P<memory>\w+?)__ )?memory (?P<operation>read|write|atomic)")
+_HAZARD = re.compile(
+    r"(?:(?P<level>\w+): )?(?:\((?P<remark>[^)]+)\) )?Potential (?P<hazard>RAW|WAR|WAW) hazard detected"
+    rf".* at __shared__ 0x(?P<address>[0-9a-f]+) in block {_COORDINATES}"
+)
+_HAZARD_SIDE = re.compile(rf"(?P<operation>\w+) Thread {_COORDINATES}(?: \(.*?\))? at (?P<place>.+)")
+_BARRIER = re.compile(r"\w+ error detected\. (?P<what>.+?)\.?$")
+_API = re.compile(r"Program hit (\S+) .*on CUDA API call to (\S+?)\.?$")
+# Calls of CUDA that follow a mistake fail because of it, and then the program does.
+_CONSEQUENCE = re.compile(
+    _API.pattern + r"|Error: process didn't terminate successfully|Target application returned an error"
+)
+# A kernel that the hardware stopped: what it did is known, which thread did it may not be.
+_HARDWARE: tuple[tuple[re.Pattern[str], Kind], ...] = (
+    (re.compile("misaligned", re.IGNORECASE), "misaligned"),
+    (re.compile(r"illegal address|invalid address|out-of-range|out of bounds", re.IGNORECASE), "out-of-bounds"),
+)
+_LEVELS: dict[str | None, Severity] = {"Warning": "warning", "Info": "lint"}
+
+
+@dataclass(frozen=True)
+class ToolReport:
+    """What one run of a tool told.
+
+    Attributes:
+        findings: the mistakes of kernels, each place once.
+        problems: what else went wrong: calls of CUDA that failed, what the tool could not do.
+        complete: the tool came to its end: its summary is there.
+    """
+
+    findings: tuple[Finding, ...]
+    problems: tuple[str, ...]
+    complete: bool
+
+
+@dataclass(frozen=True)
+class _Place:
+    function: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        where = f" at {Path(self.file).name}:{self.line}" if self.file else ""
+        return f"{where} in {self.function}"
+
+
+def parse(text: str, tool: str) -> ToolReport:
+    """Read what ``--log-file`` holds.
+
+    Args:
+        text: its content; what a program printed between the reports is passed over.
+        tool: memcheck, racecheck, initcheck or synccheck; it is named in the messages.
+    """
+    findings: list[Finding] = []
+    problems: list[str] = []
+    complete = False
+    for title, details in _reports(text):
+        finding = _finding(title, details, tool)
+        if _SUMMARY.match(title):
+            complete = True
+            problems += _not_shown(title)
+        elif finding is not None:
+            findings.append(finding)
+        elif not title.startswith("COMPUTE-SANITIZER"):
+            problems.append(_problem(title, details))
+    if findings:
+        problems = [problem for problem in problems if not _CONSEQUENCE.match(problem)]
+    return ToolReport(tuple(_each_place_once(findings)), tuple(dict.fromkeys(problems)), complete)
+
+
+def _not_shown(summary: str) -> list[str]:
+    """That the tool printed only some of what it found."""
+    match = _HAZARDS.match(summary)
+    if match is None or int(match[1]) >= int(match[2]) + int(match[3]):
+        return []
+    return [f"racecheck printed only {match[1]} of {int(match[2]) + int(match[3])} hazards"]
+
+
+def _problem(title: str, details: list[str]) -> str:
+    """With the place, where it has one, and without the thread: so that it is the same for each."""
+    place, _ = _places(details)
+    return f"{title}{place}" if place.function else title
+
+
+def _reports(text: str) -> Iterator[tuple[str, list[str]]]:
+    """The first line of each report, and the others."""
+    title, details = "", list[str]()
+    for line in text.splitlines():
+        match = _LINE.match(line.rstrip())
+        if match is None:
+            continue
+        if match["text"] and match["indent"]:
+            details.append(match["text"])
+            continue
+        if title:
+            yield title, details
+        title, details = match["text"] or "", []
+    if title:
+        yield title, details
+
+
+def _finding(title: str, details: list[str], tool: str) -> Finding | None:
+    if hazard := _HAZARD.match(title):
+        return _race(hazard, details)
+    if invalid := _INVALID.match(title):
+        wrong = next((line for line in details if line.startswith(("Address", "Access"))), "")
+        kind: Kind = "misaligned" if "misaligned" in wrong else "out-of-bounds"
+        return _single(kind, title, details, tool, invalid["operation"], invalid["memory"])
+    if unwritten := _UNWRITTEN.match(title):
+        return _single("uninitialised read", title, details, tool, unwritten["operation"], unwritten["memory"])
+    if barrier := _BARRIER.match(title):
+        # an invalid argument is a mask of a warp operation that its own lane is not in
+        of_whom: Kind = "warp divergence" if barrier["what"] == "Invalid arguments" else "barrier divergence"
+        return _single(of_whom, title, details, tool, "barrier")
+    if title.startswith("Deadlock detected"):
+        return _single("deadlock", title, details, tool, "barrier")
+    for sign, stopped in _HARDWARE:
+        if sign.search(title) and not _API.match(title):
+            return _single(stopped, title, details, tool, "access")
+    return None
+
+
+def _single(
+    kind: Kind, title: str, details: list[str], tool: str, operation: str, memory: str | None = None
+) -> Finding:
+    """A finding of one access."""
+    place, kernel = _places(details)
+    message = f"{kind} in kernel {kernel}: {title.rstrip('.')}"
+    accesses: tuple[Access, ...] = ()
+    by = next((found for found in map(_BY.match, details) if found), None)
+    if by is not None:
+        thread, block = _three(by.groups()[:3]), _three(by.groups()[3:])
+        message += f", by thread {thread} of block {block}"
+        what = operation.rpartition(" ")[2]  # "system-scoped atomic"
+        accesses = (Access(thread, block, None, what, place.file, place.line, place.function),)
+    near = next((f"; the address {line.removeprefix('and ')}" for line in details if line.startswith("and is ")), "")
+    return Finding(kind, "error", kernel, memory or "", "", (), f"{message}{place}{near} ({tool})", accesses, None)
+
+
+def _race(hazard: re.Match[str], details: list[str]) -> Finding | None:
+    """Of two threads; the later access is named first, as the engine does."""
+    block = _three(hazard.groups()[-3:])
+    sides = [found for found in map(_HAZARD_SIDE.match, details) if found]
+    if len(sides) != 2:
+        return None
+    accesses = []
+    for side in reversed(sides):
+        place = _place(side["place"])
+        thread = _three(side.groups()[1:4])
+        accesses.append(Access(thread, block, None, side["operation"].lower(), place.file, place.line, place.function))
+    later, earlier = accesses
+    remark = f"; {hazard['remark'].lower()}" if hazard["remark"] else ""
+    message = (
+        f"race on shared memory at {int(hazard['address'], 16):#x} in kernel {later.function}: thread {later.thread} "
+        f"of block {block} {_does(later)}, what thread {earlier.thread} {_does(earlier)}, and nothing orders the two"
+        f"{remark} (racecheck)"
+    )
+    severity = _LEVELS.get(hazard["level"], "error")
+    return Finding("race", severity, later.function, "shared", "", (), message, tuple(accesses), None)
+
+
+def _does(access: Access) -> str:
+    return f"{access.operation}s{_Place(access.function, access.file, access.line)}"
+
+
+def _places(details: list[str]) -> tuple[_Place, str]:
+    """Where it happened, and the kernel: the outermost function of the thread."""
+    at = [_place(line.removeprefix("at ")) for line in details if line.startswith("at ")]
+    frames = [
+        _place(line.partition("Device Frame:")[2].strip()) for line in details if line.startswith("Device Frame:")
+    ]
+    stack = [*at, *frames] or [_Place("", "", 0)]
+    # CUDA's own functions, such as __syncwarp, have lines too.
+    mine = [place for place in stack if place.file and not place.function.startswith("__")]
+    return next(iter(mine), stack[0]), stack[-1].function
+
+
+def _place(text: str) -> _Place:
+    match = _OLD_PLACE.match(text) or _PLACE.match(text)
+    if match is None:
+        return _Place(_bare(text), "", 0)
+    return _Place(_bare(match["function"]), match["file"] or "", int(match["line"] or 0))
+
+
+def _bare(function: str) -> str:
+    """``ns::f<float>`` of ``void ns::f<float>(const float *, int)``."""
+    name = function.removeprefix("void ").strip()
+    if name.endswith(")"):
+        depth = 0
+        for position in range(len(name) - 1, -1, -1):
+            depth += {")": 1, "(": -1}.get(name[position], 0)
+            if depth == 0:
+                return name[:position]
+    return name
+
+
+def _three(numbers: tuple[str | None, ...]) -> tuple[int, int, int]:
+    x, y, z = (int(number or 0) for number in numbers)
+    return x, y, z
+
+
+def _each_place_once(findings: list[Finding]) -> Iterator[Finding]:
+    """The first finding of each kind at each line, with how many more threads made it."""
+    counted: dict[tuple[object, ...], tuple[Finding, int]] = {}
+    for finding in findings:
+        at = tuple((access.operation, access.file, access.line, access.function) for access in finding.accesses)
+        key = (finding.kind, finding.severity, finding.kernel, finding.memory, at)
+        first, count = counted.get(key, (finding, -1))
+        counted[key] = first, count + 1
+    for first, more in counted.values():
+        yield replace(first, message=f"{first.message}; {more} more like it") if more else first

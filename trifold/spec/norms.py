@@ -1,0 +1,186 @@
+"""What every op must satisfy that normalises rows: inputs with parameters of a number for each column, and mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from trifold.spec.benchmark import Arguments, Benchmark, Case, rows_benchmarks
+from trifold.spec.case import DTYPES, ROW_FILLS, Call, Fill, TensorCase
+from trifold.spec.rows import row_edges, row_shapes, row_tensors
+from trifold.spec.spec import BadCall, Property, Sample
+from trifold.spec.strategies import Limits, Strategy, tensors
+
+# Rows so many that several blocks share them where they are summed up: `trifold::share_rows`.
+MANY_ROWS = 33
+
+# A product with a huge parameter may overflow before a bias of the other sign is added; one with inf is nan where the
+# difference from the mean is exactly 0, which rounding decides.
+_PARAMETER_FILLS: tuple[Fill, ...] = ("normal", "exact", "wide", "zero", "tiny")
+
+
+def norm_calls(parameters: int) -> Strategy:
+    """Calls with rows, and with ``parameters`` tensors of a number for each column, each of which may be None."""
+
+    @st.composite
+    def calls(draw: st.DrawFn, limits: Limits) -> Call:
+        dtype = draw(st.sampled_from(DTYPES))
+        # Squares of huge numbers overflow, but in a half type that is computed in a type of wider range.
+        fills = [fill for fill in ROW_FILLS if fill != "huge" or dtype == torch.float16]
+        x = draw(row_tensors(row_shapes(limits), dtypes=[dtype], fills=fills))
+        parameter = tensors((x.shape[-1],), dtypes=[dtype], fills=_PARAMETER_FILLS)
+        numbers = [draw(st.none() | parameter) for _ in range(parameters)]
+        return Call((x, *numbers), {"eps": 0.25} if draw(st.booleans()) else {})
+
+    return calls
+
+
+def norm_edges(parameters: int) -> tuple[Call, ...]:
+    """Calls that reach each kernel of each dtype: with parameters, in every layout, of many rows; and without."""
+    some = row_edges(1)
+    many = tuple(Call((TensorCase((MANY_ROWS, 3), dtype),)) for dtype in DTYPES)
+    empty = tuple(Call((TensorCase(shape),)) for shape in ((3, 0), (0, 3)))
+    without = tuple(Call((*call.args, *[None] * parameters)) for call in some[:3])
+    return (*(_with_parameters(call, parameters) for call in (*some, *many, *empty)), *without)
+
+
+def norm_smooth(parameters: int) -> tuple[Call, ...]:
+    """Small float64 calls: without parameters, with them, and several dimensions. (The last one is also compiled.)"""
+    rows = [
+        Call((TensorCase(shape, torch.float64, seed=seed),)) for seed, shape in enumerate(((2, 3), (3,), (1, 2, 4)))
+    ]
+    return (Call((*rows[0].args, *[None] * parameters)), *(_with_parameters(call, parameters) for call in rows[1:]))
+
+
+def _with_parameters(call: Call, count: int) -> Call:
+    x = call.args[0]
+    return Call((x, *(TensorCase(x.shape[-1:], x.dtype, seed=7 + seed) for seed in range(count))))
+
+
+def norm_special_parameters(parameters: int) -> tuple[Sample, ...]:
+    """Parameters with nan and infinities, beside ordinary rows."""
+    reason = "nan and inf of a parameter make their own column nan or inf, and no other one"
+    return tuple(
+        Sample(
+            f"special parameters {dtype}".replace("torch.", ""),
+            Call(
+                (
+                    TensorCase((5, 37), dtype),
+                    *(TensorCase((37,), dtype, fill="special", seed=s) for s in range(parameters)),
+                )
+            ),
+            reason,
+        )
+        for dtype in DTYPES
+    )
+
+
+def norm_bad_calls(*parameters: str) -> tuple[BadCall, ...]:
+    """The mistakes that callers of a norm make, whose parameters have these names."""
+
+    def call(**changed: Any) -> Callable[[str], tuple[Sequence[Any], dict[str, Any]]]:
+        def make(device: str) -> tuple[Sequence[Any], dict[str, Any]]:
+            arguments = {"x": torch.ones(2, 3), **{name: torch.ones(3) for name in parameters}} | changed
+            on_device = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in arguments.items()}
+            return [on_device["x"]], {name: on_device[name] for name in parameters}
+
+        return make
+
+    def on_cpu(name: str) -> Callable[[str], tuple[Sequence[Any], dict[str, Any]]]:
+        return lambda device: ([torch.ones(2, 3, device=device)], {name: torch.ones(3)})
+
+    calls = [
+        BadCall("integer dtype", call(x=torch.ones(2, 3, dtype=torch.int64)), ("x", "int64")),
+        BadCall("complex dtype", call(x=torch.ones(2, 3, dtype=torch.complex64)), ("x", "complex64")),
+        BadCall("not a tensor", call(x="three"), ("x",)),
+        BadCall("no dimension", call(x=torch.ones(())), ("x", "dimension")),
+    ]
+    for name in parameters:
+        both = ("x", name)
+        calls += [
+            BadCall(f"{name} of another length", call(**{name: torch.ones(2)}), (*both, "(3,)", "(2,)")),
+            BadCall(f"{name} that would broadcast", call(**{name: torch.ones(1)}), (*both, "(3,)", "(1,)")),
+            BadCall(f"{name} with two dimensions", call(**{name: torch.ones(1, 3)}), (*both, "(3,)", "(1, 3)")),
+            BadCall(
+                f"{name} in another dtype",
+                call(**{name: torch.ones(3, dtype=torch.float64)}),
+                (*both, "float32", "float64"),
+            ),
+            BadCall(f"{name} on another device", on_cpu(name), (*both, "cuda", "cpu"), devices=("cuda",)),
+        ]
+    return tuple(calls)
+
+
+def norm_scale_invariant() -> Property:
+    """Twice the numbers have the same norm, bit for bit, where eps is 0."""
+
+    def check(function: Callable[..., Tensor], device: str) -> None:
+        for dtype in DTYPES:
+            x = TensorCase((5, 300), dtype, seed=3).make(device)
+            y = function(x, eps=0.0)
+            for factor in (4.0, 0.25):
+                assert torch.equal(function(factor * x, eps=0.0), y), f"of {factor:g}·x differs in {dtype}"
+            assert torch.equal(function(-x, eps=0.0), -y), f"of -x is not that of x, negated, in {dtype}"
+
+    return Property("scale", check, "a norm depends on ratios alone")
+
+
+def norm_of_ones(parameters: dict[str, float]) -> Property:
+    """A parameter that is None is one of these numbers: the same result and gradient, bit for bit."""
+
+    def check(function: Callable[..., Tensor], device: str) -> None:
+        for dtype in DTYPES:
+            x = TensorCase((5, 300), dtype, seed=4).make(device).requires_grad_()
+            outer = TensorCase((5, 300), dtype, seed=5).make(device)
+            given = {name: torch.full((300,), value, dtype=dtype, device=device) for name, value in parameters.items()}
+            ours, theirs = function(x), function(x, **given)
+            assert torch.equal(ours, theirs), f"None differs from {parameters} in {dtype}"
+            grads = [torch.autograd.grad(y, x, outer)[0] for y in (ours, theirs)]
+            assert torch.equal(*grads), (
+                f"the gradient without parameters differs from that with {parameters} in {dtype}"
+            )
+
+    return Property("no parameters", check, "a weight of None is one of ones, a bias of None one of zeros")
+
+
+def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> Property:
+    """Gradients of parameters over 2,011 rows: exact to a few round-offs, and the same bits again."""
+
+    def gradients(function: Callable[..., Tensor], x: Tensor, outer: Tensor) -> tuple[Tensor, ...]:
+        numbers = [torch.ones_like(x[0]).requires_grad_() for _ in parameters]
+        return torch.autograd.grad(function(x, *numbers), numbers, outer)
+
+    def check(function: Callable[..., Tensor], device: str) -> None:
+        for dtype in (torch.float32, torch.bfloat16):
+            x = TensorCase((2011, 5), dtype, seed=6).make(device)
+            # One number for all rows: each addition of it errs on the same side.
+            outer = torch.full((), 0.1, dtype=dtype, device=device).expand(x.shape)
+            got, again = (gradients(function, x, outer) for _ in range(2))
+            want = gradients(eager, x.double(), outer.double())
+            assert all(torch.equal(a, b) for a, b in zip(got, again, strict=True)), f"{dtype}: other bits, again"
+            for name, grad, exact in zip(parameters, got, want, strict=True):
+                # No more than 2.5 in magnitude, for five columns: the sum of what is added up.
+                size = outer.double().abs().sum(0) * (1 if name == "bias" else 2.5)
+                units = float(((grad.double() - exact).abs() / size).max()) / (torch.finfo(dtype).eps / 2)
+                assert units <= 8, f"gradient of {name} in {dtype}: {units:.3g} unit round-offs, 8 are allowed"
+
+    return Property(
+        "many rows",
+        check,
+        "a sum of many terms loses its last bits, and atomics their order",
+        implementations=("port",),
+    )
+
+
+def norm_benchmarks(eager: Callable[..., Tensor], parameters: int) -> tuple[Benchmark, ...]:
+    """Forward and backward of a norm with all its parameters, all of which have gradients."""
+
+    def arguments(device: torch.device, dtype: torch.dtype, case: Case) -> Arguments:
+        sizes = [case.sizes, *[case.sizes[-1:]] * parameters]
+        return tuple(torch.randn(size, device=device, dtype=dtype) for size in sizes)
+
+    return rows_benchmarks(eager, arguments=arguments)

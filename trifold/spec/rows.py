@@ -1,0 +1,171 @@
+"""What every op on rows must satisfy: shapes, layouts and values that find mistakes, edges, sizes beyond 2³¹.
+
+A tensor's rows are its last dimension; all dimensions before it count them. A 1-d tensor is one row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from trifold.spec.case import DTYPES, ROW_FILLS, ROW_LAYOUTS, Call, Fill, Layout, TensorCase
+from trifold.spec.spec import Property
+from trifold.spec.strategies import Limits, Strategy
+
+# All dimensions but the last: none, one row, few, no row, more than a block of 256 has warps, several dimensions.
+_LEADING = ((), (1,), (2,), (3,), (0,), (5,), (17,), (37,), (2, 3), (3, 1, 2), (4, 0))
+
+# Around a warp, a 16-byte vector, a block's threads and a block's vectors; odd; longer than any of these.
+_COLUMNS = (1, 2, 3, 0, 7, 8, 31, 32, 33, 64, 100, 255, 256, 257, 1000, 1023, 1024, 1025, 4095, 4096, 4097, 12_289)
+_LONG = (65_536, 99_991)
+
+LONGEST = 1_000_000  # columns
+
+
+def row_shapes(limits: Limits, *, least: int = 0, max_dims: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
+    """Shapes of 1 to ``max_dims`` dimensions with at most ``limits.elements`` elements, ``least`` columns or more."""
+    columns = [n for n in (*_COLUMNS, *_LONG) if least <= n <= limits.elements]
+    shapes = [
+        (*leading, n)
+        for n in columns
+        for leading in _LEADING
+        if len(leading) < max_dims and math.prod(leading) * n <= limits.elements
+    ]
+    return st.sampled_from(shapes)
+
+
+def row_tensors(
+    shape: st.SearchStrategy[tuple[int, ...]] | tuple[int, ...],
+    *,
+    dtypes: Sequence[torch.dtype] = DTYPES,
+    layouts: Sequence[Layout] = ROW_LAYOUTS,
+    fills: Sequence[Fill] = ROW_FILLS,
+) -> st.SearchStrategy[TensorCase]:
+    """Tensors of the given shape(s), in every layout that rows can have."""
+    return st.builds(
+        TensorCase,
+        shape=st.just(shape) if isinstance(shape, tuple) else shape,
+        dtype=st.sampled_from(list(dtypes)),
+        layout=st.sampled_from(list(layouts)),
+        fill=st.sampled_from(list(fills)),
+        seed=st.integers(0, 2**16),
+    )
+
+
+@st.composite
+def rows_alike(draw: st.DrawFn, count: int, limits: Limits, *, fills: Sequence[Fill] = ROW_FILLS) -> tuple[Any, ...]:
+    """``count`` tensors of one shape and dtype, each with its own layout and values."""
+    first = draw(row_tensors(row_shapes(limits), fills=fills))
+    return (first, *(draw(row_tensors(first.shape, dtypes=[first.dtype], fills=fills)) for _ in range(count - 1)))
+
+
+def row_calls(count: int) -> Strategy:
+    """Calls with ``count`` tensors of one shape and dtype."""
+
+    def calls(limits: Limits) -> st.SearchStrategy[Call]:
+        return rows_alike(count, limits).map(Call)
+
+    return calls
+
+
+def row_edges(count: int, *, columns: Sequence[int] = (1, 33, 256, 1025)) -> tuple[Call, ...]:
+    """Calls with ``count`` tensors that reach each kernel of each dtype.
+
+    Args:
+        count: of tensors, which have one shape, dtype and layout.
+        columns: lengths of rows between which the port chooses its kernel. Of each there are three rows, contiguous.
+    """
+    places: tuple[tuple[tuple[int, ...], Layout], ...] = (
+        *(((3, n), "contiguous") for n in columns),
+        ((5,), "contiguous"),
+        ((2, 3, 8), "contiguous"),
+        ((3, 8), "padded"),
+        ((3, 9), "offset"),
+        ((3, 4), "sliced"),
+        ((3, 4), "transposed"),
+        ((3, 8), "expanded"),
+        ((2, 3, 8), "transposed"),
+        ((2, 3, 8), "padded"),
+    )
+    return tuple(
+        Call(tuple(TensorCase(shape, dtype, layout, seed=seed) for seed in range(count)))
+        for dtype in DTYPES
+        for shape, layout in places
+    )
+
+
+def row_smooth(count: int) -> tuple[Call, ...]:
+    """Small float64 calls: a row, a matrix, and three dimensions. (The last one is also compiled, and is grown.)"""
+    return tuple(
+        Call(tuple(TensorCase(shape, torch.float64, seed=10 + seed) for seed in range(count)))
+        for shape in ((3,), (1, 1, 2), (2, 4))
+    )
+
+
+def _plain_call(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    return function(*tensors)
+
+
+def row_long(
+    count: int, eager: Callable[..., Tensor], *, multiple: float, call: Callable[..., Tensor] = _plain_call
+) -> Property:
+    """A row of a million columns, forward and backward, against ``eager`` in float64.
+
+    Args:
+        count: of tensors.
+        eager: PyTorch's own op.
+        multiple: how many unit round-offs of its dtype a number may be off, relative to its own size and the mean size
+            of all: what is added up along the row has that size.
+        call: how it and the implementation's public function take the tensors, ``call(function, *tensors)``.
+    """
+
+    def check(function: Callable[..., Any], device: str) -> None:
+        generator = torch.Generator().manual_seed(3)
+        for dtype in (torch.float32, torch.bfloat16):
+            tensors = [torch.randn(1, LONGEST, generator=generator).to(device, dtype) for _ in range(count)]
+            got = _forward_and_backward(function, call, *tensors)
+            want = _forward_and_backward(eager, call, *(x.double() for x in tensors))
+            for name, ours, exact in zip(("result", *(f"gradient {i}" for i in range(count))), got, want, strict=True):
+                size = exact.abs() + exact.abs().mean()
+                units = float(((ours.double() - exact).abs() / size).max()) / (torch.finfo(dtype).eps / 2)
+                assert units <= multiple, f"{name} in {dtype}: {units:.3g} unit round-offs, {multiple:g} are allowed"
+
+    return Property("long row", check, "a sum of a million terms loses its last bits", implementations=("port",))
+
+
+def _forward_and_backward(
+    function: Callable[..., Tensor], call: Callable[..., Tensor], *tensors: Tensor
+) -> list[Tensor]:
+    """The result and the gradients, for an upstream gradient of multiples of 1/8: exact in every dtype."""
+    inputs = [x.detach().requires_grad_() for x in tensors]
+    result = call(function, *inputs)
+    outer = torch.randint(-16, 17, result.shape, generator=torch.Generator().manual_seed(4)) / 8
+    return [result.detach(), *torch.autograd.grad(result, inputs, outer.to(result))]
+
+
+def row_large(count: int, eager: Callable[..., Tensor], *, call: Callable[..., Tensor] = _plain_call) -> Property:
+    """More than 2³¹ elements (float16): both ends of the result against ``eager`` on the ends of the inputs.
+
+    Arguments as of :func:`row_long`.
+    """
+
+    def check(function: Callable[..., Any], device: str) -> None:
+        columns, count_of_rows = 4096, 2**19 + 3
+        inputs = [torch.zeros(count_of_rows, columns, dtype=torch.float16, device=device) for _ in range(count)]
+        ends = (slice(0, 2), slice(count_of_rows - 2, count_of_rows))
+        for x in inputs:
+            for end in ends:
+                x[end] = torch.randn(2, columns, device=device)
+        result = call(function, *inputs)
+        for end in ends:
+            expected = call(eager, *(x[end].double() for x in inputs))
+            torch.testing.assert_close(result[end].double(), expected, rtol=2e-3, atol=1e-6)
+
+    return Property(
+        "large", check, "an index in 32 bits wraps at 2³¹ elements", devices=("cuda",), implementations=("port",)
+    )

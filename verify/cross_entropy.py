@@ -1,0 +1,307 @@
+"""cross_entropy: what it must satisfy."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from hypothesis import strategies as st
+from torch import Tensor
+
+from trifold.spec import (
+    DTYPES,
+    BadCall,
+    Call,
+    Case,
+    IndexCase,
+    Limits,
+    Property,
+    Sample,
+    Spec,
+    TensorCase,
+    row_large,
+    row_long,
+    row_shapes,
+    row_tensors,
+    rows_benchmarks,
+)
+from trifold.spec.case import Fill, Layout
+
+_REDUCTIONS = ("none", "mean", "sum")
+_TARGET_LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "sliced", "expanded")
+
+
+@st.composite
+def _calls(draw: st.DrawFn, limits: Limits) -> Call:
+    logits = draw(row_tensors(row_shapes(limits, least=1, max_dims=2)))
+    classes = logits.shape[-1]
+    ignored = draw(st.sampled_from((None, -100, 0)))
+    kwargs: dict[str, Any] = {"reduction": draw(st.sampled_from(_REDUCTIONS))}
+    if ignored == 0:
+        kwargs["ignore_index"] = 0
+    if draw(st.booleans()):
+        kwargs["label_smoothing"] = draw(st.sampled_from((0.1, 1.0)))
+    layout = draw(st.sampled_from(_TARGET_LAYOUTS))
+    return Call((logits, IndexCase(logits.shape[:-1], classes, ignored, layout, draw(st.integers(0, 2**16)))), kwargs)
+
+
+def _call(
+    shape: tuple[int, ...],
+    dtype: torch.dtype = torch.float64,
+    fill: Fill = "normal",
+    layout: Layout = "contiguous",
+    instead: int | None = None,
+    **kwargs: Any,
+) -> Call:
+    return Call((TensorCase(shape, dtype, layout, fill, 1), IndexCase(shape[:-1], shape[-1], instead, seed=2)), kwargs)
+
+
+_SAMPLES: tuple[tuple[str, Callable[[torch.dtype], Call], str], ...] = (
+    (
+        "huge",
+        lambda dtype: _call((5, 37), dtype, "huge", reduction="none"),
+        "exp overflows where the maximum is not subtracted",
+    ),
+    (
+        "negative",
+        # All 40 numbers are one, and that of this seed is negative.
+        lambda dtype: Call((TensorCase((40,), dtype, "expanded", "huge"), IndexCase((), 40))),
+        "exp of numbers below -745 is 0, unless a maximum that is negative, too, is subtracted",
+    ),
+    (
+        "masked",
+        lambda dtype: _call((9, 37), dtype, "masked", reduction="none"),
+        "0 · -inf is nan where the smoothing is 0",
+    ),
+    (
+        "special",
+        lambda dtype: _call((16, 3), dtype, "special", reduction="none", label_smoothing=0.1),
+        "nan and inf make their own row nan, and no other one",
+    ),
+    (
+        "ignored",
+        lambda dtype: _call((16, 5), dtype, instead=-100, label_smoothing=0.3),
+        "the mean is one over the rows that count",
+    ),
+    (
+        "class ignored",
+        lambda dtype: _call((16, 5), dtype, ignore_index=3, reduction="sum"),
+        "a class that is ignored is a right index, too",
+    ),
+    (
+        "all ignored",
+        lambda dtype: Call((TensorCase((3, 5), dtype), IndexCase((3,), 1)), {"ignore_index": 0}),
+        "a mean of nothing is nan",
+    ),
+)
+
+
+def _terms(reference: Callable[..., Tensor], kwargs: dict[str, Any], *of: Tensor) -> Tensor:
+    return reference(*of, **(kwargs | {"reduction": "none"}))
+
+
+def _reduced(terms: Tensor, target: Tensor, reduction: str = "mean", ignore_index: int = -100, **_: Any) -> Tensor:
+    """The sum of the terms of the rows that count; for the mean, over their number."""
+    if reduction == "none":
+        return terms
+    counted = int((target != ignore_index).sum())
+    return terms.sum() / (max(counted, 1) if reduction == "mean" else 1)
+
+
+def _scale(reference: Callable[..., Tensor], logits: Tensor, target: Tensor, **kwargs: Any) -> Tensor:
+    """The loss itself: it has no negative term."""
+    return _reduced(_terms(reference, kwargs, logits, target), target, **kwargs)
+
+
+def _working_scale(reference: Callable[..., Tensor], logits: Tensor, target: Tensor, **kwargs: Any) -> Tensor:
+    """1 + the loss of each row: the logarithm of a sum that was rounded is off by a round-off, however small it is."""
+    return _reduced(1 + _terms(reference, kwargs, logits, target), target, **kwargs)
+
+
+def _smoothed(logits: Tensor, target: Tensor, label_smoothing: float = 0.0, **_: Any) -> Tensor:
+    """q: the distribution that the loss compares with."""
+    classes = logits.shape[-1]
+    return label_smoothing / classes + (1 - label_smoothing) * F.one_hot(target.clamp(0, classes - 1), classes)
+
+
+def _gradient_scale(
+    reference: Callable[..., Tensor], grad: Tensor, logits: Tensor, target: Tensor, **kwargs: Any
+) -> Tensor:
+    """|d loss|·(p + q): what is rounded before p - q cancels."""
+    p = torch.softmax(logits, -1)
+    return (p + _smoothed(logits, target, **kwargs)) * _of_rows(grad, target, **kwargs)
+
+
+def _gradient_working_scale(
+    reference: Callable[..., Tensor], grad: Tensor, logits: Tensor, target: Tensor, **kwargs: Any
+) -> Tensor:
+    """|d loss|·p·(1 + |log p|): exp of a difference is off by as many round-offs as that is large, and by one more."""
+    log_p = torch.log_softmax(logits, -1)
+    return log_p.exp() * (1 + log_p.abs()) * _of_rows(grad, target, **kwargs)
+
+
+def _of_rows(grad: Tensor, target: Tensor, reduction: str = "mean", ignore_index: int = -100, **_: Any) -> Tensor:
+    """|d loss| of each row."""
+    counted = (target != ignore_index).sum().clamp(min=1) if reduction == "mean" else 1
+    return (grad.abs().expand(target.shape) / counted).unsqueeze(-1)
+
+
+def _softmax_and_nll(function: Callable[..., Tensor], device: str) -> None:
+    """-log softmax(x)[target], where no probability is so small that its logarithm is off."""
+    for dtype in (torch.float32, torch.float64):
+        logits = TensorCase((50, 100), dtype, seed=1).make(device)
+        target = IndexCase((50,), 100, seed=2).make(device)
+        expected = F.nll_loss(torch.softmax(logits, -1).log(), target, reduction="none")
+        got = function(logits, target, reduction="none")
+        torch.testing.assert_close(got, expected, rtol=16 * torch.finfo(dtype).eps, atol=0)
+        torch.testing.assert_close(function(logits, target), got.mean(), rtol=8 * torch.finfo(dtype).eps, atol=0)
+
+
+def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None:
+    """Along each row, since a shift of the row changes nothing."""
+    target = IndexCase((7,), 300, seed=4).make(device)
+    for dtype in (torch.float32, torch.float64):
+        logits = TensorCase((7, 300), dtype, seed=3).make(device).requires_grad_()
+        for smoothing in (0.0, 0.2):
+            (grad,) = torch.autograd.grad(function(logits, target, label_smoothing=smoothing), logits)
+            off = float((grad.sum(-1).abs() / grad.abs().sum(-1)).max())
+            assert off <= 8 * torch.finfo(dtype).eps, f"gradients in {dtype} sum to {off:.3g} of their size"
+
+
+def _unknown_classes(function: Callable[..., Tensor], device: str) -> None:
+    """A row of a class that there is not is nan in its loss and gradient; the others are as without it."""
+    logits = TensorCase((4, 6), seed=5).make(device).requires_grad_()
+    target = torch.tensor([1, 6, -1, 2], device=device)
+    losses = function(logits, target, reduction="none")
+    (grad,) = torch.autograd.grad(losses, logits, torch.ones_like(losses))
+    assert torch.equal(losses.isnan(), torch.tensor([False, True, True, False], device=device)), f"losses are {losses}"
+    assert torch.equal(grad.isnan().all(1), losses.isnan()), f"the gradient is {grad}"
+    assert not bool(grad[[0, 3]].isnan().any()), f"the gradient is {grad}"
+    assert math.isnan(function(logits, target)), "a mean with an unknown class is a number"
+
+
+def _nothing_counts(function: Callable[..., Tensor], device: str) -> None:
+    """Of ignored rows alone, the mean is nan, the sum 0, and gradients are 0: also where logits are nan."""
+    logits = torch.tensor([[1.0, math.nan, math.inf], [0.0, 1.0, 2.0]], device=device, requires_grad=True)
+    target = torch.tensor([-100, -100], device=device)
+    for reduction, expected in (("mean", math.nan), ("sum", 0.0)):
+        loss = function(logits, target, reduction=reduction)
+        (grad,) = torch.autograd.grad(loss, logits)
+        assert float(loss) == expected or math.isnan(loss) == math.isnan(expected), f"the {reduction} is {float(loss)}"
+        assert not bool(grad.any()), f"the gradient of the {reduction} is {grad}"
+
+
+def _backward_again(function: Callable[..., Tensor], device: str) -> None:
+    """Backward leaves what it saved as it is: a second one gives the same, scaled."""
+    logits = TensorCase((3, 5), torch.float64, seed=6).make(device).requires_grad_()
+    loss = function(logits, IndexCase((3,), 5, seed=7).make(device))
+    (once,) = torch.autograd.grad(loss, logits, retain_graph=True)
+    (twice,) = torch.autograd.grad(2 * loss, logits)
+    assert torch.equal(2 * once, twice), "a second backward gives another gradient"
+
+
+def _bad_call(
+    name: str, mentions: tuple[str, ...], devices: tuple[str, ...] = ("cpu", "cuda"), **changed: Any
+) -> BadCall:
+    def make(device: str) -> tuple[Sequence[Any], dict[str, Any]]:
+        tensors = {"logits": torch.zeros(3, 5), "target": torch.zeros(3, dtype=torch.int64)}
+        arguments = {key: changed.pop(key, value) for key, value in tensors.items()}
+        return [x.to(device) if isinstance(x, Tensor) else x for x in arguments.values()], changed
+
+    return BadCall(name, make, mentions, devices)
+
+
+def _of_first_class(function: Callable[..., Tensor], logits: Tensor) -> Tensor:
+    return function(logits, torch.zeros(logits.shape[0], dtype=torch.int64, device=logits.device), reduction="none")
+
+
+def _benchmark_arguments(device: torch.device, dtype: torch.dtype, case: Case) -> tuple[Tensor, Tensor]:
+    rows, columns = case.sizes
+    logits = torch.randn(rows, columns, device=device, dtype=dtype)
+    return logits, torch.randint(columns, (rows,), device=device)
+
+
+spec = Spec(
+    calls=_calls,
+    smooth=[
+        _call((3, 4), reduction="none"),
+        _call((5,), reduction="sum"),
+        # The seed's third target is not ignored, the others are: not all, and not none.
+        _call((2, 4), instead=-100, label_smoothing=0.1),
+    ],
+    samples=[
+        Sample(f"{name} {dtype}".replace("torch.", ""), make(dtype), reason)
+        for name, make, reason in _SAMPLES
+        for dtype in DTYPES
+    ]
+    + [
+        Sample(
+            "many rows",
+            _call((300, 2), torch.bfloat16, "zero", reduction="sum"),
+            "a sum in bfloat16 stops growing after 256 equal terms",
+        ),
+        Sample(
+            "many classes",
+            # 270 terms a thread, many of them small: with fewer, the errors of 256 threads cancel in the sum of all.
+            _call((1, 70_001), torch.bfloat16, "exact", reduction="none"),
+            "a sum in bfloat16 loses each term that is small beside it",
+        ),
+    ],
+    edges=[
+        call
+        for dtype in DTYPES
+        for call in (
+            _call((3, 1), dtype),
+            _call((3, 33), dtype, reduction="none"),
+            _call((2, 1025), dtype, reduction="sum", label_smoothing=0.1),
+            _call((4,), dtype, label_smoothing=0.1),
+            _call((3, 8), dtype, layout="padded"),
+            _call((3, 8), dtype, layout="transposed", reduction="none"),
+            _call((3, 9), dtype, layout="offset"),
+            _call((0, 4), dtype),
+            _call((0, 4), dtype, reduction="none"),
+        )
+    ],
+    bad_calls=[
+        _bad_call("integer logits", ("logits", "int64"), logits=torch.zeros(3, 5, dtype=torch.int64)),
+        _bad_call("not a tensor", ("logits",), logits="three"),
+        _bad_call("probabilities as target", ("target", "int64", "float32"), target=torch.zeros(3, 5)),
+        _bad_call("int32 target", ("target", "int64", "int32"), target=torch.zeros(3, dtype=torch.int32)),
+        _bad_call("another number of rows", ("logits", "target", "(3, 5)", "(4,)"), target=torch.zeros(4).long()),
+        _bad_call(
+            "classes not last", ("(3, 5, 2)", "last"), logits=torch.zeros(3, 5, 2), target=torch.zeros(3, 2).long()
+        ),
+        _bad_call("no class", ("logits", "(3, 0)"), logits=torch.zeros(3, 0)),
+        _bad_call("no dimension", ("logits", "()"), logits=torch.zeros(()), target=torch.zeros(()).long()),
+        _bad_call("another reduction", ("reduction", "'median'"), reduction="median"),
+        _bad_call("too much smoothing", ("label_smoothing", "1.5"), label_smoothing=1.5),
+        _bad_call("negative smoothing", ("label_smoothing", "-0.1"), label_smoothing=-0.1),
+        BadCall(
+            "another device",
+            lambda device: ([torch.zeros(3, 5, device=device), torch.zeros(3, dtype=torch.int64)], {}),
+            ("logits", "target", "cuda", "cpu"),
+            devices=("cuda",),
+        ),
+    ],
+    properties=[
+        Property("softmax and nll", _softmax_and_nll, "it is what the name says"),
+        Property("gradient sum", _gradients_sum_to_zero, "cross_entropy depends on differences of logits alone"),
+        Property("unknown class", _unknown_classes, "a wrong index must not read elsewhere, nor pass in silence"),
+        Property("nothing counts", _nothing_counts, "a batch of padding alone must not spoil a sum of gradients"),
+        Property("backward again", _backward_again, "the gradient of the forward pass is kept, not used up"),
+        row_long(1, F.cross_entropy, multiple=16, call=_of_first_class),
+        row_large(1, F.cross_entropy, call=_of_first_class),
+    ],
+    scale=_scale,
+    working_scale=_working_scale,
+    gradient_scale=_gradient_scale,
+    gradient_working_scale=_gradient_working_scale,
+    benchmarks=rows_benchmarks(
+        F.cross_entropy,
+        arguments=_benchmark_arguments,
+        moves=1,
+        backward_moves=2,
+        cases=(Case("8192 × 32000", (8192, 32_000)), Case("4096 × 131072", (4096, 131_072))),
+    ),
+)

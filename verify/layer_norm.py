@@ -1,0 +1,138 @@
+"""layer_norm: what it must satisfy."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from trifold.port.norms import rows_sum
+from trifold.spec import DTYPES, Call, Property, Sample, Spec, TensorCase, row_large, row_long
+from trifold.spec.case import Fill
+from trifold.spec.norms import (
+    norm_bad_calls,
+    norm_benchmarks,
+    norm_calls,
+    norm_edges,
+    norm_many_rows,
+    norm_of_ones,
+    norm_scale_invariant,
+    norm_smooth,
+    norm_special_parameters,
+)
+
+_SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
+    ("wide", (3, 37), "wide", "numbers of many sizes, of which the largest make the variance"),
+    ("special", (20, 3), "special", "nan and inf make their own row nan, and no other one"),
+    ("equal", (2, 300), "zero", "a variance of 0: eps alone is left, inside the root"),
+    ("tiny", (2, 300), "tiny", "a variance that underflows"),
+)
+
+
+def eager(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None) -> Tensor:
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias)
+
+
+def _shift_invariant(function: Callable[..., Tensor], device: str) -> None:
+    """Bit for bit, where sums and means are exact: of small whole numbers by a power of two, in 256 columns."""
+    for dtype, shift in ((torch.float32, 2.0**12), (torch.float64, 2.0**40), (torch.bfloat16, 64.0)):
+        x = TensorCase((5, 256), dtype, fill="exact", seed=2).make(device)
+        same = torch.equal(function(x + shift), function(x))
+        assert same, f"layer_norm(x + {shift:g}) differs from layer_norm(x) in {dtype}"
+
+
+def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None:
+    """Along each row, and times x too but for eps, since neither a shift nor a factor changes anything."""
+    for dtype in (torch.float32, torch.float64):
+        x = TensorCase((5, 300), dtype, seed=4).make(device).requires_grad_()
+        outer = TensorCase((5, 300), dtype, seed=5).make(device)
+        (grad,) = torch.autograd.grad(function(x, torch.full_like(x[0], 3.0), eps=0.0), x, outer)
+        for name, factor in (("gradients", torch.ones_like(x)), ("gradients times x", x)):
+            terms = (grad * factor).detach().double()
+            off = float((terms.sum(-1).abs() / terms.abs().sum(-1)).max())
+            assert off <= 8 * torch.finfo(dtype).eps, f"{name} in {dtype} sum to {off:.3g} of their size"
+
+
+def _sizes(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """rstd, and |x̂| before the mean is taken off: the size of the numbers whose difference x̂ is."""
+    mean = x.mean(-1, keepdim=True)
+    rstd = ((x - mean).square().mean(-1, keepdim=True) + eps).rsqrt()
+    return rstd, (x.abs() + x.abs().mean(-1, keepdim=True)) * rstd
+
+
+def _scale(reference: Callable[..., Tensor], x: Tensor, *more: Tensor | None, **kwargs: float) -> Tensor:
+    """y itself, which is rounded once."""
+    return reference(x, *more, **kwargs)
+
+
+def _working_scale(
+    reference: Callable[..., Tensor],
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Mean, difference, variance, root, quotient and two products: eight round-offs, twice the multiple."""
+    _, size = _sizes(x, eps)
+    return 2 * (size * (1 if weight is None else weight.abs()) + (0 if bias is None else bias.abs()))
+
+
+def _gradient_scale(
+    reference: Callable[..., Tensor],
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> tuple[Tensor, ...]:
+    """The gradients themselves, which are rounded once."""
+    return tuple(torch.zeros_like(numbers) for numbers in (x, weight, bias) if numbers is not None)
+
+
+def _gradient_working_scale(
+    reference: Callable[..., Tensor],
+    grad: Tensor,
+    x: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> tuple[Tensor, ...]:
+    """Of grad_x the three terms, in one of which x̂ stands twice; of the others Σ|grad·x̂| and Σ|grad|. Torch's own
+    float64 is off by as much."""
+    rstd, size = _sizes(x, eps)
+    g = (grad * (1 if weight is None else weight)).abs()
+    of_x = rstd * (g + g.mean(-1, keepdim=True) + size * (g * size).mean(-1, keepdim=True))
+    sums = [rows_sum(grad.abs() * terms) for terms in (size, torch.ones_like(size))]
+    given = [total for total, numbers in zip(sums, (weight, bias), strict=True) if numbers is not None]
+    return tuple(4 * terms for terms in (of_x, *given))
+
+
+spec = Spec(
+    calls=norm_calls(2),
+    smooth=norm_smooth(2),
+    samples=[
+        *(
+            Sample(
+                f"{name} {dtype}".replace("torch.", ""), Call((TensorCase(shape, dtype, fill=fill), None, None)), why
+            )
+            for name, shape, fill, why in _SAMPLES
+            for dtype in DTYPES
+        ),
+        *norm_special_parameters(2),
+    ],
+    edges=norm_edges(2),
+    bad_calls=norm_bad_calls("weight", "bias"),
+    properties=[
+        Property("shift", _shift_invariant, "layer_norm depends on differences alone; E[x²] - E[x]² does not"),
+        norm_scale_invariant(),
+        Property("gradient sum", _gradients_sum_to_zero, "layer_norm depends on ratios of differences alone"),
+        norm_of_ones({"weight": 1.0, "bias": 0.0}),
+        norm_many_rows(("weight", "bias"), eager),
+        row_long(1, eager, multiple=16),
+        row_large(1, eager),
+    ],
+    scale=_scale,
+    working_scale=_working_scale,
+    gradient_scale=_gradient_scale,
+    gradient_working_scale=_gradient_working_scale,
+    benchmarks=norm_benchmarks(eager, 2),
+)

@@ -1,0 +1,98 @@
+"""rms_norm: what it must satisfy."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from trifold.port.norms import rows_sum
+from trifold.spec import DTYPES, Call, Property, Sample, Spec, TensorCase, row_large, row_long
+from trifold.spec.case import Fill
+from trifold.spec.norms import (
+    norm_bad_calls,
+    norm_benchmarks,
+    norm_calls,
+    norm_edges,
+    norm_many_rows,
+    norm_of_ones,
+    norm_scale_invariant,
+    norm_smooth,
+    norm_special_parameters,
+)
+
+_SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
+    ("wide", (3, 37), "wide", "numbers of many sizes, of which the largest make the mean square"),
+    ("special", (20, 3), "special", "a row with inf is 0 but there, and one with nan is nan"),
+    ("masked", (5, 37), "masked", "a row with inf is 0 but there"),
+    ("zero", (2, 300), "zero", "a mean square of 0: eps alone is left, inside the root"),
+    ("tiny", (2, 300), "tiny", "a mean square that underflows"),
+)
+
+
+def eager(x: Tensor, weight: Tensor | None = None) -> Tensor:
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, 1e-6)
+
+
+def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None:
+    """Times x, along each row, but for eps: a factor changes nothing."""
+    for dtype in (torch.float32, torch.float64):
+        x = TensorCase((5, 300), dtype, seed=4).make(device).requires_grad_()
+        outer = TensorCase((5, 300), dtype, seed=5).make(device)
+        weight = TensorCase((300,), dtype, seed=6).make(device)
+        (grad,) = torch.autograd.grad(function(x, weight, eps=0.0), x, outer)
+        terms = (grad * x).detach().double()
+        off = float((terms.sum(-1).abs() / terms.abs().sum(-1)).max())
+        assert off <= 8 * torch.finfo(dtype).eps, f"gradients times x in {dtype} sum to {off:.3g} of their size"
+
+
+def _scale(reference: Callable[..., Tensor], x: Tensor, *more: Tensor | None, **kwargs: float) -> Tensor:
+    """y itself: all that is added up is positive."""
+    return reference(x, *more, **kwargs)
+
+
+def _gradient_scale(
+    reference: Callable[..., Tensor], grad: Tensor, x: Tensor, weight: Tensor | None = None, eps: float = 1e-6
+) -> tuple[Tensor, ...]:
+    """The gradients themselves, which are rounded once."""
+    return tuple(torch.zeros_like(numbers) for numbers in (x, weight) if numbers is not None)
+
+
+def _gradient_working_scale(
+    reference: Callable[..., Tensor], grad: Tensor, x: Tensor, weight: Tensor | None = None, eps: float = 1e-6
+) -> tuple[Tensor, ...]:
+    """Of grad_x both terms, in one of which x̂ stands twice; of grad_weight Σ|grad·x̂|. Torch's own float64 is off by
+    as much."""
+    rstd = (x.square().mean(-1, keepdim=True) + eps).rsqrt()
+    size = (x * rstd).abs()
+    g = (grad * (1 if weight is None else weight)).abs()
+    of_x = rstd * (g + size * (g * size).mean(-1, keepdim=True))
+    return (4 * of_x,) if weight is None else (4 * of_x, 4 * rows_sum(grad.abs() * size))
+
+
+spec = Spec(
+    calls=norm_calls(1),
+    smooth=norm_smooth(1),
+    samples=[
+        *(
+            Sample(f"{name} {dtype}".replace("torch.", ""), Call((TensorCase(shape, dtype, fill=fill), None)), why)
+            for name, shape, fill, why in _SAMPLES
+            for dtype in DTYPES
+        ),
+        *norm_special_parameters(1),
+    ],
+    edges=norm_edges(1),
+    bad_calls=norm_bad_calls("weight"),
+    properties=[
+        norm_scale_invariant(),
+        Property("gradient sum", _gradients_sum_to_zero, "rms_norm depends on ratios alone"),
+        norm_of_ones({"weight": 1.0}),
+        norm_many_rows(("weight",), eager),
+        row_long(1, eager, multiple=16),
+        row_large(1, eager),
+    ],
+    scale=_scale,
+    working_scale=_scale,  # squares, mean, root, quotient and two products: seven round-offs, with the one above eight
+    gradient_scale=_gradient_scale,
+    gradient_working_scale=_gradient_working_scale,
+    benchmarks=norm_benchmarks(eager, 1),
+)

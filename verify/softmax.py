@@ -1,0 +1,131 @@
+"""softmax: what it must satisfy."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from trifold.spec import (
+    DTYPES,
+    Call,
+    Property,
+    Sample,
+    Spec,
+    TensorCase,
+    elementwise_bad_calls,
+    row_calls,
+    row_edges,
+    row_large,
+    row_long,
+    row_smooth,
+    rows_benchmarks,
+)
+from trifold.spec.case import Fill
+
+
+def eager(x: Tensor) -> Tensor:
+    return torch.softmax(x, -1)
+
+
+_SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
+    ("huge", (3, 37), "huge", "exp overflows where the maximum is not subtracted: inf / inf is nan"),
+    ("wide", (3, 37), "wide", "exp of a difference that was rounded to a half type is off by as much as that is large"),
+    ("masked", (5, 37), "masked", "exp(-inf) is 0, and takes part in no maximum"),
+    ("special", (16, 3), "special", "nan and inf make their own row nan, and no other one"),
+)
+# All 40 numbers are one, and that of this seed is negative.
+_NEGATIVE = "exp of numbers below -745 is 0, unless a maximum that is negative, too, is subtracted"
+# 270 terms a thread, many of them small: with fewer, the errors of 256 threads cancel in the sum of all.
+_LONG = "a sum in a half type loses each term that is small beside it"
+
+
+def _rows_sum_to_one(function: Callable[..., Tensor], device: str) -> None:
+    """Within a round-off for each element, of numbers of every size."""
+    for dtype in DTYPES:
+        for columns in (1, 33, 1000):
+            y = function(TensorCase((7, columns), dtype, fill="wide", seed=columns).make(device))
+            off = float((y.double().sum(-1) - 1).abs().max())
+            assert bool((y >= 0).all()), f"a probability in {dtype} is negative"
+            assert off <= 8 * torch.finfo(dtype).eps, f"a row of {columns} in {dtype} sums to 1 ± {off:.3g}"
+
+
+def _shift_invariant(function: Callable[..., Tensor], device: str) -> None:
+    """Bit for bit, where the shift is exact: of small whole numbers by a power of two."""
+    for dtype in DTYPES:
+        x = TensorCase((5, 300), dtype, fill="exact", seed=2).make(device)
+        y = function(x)
+        for shift in (64.0, -64.0):
+            assert torch.equal(function(x + shift), y), f"softmax(x + {shift:g}) differs from softmax(x) in {dtype}"
+
+
+def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None:
+    """Along each row, since a shift of the row changes nothing."""
+    for dtype in (torch.float32, torch.float64):
+        x = TensorCase((5, 300), dtype, seed=4).make(device).requires_grad_()
+        y = function(x)
+        outer = TensorCase((5, 300), dtype, seed=5).make(device)
+        (grad,) = torch.autograd.grad(y, x, outer)
+        off = (grad.double().sum(-1).abs() / grad.double().abs().sum(-1)).max()
+        assert float(off) <= 8 * torch.finfo(dtype).eps, f"gradients in {dtype} sum to {float(off):.3g} of their size"
+
+
+def _scale(reference: Callable[..., Tensor], x: Tensor) -> Tensor:
+    """y itself: the errors of exp, sum and quotient are relative to it, also in the tails."""
+    return reference(x)
+
+
+def _off_by(x: Tensor) -> Tensor:
+    """1 + |log y|: exp of a difference is off by as many round-offs as that is large, and by one of its own."""
+    return 1 + torch.log_softmax(x, -1).abs()
+
+
+def _working_scale(reference: Callable[..., Tensor], x: Tensor) -> Tensor:
+    return reference(x) * _off_by(x)
+
+
+def _gradient_scale(reference: Callable[..., Tensor], grad: Tensor, x: Tensor) -> Tensor:
+    """y·(|dy| + Σ|dy|·y): what is rounded before the difference cancels; y carries an error relative to itself."""
+    y = reference(x)
+    return y * (grad.abs() + (grad.abs() * y).sum(-1, keepdim=True))
+
+
+def _gradient_working_scale(reference: Callable[..., Tensor], grad: Tensor, x: Tensor) -> Tensor:
+    """What an error of each y makes of y·(dy - Σ dy·y)."""
+    y, off_by, size = reference(x), _off_by(x), grad.abs()
+    of_sum = (size * y * off_by).sum(-1, keepdim=True)
+    return y * (off_by * (size + (size * y).sum(-1, keepdim=True)) + of_sum)
+
+
+spec = Spec(
+    calls=row_calls(1),
+    smooth=row_smooth(1),
+    samples=[
+        Sample(f"{name} {dtype}".replace("torch.", ""), Call((TensorCase(shape, dtype, fill=fill),)), reason)
+        for name, shape, fill, reason in _SAMPLES
+        for dtype in DTYPES
+    ]
+    + [
+        Sample(
+            f"negative {dtype}".replace("torch.", ""), Call((TensorCase((40,), dtype, "expanded", "huge"),)), _NEGATIVE
+        )
+        for dtype in DTYPES
+    ]
+    + [
+        Sample(f"long {dtype}".replace("torch.", ""), Call((TensorCase((1, 70_001), dtype, fill="exact"),)), _LONG)
+        for dtype in (torch.float16, torch.bfloat16)
+    ],
+    edges=row_edges(1),
+    bad_calls=elementwise_bad_calls("x"),
+    properties=[
+        Property("rows sum to 1", _rows_sum_to_one, "they are probabilities"),
+        Property("shift", _shift_invariant, "softmax depends on differences alone"),
+        Property("gradient sum", _gradients_sum_to_zero, "softmax depends on differences alone"),
+        row_long(1, eager, multiple=16),
+        row_large(1, eager),
+    ],
+    scale=_scale,
+    working_scale=_working_scale,
+    gradient_scale=_gradient_scale,
+    gradient_working_scale=_gradient_working_scale,
+    benchmarks=rows_benchmarks(eager),
+)

@@ -1,0 +1,62 @@
+"""swiglu: what it must satisfy."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from trifold.spec import (
+    DTYPES,
+    Call,
+    Sample,
+    Spec,
+    TensorCase,
+    elementwise,
+    elementwise_bad_calls,
+    elementwise_benchmarks,
+    elementwise_edges,
+    elementwise_large,
+    elementwise_smooth,
+)
+from trifold.spec.case import Fill
+
+_FILLS: tuple[tuple[Fill, str], ...] = (
+    ("special", "a gate of inf or nan, and infinities that meet zeros"),
+    ("huge", "exp overflows: inf / inf is nan, and 0 * inf too"),
+    ("wide", "where sigmoid is subnormal it has few digits left, and a large gate multiplies their error"),
+)
+
+
+def _eager(gate: Tensor, up: Tensor) -> Tensor:
+    return torch.nn.functional.silu(gate) * up
+
+
+def _gradient_scale(reference: Callable[..., Tensor], grad: Tensor, gate: Tensor, up: Tensor) -> tuple[Tensor, Tensor]:
+    """For gate, what stands in 1 + g·(1 - σ) is added up: a round-off of σ near 1 enters times |g|."""
+    slope = torch.sigmoid(gate) * (1 + gate.abs())
+    return (grad * up).abs() * slope, (grad * torch.nn.functional.silu(gate)).abs()
+
+
+spec = Spec(
+    calls=elementwise(2),
+    smooth=elementwise_smooth(2),
+    samples=[
+        Sample(
+            f"{fill} {dtype}".replace("torch.", ""),
+            Call((TensorCase((37,), dtype, fill=fill, seed=1), TensorCase((37,), dtype, seed=2))),
+            reason,
+        )
+        for fill, reason in _FILLS
+        for dtype in DTYPES
+    ],
+    edges=elementwise_edges(2),
+    bad_calls=elementwise_bad_calls("gate", "up"),
+    properties=[elementwise_large(2, _eager)],
+    # Products and quotients only, so the error is relative to the result itself. The default scale,
+    # silu(|gate|)·|up|, would hide a wrong tail.
+    scale=lambda reference, gate, up: reference(gate, up),
+    gradient_scale=_gradient_scale,
+    multiple=6,
+    multiple_reason="exp is off by two round-offs; the sum, the quotient and two products add one each",
+    benchmarks=elementwise_benchmarks(_eager, inputs=2, backward_moves=5),
+)
