@@ -53,7 +53,7 @@ def sanitize(
     if gpu:
         if schedules is not None or seed is not None or compute_capability is not None:
             raise ArgumentError(
-                "--schedules, --seed and --compute-capability are for the CPU; a GPU has an order and limits of its own",
+                "--schedules, --seed and --compute-capability are for the CPU; a GPU has its own order and limits",
                 "leave them out, or leave out --gpu",
             )
         _sanitize_on_gpu(what, workspace, json_file, timeout, options, keep_going)
