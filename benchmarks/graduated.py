@@ -18,11 +18,12 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import trifold
 from trifold.environment import environment
@@ -31,7 +32,6 @@ from trifold.workspace import Workspace
 
 IMPORT_LIMIT_MS = 30.0
 CALL_LIMIT = 1.05
-_ELEMENTS = 1024
 _READINGS, _READING_S = 300, 2e-3
 _IMPORT = (
     "import sys, time, torch; start = time.perf_counter(); __import__(sys.argv[1]); print(time.perf_counter() - start)"
@@ -51,15 +51,20 @@ def import_ms(wheel: Path, package: str, times: int = 9) -> float:
     return min(seconds) * 1e3
 
 
-def calls(function: Callable[..., Any], arity: int, device: str) -> dict[str, Call]:
+def calls(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Call]:
     """The three kinds of call whose host time counts."""
-    plain = [torch.randn(_ELEMENTS, device=device) for _ in range(arity)]
-    tracked = [x.clone().requires_grad_() for x in plain]
-    upstream = torch.ones(_ELEMENTS, device=device)
+    tracked = [x.clone().requires_grad_() if isinstance(x, Tensor) else x for x in arguments]
+    inputs = [x for x in tracked if isinstance(x, Tensor)]
+
+    def outputs() -> tuple[Tensor, ...]:
+        made = function(*tracked, **keywords)
+        return made if isinstance(made, tuple) else (made,)
+
+    upstream = [torch.ones_like(output) for output in outputs()]
     return {
-        "no grad": lambda: function(*plain),
-        "forward": lambda: function(*tracked),
-        "forward + backward": lambda: torch.autograd.grad(function(*tracked), tracked, upstream),
+        "no grad": lambda: function(*arguments, **keywords),
+        "forward": lambda: function(*tracked, **keywords),
+        "forward + backward": lambda: torch.autograd.grad(outputs(), inputs, upstream),
     }
 
 
@@ -87,7 +92,7 @@ def _reading(call: Call, number: int) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("wheel", type=Path, help="of elementwise ops in this workspace")
+    parser.add_argument("wheel", type=Path, help="of ops of this repository")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     arguments = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -100,10 +105,13 @@ def main() -> int:
         zipfile.ZipFile(arguments.wheel).extractall(folder)
         sys.path.insert(0, folder)
         graduated = importlib.import_module(package)
-        for op in graduated.package.ops:
-            arity = len(graduated.package.operators(op).schemas[op].arguments)
-            ours = calls(getattr(graduated, op), arity, device)
-            theirs = calls(trifold.load(op, workspace=workspace), arity, device)
+        recorded = importlib.import_module(f"{package}.tests.calls")
+        for op, cases in recorded.read().items():
+            # A small call of the op's own tests: its host time is all that it takes.
+            args, kwargs = recorded.call_of(cases["smooth"][-1]).arguments(device)
+            args = [x.float() if isinstance(x, Tensor) else x for x in args]
+            ours = calls(getattr(graduated, op), args, kwargs)
+            theirs = calls(trifold.load(op, workspace=workspace), args, kwargs)
             rows += [{"op": op, "call": name, **ratio(ours[name], theirs[name])} for name in ours]
     worst = max(row["ratio"] for row in rows)
     results = {

@@ -24,7 +24,7 @@ def test_only_the_import_and_the_examples_change(op: str) -> None:
     text = GALLERY.files(op).port.read_text(encoding="utf-8")
     packaged = PortFile(op, GALLERY.files(op).port, text).packaged("kernels", [op])
     changed = [line for line in difflib.ndiff(text.splitlines(), packaged.splitlines()) if line[0] in "+-"]
-    assert sum("from .._port import" in line for line in changed) == 1
+    assert sum("from .._port" in line for line in changed) == text.count("from trifold.port") >= 1
     assert all("import" in line or ">>>" in line for line in changed)
     assert f"kernels.{op}" in packaged
     assert "trifold" not in packaged
@@ -44,8 +44,8 @@ def test_examples_with_an_op_of_another_package_stay() -> None:
         (HEAD + "import trifold.port\n" + FUNCTION, "ports/twice.py:4 imports trifold.port,"),
         (HEAD + "def f():\n    import numpy\n" + FUNCTION, "ports/twice.py:5 imports numpy,"),
         (HEAD + "from . import other\n" + FUNCTION, "ports/twice.py:4 imports .,"),
-        (HEAD + HEAD + FUNCTION, "imports from trifold.port 2 times"),
-        ("from torch import Tensor\n" + FUNCTION, "imports from trifold.port 0 times"),
+        (HEAD + "from trifold.port.none import f\n" + FUNCTION, "ports/twice.py:4 imports trifold.port.none,"),
+        ("from torch import Tensor\n" + FUNCTION, "imports nothing from trifold.port"),
         (HEAD + "def twice(:\n", "ports/twice.py:4"),
     ],
 )

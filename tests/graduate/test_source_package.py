@@ -74,3 +74,11 @@ def test_recorded_cases_are_json_and_tell_zeros_from_results() -> None:
 def test_random_ops_and_surrogates_say_so() -> None:
     assert cases.record(GALLERY.files("normal_sample"))["random"]
     assert "passed on" in cases.record(GALLERY.files("round_ste"))["surrogate"]
+
+
+def test_indices_are_recorded_beside_floating_tensors() -> None:
+    recorded = cases.record(GALLERY.files("cross_entropy"))
+    logits, target = recorded["smooth"][0]["args"]
+    assert (logits["dtype"], target["below"]) == ("float64", 4)
+    assert all(len(case["results"]) == 1 for case in recorded["gradients"])  # of the logits alone
+    assert recorded["bad_calls"][0]["args"][0]["dtype"] == "int64"

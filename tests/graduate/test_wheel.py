@@ -236,6 +236,11 @@ IN_RECORD: list[tuple[str, Callable[[Files], object], str]] = [
     ("a failed certificate", certificate(verdict="failed"), "says 'failed'"),
     ("a device neither verified nor waived", certificate(waived=[]), "is verified on cpu alone"),
     ("a certificate without sources", certificate(sources={}), "is not the .* that the certificate"),
+    (
+        "the sources of another op",
+        with_facts(lambda found: found["ops"]["round_ste"].update(shipped=found["ops"]["normal_sample"]["shipped"])),
+        "does not have the sources of round_ste",
+    ),
     ("no certificate", with_facts(lambda found: found["ops"]["round_ste"].pop("certificate")), "cannot be read"),
     (
         "an edited kernel",

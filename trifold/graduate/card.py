@@ -119,8 +119,8 @@ def _line(row: Row) -> tuple[str, ...]:
     def shown(value: float | None, form: str) -> str:
         return "" if value is None else form.format(value)
 
-    def ratio(of: str) -> float | None:
-        return row.ratios[of].value if of in row.ratios else None
+    def ratio(name: str) -> float | None:
+        return row.ratios[name].value if name in row.ratios else None
 
     return (
         f"{row.op}, {row.benchmark}",

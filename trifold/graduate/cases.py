@@ -6,17 +6,20 @@ Written as JSON, from ``verify/<op>.py`` and the reference, for :mod:`trifold.gr
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from trifold.errors import GraduationError
-from trifold.implementation import reference
-from trifold.spec import DTYPES, Call, Spec, TensorCase
+from trifold.implementation import load_port, reference
+from trifold.spec import DTYPES, Call, IndexCase, Limits, TensorCase
 from trifold.spec.spec import BadCall
-from trifold.verification.cell import as_tuple, in_float64
+from trifold.verification.cell import Cell, Search
+from trifold.verification.checks.differentiation import in_dtype, tensor_positions
+from trifold.verification.checks.gradients import differentiate, gradient_scales, upstream_gradient
+from trifold.verification.checks.values import scales
 from trifold.verification.load_spec import load_spec
 from trifold.verification.tolerance import allowed_error
 from trifold.workspace import OpFiles
@@ -37,8 +40,9 @@ def record(files: OpFiles) -> Json:
         SpecError: the spec does not load.
         GraduationError: it has nothing that can be recorded.
     """
-    spec, function = load_spec(files), reference(files)
-    recorded = _Recording(files, spec, function)
+    spec = load_spec(files)
+    cell = Cell(spec, load_port(files), "cpu", reference(files), Search(0), Limits(), lambda *case: None)
+    recorded = _Recording(files, cell)
     results = list(recorded.results())
     if not results:
         raise GraduationError(
@@ -57,36 +61,36 @@ def record(files: OpFiles) -> Json:
 
 @dataclasses.dataclass(frozen=True)
 class _Recording:
+    """Of the reference: the cell's implementation is not called."""
+
     files: OpFiles
-    spec: Spec
-    reference: Callable[..., Any]
+    cell: Cell
 
     def results(self) -> Iterator[Json]:
         """Results of the calls that are small enough and whose rounding is no question of overflow."""
         for call in self._calls():
-            own = self._refer(call, *call.arguments())
-            exact = self._refer(call, *in_float64(*call.arguments()))
-            if not all(_comparable(a, b) for a, b in zip(own, exact, strict=True)):
-                continue
-            values = [self._value(*each) for each in zip(own, exact, self._scales(call), strict=True)]
-            yield {"call": self.call(call), "results": values}
+            own, exact = self.cell.refer(call), self.cell.refer(call, exact=True)
+            if all(_comparable(a, b) for a, b in zip(own, exact, strict=True)):
+                values = [self._value(*each) for each in zip(own, exact, scales(self.cell, call), strict=True)]
+                yield {"call": self.call(call), "results": values}
 
     def gradients(self) -> Iterator[Json]:
-        """Gradients of all positional tensors, for upstream gradients of normal numbers."""
+        """Gradients of all positional tensors that have any."""
         for call in self._calls():
             if not all(value.fill in _ORDINARY for value in call.args if isinstance(value, TensorCase)):
                 continue
-            outer = self._upstream(call)
-            own = self._differentiate(call, outer, lambda x: x)
-            exact = self._differentiate(call, [x.double() for x in outer], Tensor.double)
-            if not all(_comparable(a, b) for a, b in zip(own, exact, strict=True)):
+            subset = tuple(tensor_positions(call))
+            results, native = differentiate(self.cell, call, subset, self.cell.reference)
+            _, wanted = differentiate(self.cell, call, subset, self.cell.reference, Tensor.double)
+            own, exact = ([x for x in grads if x is not None] for grads in (native, wanted))
+            if len(own) < len(subset) or not all(_comparable(a, b) for a, b in zip(own, exact, strict=True)):
                 continue
-            scales = self._gradient_scales(call, outer)
-            values = [self._value(*each) for each in zip(own, exact, scales, strict=True)]
+            sizes = gradient_scales(self.cell, call, subset)
+            outer = [upstream_gradient(x, call.dtype, call.seed + k) for k, x in enumerate(results)]
             yield {
                 "call": self.call(call),
                 "upstream": [x.double().flatten().tolist() for x in outer],
-                "results": values,
+                "results": [self._value(*each) for each in zip(own, exact, sizes, strict=True)],
             }
 
     def call(self, call: Call) -> Json:
@@ -95,71 +99,42 @@ class _Recording:
 
     def bad_call(self, bad: BadCall) -> Json:
         """A call that must raise; ``moves`` says which of its tensors lie on the device that is tested."""
-        # Made once for the values, and once more on torch's "meta" device, which shows who follows the device.
         args, kwargs = bad.make("cpu")
-        moved_args, moved_kwargs = bad.make("meta")
+        places, named_places = args, kwargs
+        if "cpu" not in bad.devices:  # devices are mixed: torch's "meta" shows which tensors follow
+            places, named_places = bad.make("meta")
 
-        def written(value: Any, moved: Any) -> Any:
+        def written(value: Any, place: Any) -> Any:
             if not isinstance(value, Tensor):
                 return self._argument(value)
             return {
                 "values": value.detach().flatten().tolist() if not value.is_complex() else [0] * value.numel(),
                 "shape": list(value.shape),
                 "dtype": _name(value.dtype),
-                "moves": moved.device.type == "meta",
+                "moves": "cpu" in bad.devices or place.device.type == "meta",
             }
 
         return {
             "name": bad.name,
-            "args": [written(*pair) for pair in zip(args, moved_args, strict=True)],
-            "kwargs": {name: written(value, moved_kwargs[name]) for name, value in kwargs.items()},
+            "args": [written(*pair) for pair in zip(args, places, strict=True)],
+            "kwargs": {name: written(value, named_places[name]) for name, value in kwargs.items()},
             "mentions": list(bad.mentions),
             "devices": list(bad.devices),
         }
 
     def _calls(self) -> Iterator[Call]:
         """The smooth calls in every dtype, then samples and edges."""
-        seen = 0
-        smooth = [_in_dtype(call, dtype) for dtype in DTYPES for call in self.spec.smooth]
-        for call in (*smooth, *(sample.call for sample in self.spec.samples), *self.spec.edges):
+        seen, spec = 0, self.cell.spec
+        smooth = [in_dtype(call, dtype) for dtype in DTYPES for call in spec.smooth]
+        for call in (*smooth, *(sample.call for sample in spec.samples), *spec.edges):
             small = all(_elements(value) <= _ELEMENTS for value in (*call.args, *call.kwargs.values()))
-            if seen < _CALLS and small and all(x.numel() <= _ELEMENTS for x in self._refer(call, *call.arguments())):
+            if seen < _CALLS and small and all(x.numel() <= _ELEMENTS for x in self.cell.refer(call)):
                 seen += 1
                 yield call
 
-    def _refer(self, call: Call, args: list[Any], kwargs: Json) -> tuple[Tensor, ...]:
-        torch.manual_seed(call.seed)
-        return as_tuple(self.reference(*args, **kwargs))
-
-    def _scales(self, call: Call) -> tuple[Tensor | None, ...]:
-        args, kwargs = in_float64(*call.arguments())
-        torch.manual_seed(call.seed)
-        if self.spec.scale is not None:
-            return as_tuple(self.spec.scale(self.reference, *args, **kwargs))
-        return self._refer(call, [x.abs() if isinstance(x, Tensor) else x for x in args], kwargs)
-
-    def _upstream(self, call: Call) -> list[Tensor]:
-        results = self._refer(call, *call.arguments())
-        return [TensorCase(tuple(x.shape), x.dtype, seed=100 + k).make() for k, x in enumerate(results)]
-
-    def _differentiate(
-        self, call: Call, outer: list[Tensor], convert: Callable[[Tensor], Tensor]
-    ) -> tuple[Tensor, ...]:
-        args, kwargs = call.arguments()
-        args = [convert(x).detach().requires_grad_() if isinstance(x, Tensor) else x for x in args]
-        inputs = [x for x in args if isinstance(x, Tensor)]
-        return torch.autograd.grad(self._refer(call, args, kwargs), inputs, outer)
-
-    def _gradient_scales(self, call: Call, outer: list[Tensor]) -> tuple[Tensor | None, ...]:
-        if self.spec.gradient_scale is None:
-            return self._differentiate(call, [x.double().abs() for x in outer], lambda x: x.double().abs())
-        args, kwargs = in_float64(*call.arguments())
-        torch.manual_seed(call.seed)
-        return as_tuple(self.spec.gradient_scale(self.reference, *[x.double() for x in outer], *args, **kwargs))
-
     def _value(self, own: Tensor, exact: Tensor, scale: Tensor | None) -> Json:
         want, native = exact.detach().double(), own.detach().double()
-        bound = allowed_error(want, native, scale, own.dtype, multiple=self.spec.multiple)
+        bound = allowed_error(want, native, scale, own.dtype, multiple=self.cell.spec.multiple)
         # Where the result is inf or nan, so it is in the dtype: rounding decides what inf is.
         return {
             "dtype": _name(own.dtype),
@@ -172,6 +147,10 @@ class _Recording:
     def _argument(self, value: Any) -> Any:
         if isinstance(value, TensorCase):
             return dataclasses.asdict(value) | {"dtype": _name(value.dtype)}
+        if isinstance(value, IndexCase):
+            return dataclasses.asdict(value)
+        if isinstance(value, list | tuple):
+            return [self._argument(one) for one in value]
         if value is None or isinstance(value, bool | int | float | str):
             return value
         raise GraduationError(
@@ -187,13 +166,8 @@ def _comparable(own: Tensor, exact: Tensor) -> bool:
     return bool((own.isfinite() == finite).all()) and bool((exact[finite].abs() < limit).all()) and own.numel() > 0
 
 
-def _in_dtype(call: Call, dtype: torch.dtype) -> Call:
-    args = tuple(dataclasses.replace(v, dtype=dtype) if isinstance(v, TensorCase) else v for v in call.args)
-    return dataclasses.replace(call, args=args)
-
-
 def _elements(value: Any) -> int:
-    return torch.Size(value.shape).numel() if isinstance(value, TensorCase) else 0
+    return torch.Size(value.shape).numel() if isinstance(value, TensorCase | IndexCase) else 0
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -29,6 +30,7 @@ from trifold.workspace import OpFiles, Workspace
 
 Tell = Callable[[str], None]
 
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 # What the build printed, among what pip says.
 _SAID = re.compile(r"^ {6}(.*)$", re.MULTILINE)
 _ERROR = re.compile(r"^\s*(?:\w+\.)*(\w*Error): (.+)")
@@ -193,9 +195,10 @@ def _readable_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        verb = "written" if error.errno in _OF_WRITING else "used"
         raise GraduationError(
-            f"{error.filename or out} cannot be written: {error.strerror or error}",
-            "free space on that disk, or name another folder with --out",
+            f"{error.filename or out} cannot be {verb}: {error.strerror or error}",
+            "see to that file, and to free space on the disks of --out and of TMPDIR",
         ) from None
     except subprocess.CalledProcessError as error:
         said = last_line((error.stderr or b"").decode(errors="replace"))

@@ -21,7 +21,9 @@ IN_TESTS = {
     "trifold.spec.case": ".case",
     "trifold.verification.recorder": ".recorder",
 }
-IN_PORTS = {"trifold.port": ".._port"}
+IN_PORTS = {"trifold.port": ".._port"} | {
+    f"trifold.port.{path.stem}": f".._port.{path.stem}" for path in (ROOT / "port").glob("*.py")
+}
 
 _IMPORT = re.compile(r"^(?P<before>\s*from )(?P<module>trifold[\w.]*)(?P<after> import )", re.MULTILINE)
 

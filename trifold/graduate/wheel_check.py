@@ -229,16 +229,17 @@ def _require_certificate(
         raise GraduationError(
             f"{op} is verified on {', '.join(certificate['devices'])} alone", "verify it on the other, too"
         )
-    wanted = {f"{op}.cu", f"{op}.cuh", f"{op}.py"}
-    if {PurePosixPath(place).name for place in shipped.values()} != wanted:
+    folder = f"{package}/sources"
+    wanted = {f"{folder}/cuda_src/{op}.cu", f"{folder}/cuda_src/{op}.cuh", f"{folder}/ports/{op}.py"}
+    if set(shipped.values()) != wanted:
         raise GraduationError(
             f"the wheel does not have the sources of {op}: {', '.join(sorted(wanted))}", _BUILD_IT_AGAIN
         )
     for path, place in shipped.items():
         if archive.sha256(files[place]) != certificate["sources"].get(path):
             raise GraduationError(f"{place} is not the {path} that the certificate of {op} is for", _BUILD_IT_AGAIN)
-    verified = files[f"{package}/sources/ports/{op}.py"].decode()
-    expected = PortFile(op, Path(f"{package}/sources/ports/{op}.py"), verified).packaged(package, ops)
+    verified = f"{folder}/ports/{op}.py"
+    expected = PortFile(op, Path(verified), files[verified].decode()).packaged(package, ops)
     if files[f"{package}/ports/{op}.py"].decode() != expected:
         raise GraduationError(
             f"{package}/ports/{op}.py is not the verified port with its import changed", _BUILD_IT_AGAIN

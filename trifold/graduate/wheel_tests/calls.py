@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trifold.spec.case import Call, TensorCase
+from trifold.spec.case import Call, IndexCase, TensorCase
 
 Arguments = tuple[list[Any], dict[str, Any]]
 
@@ -75,5 +75,7 @@ def of_tensors(function: Callable[..., Any], call: Call, device: str) -> tuple[C
 def _case(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    fields = {**value, "shape": tuple(value["shape"]), "dtype": getattr(torch, value["dtype"])}
-    return TensorCase(**fields)
+    fields = {**value, "shape": tuple(value["shape"])}
+    if "below" in fields:
+        return IndexCase(**fields)
+    return TensorCase(**{**fields, "dtype": getattr(torch, value["dtype"])})

@@ -152,7 +152,7 @@ def _smooth(cases: dict[str, Any], dtype: torch.dtype) -> list[Call]:
 
 def _in_dtype(args: list[Any], dtype: torch.dtype) -> list[Any]:
     name = str(dtype).removeprefix("torch.")
-    return [{**value, "dtype": name} if isinstance(value, dict) else value for value in args]
+    return [{**value, "dtype": name} if isinstance(value, dict) and "dtype" in value else value for value in args]
 
 
 def _values_and_gradients(function: Any, call: Call, device: str) -> list[Tensor]:

@@ -122,7 +122,7 @@ def differentiate(
     results = as_tuple(function(*args, **kwargs))
     # The upstream gradient is drawn in the op's dtype: the same numbers for the implementation and the reference.
     dtype = call.dtype
-    outer = [upstream(convert(_upstream(result, dtype, call.seed + k))) for k, result in enumerate(results)]
+    outer = [upstream(convert(upstream_gradient(result, dtype, call.seed + k))) for k, result in enumerate(results)]
     before = [value.clone() for value in outer]
     grads = torch.autograd.grad(results, inputs, outer, allow_unused=True)
     if not all(same_bits(a, b) for a, b in zip(outer, before, strict=True)):
@@ -130,7 +130,7 @@ def differentiate(
     return results, grads
 
 
-def _upstream(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
+def upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
     """Normal numbers; one layout in three is an expanded scalar (as sum().backward() gives), one is transposed."""
     generator = torch.Generator().manual_seed(seed)
     shape = tuple(result.shape)
@@ -150,7 +150,7 @@ def gradient_scales(cell: Cell, call: Call, subset: tuple[int, ...]) -> tuple[Te
         args, kwargs = call.arguments(cell.device)
         args = [value.double() if is_floating(value) else value for value in args]
         results = cell.refer(call, (args, kwargs))
-        outer = [_upstream(r, call.dtype, call.seed + k).double() for k, r in enumerate(results)]
+        outer = [upstream_gradient(r, call.dtype, call.seed + k).double() for k, r in enumerate(results)]
         torch.manual_seed(call.seed)
         every = as_tuple(spec.gradient_scale(cell.reference, *outer, *args, **kwargs))
         if spec.gradient_working_scale is not None:
