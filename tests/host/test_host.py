@@ -163,6 +163,7 @@ def test_a_race_that_the_natural_order_hides_is_found_by_both_accesses(checked: 
         checked(numbers(), 1)
     (finding,) = caught.value.findings
     assert finding.kind in ("race", "uninitialised read")
+    assert finding.seed is not None
     assert finding.replay == f"replay: --seed {finding.seed}"
     assert finding.seed is not None
     with pytest.raises(KernelFault) as again, runtime.schedules(1, seed=finding.seed):

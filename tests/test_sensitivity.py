@@ -1,0 +1,31 @@
+"""Whether the cases of an op whose result is one number would show a constant."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+import torch
+from hypothesis import strategies as st
+
+from trifold.spec import Call, Limits, Spec, TensorCase
+from trifold.verification.cell import Cell, CheckFailed, Search
+from trifold.verification.checks.values import sensitivity
+
+
+def cell_of(*cases: TensorCase) -> Cell:
+    """Of an op that adds up all elements; the values check has compared these cases."""
+    calls = [Call((case,)) for case in cases]
+    spec = Spec(calls=lambda limits: st.sampled_from(calls), smooth=calls)
+    nothing = cast(Any, None)
+    return Cell(spec, nothing, "cpu", torch.sum, Search(1), Limits(), nothing, calls=calls)
+
+
+def test_other_numbers_reject_a_constant() -> None:
+    remark = sensitivity(cell_of(TensorCase((4,), seed=1), TensorCase((5,), seed=2)))
+    assert "are rejected within 2 cases" in remark
+
+
+def test_one_number_in_all_cases_does_not() -> None:
+    with pytest.raises(CheckFailed, match="would accept a constant and the last call's output"):
+        sensitivity(cell_of(*[TensorCase((4,), seed=1)] * 3))
