@@ -127,7 +127,7 @@ def _smoothed(logits: Tensor, target: Tensor, label_smoothing: float = 0.0, **_:
 
 
 def _fill_of(columns: int, dtype: torch.dtype) -> Fill:
-    """In float16 most of so many probabilities are subnormal; their gradients keep few bits, and need only be finite."""
+    """In float16 most of so many probabilities are subnormal; gradients then keep few bits, and need only be finite."""
     return "wide" if dtype == torch.float16 and columns in LONG_ROWS else "normal"
 
 
