@@ -24,6 +24,10 @@ def reference(
         # torch's log_softmax adds up term by term, which of 100,000 columns leaves an error of 900 round-offs;
         # logsumexp adds in pairs. cross_entropy's own log_softmax of a normalised row is exact to the last bits.
         logits = logits - torch.logsumexp(logits, -1, keepdim=True)
+    if target.dim() == 0:
+        # As a row among rows: alone and ignored, torch gives its mean as nan on the CPU, and as 0 on a GPU.
+        losses = reference(logits[None], target[None], ignore_index, label_smoothing, reduction)
+        return losses.squeeze(0) if reduction == "none" else losses
     return F.cross_entropy(
         logits, target, ignore_index=ignore_index, label_smoothing=label_smoothing, reduction=reduction
     )

@@ -22,6 +22,8 @@ from trifold.spec import (
 )
 from trifold.spec.case import Fill
 
+_LONG_FILLS: tuple[tuple[torch.dtype, Fill], ...] = ((torch.float16, "wide"), (torch.bfloat16, "exact"))
+
 
 def eager(x: Tensor) -> Tensor:
     return torch.softmax(x, -1)
@@ -111,8 +113,9 @@ spec = Spec(
         for dtype in DTYPES
     ]
     + [
-        Sample(f"long {dtype}".replace("torch.", ""), Call((TensorCase((1, 70_001), dtype, fill="exact"),)), _LONG)
-        for dtype in (torch.float16, torch.bfloat16)
+        # In float16 most of so many results are subnormal; gradients then keep few bits, and need only be finite.
+        Sample(f"long {dtype}".replace("torch.", ""), Call((TensorCase((1, 70_001), dtype, fill=fill),)), _LONG)
+        for dtype, fill in _LONG_FILLS
     ],
     edges=row_edges(1),
     bad_calls=elementwise_bad_calls("x"),

@@ -133,7 +133,10 @@ def norm_scale_invariant() -> Property:
 
 
 def norm_of_ones(parameters: dict[str, float]) -> Property:
-    """A parameter that is None is one of these numbers: the same result and gradient, bit for bit."""
+    """A parameter that is None is one of these numbers: the same result and gradient, bit for bit.
+
+    But for gradients on a GPU, where a product with 1 may be fused with a sum that is rounded otherwise.
+    """
 
     def check(function: Callable[..., Tensor], device: str) -> None:
         for dtype in DTYPES:
@@ -142,8 +145,9 @@ def norm_of_ones(parameters: dict[str, float]) -> Property:
             given = {name: torch.full((300,), value, dtype=dtype, device=device) for name, value in parameters.items()}
             ours, theirs = function(x), function(x, **given)
             assert torch.equal(ours, theirs), f"None differs from {parameters} in {dtype}"
-            grads = [torch.autograd.grad(y, x, outer)[0] for y in (ours, theirs)]
-            assert torch.equal(*grads), (
+            grad, other = (torch.autograd.grad(y, x, outer)[0] for y in (ours, theirs))
+            near = 8 * torch.finfo(dtype).eps if device == "cuda" else 0.0
+            assert torch.allclose(grad, other, rtol=near, atol=near), (
                 f"the gradient without parameters differs from that with {parameters} in {dtype}"
             )
 

@@ -125,8 +125,14 @@ _open: list[Nursery] = []
 
 @contextlib.contextmanager
 def opened() -> Iterator[None]:
-    """Workers that start within are forked."""
-    if _open:  # by whoever runs this
+    """Workers that start within are forked, where no GPU is.
+
+    With a GPU what is imported starts CUDA, and a process that was forked after that cannot use it: torch.compile asks
+    for the device's properties also where it compiles for the CPU.
+    """
+    import torch
+
+    if _open or torch.cuda.is_available():  # open: by whoever runs this
         yield
         return
     _open.append(Nursery())
