@@ -1,0 +1,117 @@
+"""Each command and code block of the documentation runs, and prints what the page says."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer.main
+
+from tests.docs.blocks import Block, PageError, blocks, hunks
+from tests.docs.session import Session, unavailable
+from tests.wrong.catalogue import CATALOGUE
+from tests.wrong.entry import GALLERY, Wrong
+from trifold.cli import app
+from trifold.verification.checks import CHECKS
+
+ROOT = GALLERY.root
+PAGES = sorted(
+    str(path.relative_to(ROOT)) for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"))
+)
+BLOCKS = [block for page in PAGES for block in blocks(ROOT / page, page)]
+_SEEN = ("prototypes", "cuda_src", "ports", "verify", "examples", "pyproject.toml", ".vscode")
+_WRONG = {str(wrong): wrong for wrong in CATALOGUE if wrong.device == "cpu"}
+
+
+@pytest.fixture(scope="module")
+def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Session]]:
+    """One for each page, in a folder with the gallery."""
+    made: dict[str, Session] = {}
+    for page in PAGES:
+        folder = tmp_path_factory.mktemp("page")
+        for name in _SEEN:
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
+            copy(ROOT / name, folder / name)
+        made[page] = Session([block for block in BLOCKS if block.page == page], folder)
+    yield made
+    for session in made.values():
+        session.close()
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_a_block_is_right(block: Block, sessions: dict[str, Session]) -> None:
+    if block.language == "sh":
+        _require_real_commands(block)
+    if block.skipped or unavailable(block):
+        pytest.skip(block.skipped or unavailable(block))
+    sessions[block.page].run(block)
+
+
+def _require_real_commands(block: Block) -> None:
+    """Also those that are not run: bash and the command line can read them."""
+    subprocess.run(["bash", "-n", "-c", block.text], check=True)
+    for line in block.text.replace("\\\n", " ").splitlines():
+        for command in line.split("&&"):
+            words = shlex.split(command, comments=True)
+            if words[:1] == ["trifold"] and len(words) > 1:
+                _require_options(block, words[1], words[2:])
+
+
+def _require_options(block: Block, name: str, arguments: list[str]) -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group)
+    command = group.get_command(click.Context(group), name)
+    if command is None:
+        raise PageError(str(block), f"trifold has no command {name}")
+    known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+    if unknown := {word for word in arguments if word.startswith("--")} - known:
+        raise PageError(str(block), f"trifold {name} has no option {', '.join(sorted(unknown))}")
+
+
+SHOWN = [block for block in BLOCKS if "wrong" in block.marks]
+
+
+@pytest.mark.parametrize("block", SHOWN, ids=lambda block: f"{block}-{block.marks['wrong']}")
+def test_a_wrong_kernel_is_one_that_is_rejected(block: Block) -> None:
+    """``tests/test_wrong.py`` runs each of the catalogue: the page shows exactly what is rejected there."""
+    wrong = _WRONG[block.marks["wrong"]]
+    texts = {hunk.path: (ROOT / hunk.path).read_text(encoding="utf-8") for hunk in hunks(block)}
+    for hunk in hunks(block):
+        texts[hunk.path] = hunk.apply(texts[hunk.path], block)
+    assert texts == _texts(wrong)
+
+
+def _texts(wrong: Wrong) -> dict[str, str]:
+    files = GALLERY.files(wrong.op)
+    texts: dict[str, str] = {}
+    for edit in wrong.edits:
+        path: Path = getattr(files, edit.file)
+        name = str(path.relative_to(ROOT))
+        texts[name] = texts.get(name, path.read_text(encoding="utf-8")).replace(edit.old, edit.new)
+    return texts
+
+
+def test_each_check_has_a_section_with_a_mistake_of_its_own() -> None:
+    page = (ROOT / "docs/verification.md").read_text(encoding="utf-8")
+    sections = dict(part.split("\n", 1) for part in page.split("\n## ")[1:])
+    for check in CHECKS:
+        assert check.name in sections, f"docs/verification.md has no section on {check.name}"
+        if "cpu" in check.devices:
+            shown = [name for name in _WRONG if f'wrong="{name}"' in sections[check.name]]
+            assert shown, f"no wrong kernel shows what {check.name} finds"
+            assert {_WRONG[name].row for name in shown} == {check.name}
+
+
+def test_links_lead_to_files() -> None:
+    import re
+
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+            if not target.startswith("http"):
+                assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}, which is not there"
