@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 import typer.main
 
@@ -63,9 +63,7 @@ def _require_real_commands(block: Block) -> None:
 
 
 def _require_options(block: Block, name: str, arguments: list[str]) -> None:
-    group = typer.main.get_command(app)
-    assert isinstance(group, click.Group)
-    command = group.get_command(click.Context(group), name)
+    command = typer.main.get_group(app).commands.get(name)
     if command is None:
         raise PageError(str(block), f"trifold has no command {name}")
     known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
