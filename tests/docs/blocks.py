@@ -63,6 +63,11 @@ class Block:
         return self.marks.get("slow", "")
 
     @property
+    def writes(self) -> bool:
+        """Whether it makes or changes a file."""
+        return "file" in self.marks or (self.language == "diff" and "wrong" not in self.marks)
+
+    @property
     def typed(self) -> str:
         """What is typed at the prompts that it shows."""
         return "".join(f"{match[1]}\n" for line in self.shows.splitlines() if (match := _PROMPT.match(line)))

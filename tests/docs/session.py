@@ -7,12 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.docs.blocks import Block, PageError, hunks, missing_lines
 
 _LIMIT = 300.0  # seconds of one block, on a machine that has other work
-_END = ".where"
 
 # The page's Python: a process that holds its namespace, and answers each block with what it printed.
 _INTERPRETER = """
@@ -41,7 +41,7 @@ class Session:
 
     def __init__(self, blocks: list[Block], folder: Path) -> None:
         self.blocks = blocks
-        self.top = self.folder = folder
+        self.folder = folder
         self.done = 0
         self._python: subprocess.Popen[str] | None = None
 
@@ -64,7 +64,7 @@ class Session:
         if path := block.marks.get("file"):
             (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (self.folder / path).write_text(block.text, encoding="utf-8")
-        elif block.language == "diff" and "wrong" not in block.marks:
+        elif block.writes:
             for hunk in hunks(block):
                 file = self.folder / hunk.path
                 file.write_text(hunk.apply(file.read_text(encoding="utf-8"), block), encoding="utf-8")
@@ -99,22 +99,22 @@ class Session:
         return str(printed)
 
     def _command(self, block: Block) -> str:
-        place = self.top / _END
-        script = f"trap 'pwd >{place}' EXIT\n{block.text}"
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script],
-            input=block.typed,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            cwd=self.folder,
-            env=environment(),
-            timeout=_LIMIT,
-            check=False,
-        )
+        with tempfile.NamedTemporaryFile("r", encoding="utf-8") as place:
+            script = f"trap 'pwd >{place.name}' EXIT\n{block.text}"
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", script],
+                input=block.typed,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                cwd=self.folder,
+                env=environment(),
+                timeout=_LIMIT,
+                check=False,
+            )
+            self.folder = Path(place.read().strip())
         if done.returncode != (wanted := int(block.marks.get("exit", "0"))):
             raise PageError(str(block), f"exit status {done.returncode}, not {wanted}:\n{done.stdout}")
-        self.folder = Path(place.read_text(encoding="utf-8").strip())
         return done.stdout
 
 

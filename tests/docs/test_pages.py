@@ -21,23 +21,24 @@ from trifold.verification.checks import CHECKS
 
 ROOT = GALLERY.root
 PAGES = sorted(
-    str(path.relative_to(ROOT)) for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"))
+    str(path.relative_to(ROOT))
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"))
 )
 BLOCKS = [block for page in PAGES for block in blocks(ROOT / page, page)]
-_SEEN = ("prototypes", "cuda_src", "ports", "verify", "examples", "pyproject.toml", ".vscode")
 _WRONG = {str(wrong): wrong for wrong in CATALOGUE if wrong.device == "cpu"}
 
 
 @pytest.fixture(scope="module")
 def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Session]]:
-    """One for each page, in a folder with the gallery."""
+    """One for each page: in this repository, whose builds other tests made, or for a page that writes in a copy."""
     made: dict[str, Session] = {}
     for page in PAGES:
-        folder = tmp_path_factory.mktemp("page")
-        for name in _SEEN:
-            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copyfile
-            copy(ROOT / name, folder / name)
-        made[page] = Session([block for block in BLOCKS if block.page == page], folder)
+        mine = [block for block in BLOCKS if block.page == page]
+        folder = ROOT
+        if any(block.writes for block in mine):
+            folder = tmp_path_factory.mktemp("page")
+            shutil.copytree(ROOT / "examples", folder / "examples")
+        made[page] = Session(mine, folder)
     yield made
     for session in made.values():
         session.close()
@@ -106,8 +107,6 @@ def test_each_check_has_a_section_with_a_mistake_of_its_own() -> None:
 
 
 def test_links_lead_to_files() -> None:
-    import re
-
     for page in PAGES:
         text = (ROOT / page).read_text(encoding="utf-8")
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
