@@ -8,7 +8,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from trifold.bench.rows import PORT, Results, Row, groups
+from trifold.bench.rows import COMPILED, EAGER, PORT, ROOFLINE, Results, Row, groups
 from trifold.environment import describe
 from trifold.errors import TrifoldError
 from trifold.graduate.certificates import Certificate, not_on_cpu
@@ -126,7 +126,8 @@ def _line(row: Row) -> tuple[str, ...]:
         row.case,
         f"{row.seconds * 1e6:,.1f} µs",
         shown(row.gb_per_s, "{:,.0f}"),
-        shown(row.roofline, "{:.1%}"),
-        shown(row.over_eager, "{:.2f}"),
-        shown(row.over_compiled, "{:.2f}"),
+        *(
+            shown(row.ratios[name].value if name in row.ratios else None, form)
+            for name, form in ((ROOFLINE, "{:.1%}"), (EAGER, "{:.2f}"), (COMPILED, "{:.2f}"))
+        ),
     )
