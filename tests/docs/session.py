@@ -125,7 +125,7 @@ def unavailable(block: Block) -> str:
 
 
 def environment() -> dict[str, str]:
-    """That of a reader who activated the environment of this Python, in a terminal of 120 columns without colours."""
+    """That of a reader without a GPU who activated this Python's environment, in a terminal of 120 columns."""
     scripts = str(Path(sys.executable).parent)
     path = scripts + os.pathsep + os.environ.get("PATH", "")
-    return os.environ | {"PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
+    return os.environ | {"PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", "CUDA_VISIBLE_DEVICES": ""}

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.blocks import Block, PageError, blocks, hunks, missing_lines
+from tests.docs.commands import require_real_commands
 from tests.docs.session import Session, unavailable
 
 FENCE = "```"
@@ -117,3 +118,18 @@ def test_what_is_not_run_says_why(tmp_path: Path) -> None:
     assert [gpu.skipped, person.skipped, slow.skipped] == ["needs a GPU", "needs a person", "an hour"]
     assert unavailable(tool) == "needs no-tool"
     Session([gpu, person, slow, tool], tmp_path).run(tool)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("trifold verfy add", "trifold has no command verfy"),
+        ("true && trifold verify add --exmples 3", "trifold verify has no option --exmples"),
+        ("trifold verify add \\\n  --quick", "trifold verify has no option --quick"),
+        ("echo 'no end", "unexpected EOF"),
+    ],
+)
+def test_a_command_that_is_not_run_must_exist(text: str, problem: str) -> None:
+    with pytest.raises(PageError, match=problem):
+        require_real_commands(Block("page.md", 1, "sh", text, {"gpu": ""}))
+    require_real_commands(Block("page.md", 1, "sh", "trifold verify add --examples 3\n", {"gpu": ""}))

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import typer.main
 
-from tests.docs.blocks import Block, PageError, blocks, hunks
+from tests.docs.blocks import Block, blocks, hunks
+from tests.docs.commands import require_real_commands
 from tests.docs.session import Session, unavailable
 from tests.wrong.catalogue import CATALOGUE
 from tests.wrong.entry import GALLERY, Wrong
-from trifold.cli import app
 from trifold.verification.checks import CHECKS
 
 ROOT = GALLERY.root
@@ -47,29 +44,10 @@ def sessions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Ses
 @pytest.mark.parametrize("block", BLOCKS, ids=str)
 def test_a_block_is_right(block: Block, sessions: dict[str, Session]) -> None:
     if block.language == "sh":
-        _require_real_commands(block)
+        require_real_commands(block)
     if block.skipped or unavailable(block):
         pytest.skip(block.skipped or unavailable(block))
     sessions[block.page].run(block)
-
-
-def _require_real_commands(block: Block) -> None:
-    """Also those that are not run: bash and the command line can read them."""
-    subprocess.run(["bash", "-n", "-c", block.text], check=True)
-    for line in block.text.replace("\\\n", " ").splitlines():
-        for command in line.split("&&"):
-            words = shlex.split(command, comments=True)
-            if words[:1] == ["trifold"] and len(words) > 1:
-                _require_options(block, words[1], words[2:])
-
-
-def _require_options(block: Block, name: str, arguments: list[str]) -> None:
-    command = typer.main.get_group(app).commands.get(name)
-    if command is None:
-        raise PageError(str(block), f"trifold has no command {name}")
-    known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-    if unknown := {word for word in arguments if word.startswith("--")} - known:
-        raise PageError(str(block), f"trifold {name} has no option {', '.join(sorted(unknown))}")
 
 
 SHOWN = [block for block in BLOCKS if "wrong" in block.marks]
