@@ -51,10 +51,14 @@ def import_ms(wheel: Path, package: str, times: int = 9) -> float:
     return min(seconds) * 1e3
 
 
+def _is_floating(value: object) -> bool:
+    return isinstance(value, Tensor) and value.is_floating_point()
+
+
 def calls(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Call]:
     """The three kinds of call whose host time counts."""
-    tracked = [x.clone().requires_grad_() if isinstance(x, Tensor) else x for x in arguments]
-    inputs = [x for x in tracked if isinstance(x, Tensor)]
+    tracked = [x.clone().requires_grad_() if _is_floating(x) else x for x in arguments]
+    inputs = [x for x in tracked if _is_floating(x)]
 
     def outputs() -> tuple[Tensor, ...]:
         made = function(*tracked, **keywords)
@@ -109,7 +113,7 @@ def main() -> int:
         for op, cases in recorded.read().items():
             # A small call of the op's own tests: its host time is all that it takes.
             args, kwargs = recorded.call_of(cases["smooth"][-1]).arguments(device)
-            args = [x.float() if isinstance(x, Tensor) else x for x in args]
+            args = [x.float() if _is_floating(x) else x for x in args]
             ours = calls(getattr(graduated, op), args, kwargs)
             theirs = calls(trifold.load(op, workspace=workspace), args, kwargs)
             rows += [{"op": op, "call": name, **ratio(ours[name], theirs[name])} for name in ours]
