@@ -80,9 +80,11 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return library
 
 
-def _torch_bits(prototype: ModuleType) -> Callable[[Words, Words], Words]:
+def _torch_bits(_: ModuleType) -> Callable[[Words, Words], Words]:
     def bits(counter: Words, key: Words) -> Words:
-        words = prototype.philox(*(tuple(torch.tensor([w]) for w in words) for words in (counter, key)))
+        from trifold.prototype.normals import philox
+
+        words = philox(*(tuple(torch.tensor([w]) for w in words) for words in (counter, key)))
         return tuple(int(word) for word in words)
 
     return bits

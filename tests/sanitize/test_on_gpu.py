@@ -85,4 +85,4 @@ def test_without_a_gpu_it_says_so(what: str) -> None:
 def test_an_order_of_the_cpu_is_refused() -> None:
     done = sanitize("--seed", "3", "sigmoid")
     assert done.returncode == 2
-    assert "--seed order the threads of the CPU" in done.stderr
+    assert "--seed and --compute-capability are for the CPU" in done.stderr

@@ -142,8 +142,11 @@ def _saving(
     short = f"save=lambda {', '.join([*names, 'out'])}: ({values}{',' if values == tensors[0] else ''})"
     if len(short) + 9 <= WIDTH:
         return {f"save_{which}": short, f"saver_{which}": ""}
-    function = f"def {name}({', '.join([*names, 'out'])}):  # type: ignore[no-untyped-def]\n    return {values}\n"
-    return {f"save_{which}": f"save={name}", f"saver_{which}": function}
+    parameters, unannotated = ", ".join([*names, "out"]), "# type: ignore[no-untyped-def]"
+    head = f"def {name}({parameters}):  {unannotated}"
+    if len(head) > WIDTH:
+        head = f"def {name}(  {unannotated}\n    {parameters}\n):"
+    return {f"save_{which}": f"save={name}", f"saver_{which}": f"{head}\n    return {values}\n"}
 
 
 def _unpacked(tensors: Sequence[str]) -> str:
