@@ -18,7 +18,7 @@ NORMS = (
             ("squares / C(columns) + eps", "squares / C(columns) - m * m + eps"),
             (
                 "all.squares / static_cast<float>(columns) + eps",
-                "(all.squares + all.count * all.mean * all.mean) / static_cast<float>(columns) - all.mean * all.mean + eps",
+                "(all.squares + columns * all.mean * all.mean) / columns - all.mean * all.mean + eps",
             ),
         ),
         row="property: shift",

@@ -122,9 +122,34 @@ SOFTMAX = (
         row="gradgradcheck",
         implementation="prototype",
     ),
+    Wrong(
+        name="the maximum starts at 0 in registers",
+        why="a fresh accumulator is 0; a row of negative numbers has another maximum",
+        op="softmax",
+        edits=edits("header", ("float largest = -INFINITY, sum = 0;", "float largest = 0, sum = 0;")),
+        row="values",
+        implementation="port",
+        message="nan",
+    ),
+    Wrong(
+        name="what is beyond a row counts in registers",
+        why="the last pieces of a team are filled with 0, as for a sum",
+        op="softmax",
+        edits=edits("header", ("columns, at, T(-INFINITY))", "columns, at, T(0.0f))")),
+        row="values",
+        implementation="port",
+    ),
 )
 
 CROSS_ENTROPY = (
+    Wrong(
+        name="the class of a piece, not of an element",
+        why="a thread holds pieces of several elements",
+        op="cross_entropy",
+        edits=edits("header", ("Part::column(k, at) + i == target", "Part::column(k, at) == target")),
+        row="gradients",
+        implementation="port",
+    ),
     Wrong(
         name="ignore_index is ignored",
         why="no class of a first test is -100",
