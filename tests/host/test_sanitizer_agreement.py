@@ -55,6 +55,10 @@ pytestmark = [
 
 Runs = dict[str, list[ToolRun]]
 
+# racecheck warns of volatile flags in shared memory also where they are polled, which is right (PTX: volatile accesses
+# are relaxed atomics).
+FALSE_ALARMS = ("volatile_flags_polled_by_vote", "search_ended_by_a_volatile_flag")
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
@@ -82,7 +86,9 @@ def rows(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)
 def test_what_compute_sanitizer_finds_the_host_finds(subject: Subject, rows: list[Row]) -> None:
     row = next(row for row in rows if row.subject == subject)
-    if row.found_on_gpu:
+    if subject.name in FALSE_ALARMS:
+        assert not row.host
+    elif row.found_on_gpu:
         assert row.host or subject.beyond, "\n\n".join(map(str, row.found_on_gpu))
 
 
