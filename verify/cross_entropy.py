@@ -312,7 +312,8 @@ spec = Spec(
         F.cross_entropy,
         arguments=_benchmark_arguments,
         moves=1,
-        backward_moves=2,
+        training_moves=2,
+        peers="cross_entropy",
         cases=(Case("8192 × 32000", (8192, 32_000)), Case("4096 × 131072", (4096, 131_072))),
     ),
 )

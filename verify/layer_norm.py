@@ -135,5 +135,5 @@ spec = Spec(
     working_scale=_working_scale,
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,
-    benchmarks=norm_benchmarks(eager, 2),
+    benchmarks=norm_benchmarks("layer_norm", eager, 2),
 )

@@ -94,5 +94,5 @@ spec = Spec(
     working_scale=_scale,  # squares, mean, root, quotient and two products: seven round-offs, with the one above eight
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,
-    benchmarks=norm_benchmarks(eager, 1),
+    benchmarks=norm_benchmarks("rms_norm", eager, 1),
 )

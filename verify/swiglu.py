@@ -58,5 +58,5 @@ spec = Spec(
     gradient_scale=_gradient_scale,
     multiple=6,
     multiple_reason="exp is off by two round-offs; the sum, the quotient and two products add one each",
-    benchmarks=rows_benchmarks(_eager, inputs=2, moves=3, backward_moves=5),
+    benchmarks=rows_benchmarks(_eager, inputs=2, moves=3, backward_moves=5, peers="swiglu"),
 )

@@ -173,6 +173,8 @@ def rows_benchmarks(
     arguments: Callable[[torch.device, torch.dtype, Case], Arguments] | None = None,
     call: Callable[..., Any] = _plain_call,
     cases: tuple[Case, ...] = ROW_CASES,
+    peers: str | None = None,
+    training_moves: int | None = None,
 ) -> tuple[Benchmark, ...]:
     """The forward and the backward pass of an op on rows, for matrices from 131,072 × 256 to 1,024 × 262,144.
 
@@ -185,6 +187,9 @@ def rows_benchmarks(
         arguments: makes other inputs than ``inputs`` tensors of one size.
         call: as of :class:`Benchmark`.
         cases: numbers of rows and columns.
+        peers: as of :class:`Benchmark`.
+        training_moves: of forward and backward together, for an op that computes its gradient in the forward pass:
+            these are then measured as one, and not each.
     """
 
     def matrices(device: torch.device, dtype: torch.dtype, case: Case) -> Arguments:
@@ -198,17 +203,26 @@ def rows_benchmarks(
             Target(measure="roofline", at_least=of_roofline),
             Target(measure="over eager", at_least=NO_SLOWER),
             Target(measure="over torch.compile", at_least=NO_SLOWER),
+            *([] if peers is None else [Target(measure="over the fastest peer", at_least=NO_SLOWER)]),
         )
 
     def benchmark(name: str, tensors: int, **more: Any) -> Benchmark:
-        make = matrices if arguments is None else arguments
-        return Benchmark(name=name, cases=cases, arguments=make, eager=eager, bytes=moved(tensors), call=call, **more)
+        return Benchmark(
+            name=name,
+            cases=cases,
+            arguments=matrices if arguments is None else arguments,
+            eager=eager,
+            bytes=moved(tensors),
+            call=call,
+            peers=peers,
+            **more,
+        )
 
     host = tuple(
         Target(measure="over eager", at_least=1 / 1.3, method=f"host: {part}")
         for part in ("no grad", "forward + backward")
     )
-    return (
-        benchmark("forward", moves, host=ROW_HOST, targets=(*targets(0.95), *host)),
-        benchmark("backward", backward_moves, backward=True, targets=targets(0.90)),
-    )
+    forward = benchmark("forward", moves, host=ROW_HOST, targets=(*targets(0.95), *host))
+    if training_moves is not None:
+        return forward, benchmark("training", training_moves, training=True, targets=targets(0.90))
+    return forward, benchmark("backward", backward_moves, backward=True, targets=targets(0.90))

@@ -183,11 +183,11 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
     )
 
 
-def norm_benchmarks(eager: Callable[..., Tensor], parameters: int) -> tuple[Benchmark, ...]:
-    """Forward and backward of a norm with all its parameters, all of which have gradients."""
+def norm_benchmarks(op: str, eager: Callable[..., Tensor], parameters: int) -> tuple[Benchmark, ...]:
+    """Forward and backward of the norm ``op`` with all its parameters, all of which have gradients."""
 
     def arguments(device: torch.device, dtype: torch.dtype, case: Case) -> Arguments:
         sizes = [case.sizes, *[case.sizes[-1:]] * parameters]
         return tuple(torch.randn(size, device=device, dtype=dtype) for size in sizes)
 
-    return rows_benchmarks(eager, arguments=arguments)
+    return rows_benchmarks(eager, arguments=arguments, peers=op)
