@@ -15,7 +15,7 @@ from torch import Tensor
 
 from trifold.spec.case import DTYPES, ROW_FILLS, ROW_LAYOUTS, Call, Fill, Layout, TensorCase
 from trifold.spec.spec import Property
-from trifold.spec.strategies import Limits, Strategy
+from trifold.spec.strategies import Limits, Strategy, tensors, tensors_alike
 
 # All dimensions but the last: none, one row, few, no row, more than a block of 256 has warps, several dimensions.
 _LEADING = ((), (1,), (2,), (3,), (0,), (5,), (17,), (37,), (2, 3), (3, 1, 2), (4, 0))
@@ -47,21 +47,14 @@ def row_tensors(
     fills: Sequence[Fill] = ROW_FILLS,
 ) -> st.SearchStrategy[TensorCase]:
     """Tensors of the given shape(s), in every layout that rows can have."""
-    return st.builds(
-        TensorCase,
-        shape=st.just(shape) if isinstance(shape, tuple) else shape,
-        dtype=st.sampled_from(list(dtypes)),
-        layout=st.sampled_from(list(layouts)),
-        fill=st.sampled_from(list(fills)),
-        seed=st.integers(0, 2**16),
-    )
+    return tensors(shape, dtypes=dtypes, layouts=layouts, fills=fills)
 
 
-@st.composite
-def rows_alike(draw: st.DrawFn, count: int, limits: Limits, *, fills: Sequence[Fill] = ROW_FILLS) -> tuple[Any, ...]:
+def rows_alike(
+    count: int, limits: Limits, *, fills: Sequence[Fill] = ROW_FILLS
+) -> st.SearchStrategy[tuple[TensorCase, ...]]:
     """``count`` tensors of one shape and dtype, each with its own layout and values."""
-    first = draw(row_tensors(row_shapes(limits), fills=fills))
-    return (first, *(draw(row_tensors(first.shape, dtypes=[first.dtype], fills=fills)) for _ in range(count - 1)))
+    return tensors_alike(count, row_shapes(limits), layouts=ROW_LAYOUTS, fills=fills)
 
 
 def row_calls(count: int) -> Strategy:

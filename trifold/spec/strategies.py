@@ -66,11 +66,23 @@ def tensors(
 
 
 @st.composite
-def alike(draw: st.DrawFn, count: int, limits: Limits, *, max_dims: int = 4) -> tuple[TensorCase, ...]:
+def tensors_alike(
+    draw: st.DrawFn,
+    count: int,
+    shape: st.SearchStrategy[tuple[int, ...]],
+    *,
+    layouts: Sequence[Layout] = LAYOUTS,
+    fills: Sequence[Fill] = FILLS,
+) -> tuple[TensorCase, ...]:
     """``count`` tensors of one shape and dtype, each with its own layout and values."""
-    first = draw(tensors(shapes(limits, max_dims=max_dims)))
-    others = [draw(tensors(first.shape, dtypes=[first.dtype])) for _ in range(count - 1)]
-    return (first, *others)
+    first = draw(tensors(shape, layouts=layouts, fills=fills))
+    same = tensors(first.shape, dtypes=[first.dtype], layouts=layouts, fills=fills)
+    return (first, *(draw(same) for _ in range(count - 1)))
+
+
+def alike(count: int, limits: Limits, *, max_dims: int = 4) -> st.SearchStrategy[tuple[TensorCase, ...]]:
+    """``count`` tensors of one shape and dtype, of those that :func:`shapes` makes."""
+    return tensors_alike(count, shapes(limits, max_dims=max_dims))
 
 
 def elementwise(count: int) -> Strategy:
