@@ -82,9 +82,7 @@ __global__ void __launch_bounds__(1024)
                               int64_t ignored, L* losses, T* residual, int64_t rows, int columns, float smoothing) {
   using Part = trifold::RowPart<T, E, V>;
   using trifold::scaled_exp;
-  const trifold::TeamPlace at = trifold::team_place<team>();
-  trifold::arrive_in_team<team>();
-  trifold::wait_for_earlier_kernels();
+  const trifold::TeamPlace at = trifold::begin_in_team<team>();
   if (at.row >= rows) return;
   const T* const x = logits + at.row * logits_stride;
   const int64_t target = targets[at.row * targets_stride];

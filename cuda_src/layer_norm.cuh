@@ -68,9 +68,7 @@ __global__ void __launch_bounds__(1024)
     layer_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean, float* rstd,
                            int64_t rows, int columns, float eps) {
   using Part = trifold::RowPart<T, E, V>;
-  const trifold::TeamPlace at = trifold::team_place<team>();
-  trifold::arrive_in_team<team>();
-  trifold::wait_for_earlier_kernels();
+  const trifold::TeamPlace at = trifold::begin_in_team<team>();
   if (at.row >= rows) return;
   Part part;
   part.load(x + at.row * x_stride, columns, at, T(0.0f));

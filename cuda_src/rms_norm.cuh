@@ -38,9 +38,7 @@ __global__ void rms_norm_kernel(const T* x, int64_t x_stride, const T* weight, T
 template <class T, int E, int V, trifold::Team team>
 __global__ void __launch_bounds__(1024) rms_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, T* y,
                                                              float* rstd, int64_t rows, int columns, float eps) {
-  const trifold::TeamPlace at = trifold::team_place<team>();
-  trifold::arrive_in_team<team>();
-  trifold::wait_for_earlier_kernels();
+  const trifold::TeamPlace at = trifold::begin_in_team<team>();
   if (at.row >= rows) return;
   trifold::RowPart<T, E, V> part;
   part.load(x + at.row * x_stride, columns, at, T(0.0f));

@@ -47,8 +47,6 @@ __global__ void softmax_backward_kernel(const T* grad_y, int64_t grad_stride, co
   }
 }
 
-// The same with a row in a team's registers (row_teams.cuh).
-
 // Σ exp(x - max) of some numbers, and max: of all numbers, where those of its parts are combined.
 struct ExpSum {
   float max, sum;
@@ -61,13 +59,12 @@ struct CombineExpSums {
   }
 };
 
+// softmax_kernel with a row in a team's registers (row_teams.cuh).
 template <class T, int E, int V, trifold::Team team>
 __global__ void __launch_bounds__(1024)
     softmax_rows_kernel(const T* x, int64_t x_stride, T* y, int64_t rows, int columns) {
   using trifold::Max, trifold::Sum, trifold::Team;
-  const trifold::TeamPlace at = trifold::team_place<team>();
-  trifold::arrive_in_team<team>();
-  trifold::wait_for_earlier_kernels();
+  const trifold::TeamPlace at = trifold::begin_in_team<team>();
   if (at.row >= rows) return;
   trifold::RowPart<T, E, V> part;
   part.load(x + at.row * x_stride, columns, at, T(-INFINITY));
@@ -90,13 +87,12 @@ __global__ void __launch_bounds__(1024)
   part.store(y + at.row * columns, columns, at);
 }
 
+// softmax_backward_kernel with a row in a team's registers.
 template <class T, int E, int V, trifold::Team team>
 __global__ void __launch_bounds__(1024)
     softmax_backward_rows_kernel(const T* grad_y, int64_t grad_stride, const T* y, int64_t y_stride, T* grad_x,
                                  int64_t rows, int columns) {
-  const trifold::TeamPlace at = trifold::team_place<team>();
-  trifold::arrive_in_team<team>();
-  trifold::wait_for_earlier_kernels();
+  const trifold::TeamPlace at = trifold::begin_in_team<team>();
   if (at.row >= rows) return;
   trifold::RowPart<T, E, V> grad, result;
   grad.load(grad_y + at.row * grad_stride, columns, at, T(0.0f));

@@ -44,13 +44,16 @@ __device__ __forceinline__ TeamPlace team_place() {
   }
 }
 
-// A kernel whose teams are clusters begins with this: a block's shared memory is there for others once it has begun.
-// The first reduction waits for it.
+// What a kernel of teams begins with: its place, once earlier kernels have ended. A block's shared memory is there for
+// others of its cluster once it has begun; the first reduction waits for that.
 template <Team team>
-__device__ __forceinline__ void arrive_in_team() {
+__device__ __forceinline__ TeamPlace begin_in_team() {
+  const TeamPlace at = team_place<team>();
 #ifdef TRIFOLD_CLUSTERS
   if constexpr (team == Team::cluster) asm volatile("barrier.cluster.arrive.release;" ::: "memory");
 #endif
+  wait_for_earlier_kernels();
+  return at;
 }
 
 // The values of a team's threads, combined; every thread gets the result, the same bit for bit. `neutral` changes no
