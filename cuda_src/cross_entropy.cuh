@@ -17,6 +17,7 @@
 #include <trifold/reduce.cuh>
 #include <trifold/row_teams.cuh>
 #include <trifold/scaled_exp.cuh>
+#include <trifold/sums.cuh>
 
 inline constexpr int cross_entropy_block = trifold::threads_per_block;
 
@@ -65,16 +66,6 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
   }
 }
 
-struct TwoSums {
-  float first, second;
-};
-
-struct AddTwo {
-  __device__ __forceinline__ TwoSums operator()(TwoSums a, TwoSums b) const {
-    return {a.first + b.first, a.second + b.second};
-  }
-};
-
 // The same with a row in a team's registers (row_teams.cuh).
 template <class T, class L, int E, int V, trifold::Team team>
 __global__ void __launch_bounds__(1024)
@@ -91,24 +82,24 @@ __global__ void __launch_bounds__(1024)
   float largest = -INFINITY;
   part.each([&](T v, int, int) { largest = trifold::Max{}(largest, float(v)); });
   largest = trifold::team_reduce<team, 0>(largest, -INFINITY, trifold::Max{});
-  TwoSums own{0, 0};  // of exp(x - m), and of x - m
+  trifold::Pack<float, 2> own{{0, 0}};  // the sums of exp(x - m), and of x - m
   part.each([&](T v, int k, int) {
     const float shifted = float(v) - largest;
-    own.first += scaled_exp<T>(shifted);
-    if (smoothing > 0 && Part::column(k, at) < columns) own.second += shifted;
+    own.value[0] += scaled_exp<T>(shifted);
+    if (smoothing > 0 && Part::column(k, at) < columns) own.value[1] += shifted;
   });
-  const TwoSums sums = trifold::team_reduce<team, 1>(own, TwoSums{0, 0}, AddTwo{});
+  const auto [sum, plain] = trifold::team_reduce<team, 1>(own, trifold::Pack<float, 2>{{0, 0}}, trifold::Sum{}).value;
   const bool counts = target != ignored, known = target >= 0 && target < columns;
   if (at.thread == 0) {
     constexpr float log_2 = 0.693147181f;
     const float at_target = known ? float(x[target]) - largest : NAN;
-    const float log_sum = log(sums.first) - trifold::scaled_exp_bits<T>() * log_2;
+    const float log_sum = log(sum) - trifold::scaled_exp_bits<T>() * log_2;
     const float loss = log_sum - (1 - smoothing) * at_target;
-    const float smoothed = smoothing > 0 ? loss - smoothing * (sums.second / static_cast<float>(columns)) : loss;
+    const float smoothed = smoothing > 0 ? loss - smoothing * (plain / static_cast<float>(columns)) : loss;
     losses[at.row] = L(counts ? smoothed : 0.0f);
   }
   if (residual == nullptr) return;
-  const float quotient = 1 / sums.first;
+  const float quotient = 1 / sum;
   const float everywhere = known ? smoothing / static_cast<float>(columns) : NAN;
   part.each([&](T& v, int k, int i) {
     const float q = Part::column(k, at) + i == target ? everywhere + (1 - smoothing) : everywhere;
