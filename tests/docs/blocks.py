@@ -8,7 +8,7 @@ alone.
   anything. Lines behind a debugger's prompt are what is typed.
 - ``file=PATH`` in any language: the block is that file's content.
 - ``diff`` replaces lines of a file; with ``wrong=NAME`` it shows a wrong op of ``tests/wrong`` and changes nothing.
-- ``gpu``, ``interactive``, ``slow=REASON``: not run. ``needs=TOOL``: run where the tool is.
+- ``interactive``, ``slow=REASON``: not run. ``gpu``, ``needs=TOOL``: run where there is a GPU, or the tool.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ class Block:
 
     @property
     def skipped(self) -> str:
-        """Why it is not run; "" where it is."""
-        if "gpu" in self.marks:
-            return "needs a GPU"
+        """Why it is not run anywhere; "" where it is."""
         if "interactive" in self.marks:
             return "needs a person"
         return self.marks.get("slow", "")

@@ -10,6 +10,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import torch
+
 from tests.docs.blocks import Block, PageError, hunks, missing_lines
 
 _LIMIT = 300.0  # seconds of one block, on a machine that has other work
@@ -108,7 +110,7 @@ class Session:
                 stderr=subprocess.STDOUT,
                 text=True,
                 cwd=self.folder,
-                env=environment(),
+                env=environment(gpu="gpu" in block.marks),
                 timeout=_LIMIT,
                 check=False,
             )
@@ -120,12 +122,15 @@ class Session:
 
 def unavailable(block: Block) -> str:
     """Why this machine cannot run the block; "" where it can."""
+    if "gpu" in block.marks and not torch.cuda.is_available():
+        return "needs a GPU"
     tool = block.marks.get("needs", "")
     return f"needs {tool}" if tool and shutil.which(tool) is None else ""
 
 
-def environment() -> dict[str, str]:
-    """That of a reader without a GPU who activated this Python's environment, in a terminal of 120 columns."""
+def environment(*, gpu: bool = False) -> dict[str, str]:
+    """That of a reader, without a GPU unless asked, who activated this Python's environment, in 120 columns."""
     scripts = str(Path(sys.executable).parent)
     path = scripts + os.pathsep + os.environ.get("PATH", "")
-    return os.environ | {"PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb", "CUDA_VISIBLE_DEVICES": ""}
+    hidden = {} if gpu else {"CUDA_VISIBLE_DEVICES": ""}
+    return os.environ | {"PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"} | hidden

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.docs.blocks import Block, PageError, blocks, hunks, missing_lines
 from tests.docs.commands import require_real_commands
@@ -107,7 +108,7 @@ def test_expected_lines_may_be_wrapped_and_shortened() -> None:
     assert missing_lines(["ends … a long"], output) == ["ends … a long"]
 
 
-def test_what_is_not_run_says_why(tmp_path: Path) -> None:
+def test_what_is_not_run_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, person, slow, tool = page(
         tmp_path,
         ("sh gpu", "false"),
@@ -115,9 +116,14 @@ def test_what_is_not_run_says_why(tmp_path: Path) -> None:
         ('sh slow="an hour"', "false"),
         ("sh needs=no-tool", ""),
     )
-    assert [gpu.skipped, person.skipped, slow.skipped] == ["needs a GPU", "needs a person", "an hour"]
+    assert [person.skipped, slow.skipped] == ["needs a person", "an hour"]
     assert unavailable(tool) == "needs no-tool"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert unavailable(gpu) == "needs a GPU"
     Session([gpu, person, slow, tool], tmp_path).run(tool)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(PageError):
+        Session([gpu], tmp_path).run(gpu)
 
 
 @pytest.mark.parametrize(
