@@ -21,7 +21,7 @@ from trifold.debug.command import debug
 from trifold.errors import TrifoldError
 from trifold.graduate.command import graduate
 from trifold.new.command import new
-from trifold.sanitize.command import sanitize
+from trifold.sanitize.command import ProgramOrOps, sanitize
 from trifold.workspace import Workspace
 
 app = typer.Typer(
@@ -116,8 +116,7 @@ app.command()(bench)
 app.command()(debug)
 app.command()(graduate)
 app.command()(new)
-# What follows the program's name is the program's own.
-app.command(context_settings={"allow_interspersed_args": False})(sanitize)
+app.command(cls=ProgramOrOps)(sanitize)
 
 
 @app.command()

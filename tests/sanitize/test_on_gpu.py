@@ -82,7 +82,8 @@ def test_without_a_gpu_it_says_so(what: str) -> None:
     assert "trifold doctor" in done.stderr
 
 
-def test_an_order_of_the_cpu_is_refused() -> None:
-    done = sanitize("--seed", "3", "sigmoid")
+@pytest.mark.parametrize("arguments", [("--seed", "3", "sigmoid"), ("sigmoid", "--seed", "3")])
+def test_an_order_of_the_cpu_is_refused(arguments: tuple[str, ...]) -> None:
+    done = sanitize(*arguments)
     assert done.returncode == 2
     assert "--seed and --compute-capability are for the CPU" in done.stderr

@@ -5,15 +5,24 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from trifold.errors import ArgumentError
 from trifold.findings import Finding
 
 _OP_TIMEOUT_S = 120.0  # for a case, as in trifold verify
 _PROGRAMS = (".cu", ".cuh", ".cpp", ".cc", ".cxx")
+
+
+class ProgramOrOps(TyperCommand):
+    """What follows a program's name is the program's own; options may also stand behind the ops."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.allow_interspersed_args = not any(Path(each).suffix in _PROGRAMS for each in args)
+        return super().parse_args(ctx, args)
 
 
 def sanitize(
