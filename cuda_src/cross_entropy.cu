@@ -4,7 +4,8 @@
 
 namespace {
 
-using trifold::Rows, trifold::Team, trifold::Tensor;
+using trifold::Cut, trifold::Rows, trifold::StreamChoice, trifold::Streams, trifold::Team, trifold::TeamChoice,
+    trifold::Teams, trifold::Tensor;
 
 constexpr const char* name = "cross_entropy";
 constexpr const char* backward_name = "cross_entropy_backward";
@@ -37,23 +38,51 @@ struct Targets {
         ignored(ignore_index) {}
 };
 
+// As measured on an H200 (docs/performance.md).
+template <class T>
+struct Choices {
+  using Forward = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
+                        TeamChoice<Team::block, 4, 128, 8>, TeamChoice<Team::block, 8, 256, 3>>;
+  using ForwardStreams = Streams<StreamChoice<4, 3, 512, 1>, StreamChoice<8, 3, 512, 1>>;
+};
+template <>
+struct Choices<float> {
+  using Forward =
+      Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamChoice<Team::block, 2, 512, 4>, TeamChoice<Team::block, 8, 512, 2>>;
+  using ForwardStreams = Streams<StreamChoice<8, 3, 512, 1>>;
+};
+
 // `residual` is null where no gradient is asked for.
 template <class T, class L>
 void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, T* residual,
                           double label_smoothing) {
   if (logits.empty()) return;
   const T* const x = logits.data<T>();
-  const int64_t columns = logits.columns;
-  const bool pieces = trifold::in_pieces(x, logits.stride, columns) && trifold::in_pieces(residual, columns, columns);
-  const auto in_registers = [&]<int E, int V, Team team>(auto start) {
-    start.template operator()<cross_entropy_rows_kernel<T, L, E, V, team>>(
-        x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, logits.count,
-        static_cast<int>(columns), static_cast<float>(label_smoothing));
-  };
-  if (trifold::launch_row_teams<T, 32>(stream, logits.count, columns, pieces, in_registers)) return;
-  trifold::launch<cross_entropy_kernel<T, L>>(
-      stream, trifold::block_a_row(logits.count), cross_entropy_block, 0, logits.data<T>(), logits.stride,
-      targets.first, targets.stride, targets.ignored, losses, residual, logits.count, logits.columns, label_smoothing);
+  if constexpr (sizeof(T) < sizeof(double)) {
+    const auto columns = static_cast<int>(logits.columns);
+    const auto smoothing = static_cast<float>(label_smoothing);
+    const Cut cut = trifold::row_cut<T>({logits}, {residual});
+    const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
+      start.template operator()<cross_entropy_rows_kernel<T, L, cut, Choice>>(
+          x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, logits.count, columns,
+          smoothing);
+    };
+    if (trifold::launch_row_teams<T>(typename Choices<T>::Forward{}, stream, logits.count, logits.columns, cut,
+                                     in_registers))
+      return;
+#ifdef __CUDACC__
+    const auto streaming = [&]<Cut cut, class Choice>(auto start) {
+      start.template operator()<cross_entropy_stream_kernel<T, L, cut, Choice>>(
+          x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, logits.count, columns,
+          smoothing);
+    };
+    if (trifold::launch_row_streams<T>(typename Choices<T>::ForwardStreams{}, stream, logits, residual, cut, streaming))
+      return;
+#endif
+  }
+  trifold::launch<cross_entropy_kernel<T, L>>(stream, trifold::block_a_row(logits.count), cross_entropy_block, 0, x,
+                                              logits.stride, targets.first, targets.stride, targets.ignored, losses,
+                                              residual, logits.count, logits.columns, label_smoothing);
 }
 
 // The loss; p - q, or an empty tensor; and for the mean, the number of rows that it is one of.

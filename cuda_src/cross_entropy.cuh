@@ -14,9 +14,10 @@
 #pragma once
 
 #include <trifold/cuda.cuh>
+#include <trifold/exp_sums.cuh>
 #include <trifold/reduce.cuh>
-#include <trifold/row_teams.cuh>
-#include <trifold/scaled_exp.cuh>
+#include <trifold/row_parts.cuh>
+#include <trifold/row_pipeline.cuh>
 #include <trifold/sums.cuh>
 
 inline constexpr int cross_entropy_block = trifold::threads_per_block;
@@ -66,47 +67,111 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
   }
 }
 
+// The class of a row.
+struct Target {
+  int column = -1;      // or -1, if the row does not count or has no such column
+  bool counts = false;  // it is not the ignored one
+  float logit = NAN;    // of that column
+
+  Target() = default;
+  template <class T>
+  __device__ __forceinline__ Target(int64_t target, const T* row, int64_t ignored, int columns)
+      : column(target != ignored && target >= 0 && target < columns ? static_cast<int>(target) : -1),
+        counts(target != ignored) {
+    if (known()) logit = float(row[column]);
+  }
+
+  __device__ __forceinline__ bool known() const { return column >= 0; }
+
+  template <class T>
+  __device__ __forceinline__ float loss(const trifold::RowExps& row, float smoothing, int columns) const {
+    if (!counts) return 0;
+    const float plain = row.log_sum<T>() - (1 - smoothing) * (logit - row.max);
+    return smoothing > 0 ? plain - smoothing * (row.differences / static_cast<float>(columns)) : plain;
+  }
+};
+
+// p - q of what a thread holds of a row: q is the same in all columns but that of the target, which is written last.
+template <class T, trifold::Cut cut, int V>
+__device__ __forceinline__ void store_residual(T* row, const trifold::RowCut<T, cut>& at,
+                                               const trifold::Exps<T, V>& exps, const Target& target,
+                                               const trifold::RowExps& all, float smoothing) {
+  const float factor = all.factor<T>(exps.warp.max);
+  const float q = target.known() ? smoothing / static_cast<float>(at.columns) : NAN;
+  trifold::RowPart<T, cut, V> part;
+  if (target.counts)
+    part.become([&](int k, int i) { return exps.e[k][i] * factor - q; });
+  else
+    part.become([](int, int) { return 0.0f; });
+  part.store(row, at);
+  if (!target.known() || !at.template mine<V>(target.column)) return;
+  const float at_target = trifold::scaled_exp<T>(target.logit - all.max) * trifold::close_reciprocal<T>(all.sum);
+  row[target.column] = T(at_target - (q + (1 - smoothing)));
+}
+
 // The same with a row in a team's registers (row_teams.cuh).
-template <class T, class L, int E, int V, trifold::Team team>
-__global__ void __launch_bounds__(1024)
+template <class T, class L, trifold::Cut cut, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     cross_entropy_rows_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
                               int64_t ignored, L* losses, T* residual, int64_t rows, int columns, float smoothing) {
-  using Part = trifold::RowPart<T, E, V>;
-  using trifold::scaled_exp;
-  const trifold::TeamPlace at = trifold::begin_in_team<team>();
-  if (at.row >= rows) return;
-  const T* const x = logits + at.row * logits_stride;
-  const int64_t target = targets[at.row * targets_stride];
-  Part part;
-  part.load(x, columns, at, T(-INFINITY));
-  float largest = -INFINITY;
-  part.each([&](T v, int, int) { largest = trifold::Max{}(largest, float(v)); });
-  largest = trifold::team_reduce<team, 0>(largest, -INFINITY, trifold::Max{});
-  trifold::Pack<float, 2> own{{0, 0}};  // the sums of exp(x - m), and of x - m
-  part.each([&](T v, int k, int) {
-    const float shifted = float(v) - largest;
-    own.value[0] += scaled_exp<T>(shifted);
-    if (smoothing > 0 && Part::column(k, at) < columns) own.value[1] += shifted;
-  });
-  const auto [sum, plain] = trifold::team_reduce<team, 1>(own, trifold::Pack<float, 2>{{0, 0}}, trifold::Sum{}).value;
-  const bool counts = target != ignored, known = target >= 0 && target < columns;
-  if (at.thread == 0) {
-    constexpr float log_2 = 0.693147181f;
-    const float at_target = known ? float(x[target]) - largest : NAN;
-    const float log_sum = log(sum) - trifold::scaled_exp_bits<T>() * log_2;
-    const float loss = log_sum - (1 - smoothing) * at_target;
-    const float smoothed = smoothing > 0 ? loss - smoothing * (plain / static_cast<float>(columns)) : loss;
-    losses[at.row] = L(counts ? smoothed : 0.0f);
-  }
-  if (residual == nullptr) return;
-  const float quotient = 1 / sum;
-  const float everywhere = known ? smoothing / static_cast<float>(columns) : NAN;
-  part.each([&](T& v, int k, int i) {
-    const float q = Part::column(k, at) + i == target ? everywhere + (1 - smoothing) : everywhere;
-    v = T(counts ? scaled_exp<T>(float(v) - largest) * quotient - q : 0.0f);
-  });
-  part.store(residual + at.row * columns, columns, at);
+  const trifold::TeamPlace place = trifold::begin_in_team<Choice::team, trifold::WarpExps>();
+  const int64_t row = place.row;
+  if (place.template done<Choice::team>(rows)) return;
+  const T* const x = logits + row * logits_stride;
+  T* const out = residual + row * columns;
+  const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
+  const int64_t asked = row < rows ? targets[row * targets_stride] : ignored;
+  trifold::RowPart<T, cut, Choice::pieces> part;
+  part.load(x, row + 1 == rows, at, T(-INFINITY));
+  const Target target(asked, x, ignored, columns);
+  trifold::Exps<T, Choice::pieces> exps;
+  exps.template take<Choice::team>(part, at, smoothing > 0);
+  const trifold::RowExps all = trifold::row_exps<T, Choice::team>(exps.warp, smoothing > 0);
+  if (place.thread == 0 && row < rows) losses[row] = L(target.template loss<T>(all, smoothing, columns));
+  if (residual != nullptr) store_residual(out, at, exps, target, all, smoothing);
 }
+
+#ifdef __CUDACC__
+
+// The same with rows that stream through shared memory (row_pipeline.cuh).
+template <class T, class L, trifold::Cut cut, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    cross_entropy_stream_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
+                                int64_t ignored, L* losses, T* residual, int64_t rows, int columns, float smoothing) {
+#ifdef TRIFOLD_CLUSTERS
+  trifold::RowPipeline<T, cut, Choice, trifold::WarpExps, trifold::Reads::once> stream(logits, logits_stride, residual,
+                                                                                       rows, columns, T(-INFINITY));
+  const bool smooth = smoothing > 0;
+  const auto target_of = [&](int64_t row) { return row < rows ? targets[row * targets_stride] : ignored; };
+  struct Row {
+    trifold::Exps<T, Choice::pieces> exps;
+    Target target;
+  };
+  int64_t next = target_of(stream.row(0));  // asked for a round before it is looked at, as the logit is
+  const auto round = [&](Row& head, const Row& tail) {
+    if (stream.has_head()) {
+      head.target = Target(next, logits + stream.row(0) * logits_stride, ignored, columns);
+      next = target_of(stream.row(-1));
+      const trifold::RowCut<T, cut> at = stream.head_at();
+      head.exps.template take<trifold::Team::block>(stream.head(at), at, smooth);
+      stream.give(head.exps.warp);
+    }
+    if (stream.has_tail()) {
+      const trifold::RowExps all = trifold::combine<T>(stream.take(), smooth);
+      if (stream.first_thread()) losses[stream.row(1)] = L(tail.target.template loss<T>(all, smoothing, columns));
+      if (residual != nullptr)
+        store_residual(stream.tail_row(), stream.tail_at(), tail.exps, tail.target, all, smoothing);
+    }
+    stream.next();
+  };
+  for (Row even, odd; stream.more();) {
+    round(even, odd);
+    if (stream.more()) round(odd, even);
+  }
+#endif
+}
+
+#endif
 
 // One block: the sum of the losses, or their mean over the rows that are not ignored, whose number it leaves in `count`
 // where that is not null. One block, so that the order in which they are added is always the same.

@@ -4,25 +4,56 @@
 
 namespace {
 
-using trifold::Rows, trifold::Stream, trifold::Team, trifold::Tensor;
+using trifold::Cut, trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams, trifold::Team,
+    trifold::TeamChoice, trifold::Teams, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1 or 0
 
 constexpr const char* name = "layer_norm";
 constexpr const char* backward_name = "layer_norm_backward";
 
+// As measured on an H200 (docs/performance.md).
+template <class T>
+struct Choices {
+  using Forward =
+      Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>, TeamChoice<Team::block, 4, 128, 8>>;
+  using ForwardStreams = Streams<StreamChoice<4, 3, 256, 2>, StreamChoice<8, 3, 512, 1>>;
+};
+template <>
+struct Choices<float> {
+  using Forward =
+      Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamChoice<Team::block, 2, 128, 8>, TeamChoice<Team::block, 4, 256, 4>>;
+  using ForwardStreams = Streams<StreamChoice<8, 3, 256, 2>, StreamChoice<8, 3, 512, 1>>;
+};
+// Rows that are not whole stream badly: their weights are of other columns in each.
+template <class T>
+using Ragged = Teams<TeamChoice<Team::block, sizeof(T) == 4 ? 8 : 4, 512, 2>>;
+
 template <class T, class C>
 void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias, T* y, C* mean, C* rstd, double eps) {
   const T* const first = x.data<T>();
-  const int64_t columns = x.columns;
-  const bool pieces = trifold::in_pieces(first, x.stride, columns) && trifold::in_pieces(weight, columns, columns) &&
-                      trifold::in_pieces(bias, columns, columns) && trifold::in_pieces(y, columns, columns);
-  const auto in_registers = [&]<int E, int V, Team team>(auto start) {
-    start.template operator()<layer_norm_rows_kernel<T, E, V, team>>(
-        first, x.stride, weight, bias, y, mean, rstd, x.count, static_cast<int>(columns), static_cast<float>(eps));
-  };
-  if (trifold::launch_row_teams<T, 32>(stream, x.count, columns, pieces, in_registers)) return;
-  trifold::launch<layer_norm_kernel<T>>(stream, trifold::block_a_row(x.count), layer_norm_block, 0, x.data<T>(),
-                                        x.stride, weight, bias, y, mean, rstd, x.count, x.columns, C(eps));
+  if constexpr (sizeof(T) < sizeof(double)) {
+    const auto columns = static_cast<int>(x.columns);
+    const auto epsilon = static_cast<float>(eps);
+    const Cut cut = trifold::row_cut<T>({x}, {weight, bias, y});
+    const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
+      start.template operator()<layer_norm_rows_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
+                                                                        x.count, columns, epsilon);
+    };
+    if (trifold::launch_row_teams<T>(typename Choices<T>::Forward{}, stream, x.count, x.columns, cut, in_registers))
+      return;
+    if (cut == Cut::ragged &&
+        trifold::launch_cut_teams<T, Cut::ragged>(Ragged<T>{}, stream, x.count, x.columns, in_registers))
+      return;
+#ifdef __CUDACC__
+    const auto streaming = [&]<Cut cut, class Choice>(auto start) {
+      start.template operator()<layer_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
+                                                                          x.count, columns, epsilon);
+    };
+    if (trifold::launch_row_streams<T>(typename Choices<T>::ForwardStreams{}, stream, x, y, cut, streaming)) return;
+#endif
+  }
+  trifold::launch<layer_norm_kernel<T>>(stream, trifold::block_a_row(x.count), layer_norm_block, 0, first, x.stride,
+                                        weight, bias, y, mean, rstd, x.count, x.columns, C(eps));
 }
 
 template <class T, class C>

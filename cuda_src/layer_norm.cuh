@@ -10,8 +10,10 @@
 #pragma once
 
 #include <trifold/cuda.cuh>
+#include <trifold/moments.cuh>
 #include <trifold/norms.cuh>
-#include <trifold/row_teams.cuh>
+#include <trifold/row_parts.cuh>
+#include <trifold/row_pipeline.cuh>
 #include <trifold/sums.cuh>
 
 inline constexpr int layer_norm_block = trifold::threads_per_block;
@@ -45,60 +47,79 @@ __global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* weight,
   }
 }
 
-// Of `count` numbers: their mean, and Σ (x - mean)².
-struct Moments {
-  float count, mean, squares;
-};
-
-// Of two sets of numbers (Chan, Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample
-// Variances", 1979). It gives the same for both orders of its arguments.
-struct CombineMoments {
-  __device__ __forceinline__ Moments operator()(const Moments& a, const Moments& b) const {
-    const float count = a.count + b.count;
-    if (count == 0) return a;
-    const float difference = b.mean - a.mean;
-    return {count, (a.count * a.mean + b.count * b.mean) / count,
-            a.squares + b.squares + difference * difference * (a.count * b.count / count)};
-  }
-};
-
-// The same with a row in a team's registers (row_teams.cuh). Each thread takes its own numbers' mean and squares.
-template <class T, int E, int V, trifold::Team team>
-__global__ void __launch_bounds__(1024)
-    layer_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean, float* rstd,
-                           int64_t rows, int columns, float eps) {
-  using Part = trifold::RowPart<T, E, V>;
-  const trifold::TeamPlace at = trifold::begin_in_team<team>();
-  if (at.row >= rows) return;
-  Part part;
-  part.load(x + at.row * x_stride, columns, at, T(0.0f));
-  Moments own{0, 0, 0};
-#pragma unroll
-  for (int k = 0; k < V; ++k) own.count += Part::column(k, at) < columns ? E : 0;
-  part.each([&](T v, int, int) { own.mean += float(v); });
-  if (own.count > 0) own.mean /= own.count;
-  part.each([&](T v, int k, int) {
-    const float difference = Part::column(k, at) < columns ? float(v) - own.mean : 0.0f;
-    own.squares += difference * difference;
-  });
-  const Moments all = trifold::team_reduce<team, 0>(own, Moments{0, 0, 0}, CombineMoments{});
-  const float r = 1 / sqrt(all.squares / static_cast<float>(columns) + eps);
+// x̂·weight + bias of a thread's part of a row.
+template <class T, trifold::Cut cut, int V, bool held>
+__device__ __forceinline__ void normalise_row(trifold::RowPart<T, cut, V>& x, const trifold::RowCut<T, cut>& at,
+                                              float mean, float rstd,
+                                              const trifold::SharedByRows<T, cut, V, held>& weights,
+                                              const trifold::SharedByRows<T, cut, V, held>& biases) {
+  const trifold::Normalised<T> x_hat(mean, rstd);
 #pragma unroll
   for (int k = 0; k < V; ++k) {
-    const trifold::Piece<T, E> weights = Part::shared(weight, k, columns, at, T(1.0f));
-    const trifold::Piece<T, E> biases = Part::shared(bias, k, columns, at, T(0.0f));
-#pragma unroll
-    for (int i = 0; i < E; ++i) {
-      T& v = part.piece[k].value[i];
-      v = T((float(v) - all.mean) * r * float(weights.value[i]) + float(biases.value[i]));
-    }
-  }
-  part.store(y + at.row * columns, columns, at);
-  if (at.thread == 0) {
-    mean[at.row] = all.mean;
-    rstd[at.row] = r;
+    const trifold::Packed<T> w = weights.piece(k, at), b = biases.piece(k, at);
+    x.piece[k] = trifold::pack<T>([&](int i) { return x_hat(x.piece[k][i]) * w[i] + b[i]; });
   }
 }
+
+// The same with a row in a team's registers (row_teams.cuh).
+template <class T, trifold::Cut cut, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    layer_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean, float* rstd,
+                           int64_t rows, int columns, float eps) {
+  constexpr int V = Choice::pieces;
+  const trifold::TeamPlace place = trifold::begin_in_team<Choice::team, trifold::WarpMoments>();
+  if (place.template done<Choice::team>(rows)) return;
+  T* const out = y + place.row * columns;
+  const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
+  trifold::RowPart<T, cut, V> part;
+  part.load(x + place.row * x_stride, place.row + 1 == rows, at, T(0.0f));
+  const trifold::SharedByRows<T, cut, V, V <= 2> weights(weight, at, T(1.0f)), biases(bias, at, T(0.0f));
+  const trifold::Moments all = trifold::row_moments<Choice::team>(part, at);
+  const float r = trifold::close_rsqrt<T>(all.squares / static_cast<float>(columns) + eps);
+  normalise_row(part, at, all.mean, r, weights, biases);
+  part.store(out, at);
+  if (place.thread == 0 && place.row < rows) {
+    mean[place.row] = all.mean;
+    rstd[place.row] = r;
+  }
+}
+
+#ifdef __CUDACC__
+
+// The same with rows that stream through shared memory (row_pipeline.cuh).
+template <class T, trifold::Cut cut, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    layer_norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean,
+                             float* rstd, int64_t rows, int columns, float eps) {
+#ifdef TRIFOLD_CLUSTERS
+  constexpr int V = Choice::pieces;
+  constexpr bool held = cut == trifold::Cut::whole;
+  trifold::RowPipeline<T, cut, Choice, trifold::WarpMoments, trifold::Reads::twice> stream(x, x_stride, y, rows,
+                                                                                           columns, T(0.0f));
+  const trifold::SharedByRows<T, cut, V, held> weights(weight, stream.head_at(), T(1.0f));
+  const trifold::SharedByRows<T, cut, V, held> biases(bias, stream.head_at(), T(0.0f));
+  for (; stream.more(); stream.next()) {
+    if (stream.has_head()) {
+      const trifold::RowCut<T, cut> at = stream.head_at();
+      trifold::RowPart<T, cut, V> part = stream.head(at);
+      stream.give(trifold::warp_moments<trifold::Team::block>(part, at));
+    }
+    if (stream.has_tail()) {
+      const trifold::Moments all = trifold::combine(stream.take(), columns);
+      const float r = trifold::close_rsqrt<T>(all.squares / static_cast<float>(columns) + eps);
+      trifold::RowPart<T, cut, V> part = stream.tail();
+      normalise_row(part, stream.tail_at(), all.mean, r, weights, biases);
+      part.store(stream.tail_row(), stream.tail_at());
+      if (stream.first_thread()) {
+        mean[stream.row(1)] = all.mean;
+        rstd[stream.row(1)] = r;
+      }
+    }
+  }
+#endif
+}
+
+#endif
 
 // A block a row, in two passes over it: Σ g and Σ g·x̂, the result.
 template <class T>

@@ -4,25 +4,49 @@
 
 namespace {
 
-using trifold::Rows, trifold::Stream, trifold::Team, trifold::Tensor;
+using trifold::Cut, trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams, trifold::Team,
+    trifold::TeamChoice, trifold::Teams, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1
 
 constexpr const char* name = "rms_norm";
 constexpr const char* backward_name = "rms_norm_backward";
 
+// As measured on an H200 (docs/performance.md).
+template <class T>
+struct Choices {
+  using Forward = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
+                        TeamChoice<Team::block, 4, 128, 8>, TeamChoice<Team::block, 8, 256, 3>>;
+};
+template <>
+struct Choices<float> {
+  using Forward =
+      Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamChoice<Team::block, 2, 512, 4>, TeamChoice<Team::block, 8, 512, 2>>;
+};
+using ForwardStreams = Streams<StreamChoice<8, 3, 512, 1>>;
+
 template <class T, class C>
 void launch_forward(Stream stream, const Rows& x, const T* weight, T* y, C* rstd, double eps) {
   const T* const first = x.data<T>();
-  const int64_t columns = x.columns;
-  const bool pieces = trifold::in_pieces(first, x.stride, columns) && trifold::in_pieces(weight, columns, columns) &&
-                      trifold::in_pieces(y, columns, columns);
-  const auto in_registers = [&]<int E, int V, Team team>(auto start) {
-    start.template operator()<rms_norm_rows_kernel<T, E, V, team>>(first, x.stride, weight, y, rstd, x.count,
-                                                                   static_cast<int>(columns), static_cast<float>(eps));
-  };
-  if (trifold::launch_row_teams<T, 32>(stream, x.count, columns, pieces, in_registers)) return;
-  trifold::launch<rms_norm_kernel<T>>(stream, trifold::block_a_row(x.count), rms_norm_block, 0, x.data<T>(), x.stride,
-                                      weight, y, rstd, x.count, x.columns, C(eps));
+  if constexpr (sizeof(T) < sizeof(double)) {
+    const auto columns = static_cast<int>(x.columns);
+    const auto epsilon = static_cast<float>(eps);
+    const Cut cut = trifold::row_cut<T>({x}, {weight, y});
+    const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
+      start.template operator()<rms_norm_rows_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, x.count,
+                                                                      columns, epsilon);
+    };
+    if (trifold::launch_row_teams<T>(typename Choices<T>::Forward{}, stream, x.count, x.columns, cut, in_registers))
+      return;
+#ifdef __CUDACC__
+    const auto streaming = [&]<Cut cut, class Choice>(auto start) {
+      start.template operator()<rms_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, x.count,
+                                                                        columns, epsilon);
+    };
+    if (trifold::launch_row_streams<T>(ForwardStreams{}, stream, x, y, cut, streaming)) return;
+#endif
+  }
+  trifold::launch<rms_norm_kernel<T>>(stream, trifold::block_a_row(x.count), rms_norm_block, 0, first, x.stride, weight,
+                                      y, rstd, x.count, x.columns, C(eps));
 }
 
 template <class T, class C>

@@ -10,8 +10,10 @@
 #pragma once
 
 #include <trifold/cuda.cuh>
+#include <trifold/moments.cuh>
 #include <trifold/norms.cuh>
-#include <trifold/row_teams.cuh>
+#include <trifold/row_parts.cuh>
+#include <trifold/row_pipeline.cuh>
 #include <trifold/sums.cuh>
 
 inline constexpr int rms_norm_block = trifold::threads_per_block;
@@ -34,27 +36,71 @@ __global__ void rms_norm_kernel(const T* x, int64_t x_stride, const T* weight, T
   }
 }
 
-// The same with a row in a team's registers (row_teams.cuh).
-template <class T, int E, int V, trifold::Team team>
-__global__ void __launch_bounds__(1024) rms_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, T* y,
-                                                             float* rstd, int64_t rows, int columns, float eps) {
-  const trifold::TeamPlace at = trifold::begin_in_team<team>();
-  if (at.row >= rows) return;
-  trifold::RowPart<T, E, V> part;
-  part.load(x + at.row * x_stride, columns, at, T(0.0f));
-  float squares = 0;
-  part.each([&](T v, int, int) { squares += float(v) * float(v); });
-  squares = trifold::team_reduce<team, 0>(squares, 0.0f, trifold::Sum{});
-  const float r = 1 / sqrt(squares / static_cast<float>(columns) + eps);
+// x̂·weight of a thread's part of a row.
+template <class T, trifold::Cut cut, int V, bool held>
+__device__ __forceinline__ void scale_row(trifold::RowPart<T, cut, V>& x, const trifold::RowCut<T, cut>& at, float rstd,
+                                          const trifold::SharedByRows<T, cut, V, held>& weights) {
 #pragma unroll
   for (int k = 0; k < V; ++k) {
-    const trifold::Piece<T, E> weights = part.shared(weight, k, columns, at, T(1.0f));
-#pragma unroll
-    for (int i = 0; i < E; ++i) part.piece[k].value[i] = T(float(part.piece[k].value[i]) * r * float(weights.value[i]));
+    const trifold::Packed<T> w = weights.piece(k, at);
+    x.piece[k] = trifold::pack<T>([&](int i) { return x.piece[k][i] * rstd * w[i]; });
   }
-  part.store(y + at.row * columns, columns, at);
-  if (at.thread == 0) rstd[at.row] = r;
 }
+
+// The same with a row in a team's registers (row_teams.cuh).
+template <class T, trifold::Cut cut, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    rms_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int64_t rows, int columns,
+                         float eps) {
+  constexpr int V = Choice::pieces;
+  const trifold::TeamPlace place = trifold::begin_in_team<Choice::team, float>();
+  if (place.template done<Choice::team>(rows)) return;
+  T* const out = y + place.row * columns;
+  const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
+  trifold::RowPart<T, cut, V> part;
+  part.load(x + place.row * x_stride, place.row + 1 == rows, at, T(0.0f));
+  const trifold::SharedByRows<T, cut, V, V <= 4> weights(weight, at, T(1.0f));
+  float squares = 0;
+  part.each([&](float v, int, int) { squares += v * v; });
+  part.stay();
+  squares = trifold::team_reduce<Choice::team>(squares, 0.0f, trifold::Sum{});
+  const float r = trifold::close_rsqrt<T>(squares / static_cast<float>(columns) + eps);
+  scale_row(part, at, r, weights);
+  part.store(out, at);
+  if (place.thread == 0 && place.row < rows) rstd[place.row] = r;
+}
+
+#ifdef __CUDACC__
+
+// The same with rows that stream through shared memory (row_pipeline.cuh).
+template <class T, trifold::Cut cut, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    rms_norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int64_t rows, int columns,
+                           float eps) {
+#ifdef TRIFOLD_CLUSTERS
+  constexpr int V = Choice::pieces;
+  trifold::RowPipeline<T, cut, Choice, float, trifold::Reads::twice> stream(x, x_stride, y, rows, columns, T(0.0f));
+  const trifold::SharedByRows<T, cut, V, cut == trifold::Cut::whole> weights(weight, stream.head_at(), T(1.0f));
+  for (; stream.more(); stream.next()) {
+    if (stream.has_head()) {
+      const trifold::RowPart<T, cut, V> part = stream.head(stream.head_at());
+      float squares = 0;
+      part.each([&](float v, int, int) { squares += v * v; });
+      stream.give(trifold::warp_sum(squares));
+    }
+    if (stream.has_tail()) {
+      const float squares = trifold::combine(stream.take(), 0.0f, trifold::Sum{});
+      const float r = trifold::close_rsqrt<T>(squares / static_cast<float>(columns) + eps);
+      trifold::RowPart<T, cut, V> part = stream.tail();
+      scale_row(part, stream.tail_at(), r, weights);
+      part.store(stream.tail_row(), stream.tail_at());
+      if (stream.first_thread()) rstd[stream.row(1)] = r;
+    }
+  }
+#endif
+}
+
+#endif
 
 // A block a row, in two passes over it: Σ g·x̂, the result.
 template <class T>

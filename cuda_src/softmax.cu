@@ -4,34 +4,65 @@
 
 namespace {
 
-using trifold::Rows, trifold::Team, trifold::Tensor;
+using trifold::Cut, trifold::Rows, trifold::StreamChoice, trifold::Streams, trifold::Team, trifold::TeamChoice,
+    trifold::Teams, trifold::Tensor;
+
+// As measured on an H200 (docs/performance.md).
+template <class T>
+struct Choices {
+  using Forward = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
+                        TeamChoice<Team::block, 4, 128, 8>, TeamChoice<Team::block, 8, 256, 3>>;
+  using ForwardStreams = Streams<StreamChoice<4, 5, 256, 2>, StreamChoice<8, 3, 256, 3>, StreamChoice<8, 3, 512, 1>>;
+  using Backward =
+      Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 6>, TeamChoice<Team::block, 2, 256, 3>,
+            TeamChoice<Team::cluster, 4, 256, 3>, TeamChoice<Team::cluster, 8, 512, 1>>;
+};
+template <>
+struct Choices<float> {
+  using Forward =
+      Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamChoice<Team::block, 2, 512, 4>, TeamChoice<Team::block, 8, 512, 2>>;
+  using ForwardStreams = Streams<StreamChoice<4, 6, 512, 1>, StreamChoice<8, 3, 512, 1>>;
+  using Backward =
+      Teams<TeamChoice<Team::warp, 2, 128, 6>, TeamChoice<Team::block, 2, 512, 3>, TeamChoice<Team::block, 8, 512, 1>,
+            TeamChoice<Team::cluster, 8, 256, 3>, TeamChoice<Team::cluster, 8, 512, 1>>;
+};
 
 template <class T>
 void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
   const T* const first = x.data<T>();
-  const bool pieces = trifold::in_pieces(first, x.stride, x.columns) && trifold::in_pieces(y, x.columns, x.columns);
-  const auto in_registers = [&]<int E, int V, Team team>(auto start) {
-    start.template operator()<softmax_rows_kernel<T, E, V, team>>(first, x.stride, y, x.count,
-                                                                  static_cast<int>(x.columns));
-  };
-  if (trifold::launch_row_teams<T, 32>(stream, x.count, x.columns, pieces, in_registers)) return;
-  trifold::launch<softmax_kernel<T>>(stream, trifold::block_a_row(x.count), softmax_block, 0, x.data<T>(), x.stride, y,
+  const auto columns = static_cast<int>(x.columns);
+  if constexpr (sizeof(T) < sizeof(double)) {
+    const Cut cut = trifold::row_cut<T>({x}, {y});
+    const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
+      start.template operator()<softmax_rows_kernel<T, cut, Choice>>(first, x.stride, y, x.count, columns);
+    };
+    if (trifold::launch_row_teams<T>(typename Choices<T>::Forward{}, stream, x.count, x.columns, cut, in_registers))
+      return;
+#ifdef __CUDACC__
+    const auto streaming = [&]<Cut cut, class Choice>(auto start) {
+      start.template operator()<softmax_stream_kernel<T, cut, Choice>>(first, x.stride, y, x.count, columns);
+    };
+    if (trifold::launch_row_streams<T>(typename Choices<T>::ForwardStreams{}, stream, x, y, cut, streaming)) return;
+#endif
+  }
+  trifold::launch<softmax_kernel<T>>(stream, trifold::block_a_row(x.count), softmax_block, 0, first, x.stride, y,
                                      x.count, x.columns);
 }
 
 template <class T>
 void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const Rows& y, T* grad_x) {
   const T *const grad = grad_y.data<T>(), *const result = y.data<T>();
-  const bool pieces = trifold::in_pieces(grad, grad_y.stride, y.columns) &&
-                      trifold::in_pieces(result, y.stride, y.columns) &&
-                      trifold::in_pieces(grad_x, y.columns, y.columns);
-  const auto in_registers = [&]<int E, int V, Team team>(auto start) {
-    start.template operator()<softmax_backward_rows_kernel<T, E, V, team>>(
-        grad, grad_y.stride, result, y.stride, grad_x, y.count, static_cast<int>(y.columns));
-  };
-  if (trifold::launch_row_teams<T, 16>(stream, y.count, y.columns, pieces, in_registers)) return;
-  trifold::launch<softmax_backward_kernel<T>>(stream, trifold::block_a_row(y.count), softmax_block, 0, grad_y.data<T>(),
-                                              grad_y.stride, y.data<T>(), y.stride, grad_x, y.count, y.columns);
+  if constexpr (sizeof(T) < sizeof(double)) {
+    const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
+      start.template operator()<softmax_backward_rows_kernel<T, cut, Choice>>(
+          grad, grad_y.stride, result, y.stride, grad_x, y.count, static_cast<int>(y.columns));
+    };
+    if (trifold::launch_row_teams<T>(typename Choices<T>::Backward{}, stream, y.count, y.columns,
+                                     trifold::row_cut<T>({grad_y, y}, {grad_x}), in_registers))
+      return;
+  }
+  trifold::launch<softmax_backward_kernel<T>>(stream, trifold::block_a_row(y.count), softmax_block, 0, grad,
+                                              grad_y.stride, result, y.stride, grad_x, y.count, y.columns);
 }
 
 Tensor softmax(const Tensor& x) {

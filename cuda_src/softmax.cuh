@@ -8,9 +8,10 @@
 #pragma once
 
 #include <trifold/cuda.cuh>
+#include <trifold/exp_sums.cuh>
 #include <trifold/reduce.cuh>
-#include <trifold/row_teams.cuh>
-#include <trifold/scaled_exp.cuh>
+#include <trifold/row_parts.cuh>
+#include <trifold/row_pipeline.cuh>
 
 inline constexpr int softmax_block = trifold::threads_per_block;
 
@@ -47,59 +48,82 @@ __global__ void softmax_backward_kernel(const T* grad_y, int64_t grad_stride, co
   }
 }
 
-// Σ exp(x - max) of some numbers, and max: of all numbers, where those of its parts are combined.
-struct ExpSum {
-  float max, sum;
-};
-
-struct CombineExpSums {
-  __device__ __forceinline__ ExpSum operator()(ExpSum a, ExpSum b) const {
-    const float max = trifold::Max{}(a.max, b.max), base = max == -INFINITY ? 0.0f : max;
-    return {max, a.sum * exp(a.max - base) + b.sum * exp(b.max - base)};
-  }
-};
-
 // softmax_kernel with a row in a team's registers (row_teams.cuh).
-template <class T, int E, int V, trifold::Team team>
-__global__ void __launch_bounds__(1024)
+template <class T, trifold::Cut cut, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     softmax_rows_kernel(const T* x, int64_t x_stride, T* y, int64_t rows, int columns) {
-  using trifold::Max, trifold::Sum, trifold::Team;
-  const trifold::TeamPlace at = trifold::begin_in_team<team>();
-  if (at.row >= rows) return;
-  trifold::RowPart<T, E, V> part;
-  part.load(x + at.row * x_stride, columns, at, T(-INFINITY));
-  float largest = -INFINITY, sum = 0;
-  part.each([&](T v, int, int) { largest = Max{}(largest, float(v)); });
-  if constexpr (team == Team::cluster) {
-    // A barrier of a cluster takes long: one, and exp twice.
-    const float base = largest == -INFINITY ? 0.0f : largest;
-    part.each([&](T v, int, int) { sum += trifold::scaled_exp<T>(float(v) - base); });
-    const ExpSum all = trifold::team_reduce<team, 0>(ExpSum{largest, sum}, ExpSum{-INFINITY, 0}, CombineExpSums{});
-    const float quotient = 1 / all.sum;
-    part.each([&](T& v, int, int) { v = T(trifold::scaled_exp<T>(float(v) - all.max) * quotient); });
-  } else {
-    largest = trifold::team_reduce<team, 0>(largest, -INFINITY, Max{});
-    trifold::RowPart<float, E, V> e;
-    part.each([&](T v, int k, int i) { sum += e.piece[k].value[i] = trifold::scaled_exp<T>(float(v) - largest); });
-    const float quotient = 1 / trifold::team_reduce<team, 1>(sum, 0.0f, Sum{});
-    part.each([&](T& v, int k, int i) { v = T(e.piece[k].value[i] * quotient); });
-  }
-  part.store(y + at.row * columns, columns, at);
+  const trifold::TeamPlace place = trifold::begin_in_team<Choice::team, trifold::WarpExps>();
+  if (place.template done<Choice::team>(rows)) return;
+  T* const out = y + place.row * columns;
+  const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
+  trifold::RowPart<T, cut, Choice::pieces> part;
+  part.load(x + place.row * x_stride, place.row + 1 == rows, at, T(-INFINITY));
+  trifold::Exps<T, Choice::pieces> exps;
+  exps.template take<Choice::team>(part, at, false);
+  const float factor = trifold::row_exps<T, Choice::team>(exps.warp, false).template factor<T>(exps.warp.max);
+  part.become([&](int k, int i) { return exps.e[k][i] * factor; });
+  part.store(out, at);
 }
 
 // softmax_backward_kernel with a row in a team's registers.
-template <class T, int E, int V, trifold::Team team>
-__global__ void __launch_bounds__(1024)
+template <class T, trifold::Cut cut, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     softmax_backward_rows_kernel(const T* grad_y, int64_t grad_stride, const T* y, int64_t y_stride, T* grad_x,
                                  int64_t rows, int columns) {
-  const trifold::TeamPlace at = trifold::begin_in_team<team>();
-  if (at.row >= rows) return;
-  trifold::RowPart<T, E, V> grad, result;
-  grad.load(grad_y + at.row * grad_stride, columns, at, T(0.0f));
-  result.load(y + at.row * y_stride, columns, at, T(0.0f));
+  const trifold::TeamPlace place = trifold::begin_in_team<Choice::team, float>();
+  if (place.template done<Choice::team>(rows)) return;
+  T* const out = grad_x + place.row * columns;
+  const bool last = place.row + 1 == rows;
+  const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
+  trifold::RowPart<T, cut, Choice::pieces> grad, result;
+  grad.load(grad_y + place.row * grad_stride, last, at, T(0.0f));
+  result.load(y + place.row * y_stride, last, at, T(0.0f));
   float sum = 0;
-  grad.each([&](T g, int k, int i) { sum += float(g) * float(result.piece[k].value[i]); });
-  sum = trifold::team_reduce<team, 0>(sum, 0.0f, trifold::Sum{});
-  grad.each([&](T& g, int k, int i) { g = T(float(result.piece[k].value[i]) * (float(g) - sum)); });
-  grad.store(grad_x + at.row * columns, columns, at);
+  grad.each([&](float g, int k, int i) { sum += g * result.piece[k][i]; });
+  sum = trifold::team_reduce<Choice::team>(sum, 0.0f, trifold::Sum{});
+  grad.become([&](int k, int i) { return result.piece[k][i] * (grad.piece[k][i] - sum); });
+  grad.store(out, at);
 }
+
+#ifdef __CUDACC__
+
+// softmax_kernel with rows that stream through shared memory (row_pipeline.cuh).
+template <class T, trifold::Cut cut, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    softmax_stream_kernel(const T* x, int64_t x_stride, T* y, int64_t rows, int columns) {
+#ifdef TRIFOLD_CLUSTERS
+  constexpr int V = Choice::pieces;
+  // An exp of a float takes longer than to write and to read it; one of half types is the hardware's.
+  constexpr bool keeps_exps = sizeof(T) == sizeof(float);
+  trifold::RowPipeline<T, cut, Choice, trifold::WarpExps, trifold::Reads::twice> stream(x, x_stride, y, rows, columns,
+                                                                                        T(-INFINITY));
+  for (float max = 0; stream.more(); stream.next()) {
+    trifold::Exps<T, V> exps;
+    if (stream.has_head()) {
+      const trifold::RowCut<T, cut> at = stream.head_at();
+      trifold::RowPart<T, cut, V> part = stream.head(at);
+      exps.template take<trifold::Team::block>(part, at, false);
+      if constexpr (keeps_exps) {
+        part.become([&](int k, int i) { return exps.e[k][i]; });
+        stream.keep(at, part);
+      }
+      stream.give(exps.warp);
+    }
+    if (stream.has_tail()) {
+      const trifold::RowExps row = trifold::combine<T>(stream.take(), false);
+      trifold::RowPart<T, cut, V> part = stream.tail();
+      if constexpr (keeps_exps) {
+        const float factor = row.template factor<T>(max);
+        part.become([&](int k, int i) { return part.piece[k][i] * factor; });
+      } else {
+        const trifold::ExpQuotient<T> quotient(row.max, row.sum);
+        part.become([&](int k, int i) { return quotient(part.piece[k][i]); });
+      }
+      part.store(stream.tail_row(), stream.tail_at());
+    }
+    max = exps.warp.max;
+  }
+#endif
+}
+
+#endif

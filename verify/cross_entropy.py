@@ -222,6 +222,10 @@ def _of_first_class(function: Callable[..., Tensor], logits: Tensor) -> Tensor:
     return function(logits, torch.zeros(logits.shape[0], dtype=torch.int64, device=logits.device), reduction="none")
 
 
+def _mean_of_first_class(function: Callable[..., Tensor], logits: Tensor) -> Tensor:
+    return function(logits, torch.zeros(logits.shape[0], dtype=torch.int64, device=logits.device))
+
+
 def _benchmark_arguments(device: torch.device, dtype: torch.dtype, case: Case) -> tuple[Tensor, Tensor]:
     rows, columns = case.sizes
     logits = torch.randn(rows, columns, device=device, dtype=dtype)
@@ -302,6 +306,7 @@ spec = Spec(
         Property("nothing counts", _nothing_counts, "a batch of padding alone must not spoil a sum of gradients"),
         Property("backward again", _backward_again, "the gradient of the forward pass is kept, not used up"),
         row_long(1, F.cross_entropy, multiple=16, call=_of_first_class),
+        row_long(1, F.cross_entropy, multiple=16, call=_mean_of_first_class, name="long row, mean"),
         row_large(1, F.cross_entropy, call=_of_first_class),
     ],
     scale=_scale,

@@ -5,6 +5,7 @@ A tensor's rows are its last dimension; all dimensions before it count them. A 1
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -109,10 +110,21 @@ def _plain_call(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
     return function(*tensors)
 
 
+#: Lengths at which a port may choose another kernel, in whole 16-byte vectors and not; and on GPUs, whose blocks share
+#: longer rows.
+_LENGTHS = tuple(n + odd for n in (96, 1000, 4000, 16_000) for odd in (0, 1))
+_LENGTHS_OF_GPUS = tuple(n + odd for n in (60_000, 130_000, 250_000, 500_000) for odd in (0, 1))
+
+
 def row_long(
-    count: int, eager: Callable[..., Tensor], *, multiple: float, call: Callable[..., Tensor] = _plain_call
+    count: int,
+    eager: Callable[..., Tensor],
+    *,
+    multiple: float,
+    call: Callable[..., Tensor] = _plain_call,
+    name: str = "long row",
 ) -> Property:
-    """A row of a million columns, forward and backward, against ``eager`` in float64.
+    """Rows of up to a million columns, forward and backward, against ``eager`` in float64.
 
     Args:
         count: of tensors.
@@ -120,20 +132,26 @@ def row_long(
         multiple: how many unit round-offs of its dtype a number may be off, relative to its own size and the mean size
             of all: what is added up along the row has that size.
         call: how it and the implementation's public function take the tensors, ``call(function, *tensors)``.
+        name: of the property.
     """
 
     def check(function: Callable[..., Any], device: str) -> None:
         generator = torch.Generator().manual_seed(3)
-        for dtype in (torch.float32, torch.bfloat16):
-            tensors = [torch.randn(1, LONGEST, generator=generator).to(device, dtype) for _ in range(count)]
+        lengths = (*_LENGTHS, *(_LENGTHS_OF_GPUS if device == "cuda" else ()), LONGEST)
+        for columns, dtype in itertools.product(lengths, (torch.float32, torch.float16, torch.bfloat16)):
+            rows = 1 if columns == LONGEST else 2
+            tensors = [torch.randn(rows, columns, generator=generator).to(device, dtype) for _ in range(count)]
             got = _forward_and_backward(function, call, *tensors)
             want = _forward_and_backward(eager, call, *(x.double() for x in tensors))
-            for name, ours, exact in zip(("result", *(f"gradient {i}" for i in range(count))), got, want, strict=True):
-                size = exact.abs() + exact.abs().mean()
+            for result, ours, exact in zip(("result", *(f"gradient {i}" for i in range(count))), got, want, strict=True):
+                # Of a number below the smallest normal one, rounding costs as much as of that.
+                size = exact.abs() + exact.abs().mean() + torch.finfo(dtype).smallest_normal
                 units = float(((ours.double() - exact).abs() / size).max()) / (torch.finfo(dtype).eps / 2)
-                assert units <= multiple, f"{name} in {dtype}: {units:.3g} unit round-offs, {multiple:g} are allowed"
+                assert units <= multiple, (
+                    f"{result} in {dtype} of {columns} columns: {units:.3g} unit round-offs, {multiple:g} are allowed"
+                )
 
-    return Property("long row", check, "a sum of a million terms loses its last bits", implementations=("port",))
+    return Property(name, check, "a sum of a million terms loses its last bits", implementations=("port",))
 
 
 def _forward_and_backward(

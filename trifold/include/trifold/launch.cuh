@@ -6,8 +6,11 @@
 #include <atomic>
 #include <cstddef>
 #include <exception>
+#include <map>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 
 namespace trifold {
@@ -76,20 +79,57 @@ void launch_early(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args
   cudaLaunchKernelEx(&config, Kernel, args...);
 }
 
-// As `launch`, of a kernel of an sm_90: so many blocks that follow one another in x are a cluster.
-template <auto Kernel, class... Args>
-void launch_clusters(Stream stream, dim3 grid, dim3 block, unsigned blocks_a_cluster, Args... args) {
-  branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
-  cudaLaunchAttribute clusters{};
-  clusters.id = cudaLaunchAttributeClusterDimension;
-  clusters.val.clusterDim = {blocks_a_cluster, 1, 1};
+// A launch of a kernel of an sm_90: so many blocks that follow one another in x are a cluster. They are set up early,
+// as by launch_early.
+struct ClusterLaunch {
+  cudaLaunchAttribute attributes[2]{};
   cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.stream = static_cast<cudaStream_t>(stream.handle);
-  config.attrs = &clusters;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, Kernel, args...);
+
+  ClusterLaunch(Stream stream, dim3 grid, dim3 block, std::size_t shared, unsigned blocks_a_cluster) {
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim = {blocks_a_cluster, 1, 1};
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared;
+    config.stream = static_cast<cudaStream_t>(stream.handle);
+    config.attrs = attributes;
+    config.numAttrs = stream.starts_early ? 2 : 1;
+  }
+};
+
+// Lets `Kernel` have clusters of 16 blocks, and as much shared memory as it asks for.
+template <auto Kernel>
+void allow_clusters(std::size_t shared) {
+  cudaFuncSetAttribute(Kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+  cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
+}
+
+// How many clusters of `Kernel` the current device holds at once; asked for once of each kind. 0: none.
+template <auto Kernel>
+int resident_clusters(dim3 block, std::size_t shared, unsigned blocks_a_cluster) {
+  static std::mutex mutex;
+  static std::map<std::tuple<int, unsigned, unsigned>, int> known;
+  int device = 0;
+  cudaGetDevice(&device);
+  const std::scoped_lock lock(mutex);
+  const auto [found, is_new] = known.try_emplace({device, block.x, blocks_a_cluster}, 0);
+  if (is_new) {
+    allow_clusters<Kernel>(shared);
+    const ClusterLaunch launch({}, dim3(blocks_a_cluster), block, shared, blocks_a_cluster);
+    if (cudaOccupancyMaxActiveClusters(&found->second, Kernel, &launch.config) != cudaSuccess) cudaGetLastError();
+  }
+  return found->second;
+}
+
+// As `launch`, in clusters.
+template <auto Kernel, class... Args>
+void launch_clusters(Stream stream, dim3 grid, dim3 block, std::size_t shared, unsigned blocks_a_cluster,
+                     Args... args) {
+  branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
+  const ClusterLaunch launch(stream, grid, block, shared, blocks_a_cluster);
+  cudaLaunchKernelEx(&launch.config, Kernel, args...);
 }
 
 #else

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <trifold/binding.h>
-#include <trifold/row_teams.cuh>
+#include <trifold/row_parts.cuh>
+#include <trifold/row_pipeline.cuh>
 #include <trifold/vector.cuh>
 
 #include <bit>
@@ -72,52 +73,124 @@ bool in_pieces(const T* first, int64_t stride, int64_t columns) {
   return elements_to_boundary(first) == 0 && stride % size == 0 && columns % size == 0;
 }
 
-// Launches a kernel whose teams each hold a row in registers (row_teams.cuh): use.template operator()<E, V,
-// team>(start), where start.template operator()<Kernel>(args...) launches. False: no team holds such rows, and nothing
-// was launched.
-//
-// A thread holds `most` elements of a row; of short rows, a quarter of that.
-template <class T, int most, class Use>
-bool launch_row_teams(Stream stream, int64_t rows, int64_t columns, bool pieces, Use use) {
-  const auto blocks_of = [&](Team team) {
-    return team == Team::warp ? ceil_div(rows, block_of_warps / warp_threads) : rows;
+// How the rows of a kernel's tensors can be cut, if its result's rows follow one another.
+template <class T>
+Cut row_cut(std::initializer_list<Rows> inputs, std::initializer_list<const T*> without_gaps) {
+  const auto whole_rows = [](const T* first, int64_t stride, int64_t columns) {
+    return in_pieces(first, stride, columns);
   };
-  const auto launch_blocks = [&]<int E, int V, Team team>(int64_t threads) {
-    if (blocks_of(team) > most_blocks) return false;
-    use.template operator()<E, V, team>([&]<auto Kernel>(auto... args) {
-      launch_early<Kernel>(stream, dim3(static_cast<unsigned>(blocks_of(team))), dim3(static_cast<unsigned>(threads)),
-                           0, args...);
+  const int64_t columns = inputs.begin()->columns;
+  for (const Rows& each : inputs)
+    if (!whole_rows(each.data<T>(), each.stride, columns)) return Cut::ragged;
+  for (const T* each : without_gaps)
+    if (!whole_rows(each, columns, columns)) return Cut::ragged;
+  return Cut::whole;
+}
+
+// How many pieces a row is cut into, at most.
+template <class T>
+int64_t pieces_of(int64_t columns, Cut cut) {
+  return ceil_div(columns + (cut == Cut::whole ? 0 : Vector<T>::size - 1), Vector<T>::size);
+}
+
+// Ways to hold rows in registers or to stream them, shorter rows' first.
+template <class... Choices>
+struct Teams {};
+template <class... Choices>
+struct Streams {};
+
+// So many threads that each has `pieces` of `all`, in whole warps.
+inline int64_t threads_for(int64_t all, int64_t pieces) {
+  return ceil_div(ceil_div(all, pieces), warp_threads) * warp_threads;
+}
+// So few blocks, a power of two, that each has `most` of `all`.
+inline int64_t blocks_for(int64_t all, int64_t most) {
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(all, most))));
+}
+
+// Launches the kernel of a choice, if its teams hold rows of so many pieces.
+template <Cut cut, class Choice, class Use>
+bool launch_teams(Stream stream, int64_t rows, int64_t pieces, Use use) {
+  constexpr int64_t block = int64_t{Choice::pieces} * Choice::threads;
+  if constexpr (Choice::team == Team::cluster) {
+#ifdef __CUDACC__
+    // GPUs that start kernels early have clusters.
+    const int64_t blocks = blocks_for(pieces, block), threads = threads_for(pieces, Choice::pieces * blocks);
+    if (!stream.starts_early || blocks > most_blocks_a_cluster || rows > most_blocks / blocks) return false;
+    use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
+      [[maybe_unused]] static const bool allowed = (allow_clusters<Kernel>(0), true);
+      launch_clusters<Kernel>(stream, dim3(static_cast<unsigned>(rows * blocks)), dim3(static_cast<unsigned>(threads)),
+                              0, static_cast<unsigned>(blocks), args...);
     });
     return true;
-  };
-  const auto choose = [&]<int E>() {
-    constexpr int few = std::max(most / 4 / E, 1), many = E == 1 ? 16 : most / E;  // 32 single ones do not fit
-    if (columns <= E * few * warp_threads) return launch_blocks.template operator()<E, few, Team::warp>(block_of_warps);
-    const int64_t threads = ceil_div(ceil_div(columns, E * many), warp_threads) * warp_threads;
-    if (threads <= 1024) return launch_blocks.template operator()<E, many, Team::block>(threads);
-#ifdef __CUDACC__
-    if constexpr (E > 1) {
-      // GPUs that start kernels early have clusters. Of blocks with the same work, those of 256 threads do best while
-      // there are enough in a cluster.
-      const int64_t blocks =
-          std::min<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(threads, 256))), most_blocks_a_cluster);
-      const int64_t share = ceil_div(ceil_div(threads, blocks), warp_threads) * warp_threads;
-      if (stream.starts_early && share <= 1024 && rows <= most_blocks / blocks) {
-        use.template operator()<E, many, Team::cluster>([&]<auto Kernel>(auto... args) {
-          launch_clusters<Kernel>(stream, dim3(static_cast<unsigned>(rows * blocks)),
-                                  dim3(static_cast<unsigned>(share)), static_cast<unsigned>(blocks), args...);
-        });
-        return true;
-      }
-    }
-#endif
+#else
     return false;
-  };
-  if constexpr (sizeof(T) == sizeof(double)) {
-    return false;  // a thread's registers hold too little of a row
+#endif
   } else {
-    return pieces ? choose.template operator()<Vector<T>::size>() : choose.template operator()<1>();
+    constexpr int lanes = team_lanes(Choice::team);
+    const bool alone = Choice::team == Team::block;
+    const int64_t blocks = alone ? rows : ceil_div(rows, block_of_warps / lanes);
+    const int64_t threads = alone ? threads_for(pieces, Choice::pieces) : block_of_warps;
+    if (pieces > (alone ? block : int64_t{Choice::pieces} * lanes) || blocks > most_blocks) return false;
+    use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
+      launch_early<Kernel>(stream, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), 0,
+                           args...);
+    });
+    return true;
   }
+}
+
+// The same for rows that stream. The grid is as large as the GPU holds at once.
+template <Cut cut, class Choice, class Use>
+bool launch_streams(Stream stream, int64_t rows, int64_t pieces, Use use) {
+#ifdef __CUDACC__
+  const int64_t blocks = blocks_for(pieces, int64_t{Choice::pieces} * Choice::threads);
+  if (!stream.starts_early || blocks > most_blocks_a_cluster || rows > most_blocks) return false;
+  const auto threads = static_cast<unsigned>(threads_for(pieces, Choice::pieces * blocks));
+  const auto shared = static_cast<std::size_t>(Choice::bytes(static_cast<int>(threads)));
+  bool fits = false;
+  use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
+    const int64_t most = resident_clusters<Kernel>(dim3(threads), shared, static_cast<unsigned>(blocks));
+    fits = most > 0;
+    if (fits)
+      launch_clusters<Kernel>(stream, dim3(static_cast<unsigned>(std::min(rows, most) * blocks)), dim3(threads), shared,
+                              static_cast<unsigned>(blocks), args...);
+  });
+  return fits;
+#else
+  return false;
+#endif
+}
+
+// Launches the first kernel whose teams hold rows of so many columns that are cut so:
+// use.template operator()<cut, Choice>(start), where start.template operator()<Kernel>(args...) launches. False: there
+// is none, and nothing was launched.
+template <class T, Cut cut, class... Choices, class Use>
+bool launch_cut_teams(Teams<Choices...>, Stream stream, int64_t rows, int64_t columns, Use use) {
+  const int64_t pieces = pieces_of<T>(columns, cut);
+  return (launch_teams<cut, Choices>(stream, rows, pieces, use) || ...);
+}
+
+template <class T, class Choices, class Use>
+bool launch_row_teams(Choices choices, Stream stream, int64_t rows, int64_t columns, Cut cut, Use use) {
+  return cut == Cut::whole ? launch_cut_teams<T, Cut::whole>(choices, stream, rows, columns, use)
+                           : launch_cut_teams<T, Cut::ragged>(choices, stream, rows, columns, use);
+}
+
+// The same of kernels that stream `x` to `y`.
+template <class T, class... Choices, class Use>
+bool launch_row_streams(Streams<Choices...>, Stream stream, const Rows& x, const T* y, Cut cut, Use use) {
+#ifdef __CUDACC__
+  const auto behind = [](const T* first) { return reinterpret_cast<uintptr_t>(first) % vector_bytes; };
+  if (behind(x.data<T>()) != behind(y) || (x.stride - x.columns) % Vector<T>::size != 0) return false;
+  const auto launch = [&]<Cut own>() {
+    const int64_t pieces = pieces_of<T>(x.columns, own);
+    return (launch_streams<own, Choices>(stream, x.count, pieces, use) || ...);
+  };
+  return cut == Cut::whole ? launch.template operator()<Cut::whole>() : launch.template operator()<Cut::ragged>();
+#else
+  return false;
+#endif
 }
 
 // A grid of a block a row. A kernel in it goes on with row blockIdx.x + gridDim.x where there are more rows than that.

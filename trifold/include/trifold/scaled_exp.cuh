@@ -31,4 +31,52 @@ __device__ __forceinline__ compute_t<T> scaled_exp(compute_t<T> x) {
   return exp(x);
 }
 
+// What softmax makes of x: exp(x - max) / sum, where the sum is one of scaled_exp. For half types on a GPU the quotient
+// is a difference of exponents.
+template <class T>
+struct ExpQuotient {
+  compute_t<T> max, of_sum;
+
+  __device__ __forceinline__ ExpQuotient(compute_t<T> max, compute_t<T> sum) : max(max), of_sum(1 / sum) {
+#ifdef __CUDA_ARCH__
+    if constexpr (sizeof(T) == 2) {
+      asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(of_sum) : "f"(sum));
+      of_sum = float(scaled_exp_bits<T>()) - of_sum;
+    }
+#endif
+  }
+
+  __device__ __forceinline__ compute_t<T> operator()(compute_t<T> x) const {
+#ifdef __CUDA_ARCH__
+    if constexpr (sizeof(T) == 2) {
+      constexpr float log2_e = 1.44269504f;
+      float result;
+      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(x - max, log2_e, of_sum)));
+      return result;
+    }
+#endif
+    return exp(x - max) * of_sum;
+  }
+};
+
+// exp(x) and 1 / x, as close as the type T can tell: for half types on a GPU within 2^-20.
+template <class T>
+__device__ __forceinline__ compute_t<T> close_exp(compute_t<T> x) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 2) return __expf(x);
+#endif
+  return exp(x);
+}
+template <class T>
+__device__ __forceinline__ compute_t<T> close_reciprocal(compute_t<T> x) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 2) {
+    float result;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+  }
+#endif
+  return compute_t<T>(1) / x;
+}
+
 }  // namespace trifold

@@ -1,0 +1,103 @@
+// Messages between the blocks of a cluster (sm_90 on): each brings its bytes and tells the receiver's barrier so.
+// Whoever waits there needs no barrier of the whole cluster, whose round trip takes longer than a row of 16,384
+// numbers. (PTX ISA, st.async and mbarrier.)
+#pragma once
+
+#include <trifold/cuda.cuh>
+
+#if defined(__CUDACC__) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
+#define TRIFOLD_CLUSTERS
+
+namespace trifold {
+
+// Blocks in a cluster, on every GPU that has them; and where the kernel asks for more than that (sm_90, sm_100).
+inline constexpr int most_blocks_a_cluster = 16, portable_blocks_a_cluster = 8;
+
+__device__ __forceinline__ unsigned cluster_blocks() {
+  unsigned blocks;
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(blocks));
+  return blocks;
+}
+
+// This block's number in its cluster.
+__device__ __forceinline__ unsigned cluster_rank() {
+  unsigned rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+
+// All threads of the cluster arrive; who waits knows that all have, and sees what they wrote before.
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+// Where what this block has at `address` stands in block `rank` of the cluster.
+__device__ __forceinline__ unsigned address_in(unsigned address, unsigned rank) {
+  unsigned there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
+
+// A barrier in shared memory (PTX mbarrier) that also counts bytes: a phase of it ends when so many arrivals have come,
+// and the bytes that they announced.
+struct Mailbox {
+  uint64_t barrier;
+
+  // By one thread; others of the cluster may send once all have passed a cluster_wait() behind that and ready().
+  __device__ __forceinline__ void init(int arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals) : "memory");
+  }
+  static __device__ __forceinline__ void ready() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+
+  __device__ __forceinline__ void arrive() {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
+  }
+  __device__ __forceinline__ void arrive_and_expect(int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
+                 : "memory");
+  }
+
+  // Until the phase has ended whose number is even or odd as `parity`.
+  __device__ __forceinline__ void wait(int parity) {
+    asm volatile(
+        "{\n\t.reg .pred ended;\n"
+        "again:\n\t"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%0], %1;\n\t"
+        "@!ended bra again;\n\t}" ::"r"(shared_address(&barrier)),
+        "r"(parity)
+        : "memory");
+  }
+};
+
+// `message` of 4, 8 or 16 bytes to an address in some block of the cluster, counted by the mailbox at another one
+// (address_in).
+template <class T>
+__device__ __forceinline__ void send(const T& message, unsigned to, unsigned mailbox) {
+  unsigned w[sizeof(T) / 4];
+  memcpy(w, &message, sizeof w);
+  if constexpr (sizeof(T) == 4) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(to), "r"(w[0]),
+                 "r"(mailbox)
+                 : "memory");
+  } else if constexpr (sizeof(T) == 8) {
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [%0], {%1, %2}, [%3];" ::"r"(to),
+                 "r"(w[0]), "r"(w[1]), "r"(mailbox)
+                 : "memory");
+  } else {
+    static_assert(sizeof(T) == 16, "a message has 4, 8 or 16 bytes");
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
+                 "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(mailbox)
+                 : "memory");
+  }
+}
+
+}  // namespace trifold
+
+#endif

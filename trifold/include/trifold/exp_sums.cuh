@@ -1,0 +1,96 @@
+// The maximum of a row and the sum of exponentials of it: what softmax and cross_entropy begin with.
+#pragma once
+
+#include <trifold/row_parts.cuh>
+#include <trifold/scaled_exp.cuh>
+
+namespace trifold {
+
+// Of a warp's numbers: the largest, and the sum of the exponentials of the differences from it; where these are asked
+// for, also the sum of the differences themselves, and how many numbers there are.
+struct alignas(16) WarpExps {
+  float max, sum, differences, count;
+};
+
+// -inf - -inf would be nan: what to subtract from numbers of which `max` is the largest.
+__device__ __forceinline__ float finite_or_zero(float max) {
+  return max == -INFINITY ? 0.0f : max;
+}
+
+// Of a row's numbers: m, the largest; Σ exp(x - m), times the power of two of scaled_exp; and Σ (x - m), or 0.
+struct RowExps {
+  float max, sum, differences;
+
+  // The logarithm of Σ exp(x - m).
+  template <class T>
+  __device__ __forceinline__ float log_sum() const {
+    constexpr float log_2 = 0.693147181f;
+    return log(sum) - scaled_exp_bits<T>() * log_2;
+  }
+
+  // What makes exp(x - w) / Σ exp(x - m) of scaled_exp(x - w).
+  template <class T>
+  __device__ __forceinline__ float factor(float w) const {
+    return close_exp<T>(w - finite_or_zero(max)) * close_reciprocal<T>(sum);
+  }
+};
+
+// The exponentials of the differences of a thread's numbers from the largest one that its warp has (or its part of a
+// warp, where that has a row): so only the warps' maxima and sums need be exchanged, and each exp is taken once.
+template <class T, int V>
+struct Exps {
+  float e[V][Packed<T>::size];
+  WarpExps warp;
+
+  // Of numbers that are -inf where they are not of the row.
+  template <Team team, Cut cut>
+  __device__ __forceinline__ void take(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at, bool with_differences) {
+    constexpr int lanes = team_lanes(team);
+    Packed<T> most = x.piece[0];
+#pragma unroll
+    for (int k = 1; k < V; ++k) most = larger(most, x.piece[k]);
+    warp = {most[0], 0, 0, 0};
+#pragma unroll
+    for (int i = 1; i < Packed<T>::size; ++i) warp.max = Max{}(warp.max, most[i]);
+    warp.max = warp_reduce<lanes>(warp.max, Max{});
+    const float base = finite_or_zero(warp.max);
+    if (with_differences) x.each([&](float v, int k, int i) { warp.differences += at.has(k, i) ? v - base : 0.0f; });
+    x.each([&](float v, int k, int i) { warp.sum += e[k][i] = scaled_exp<T>(v - base); });
+    warp.sum = warp_reduce<lanes>(warp.sum, Sum{});
+    if (with_differences) {
+      warp.differences = warp_reduce<lanes>(warp.differences, Sum{});
+      warp.count = static_cast<float>(at.template of_warp<V>());
+    }
+  }
+};
+
+// Of a row whose warps have these.
+template <class T>
+__device__ __forceinline__ RowExps combine(const Posts<WarpExps>& posts, bool with_differences) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_threads;
+  RowExps row{-INFINITY, 0, 0};
+#pragma unroll 1
+  for (int i = lane; i < posts.count; i += warp_threads) row.max = Max{}(row.max, posts.of_warp[i].max);
+  row.max = warp_max(row.max);
+  const float base = finite_or_zero(row.max);
+#pragma unroll 1
+  for (int i = lane; i < posts.count; i += warp_threads) {
+    const WarpExps other = posts.of_warp[i];
+    row.sum += other.sum * close_exp<T>(other.max - base);
+    if (with_differences && other.count > 0) row.differences += other.differences + other.count * (other.max - base);
+  }
+  row.sum = warp_sum(row.sum);
+  if (with_differences) row.differences = warp_sum(row.differences);
+  return row;
+}
+
+// Of a team's row.
+template <class T, Team team>
+__device__ __forceinline__ RowExps row_exps(const WarpExps& own, bool with_differences) {
+  if constexpr (team == Team::part || team == Team::warp)
+    return {own.max, own.sum, own.differences};
+  else
+    return combine<T>(team_posts<team>(own), with_differences);
+}
+
+}  // namespace trifold
