@@ -14,7 +14,7 @@ from tests.test_bench_command import workspace_in
 from trifold.bench import ops
 from trifold.bench.entrants import Entrant
 from trifold.bench.prepare import FirstCall, first_calls, keep_compiled, prepare
-from trifold.bench.rows import PORT, ROOFLINE, Row
+from trifold.bench.rows import COMPILED, PORT, ROOFLINE, Row
 from trifold.bench.run import EVERYTHING, Selection, Task, tasks
 from trifold.cells import Device
 from trifold.spec.benchmark import Benchmark, Case
@@ -82,14 +82,14 @@ from multiprocessing.connection import Connection
 folder, _, _, descriptor = sys.argv[1:]
 connection = Connection(int(descriptor))
 open(os.path.join(folder, str(os.getpid())), "w").close()
-connection.send("")
+connection.send(("", False))
 while True:
     case = connection.recv()[4]
     if case == "crash":
         os._exit(3)
     if case == "hang":
         time.sleep(600)
-    connection.send("ValueError: no" if case == "wrong" else "")
+    connection.send(("ValueError: no" if case == "wrong" else "", False))
 """
 
 
@@ -105,7 +105,7 @@ def serving(tmp_path: Path, cases: list[str], server: str = SERVER, **options: A
     assert result.made + len(result.failed) == len(calls)
     assert f"Prepared {result.made} of {len(calls)} first calls in 2 processes" in result.text
     assert set(told) <= set(calls)
-    return {call.case: reason for call, reason in result.failed}
+    return {one.call.case: one.reason for one in result.failed}
 
 
 def alive(folder: Path) -> list[int]:
@@ -162,7 +162,27 @@ def test_the_worker_itself_makes_calls_and_says_what_failed(tmp_path: Path) -> N
     calls = [FirstCall("gate", "forward", "float32", "cpu", "16", name) for name in ("liger", PORT)]
     result = prepare(calls, place, "cpu", 1)
     assert result.made == 1, "liger is not there, which is no failure"
-    assert [(call.competitor, "no port" in reason) for call, reason in result.failed] == [(PORT, True)]
+    assert [(one.call.competitor, "no port" in one.reason) for one in result.failed] == [(PORT, True)]
+
+
+def test_a_call_that_leaves_the_gpu_unusable_is_not_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = SERVER.replace(
+        '(("ValueError: no" if case == "wrong" else "", False))', '(("no GPU", True))\n    sys.exit()'
+    )
+    (tmp_path / "pids").mkdir()
+    (tmp_path / "server.py").write_text(server, encoding="utf-8")
+    calls = [FirstCall("gate", "forward", "float32", "cpu", case, "compile") for case in ("16", "32")]
+    program = (str(tmp_path / "server.py"), str(tmp_path / "pids"))
+    place = workspace_in(tmp_path)
+    result = prepare(calls, place, "cpu", 1, program=program)
+    assert result.fatal == {("gate", "forward", "float32", "cpu", case, COMPILED): "no GPU" for case in ("16", "32")}
+    monkeypatch.setattr(ops, "implementations", lambda *_: {PORT: Entrant(PORT, torch.sigmoid)})
+    monkeypatch.setattr(ops, "prepare", lambda *_, **options: result)
+    monkeypatch.setattr(torch, "compile", lambda function, **options: function)
+    selection = Selection("forward float32 cpu", ((16,), (64,)))
+    results = ops.measure_ops(place, [], "cpu", selection=selection, against=("compile",), workers=1)
+    outcomes = {row.case: (row.outcome, row.reason) for row in results.rows if row.competitor == COMPILED}
+    assert outcomes == {"16": ("failed", "no GPU"), "64": ("measured", "")}
 
 
 def test_triton_keeps_its_kernels_where_it_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

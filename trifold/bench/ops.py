@@ -86,10 +86,9 @@ def measure_ops(
     report.text(describe(facts))
     for line in absent(against):
         report.text(line)
-    if workers:
-        pending = [task for plan in plans for task in plan.tasks if task.key not in known]
-        _prepare(pending, workspace, device, against, workers, show)
-    machine = Machine(place, seconds=0.05 if selection.quick else 0.25, against=against)
+    pending = [task for plan in plans for task in plan.tasks if task.key not in known]
+    fatal = _prepare(pending, workspace, device, against, workers, show) if workers else {}
+    machine = Machine(place, seconds=0.05 if selection.quick else 0.25, against=against, fatal=fatal)
     loaded = functools.cache(lambda op: implementations(workspace.op(op), device, against))
     rows = [row for of_case in known.values() for row in of_case]
 
@@ -125,13 +124,13 @@ def _prepare(
     against: Sequence[str],
     workers: int,
     show: Callable[[str], None],
-) -> None:
+) -> dict[tuple[str, ...], str]:
+    """Make the first calls of the tasks ``planned``; those that would end this process, too, with the reason."""
     calls = first_calls(planned, against, device)
-    if not calls:
-        return
     report = Report(len(calls), show)
     made = prepare(calls, workspace, device, workers, tell=lambda call: report.over(call.label))
     report.text(made.text)
+    return made.fatal
 
 
 def _run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -> list[Row]:

@@ -2,7 +2,8 @@
 
 Ports and the copy kernel are kept in trifold's cache, what torch.compile makes in Inductor's, Triton's kernels in
 Triton's, and QuACK's in its own. Those of Liger that are written in NVIDIA's CUTLASS DSL are kept by nobody: the
-process that times compiles them itself. So it does where a first call failed here, hung, or ended its process.
+process that times compiles them itself. So it does where a first call failed here, hung, or ended its process; but one
+that left the GPU unusable is not made again, since that would end the run.
 
 Measured on two cores with torch 2.13: a layer_norm for CPU tensors, forward and backward, takes torch.compile 0.92 s,
 and 0.03 s where it finds what it made before.
@@ -23,7 +24,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 
 from trifold.bench.peers import PACKAGES, has
-from trifold.bench.rows import PORT, ROOFLINE
+from trifold.bench.rows import PORT, RIVALS, ROOFLINE
 from trifold.bench.run import HOST_PASSES, Task
 from trifold.build.cache import cache_folder
 from trifold.cells import Device
@@ -57,19 +58,41 @@ class FirstCall:
 
 
 @dataclass(frozen=True)
+class Failed:
+    """A first call that was not made, and why.
+
+    Attributes:
+        fatal: it left the GPU unusable for its process.
+    """
+
+    call: FirstCall
+    reason: str
+    fatal: bool = False
+
+
+@dataclass(frozen=True)
 class Prepared:
     """What became of the first calls: how many were made, and why the others were not."""
 
     made: int
-    failed: tuple[tuple[FirstCall, str], ...]
+    failed: tuple[Failed, ...]
     workers: int
     seconds: float
+
+    @property
+    def fatal(self) -> dict[tuple[str, ...], str]:
+        """Why not to make them again, by the key of the task and the name that rows give to the competitor."""
+        return {
+            (*astuple(one.call)[:-1], RIVALS.get(one.call.competitor, one.call.competitor)): one.reason
+            for one in self.failed
+            if one.fatal
+        }
 
     @property
     def text(self) -> str:
         calls = f"{self.made} of {self.made + len(self.failed)} first calls"
         lines = [f"Prepared {calls} in {self.workers} processes, {self.seconds:.1f} s"]
-        lines += [f"  not prepared: {call.label}: {reason}" for call, reason in self.failed]
+        lines += [f"  not prepared: {one.call.label}: {one.reason}" for one in self.failed]
         return "\n".join(lines)
 
 
@@ -130,14 +153,14 @@ def prepare(
     started = time.monotonic()
     size = min(workers, len(calls))
     pool = _Pool((sys.executable, *program, str(workspace.root), device), size, start_s, call_s)
-    outcomes: dict[FirstCall, str] = dict.fromkeys(calls, "no process was left to make it")
+    outcomes = {call: Failed(call, "no process was left to make it") for call in calls}
     try:
-        for call, reason in pool.outcomes(calls):
-            outcomes[call] = reason
-            tell(call)
+        for outcome in pool.outcomes(calls):
+            outcomes[outcome.call] = outcome
+            tell(outcome.call)
     finally:
         pool.close()
-    failed = tuple((call, reason) for call, reason in outcomes.items() if reason)
+    failed = tuple(outcome for outcome in outcomes.values() if outcome.reason)
     return Prepared(len(outcomes) - len(failed), failed, size, time.monotonic() - started)
 
 
@@ -167,8 +190,8 @@ class _Pool:
     call_s: float
     workers: list[_Worker] = field(default_factory=list)
 
-    def outcomes(self, calls: Iterable[FirstCall]) -> Iterator[tuple[FirstCall, str]]:
-        """Each call that is over, with the reason if it failed."""
+    def outcomes(self, calls: Iterable[FirstCall]) -> Iterator[Failed]:
+        """Each call that is over; one that was made has no reason."""
         waiting = deque(calls)
         for _ in range(self.size):
             self._start()
@@ -201,27 +224,27 @@ class _Pool:
     def _patience(self) -> float:
         return max(0.0, min(worker.deadline for worker in self.workers) - time.monotonic()) + 0.01
 
-    def _heard(self, worker: _Worker, waiting: deque[FirstCall]) -> Iterator[tuple[FirstCall, str]]:
+    def _heard(self, worker: _Worker, waiting: deque[FirstCall]) -> Iterator[Failed]:
         try:
-            reason = worker.connection.recv()
+            reason, fatal = worker.connection.recv()
         except (EOFError, OSError):
             yield from self._lost(worker, waiting, "")
             return
         worker.ready = True
         if worker.call is not None:
-            yield worker.call, reason
+            yield Failed(worker.call, reason, fatal)
         worker.call = None
-        if not waiting:
-            self._end(worker)
+        if fatal or not waiting:
+            yield from self._lost(worker, waiting, "")
             return
         worker.call, worker.deadline = waiting.popleft(), time.monotonic() + self.call_s
         with suppress(OSError):  # it has ended, which is heard next
             worker.connection.send(astuple(worker.call))
 
-    def _lost(self, worker: _Worker, waiting: deque[FirstCall], reason: str) -> Iterator[tuple[FirstCall, str]]:
+    def _lost(self, worker: _Worker, waiting: deque[FirstCall], reason: str) -> Iterator[Failed]:
         status = self._end(worker)
         if worker.call is not None:
-            yield worker.call, reason or f"its process ended with {status}"
+            yield Failed(worker.call, reason or f"its process ended with {status}")
         if waiting and worker.ready:
             self._start()
 

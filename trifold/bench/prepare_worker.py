@@ -2,8 +2,8 @@
 
     python -m trifold.bench.prepare_worker WORKSPACE DEVICE CONNECTION
 
-Through the connection, a file descriptor, it says that it is ready with an empty text, then takes calls and answers
-each with the reason why it failed, or an empty text.
+Through the connection, a file descriptor, it takes calls and answers each with the reason why it failed, or an empty
+text, and with whether that left the GPU unusable for this process. It begins with an empty answer: it is ready.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def serve(connection: Connection, workspace: Workspace, device: Device) -> None:
     settings.compile_threads = 1
     settings.autotune_local_cache = False
     known = functools.cache(functools.partial(_tasks, workspace, device))
-    connection.send("")
+    connection.send(("", False))
     while True:
         call = FirstCall(*connection.recv())
-        connection.send(_reason(call, known(call.op), workspace, device))
+        connection.send(_answer(call, known(call.op), workspace, device))
 
 
 def _tasks(workspace: Workspace, device: Device, op: str) -> dict[tuple[str, ...], Task]:
@@ -49,15 +49,20 @@ def _tasks(workspace: Workspace, device: Device, op: str) -> dict[tuple[str, ...
     return {task.key: task for benchmark in found for task in tasks(op, benchmark, device, EVERYTHING)}
 
 
-def _reason(call: FirstCall, known: Mapping[tuple[str, ...], Task], workspace: Workspace, device: Device) -> str:
-    """Why it failed. Raises, and so ends this process, where a kernel has left the GPU unusable."""
+def _answer(
+    call: FirstCall, known: Mapping[tuple[str, ...], Task], workspace: Workspace, device: Device
+) -> tuple[str, bool]:
     reason = ""
     try:
         _make(known[call.op, call.benchmark, call.dtype, call.method, call.case], call.competitor, workspace, device)
     except Exception as error:
         reason = Failure.of(error).reason
-    release(torch.device(device))
-    return reason
+    try:
+        release(torch.device(device))
+        _synchronize(device)
+    except RuntimeError as error:
+        return f"it leaves the GPU unusable: {Failure.of(error).reason}", True
+    return reason, False
 
 
 def _make(task: Task, name: str, workspace: Workspace, device: Device) -> None:
@@ -73,6 +78,10 @@ def _make(task: Task, name: str, workspace: Workspace, device: Device) -> None:
         arguments = task.benchmark.arguments(place, task.dtype, task.case)
         with repeatable():
             competitor(entrant, [arguments], task.which)()[0]()
+    _synchronize(device)
+
+
+def _synchronize(device: Device) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
 

@@ -6,7 +6,7 @@ import functools
 import gc
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch._functorch.config as functorch_config
@@ -75,11 +75,13 @@ class Machine:
         device: of the inputs.
         seconds: for the readings of one case by one method, all competitors together, about.
         against: who competes, out of :data:`trifold.bench.rows.RIVALS`.
+        fatal: why a competitor is not called in a task, by the task's key and its name: it would end this process.
     """
 
     device: torch.device
     seconds: float = 0.25
     against: Collection[str] = DEFAULT_RIVALS
+    fatal: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
     @property
     def l2_bytes(self) -> int:
@@ -159,13 +161,17 @@ def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) ->
     except Exception as error:  # the spec's own mistake, or too little memory for this case
         reason = f"its arguments cannot be made: {Failure.of(error).reason}"
         return [_not_run(task, moved, entrant.name, reason, failed=True) for entrant in contenders]
+    fatal = {e.name: machine.fatal[*task.key, e.name] for e in contenders if (*task.key, e.name) in machine.fatal}
     able = {e.name: e for e in contenders if not e.absent and (e.at_most is None or moved <= e.at_most)}
     ways = {} if host else roofline(task.benchmark.roofline, moved, machine.device, turns.sets)
 
     competitors: dict[str, Competitor] = {f"{ROOFLINE}: {name}": way for name, way in ways.items()}
-    competitors |= {name: competitor(entrant, inputs, task.which) for name, entrant in able.items()}
+    competitors |= {
+        name: competitor(entrant, inputs, task.which) for name, entrant in able.items() if name not in fatal
+    }
     with repeatable():
         results = measure(method, competitors, calls=turns.calls, seconds=machine.seconds)
+    results |= {name: Failure(reason) for name, reason in fatal.items()}
 
     del competitors, inputs
     release(machine.device)
