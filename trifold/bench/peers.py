@@ -136,8 +136,8 @@ def _attribute(module: str, name: str) -> Callable[..., Any]:
 # ------------------------------------------------------------------------------------------------------------- Liger
 # `liger_kernel.functional` takes the implementation that it prefers on this GPU: its Triton kernels, or on Hopper and
 # with NVIDIA's CUTLASS DSL installed its CuTe kernels where they take the size. Those are for rows of a multiple of 16
-# bytes (swiglu's: for any), of softmax and rms_norm up to 32,768 columns and of layer_norm up to 8192 (without gradients
-# 32,768 of a half type). Each process compiles them anew.
+# bytes (swiglu's: for any), of softmax and rms_norm up to 32,768 columns and of layer_norm up to 8192 (of a half type,
+# and without gradients, 32,768). Each process compiles them anew.
 
 
 def _liger_softmax() -> Peer:
