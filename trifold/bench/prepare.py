@@ -26,7 +26,7 @@ from multiprocessing.connection import Connection, wait
 from trifold.bench.peers import PACKAGES, has
 from trifold.bench.rows import PORT, RIVALS, ROOFLINE
 from trifold.bench.run import HOST_PASSES, Task
-from trifold.build.cache import cache_folder
+from trifold.build.cache import builds_folder, require_private
 from trifold.cells import Device
 from trifold.workspace import Workspace
 
@@ -119,10 +119,15 @@ def _first_call(task: Task, competitor: str) -> FirstCall:
 
 
 def keep_compiled() -> None:
-    """Say where Triton keeps its kernels, where nobody has: Inductor says so too, but only from its first kernel on."""
+    """Say where Triton keeps its kernels, where nobody has: Inductor says so too, but only from its first kernel on.
+
+    Raises:
+        BuildError: trifold's cache cannot be written, or is not the user's alone.
+    """
     if "TRITON_CACHE_DIR" not in os.environ:
-        folder = cache_folder() / "triton"
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = builds_folder().parent / "triton"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        require_private(folder)
         os.environ["TRITON_CACHE_DIR"] = str(folder)
 
 
