@@ -22,6 +22,11 @@ from trifold.spec.benchmark import Benchmark, Case
 CASES = (Case("4x16", (4, 16)), Case("8x16", (8, 16)))
 
 
+@pytest.fixture(autouse=True)
+def _no_cache_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+
+
 def planned(device: Device, **options: Any) -> list[Task]:
     benchmark = Benchmark(
         name="one",

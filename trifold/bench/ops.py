@@ -127,6 +127,8 @@ def _prepare(
 ) -> dict[tuple[str, ...], str]:
     """Make the first calls of the tasks ``planned``; those that would end this process, too, with the reason."""
     calls = first_calls(planned, against, device)
+    if not calls:
+        return {}
     report = Report(len(calls), show)
     made = prepare(calls, workspace, device, workers, tell=lambda call: report.over(call.label))
     report.text(made.text)
