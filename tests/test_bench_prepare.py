@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch._inductor import config as inductor
 
 from tests.test_bench_command import workspace_in
 from trifold.bench import ops
 from trifold.bench.entrants import Entrant
-from trifold.bench.prepare import FirstCall, first_calls, keep_compiled, prepare
+from trifold.bench.prepare import FirstCall, compile_here, first_calls, prepare
 from trifold.bench.rows import COMPILED, PORT, ROOFLINE, Row
 from trifold.bench.run import EVERYTHING, Selection, Task, tasks
 from trifold.cells import Device
@@ -23,8 +25,10 @@ CASES = (Case("4x16", (4, 16)), Case("8x16", (8, 16)))
 
 
 @pytest.fixture(autouse=True)
-def _no_cache_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "triton"))
+    with inductor.patch(compile_threads=2):
+        yield
 
 
 def planned(device: Device, **options: Any) -> list[Task]:
@@ -190,14 +194,17 @@ def test_a_call_that_leaves_the_gpu_unusable_is_not_made_again(tmp_path: Path, m
     assert outcomes == {"16": ("failed", "no GPU"), "64": ("measured", "")}
 
 
-def test_triton_keeps_its_kernels_where_it_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compilers_run_in_this_process_and_kernels_lie_where_others_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TRIFOLD_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    keep_compiled()
+    compile_here()
+    assert inductor.compile_threads == 1
     assert os.environ["TRITON_CACHE_DIR"] == str(tmp_path / "triton")
     os.environ["TRITON_CACHE_DIR"] = "elsewhere"
-    keep_compiled()
+    compile_here()
     assert os.environ["TRITON_CACHE_DIR"] == "elsewhere"
 
 

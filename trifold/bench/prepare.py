@@ -22,6 +22,7 @@ from contextlib import suppress
 from dataclasses import astuple, dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
+from typing import Any
 
 from trifold.bench.peers import PACKAGES, has
 from trifold.bench.rows import PORT, RIVALS, ROOFLINE
@@ -118,12 +119,19 @@ def _first_call(task: Task, competitor: str) -> FirstCall:
     return FirstCall(*task.key, competitor)
 
 
-def keep_compiled() -> None:
-    """Say where Triton keeps its kernels, where nobody has: Inductor says so too, but only from its first kernel on.
+def compile_here() -> None:
+    """Have Inductor compile in this process, and Triton keep its kernels where others look, unless that is set.
+
+    Inductor's own processes would start with the first function that it compiles, or finds, and so while the first case
+    is timed. Inductor says where Triton keeps kernels, too, but only from its first one on.
 
     Raises:
         BuildError: trifold's cache cannot be written, or is not the user's alone.
     """
+    from torch._inductor import config
+
+    settings: Any = config
+    settings.compile_threads = 1
     if "TRITON_CACHE_DIR" not in os.environ:
         folder = builds_folder().parent / "triton"
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -154,7 +162,7 @@ def prepare(
         call_s: a call that is not done after as many seconds is given up, and its process with it.
         tell: is told each call that is over.
     """
-    keep_compiled()
+    compile_here()
     started = time.monotonic()
     size = min(workers, len(calls))
     pool = _Pool((sys.executable, *program, str(workspace.root), device), size, start_s, call_s)

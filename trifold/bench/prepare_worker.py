@@ -19,7 +19,7 @@ import torch
 
 from trifold.bench.entrants import competitor, entrants, implementations
 from trifold.bench.ops import benchmarks_of
-from trifold.bench.prepare import FirstCall
+from trifold.bench.prepare import FirstCall, compile_here
 from trifold.bench.roofline import roofline
 from trifold.bench.rows import PORT, ROOFLINE
 from trifold.bench.run import EVERYTHING, Task, release, repeatable, tasks
@@ -32,10 +32,9 @@ def serve(connection: Connection, workspace: Workspace, device: Device) -> None:
     """Make calls until the other process ends this one."""
     from torch._inductor import config
 
-    # Its compilers are the processes beside this one. Variants that Inductor times in a first call it times again where
-    # nothing else runs: what it finds here is not kept.
+    compile_here()
+    # Variants that Inductor times in a first call it times again where nothing else runs: what it finds is not kept.
     settings: Any = config
-    settings.compile_threads = 1
     settings.autotune_local_cache = False
     known = functools.cache(functools.partial(_tasks, workspace, device))
     connection.send(("", False))
