@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from trifold.bench.interval import Estimate
-from trifold.bench.plot import by_shape, path_of, plot
+from trifold.bench.plot import by_shape, path_over_shapes, plot
 from trifold.bench.rows import COMPILED, EAGER, PEERS, PORT, ROOFLINE, Results, Row, groups
 from trifold.environment import describe
 
@@ -34,6 +34,7 @@ def results_in(folder: Path) -> list[tuple[Path, Results]]:
 def block(results: Sequence[tuple[Path, Results]]) -> str:
     """The text between the two comments; empty where there are no results."""
     parts = []
+    drawn = False
     for path, one in results:
         parts.append(f"{describe(one.environment)} (`{RESULTS}/{path.name}`)")
         tables = groups(one.rows).values()
@@ -41,9 +42,10 @@ def block(results: Sequence[tuple[Path, Results]]) -> str:
         if lines := [line for table in over_sizes for line in _speeds(table)]:
             parts.append(_table(_HEAD, lines))
         over_shapes = [table for table in tables if by_shape(table)]
-        for op in dict.fromkeys(table[0].op for table in over_shapes):
-            parts.append(f"![{op}'s rate over its shapes](../{path_of(op, Path(RESULTS, PLOT)).as_posix()})")
-            parts += [_shapes(table) for table in over_shapes if table[0].op == op]
+        if over_shapes and not drawn:
+            parts.append(f"![rate over shapes](../{path_over_shapes(Path(RESULTS, PLOT)).as_posix()})")
+            drawn = True
+        parts += [_shapes(table) for table in over_shapes]
         if one.figures:
             parts.append(_table(("target", "measured", "verdict"), _verdicts(one)))
     return "\n" + "\n\n".join(parts) + "\n" if parts else ""

@@ -53,6 +53,22 @@ def test_the_table_has_what_became_slower_the_worst_first(capsys: pytest.Capture
     assert [line[-4] for line in lines] == ["50.0%", "8.3%"]
 
 
+def test_cases_of_several_ops_in_one_file_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    """They have the same cases, dtypes and methods, and passes of one name."""
+    passes = [{"op": op, "benchmark": name} for op in ("softmax", "rms_norm") for name in ("forward", "backward")]
+    before = of(*(one for number, which in enumerate(passes) for one in on_machine(1e-6, (2 + number) * 1e-6, **which)))
+    assert _compared(before, before, 0.05) == 0
+    assert "4 cases, 0 slower" in capsys.readouterr().out
+    slower = of(
+        *(one for number, which in enumerate(passes) for one in on_machine(1e-6, (2, 3, 5, 5)[number] * 1e-6, **which))
+    )
+    assert _compared(slower, before, 0.05) == 1
+    output = capsys.readouterr().out
+    assert "4 cases, 1 slower" in output
+    assert "rms_norm · forward · float32 · graph" in output
+    assert "backward" not in output
+
+
 def test_a_peer_that_became_slower_is_nobodys_regression() -> None:
     slow = [dataclasses.replace(one, competitor=EAGER) for one in on_machine(1e-6, 9e-6)[1:]]
     assert compare.changes([*on_machine(1e-6, 1.1e-6), *slow], BEFORE.rows)[0].slower == pytest.approx(0)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
+import math
 from pathlib import Path
 
 import pytest
 import torch
 
-from trifold.bench.plot import by_shape, plot
+from trifold.bench.plot import _COLOURS, _over_shapes, by_shape, plot
 from trifold.bench.rows import COMPILED, EAGER, LIGER, PORT, PROTOTYPE, QUACK, ROOFLINE, Results, Row, with_ratios
 from trifold.bench.table import figure_lines, table
 from trifold.bench.targets import figures
@@ -251,11 +253,37 @@ def shaped_results() -> Results:
     return Results(environment=ENVIRONMENT, rows=rows, figures=())
 
 
-def test_an_op_over_shapes_has_a_plot_of_its_own(tmp_path: Path) -> None:
+def test_ops_over_shapes_have_a_plot_of_their_own(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     written = plot(shaped_results(), tmp_path / "figures.png")
-    assert [path.name for path in written] == ["figures-softmax.png", "figures-rms_norm.png", "figures.png"]
+    assert [path.name for path in written] == ["figures-shapes.png", "figures.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
+
+
+def test_a_panel_over_shapes_has_a_line_for_each_competitor_and_dtype() -> None:
+    pytest.importorskip("matplotlib")
+    shapes = ((64, 16), (32, 32), (16, 64))
+
+    def tables(benchmark: str, dtype: str, port: float | None = 2e-6) -> list[Row]:
+        common = {"op": "softmax", "benchmark": benchmark, "dtype": dtype}
+        rows = [case_rows(port, case=str(shape), sizes=shape, **common) for shape in shapes[:2]]
+        return [*itertools.chain(*rows), *case_rows(4e-6, case=str(shapes[2]), sizes=shapes[2], **common)]
+
+    dtypes = ("float32", "bfloat16")
+    figure = _over_shapes(
+        [*(tables("backward", dtype) for dtype in dtypes), *(tables("forward", dtype, None) for dtype in dtypes)]
+    )
+    forward, backward = figure.axes
+    assert (forward.get_title(), backward.get_title()) == ("softmax · forward", "softmax · backward")
+    assert [label.get_text() for label in backward.get_xticklabels()] == [str(shape) for shape in shapes]
+    drawn = {(line.get_color(), line.get_linestyle()): list(line.get_ydata()) for line in backward.lines[:-1]}
+    colour = _COLOURS[PORT]
+    assert drawn[colour, "-"] == drawn[colour, "--"] == pytest.approx([50, 50, 25])
+    assert drawn[_COLOURS[EAGER], "-"] == pytest.approx([25, 25, 25])
+    failed = next(line for line in forward.lines if line.get_color() == colour)
+    assert list(failed.get_ydata()) == pytest.approx([math.nan, math.nan, 25], nan_ok=True), "what failed is a gap"
+    (key,) = figure.legends
+    assert [text.get_text() for text in key.get_texts()] == [EAGER, COMPILED, PROTOTYPE, PORT, *dtypes]
 
 
 @pytest.mark.parametrize(

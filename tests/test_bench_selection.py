@@ -26,7 +26,7 @@ from trifold.bench.timing import Competitor, Failure, Result, Timing
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     workspace_in(tmp_path)
     own = {name: Entrant(name, torch.sigmoid) for name in (PROTOTYPE, PORT)}
-    monkeypatch.setattr(ops, "implementations", lambda files, device: own)
+    monkeypatch.setattr(ops, "implementations", lambda *_: own)
     monkeypatch.setattr(run, "measure", timer())
     return tmp_path
 
@@ -69,6 +69,11 @@ def measured(rows: list[dict[str, Any]]) -> set[tuple[str, str, str]]:
             id="the host's small case is no exception",
         ),
         pytest.param(("--only", "host: no grad"), {("16", "float32", "host: no grad")}, id="a text"),
+        pytest.param(
+            ("--methods", "host", "--only", "forward"),
+            {("16", "float32", f"host: {name}") for name in ("no grad", "forward", "forward + backward")},
+            id="a way to time",
+        ),
     ],
 )
 def test_only_what_is_asked_for_is_measured(
@@ -85,6 +90,7 @@ def test_only_what_is_asked_for_is_measured(
         pytest.param(("--against", "eager,jax"), "nobody is called 'jax'", id="an unknown rival"),
         pytest.param(("--shapes", "16x"), "'16x' is no shape", id="half a shape"),
         pytest.param(("--shapes", "4x4"), "nothing to measure for gate with '4x4'", id="a shape that no case has"),
+        pytest.param(("--methods", "clock"), "nothing to measure for gate with 'clock'", id="no way to time"),
         pytest.param(("--dtypes", "float8"), "nothing to measure for gate with 'float8'", id="a dtype of no case"),
         pytest.param(("--compare", "absent.json"), "absent.json holds no results", id="nothing to compare with"),
         pytest.param(("--limit", "half"), "--limit half", id="no limit"),
@@ -128,11 +134,49 @@ def test_a_run_that_is_stopped_keeps_what_it_measured(root: Path, monkeypatch: p
     assert sorted(path.name for path in root.glob("results*")) == ["results.json"], "and no half of a file"
 
 
+def test_a_run_that_was_stopped_goes_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured_now: list[int] = []
+
+    def counting(*arguments: Any, **options: Any) -> dict[str, Result]:
+        measured_now.append(1)
+        if len(measured_now) == 3:
+            raise KeyboardInterrupt
+        return timer()(*arguments, **options)
+
+    monkeypatch.setattr(run, "measure", counting)
+    only = ("--only", "forward float32 cpu")
+    assert invoke(root, *only, "--resume")[0] != 0
+    measured_now[:] = [1, 1, 1]
+    status, output, rows = invoke(root, *only, "--resume")
+    assert status == 0, output
+    assert len(measured_now) == 5, "two of the four cases"
+    assert [row["case"] for row in rows if row["competitor"] == PORT] == ["16", "32", "64", "1000"]
+    for case in ("16", "1000"):
+        assert re.search(rf"^  {case} ", output, re.MULTILINE), "the table is whole"
+    environment = json.loads((root / "results.json").read_text(encoding="utf-8"))["environment"]
+    assert environment["complete"] is True
+    assert len(environment["earlier"]) == 1
+    assert invoke(root, *only, "--resume")[2] == rows
+    assert len(measured_now) == 5, "all is there"
+
+
+def test_figures_of_two_machines_do_not_come_into_one_file(root: Path) -> None:
+    assert invoke(root, "--only", "forward float32 cpu 16")[0] == 0
+    path = root / "results.json"
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["environment"]["device"] = "another"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    status, output, rows = invoke(root, "--only", "forward float32 cpu 32", "--resume")
+    assert status == 1
+    assert "--resume: the file's device is another, this run's is " in output
+    assert {row["case"] for row in rows} == {"16"}, "and the file stays"
+
+
 def test_a_gpu_that_no_longer_answers_ends_the_run_with_what_to_do(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(device: torch.device) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be ...")
 
-    monkeypatch.setattr(run, "_release", lost)
+    monkeypatch.setattr(run, "release", lost)
     status, output, rows = invoke(root, "--only", "forward float32 cpu 16")
     assert status == 1
     assert "gate forward float32 cpu 16: RuntimeError: CUDA error: an illegal memory access" in output

@@ -35,8 +35,14 @@ def bench(
         str | None, typer.Option(help="Only cases of these sizes: 16384x4096,2048x65536 or 2^20.")
     ] = None,
     dtypes: Annotated[str | None, typer.Option(help="Only these: float32,bfloat16.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these ways to time: graph,events,host.")] = None,
+    prepare: Annotated[
+        int,
+        typer.Option(min=0, help="Processes that compile for all cases, many at once, before anything is timed."),
+    ] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Three cases a benchmark, and shorter readings.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures to this file, after each case.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Measure only what the file of --json lacks.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write a plot (PNG) to this file.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if a target is missed or a port fails.")] = False,
     compare: Annotated[
@@ -59,13 +65,16 @@ def bench(
     on_gpu = torch.cuda.is_available() if device is None else device is DeviceOption.cuda
     chosen: Device = "cuda" if on_gpu else "cpu"
     before = None if compare is None else Results.read(compare)
+    begun = _begun(json) if resume else None
     most = comparison.limit(limit)
     results = measure_ops(
         place,
         ops or [],
         chosen,
-        selection=Selection(only or "", _shapes(shapes), _words(dtypes), quick),
+        selection=Selection(only or "", _shapes(shapes), _words(dtypes), _words(methods), quick),
         against=rivals(against),
+        workers=prepare,
+        before=begun,
         show=lambda part: print(part, flush=True),
         save=lambda results: None if json is None else _write(results, json),
     )
@@ -89,6 +98,13 @@ def _compared(results: Results, before: Results, most: float) -> int:
         return 2
     print("\n" + compare.report(found, failed, most))
     return int(bool(failed) or any(change.slower > most for change in found))
+
+
+def _begun(path: Path | None) -> Results | None:
+    """What an earlier run has written; None where there is no file yet."""
+    if path is None:
+        raise TrifoldError("--resume: there is no file to go on with", "name it with --json")
+    return Results.read(path) if path.exists() else None
 
 
 def _write(results: Results, path: Path) -> None:

@@ -31,10 +31,8 @@ class Change:
 
 def changes(now: Iterable[Row], before: Iterable[Row]) -> list[Change]:
     """The cases that both have measured against the roofline, the one that became slowest first."""
-    known = {_key(row): row.ratios[ROOFLINE].value for row in before if _comparable(row)}
-    found = [
-        Change(row, known[_key(row)], row.ratios[ROOFLINE]) for row in now if _comparable(row) and _key(row) in known
-    ]
+    known = {row.key: row.ratios[ROOFLINE].value for row in before if _comparable(row)}
+    found = [Change(row, known[row.key], row.ratios[ROOFLINE]) for row in now if _comparable(row) and row.key in known]
     return sorted(found, key=lambda change: -change.slower)
 
 
@@ -42,14 +40,10 @@ def _comparable(row: Row) -> bool:
     return row.competitor == PORT and row.outcome == "measured" and ROOFLINE in row.ratios
 
 
-def _key(row: Row) -> tuple[str, str, str, str, str]:
-    return (*row.group, row.case)
-
-
 def failures(now: Iterable[Row], before: Iterable[Row]) -> list[Row]:
     """The rows of ports that were measured before and fail now."""
-    known = {_key(row) for row in before if _comparable(row)}
-    return [row for row in now if row.competitor == PORT and row.outcome == "failed" and _key(row) in known]
+    known = {row.key for row in before if _comparable(row)}
+    return [row for row in now if row.competitor == PORT and row.outcome == "failed" and row.key in known]
 
 
 def limit(text: str) -> float:

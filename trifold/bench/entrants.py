@@ -103,8 +103,11 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-def implementations(files: OpFiles, device: Device) -> dict[str, Entrant]:
-    """The prototype and the port of an op; one that cannot be loaded raises the reason when it is called."""
+def implementations(files: OpFiles, device: Device, against: Collection[str]) -> dict[str, Entrant]:
+    """The port of an op and, if ``against`` names it, the prototype, which imports Numba.
+
+    One that cannot be loaded raises the reason when it is called.
+    """
     from trifold.implementation import load_port, load_prototype
 
     def port() -> Callable[..., Any]:
@@ -115,8 +118,11 @@ def implementations(files: OpFiles, device: Device) -> dict[str, Entrant]:
     def prototype() -> Callable[..., Any]:
         return load_prototype(files, device).function
 
+    found = {PORT: Entrant(PORT, _loaded(port))}
+    if "prototype" not in against:
+        return found
     limit = SIMULATED_BYTES if device == "cpu" else None
-    return {PROTOTYPE: Entrant(PROTOTYPE, _loaded(prototype), limit), PORT: Entrant(PORT, _loaded(port))}
+    return {PROTOTYPE: Entrant(PROTOTYPE, _loaded(prototype), limit), **found}
 
 
 def _loaded(load: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:

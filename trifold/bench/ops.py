@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 
+from trifold.bench import resume
 from trifold.bench.entrants import Entrant, implementations
 from trifold.bench.peers import absent, versions
+from trifold.bench.prepare import first_calls, prepare
 from trifold.bench.progress import Report
 from trifold.bench.rows import DEFAULT_RIVALS, PORT, Results, Row
 from trifold.bench.run import EVERYTHING, Machine, Selection, Task, run, tasks
@@ -47,6 +49,8 @@ def measure_ops(
     *,
     selection: Selection = EVERYTHING,
     against: Sequence[str] = DEFAULT_RIVALS,
+    workers: int = 0,
+    before: Results | None = None,
     show: Callable[[str], None] = lambda part: None,
     save: Callable[[Results], None] = lambda results: None,
 ) -> Results:
@@ -58,11 +62,14 @@ def measure_ops(
         device: of the tensors.
         selection: which cases.
         against: who competes, out of :data:`trifold.bench.rows.RIVALS`.
+        workers: processes that make the first calls before anything is timed, see :mod:`trifold.bench.prepare`.
+        before: what an earlier run measured on this machine: it is part of the results, and not measured again.
         show: takes each table as soon as it is whole.
         save: takes what there is after each case, with ``"complete": False`` in its environment until all is measured.
 
     Raises:
-        TrifoldError: there is no GPU, no such op, none with a benchmark, or ``selection`` leaves nothing.
+        TrifoldError: there is no GPU, no such op, none with a benchmark, ``selection`` leaves nothing, or ``before``
+            was measured otherwise.
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise TrifoldError("--device cuda: torch sees no GPU here", "use --device cpu, or see trifold doctor")
@@ -74,29 +81,33 @@ def measure_ops(
         "against": list(against),
         "libraries": {name: version for name, version in versions().items() if name in against},
     }
+    known = resume.known(before, facts)
     report = Report(sum(len(plan.tasks) for plan in plans), show)
     report.text(describe(facts))
     for line in absent(against):
         report.text(line)
-    machine = Machine(place, seconds=0.05 if selection.quick else 0.25, against=against)
-    loaded = functools.cache(lambda op: implementations(workspace.op(op), device))
-    rows: list[Row] = []
+    pending = [task for plan in plans for task in plan.tasks if task.key not in known]
+    fatal = _prepare(pending, workspace, device, against, workers, show) if workers else {}
+    machine = Machine(place, seconds=0.05 if selection.quick else 0.25, against=against, fatal=fatal)
+    loaded = functools.cache(lambda op: implementations(workspace.op(op), device, against))
+    rows = [row for of_case in known.values() for row in of_case]
 
     def results(*, complete: bool = False) -> Results:
         judged = [one for plan in plans for one in figures(plan.files.name, plan.benchmark, rows)]
         return Results(
-            environment=facts | {"complete": complete},
+            environment=facts | resume.dates(before) | {"complete": complete},
             rows=tuple(rows),
-            figures=tuple(judged) if device == "cuda" else (),
+            figures=resume.merged(before, judged) if device == "cuda" else (),
         )
 
     for part in _tables(plans):
         measured: list[Row] = []
         for task in report.steps(part, lambda task: task.label):
-            of_case = _run(task, loaded(task.op), machine)
-            measured += of_case
-            rows += of_case
-            save(results())
+            if task.key not in known:
+                known[task.key] = _run(task, loaded(task.op), machine)
+                rows += known[task.key]
+                save(results())
+            measured += known[task.key]
         report.text("\n" + table(measured))
     done = results(complete=True)
     save(done)
@@ -104,6 +115,24 @@ def measure_ops(
         report.text("\n" + figure_lines(done.figures))
     report.text("\n" + preparing(done.rows))
     return done
+
+
+def _prepare(
+    planned: Sequence[Task],
+    workspace: Workspace,
+    device: Device,
+    against: Sequence[str],
+    workers: int,
+    show: Callable[[str], None],
+) -> dict[tuple[str, ...], str]:
+    """Make the first calls of the tasks ``planned``; those that would end this process, too, with the reason."""
+    calls = first_calls(planned, against, device)
+    if not calls:
+        return {}
+    report = Report(len(calls), show)
+    made = prepare(calls, workspace, device, workers, tell=lambda call: report.over(call.label))
+    report.text(made.text)
+    return made.fatal
 
 
 def _run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -> list[Row]:

@@ -14,8 +14,8 @@ A pass is timed through the library's own autograd function where a CUDA graph c
 kernels and drops what the host did, so a backward pass costs what its kernels cost, those that cast or sum weight
 gradients included. Where there is none, or one that waits for the GPU, it is the library's next lower entry point, and
 the table says so. QuACK refuses float64, softmax over columns that are not a multiple of 16 bytes, and a backward pass
-of norms over more than 131,072 columns of float32; Liger, except in cross_entropy, more than 65,536 columns: such a
-case fails with their reason.
+of norms over more than 131,072 columns of float32; Liger's Triton kernels, except that of cross_entropy, more than
+65,536 columns: such a case fails with their reason.
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ def _attribute(module: str, name: str) -> Callable[..., Any]:
 
 # ------------------------------------------------------------------------------------------------------------- Liger
 # `liger_kernel.functional` takes the implementation that it prefers on this GPU: its Triton kernels, or on Hopper and
-# with NVIDIA's CUTLASS DSL installed its CuTe kernels where they take the size.
+# with NVIDIA's CUTLASS DSL installed its CuTe kernels where they take the size. Those are for rows of a multiple of 16
+# bytes (swiglu's: for any), of softmax and rms_norm up to 32,768 columns and of layer_norm up to 8192 (of a half type,
+# and without gradients, 32,768). Each process compiles them anew.
 
 
 def _liger_softmax() -> Peer:

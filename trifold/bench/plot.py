@@ -1,18 +1,19 @@
 """The results as plots: time or rate over size, one line a competitor.
 
 Where a benchmark's cases are shapes, some with more rows and fewer columns than others, a line over bytes would say
-nothing: the op then has a plot of its own, over its shapes in the order of the benchmark.
+nothing: these have a plot of their own, of the part of the roofline over the shapes in the order of the benchmark. A
+panel there has all dtypes, and an op's panels stand beside each other.
 """
 
 from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trifold.bench.rows import COMPETITORS, ROOFLINE, Results, Row, groups
+from trifold.bench.rows import COMPETITORS, PORT, ROOFLINE, Results, Row, groups
 from trifold.errors import TrifoldError
 
 _COLOURS = {
@@ -35,9 +36,9 @@ def by_shape(rows: Sequence[Row]) -> bool:
     )
 
 
-def path_of(op: str, path: Path) -> Path:
-    """Where the plot of an op over its shapes lies, beside ``path``."""
-    return path.with_name(f"{path.stem}-{op}{path.suffix}")
+def path_over_shapes(path: Path) -> Path:
+    """Where the plot over shapes lies, beside ``path``."""
+    return path.with_name(f"{path.stem}-shapes{path.suffix}")
 
 
 def plot(results: Results, path: Path) -> list[Path]:
@@ -45,7 +46,7 @@ def plot(results: Results, path: Path) -> list[Path]:
 
     Args:
         results: of one run.
-        path: of the plot over sizes; the plot of an op over its shapes lies beside it, with ``-<op>`` in its name.
+        path: of the plot over sizes; that over shapes lies beside it, with ``-shapes`` in its name.
 
     Returns:
         What was written.
@@ -58,48 +59,81 @@ def plot(results: Results, path: Path) -> list[Path]:
         raise TrifoldError("there is nothing to plot: no table has two cases", "measure more sizes")
     title = f"{results.environment['device']}, torch {results.environment['torch']}"
     shaped = [rows for rows in panels if by_shape(rows)]
-    written = []
-    for op in dict.fromkeys(rows[0].op for rows in shaped):
-        mine = [rows for rows in shaped if rows[0].op == op]
-        written.append(_write(mine, _panel_over_shapes, title, path_of(op, path), columns=2, width=6.5))
     others = [rows for rows in panels if rows not in shaped]
+    written = []
+    if shaped:
+        written.append(_write(_over_shapes(shaped), title, path_over_shapes(path)))
     if others:
-        written.append(_write(others, _panel_over_bytes, title, path, columns=4, width=4.6))
+        written.append(_write(_over_bytes(others), title, path))
     return written
 
 
-def _write(
-    panels: Sequence[_Panel],
-    draw: Callable[[Any, _Panel], None],
-    title: str,
-    path: Path,
-    *,
-    columns: int,
-    width: float,
-) -> Path:
-    """One PNG of ``panels``, at most ``columns`` beside each other, each ``width`` inches wide."""
+def _write(figure: Any, title: str, path: Path) -> Path:
+    figure.suptitle(title, fontsize=10)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110, metadata={"Software": None})
+    return path
+
+
+def _figure(columns: int, lines: int, size: tuple[float, float]) -> Any:
+    """A figure of ``columns`` × ``lines`` panels, each of ``size`` inches."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
         raise TrifoldError("a plot needs matplotlib", "pip install matplotlib") from None
 
-    columns = min(columns, len(panels))
-    lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(width * columns, 3.5 * lines), layout="constrained")
+    figure = Figure(figsize=(size[0] * columns, size[1] * lines), layout="constrained")
     FigureCanvasAgg(figure)
+    return figure
+
+
+def _dress(axes: Any, title: str) -> None:
+    axes.set_title(title, fontsize=9)
+    axes.tick_params(labelsize=7)
+    axes.grid(True, which="major", alpha=0.25)
+
+
+def _over_bytes(panels: Sequence[_Panel]) -> Any:
+    columns = min(4, len(panels))
+    lines = -(-len(panels) // columns)
+    figure = _figure(columns, lines, (4.6, 3.5))
     for position, rows in enumerate(panels):
         axes = figure.add_subplot(lines, columns, position + 1)
-        draw(axes, rows)
+        _panel_over_bytes(axes, rows)
         op, benchmark, dtype, method = rows[0].group
-        axes.set_title(f"{op} · {benchmark} · {dtype} · {method}", fontsize=9)
-        axes.tick_params(labelsize=7)
-        axes.grid(True, which="major", alpha=0.25)
+        _dress(axes, f"{op} · {benchmark} · {dtype} · {method}")
         axes.legend(fontsize=7)
-    figure.suptitle(title, fontsize=10)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110, metadata={"Software": None})
-    return path
+    return figure
+
+
+def _over_shapes(tables: Sequence[_Panel]) -> Any:
+    """A line of panels for each op, in it a panel for each benchmark."""
+    panels: dict[str, dict[str, _Panel]] = {}
+    for rows in tables:
+        op, benchmark, *_ = rows[0].group
+        panels.setdefault(op, {}).setdefault(benchmark, []).extend(rows)
+    columns = max(map(len, panels.values()))
+    figure = _figure(columns, len(panels), (6.5, 3.2))
+    for line, (op, benchmarks) in enumerate(panels.items()):
+        in_order = sorted(benchmarks.items(), key=lambda item: item[0] != "forward")  # whatever file came first
+        for column, (benchmark, rows) in enumerate(in_order):
+            axes = figure.add_subplot(len(panels), columns, line * columns + column + 1)
+            _panel_over_shapes(axes, rows)
+            _dress(axes, f"{op} · {benchmark}")
+    _key_of_shapes(figure, [row for rows in tables for row in rows])
+    return figure
+
+
+def _key_of_shapes(figure: Any, rows: Sequence[Row]) -> None:
+    """One for all panels, below them: colours of competitors, strokes of dtypes."""
+    from matplotlib.lines import Line2D
+
+    names = [name for name in COMPETITORS if any(row.competitor == name for row in rows)]
+    dtypes = list(dict.fromkeys(row.dtype for row in rows))
+    lines = [Line2D([], [], **_line(name)) for name in names]
+    lines += [Line2D([], [], color="black", **_stroke(number)) for number in range(len(dtypes))]
+    figure.legend(lines, [*names, *dtypes], loc="outside lower center", ncols=len(lines), fontsize=8, frameon=False)
 
 
 def _panel_over_bytes(axes: Any, rows: _Panel) -> None:
@@ -117,14 +151,24 @@ def _panel_over_bytes(axes: Any, rows: _Panel) -> None:
 
 def _panel_over_shapes(axes: Any, rows: _Panel) -> None:
     cases = list(dict.fromkeys(row.case for row in rows))
-    for name in (*COMPETITORS, ROOFLINE):
-        points = {row.case: row.gb_per_s for row in rows if row.competitor == name}
-        heights = [points.get(case) or float("nan") for case in cases]  # nan: a gap, where it has failed
-        if any(points.values()):
-            axes.plot(range(len(cases)), heights, label=name, linewidth=1.2, **_style(name))
-    axes.set_xticks(range(len(cases)), cases, rotation=30, ha="right")
+    for number, dtype in enumerate(dict.fromkeys(row.dtype for row in rows)):
+        for name in COMPETITORS:
+            parts = {row.case: row.ratios.get(ROOFLINE) for row in rows if (row.competitor, row.dtype) == (name, dtype)}
+            heights = [100 * part.value if (part := parts.get(case)) else float("nan") for case in cases]  # nan: a gap
+            axes.plot(range(len(cases)), heights, **_line(name), **_stroke(number))
+    axes.axhline(100, color="black", linewidth=0.8, linestyle=":")
+    axes.set_xticks(range(len(cases)), cases, rotation=25, ha="right")
     axes.set_ylim(bottom=0)
-    axes.set_ylabel("GB/s", fontsize=8)
+    axes.set_ylabel("% of the copy's rate", fontsize=8)
+
+
+def _line(name: str) -> dict[str, Any]:
+    return {"color": _COLOURS[name], "marker": "o", "markersize": 3, "linewidth": 2 if name == PORT else 1.2}
+
+
+def _stroke(number: int) -> dict[str, Any]:
+    """Of the dtype that is so many others behind the first."""
+    return {"linestyle": ("-", "--", "-.", ":")[number % 4], "markerfacecolor": None if number == 0 else "white"}
 
 
 def _style(name: str) -> dict[str, Any]:

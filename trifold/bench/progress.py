@@ -37,6 +37,12 @@ class Report:
         self._bar.stop()
         self._show(text)
 
+    def over(self, label: str) -> None:
+        """One step more is over, which has this name; it was under way beside others."""
+        self._bar.update(self._task, description=label, advance=1)
+        self._bar.start()
+        self._bar.refresh()
+
     def steps(self, steps: Iterable[T], label: Callable[[T], str]) -> Iterator[T]:
         """``steps``, one after the other, each named while it is under way."""
         for step in steps:

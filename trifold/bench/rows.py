@@ -85,6 +85,11 @@ class Row:
         """What shares a table."""
         return self.op, self.benchmark, self.dtype, self.method
 
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """What is compared: the rows of one case and method."""
+        return (*self.group, self.case)
+
 
 def with_ratios(rows: Sequence[Row], readings: Mapping[str, Sequence[float]] | None = None) -> list[Row]:
     """The rows of one case and method, each compared with the roofline and the peers among them.

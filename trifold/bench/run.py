@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch._functorch.config as functorch_config
@@ -43,6 +45,27 @@ class Task:
     def label(self) -> str:
         return f"{self.op} {self.benchmark.name} {dtype_name(self.dtype)} {self.method} {self.case.label}"
 
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """As :attr:`trifold.bench.rows.Row.key` of its rows."""
+        return self.op, self.benchmark.name, dtype_name(self.dtype), self.method, self.case.label
+
+    @property
+    def which(self) -> Pass:
+        """The pass that is timed."""
+        if self.method in HOST_PASSES:
+            return HOST_PASSES[self.method]
+        if self.benchmark.training:
+            return "forward + backward"
+        return "backward" if self.benchmark.backward else "plain"
+
+    @property
+    def without_libraries(self) -> str:
+        """Why other libraries cannot compete; empty: they can."""
+        if self.method in HOST_PASSES:
+            return "its kernels are timed, not its host code"
+        return "it needs a GPU" if self.method == "cpu" else ""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -52,11 +75,13 @@ class Machine:
         device: of the inputs.
         seconds: for the readings of one case by one method, all competitors together, about.
         against: who competes, out of :data:`trifold.bench.rows.RIVALS`.
+        fatal: why a competitor is not called in a task, by the task's key and its name: it would end this process.
     """
 
     device: torch.device
     seconds: float = 0.25
     against: Collection[str] = DEFAULT_RIVALS
+    fatal: Mapping[tuple[str, ...], str] = field(default_factory=dict)
 
     @property
     def l2_bytes(self) -> int:
@@ -71,20 +96,25 @@ class Selection:
         text: that a task's label contains.
         shapes: the sizes of the cases; none: all.
         dtypes: none: all that a benchmark has.
+        methods: of timing, "host" for all that begin so; none: all.
         quick: only the first, the middle and the last case of those.
     """
 
     text: str = ""
     shapes: tuple[tuple[int, ...], ...] = ()
     dtypes: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
     quick: bool = False
 
     @property
     def described(self) -> str:
         """What was asked for, for a message; empty: nothing in particular."""
         shapes = ["x".join(map(str, sizes)) for sizes in self.shapes]
-        wanted = [f"'{word}'" for word in (self.text, *shapes, *self.dtypes) if word]
+        wanted = [f"'{word}'" for word in (self.text, *shapes, *self.dtypes, *self.methods) if word]
         return f" with {', '.join(wanted)}" if wanted else ""
+
+    def takes(self, task: Task) -> bool:
+        return self.text in task.label and (not self.methods or task.method.partition(":")[0] in self.methods)
 
     def cases(self, benchmark: Benchmark) -> tuple[Case, ...]:
         cases = tuple(case for case in benchmark.cases if not self.shapes or case.sizes in self.shapes)
@@ -100,7 +130,7 @@ EVERYTHING = Selection()
 def tasks(op: str, benchmark: Benchmark, device: Device, selection: Selection) -> Iterator[Task]:
     """What there is to measure: each case in each dtype by each method, then the host's time of the small case."""
     for task in _all_tasks(op, benchmark, device, selection):
-        if selection.text in task.label:
+        if selection.takes(task):
             yield task
 
 
@@ -124,25 +154,27 @@ def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) ->
     host = task.method in HOST_PASSES
     method = _method(task.method, machine.device)
     turns = rotation(moved, machine.l2_bytes) if method == "graph" else Rotation(1, 1)
-    which = HOST_PASSES.get(task.method) or _pass(task.benchmark)
 
-    contenders = entrants(task.benchmark, implementations, machine.against, without=_without_libraries(task, method))
+    contenders = entrants(task.benchmark, implementations, machine.against, without=task.without_libraries)
     try:
         inputs = [task.benchmark.arguments(machine.device, task.dtype, task.case) for _ in range(turns.sets)]
     except Exception as error:  # the spec's own mistake, or too little memory for this case
         reason = f"its arguments cannot be made: {Failure.of(error).reason}"
         return [_not_run(task, moved, entrant.name, reason, failed=True) for entrant in contenders]
+    fatal = {e.name: machine.fatal[*task.key, e.name] for e in contenders if (*task.key, e.name) in machine.fatal}
     able = {e.name: e for e in contenders if not e.absent and (e.at_most is None or moved <= e.at_most)}
     ways = {} if host else roofline(task.benchmark.roofline, moved, machine.device, turns.sets)
 
     competitors: dict[str, Competitor] = {f"{ROOFLINE}: {name}": way for name, way in ways.items()}
-    competitors |= {name: competitor(entrant, inputs, which) for name, entrant in able.items()}
-    # A compiled backward pass may otherwise reuse its saved tensors' memory, and refuses to run twice.
-    with functorch_config.patch(donated_buffer=False):
+    competitors |= {
+        name: competitor(entrant, inputs, task.which) for name, entrant in able.items() if name not in fatal
+    }
+    with repeatable():
         results = measure(method, competitors, calls=turns.calls, seconds=machine.seconds)
+    results |= {name: Failure(reason) for name, reason in fatal.items()}
 
     del competitors, inputs
-    _release(machine.device)
+    release(machine.device)
     best = _Best.of({name: results[f"{ROOFLINE}: {name}"] for name in ways})
     if method == "graph":
         results = {name: _plausible(result, best.result) for name, result in results.items()}
@@ -152,17 +184,10 @@ def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) ->
     return with_ratios(rows, {name: one.readings for name, one in timed.items() if isinstance(one, Timing)})
 
 
-def _without_libraries(task: Task, method: Method) -> str:
-    """Why other libraries cannot compete; empty: they can."""
-    if task.method in HOST_PASSES:
-        return "its kernels are timed, not its host code"
-    return "it needs a GPU" if method == "cpu" else ""
-
-
-def _pass(benchmark: Benchmark) -> Pass:
-    if benchmark.training:
-        return "forward + backward"
-    return "backward" if benchmark.backward else "plain"
+def repeatable() -> AbstractContextManager[None]:
+    """A compiled backward pass may otherwise reuse its saved tensors' memory, and refuses to run twice."""
+    patched: AbstractContextManager[None] = functorch_config.patch(donated_buffer=False)
+    return patched
 
 
 def _method(name: str, device: torch.device) -> Method:
@@ -231,11 +256,18 @@ def _not_run(task: Task, moved: int, name: str, reason: str, *, failed: bool = F
     )
 
 
-def _release(device: torch.device) -> None:
+def release(device: torch.device) -> None:
     """Give the case's buffers back: the next one has others, and a graph's memory stays with its pool."""
     if device.type == "cuda":
         gc.collect()
         torch.cuda.empty_cache()
+        _set_modules_aside()
+
+
+@functools.cache
+def _set_modules_aside() -> None:
+    """What the first case imported stays: to look through it again after each case takes 0.2 s."""
+    gc.freeze()
 
 
 def dtype_name(dtype: torch.dtype) -> str:

@@ -398,10 +398,13 @@ def _below(overload: torch._ops.OpOverload[..., Any]) -> _Call:
 
 
 def _keep(ctx: Any, saved: tuple[Any, ...]) -> None:
-    constants = tuple(value for value in saved if value is not None and not isinstance(value, Tensor))
+    tensors: list[Tensor | None] = []
+    constants: list[Any] = []
+    for value in saved:  # once: it is a call's host time
+        (tensors if value is None or isinstance(value, Tensor) else constants).append(value)
     if constants:
-        ctx.constants = constants
-    ctx.save_for_backward(*(value for value in saved if value is None or isinstance(value, Tensor)))
+        ctx.constants = tuple(constants)
+    ctx.save_for_backward(*tensors)
 
 
 def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> _Formula:

@@ -1,0 +1,266 @@
+"""First calls in several processes at once, before anything is timed: what they compile, the process that times finds.
+
+Ports and the copy kernel are kept in trifold's cache, what torch.compile makes in Inductor's, Triton's kernels in
+Triton's, and QuACK's in its own. Those of Liger that are written in NVIDIA's CUTLASS DSL are kept by nobody: the
+process that times compiles them itself. So it does where a first call failed here, hung, or ended its process; but one
+that left the GPU unusable is not made again, since that would end the run.
+
+Measured on two cores with torch 2.13: a layer_norm for CPU tensors, forward and backward, takes torch.compile 0.92 s,
+and 0.03 s where it finds what it made before.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from trifold.bench.peers import PACKAGES, has
+from trifold.bench.rows import PORT, RIVALS, ROOFLINE
+from trifold.bench.run import HOST_PASSES, Task
+from trifold.build.cache import builds_folder, require_private
+from trifold.cells import Device
+from trifold.workspace import Workspace
+
+START_S = 120.0  # until a process has imported all: many at once read torch from a disk that is cold
+CALL_S = 240.0  # for a first call: nvcc takes longest, on a machine where every core compiles
+
+_COMPILED = ("compile", *PACKAGES)  # the rivals that compile in their first call and keep it
+
+
+@dataclass(frozen=True)
+class FirstCall:
+    """What one competitor compiles for one pass of one case, by names.
+
+    Attributes:
+        op, benchmark, dtype, method, case: the key of a task.
+        competitor: a rival out of ``compile``, ``liger`` and ``quack``; ``port``; or ``roofline``.
+    """
+
+    op: str
+    benchmark: str
+    dtype: str
+    method: str
+    case: str
+    competitor: str
+
+    @property
+    def label(self) -> str:
+        return f"{self.op} {self.benchmark} {self.dtype} {self.method} {self.case}: {self.competitor}"
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A first call that was not made, and why.
+
+    Attributes:
+        fatal: it left the GPU unusable for its process.
+    """
+
+    call: FirstCall
+    reason: str
+    fatal: bool = False
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What became of the first calls: how many were made, and why the others were not."""
+
+    made: int
+    failed: tuple[Failed, ...]
+    workers: int
+    seconds: float
+
+    @property
+    def fatal(self) -> dict[tuple[str, ...], str]:
+        """Why not to make them again, by the key of the task and the name that rows give to the competitor."""
+        return {
+            (*astuple(one.call)[:-1], RIVALS.get(one.call.competitor, one.call.competitor)): one.reason
+            for one in self.failed
+            if one.fatal
+        }
+
+    @property
+    def text(self) -> str:
+        calls = f"{self.made} of {self.made + len(self.failed)} first calls"
+        lines = [f"Prepared {calls} in {self.workers} processes, {self.seconds:.1f} s"]
+        lines += [f"  not prepared: {one.call.label}: {one.reason}" for one in self.failed]
+        return "\n".join(lines)
+
+
+def first_calls(planned: Sequence[Task], against: Collection[str], device: Device) -> list[FirstCall]:
+    """What measuring the tasks ``planned`` compiles, each once; what takes longest comes first."""
+    builds = {task.op: _first_call(task, PORT) for task in reversed(planned)}
+    copies = [task for task in planned if task.method not in HOST_PASSES and task.benchmark.roofline == "copy"]
+    own = [_first_call(task, ROOFLINE) for task in copies[:1] if device == "cuda"]
+    calls: dict[tuple[object, ...], FirstCall] = {}
+    for name in (name for name in _COMPILED if name in against):
+        for task in planned:
+            if name not in PACKAGES or _in_library(task, name):
+                calls.setdefault((task.op, task.dtype, task.case, task.which, name), _first_call(task, name))
+    return [*builds.values(), *own, *calls.values()]
+
+
+def _in_library(task: Task, package: str) -> bool:
+    peers = task.benchmark.peers
+    return not task.without_libraries and peers is not None and has(package, peers)
+
+
+def _first_call(task: Task, competitor: str) -> FirstCall:
+    return FirstCall(*task.key, competitor)
+
+
+def compile_here() -> None:
+    """Have Inductor compile in this process, and Triton keep its kernels where others look, unless that is set.
+
+    Inductor's own processes would start with the first function that it compiles, or finds, and so while the first case
+    is timed. Inductor says where Triton keeps kernels, too, but only from its first one on.
+
+    Raises:
+        BuildError: trifold's cache cannot be written, or is not the user's alone.
+    """
+    from torch._inductor import config
+
+    settings: Any = config
+    settings.compile_threads = 1
+    if "TRITON_CACHE_DIR" not in os.environ:
+        folder = builds_folder().parent / "triton"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        require_private(folder)
+        os.environ["TRITON_CACHE_DIR"] = str(folder)
+
+
+def prepare(
+    calls: Sequence[FirstCall],
+    workspace: Workspace,
+    device: Device,
+    workers: int,
+    *,
+    program: Sequence[str] = ("-m", "trifold.bench.prepare_worker"),
+    start_s: float = START_S,
+    call_s: float = CALL_S,
+    tell: Callable[[FirstCall], None] = lambda call: None,
+) -> Prepared:
+    """Make ``calls`` in ``workers`` processes, all of which have ended when this returns.
+
+    Args:
+        calls: what to make.
+        workspace: of the ops.
+        device: of the tensors.
+        workers: how many processes at a time.
+        program: what Python runs in a process, see :mod:`trifold.bench.prepare_worker`.
+        start_s: a process that is not ready after as many seconds is given up.
+        call_s: a call that is not done after as many seconds is given up, and its process with it.
+        tell: is told each call that is over.
+    """
+    compile_here()
+    started = time.monotonic()
+    size = min(workers, len(calls))
+    pool = _Pool((sys.executable, *program, str(workspace.root), device), size, start_s, call_s)
+    outcomes = {call: Failed(call, "no process was left to make it") for call in calls}
+    try:
+        for outcome in pool.outcomes(calls):
+            outcomes[outcome.call] = outcome
+            tell(outcome.call)
+    finally:
+        pool.close()
+    failed = tuple(outcome for outcome in outcomes.values() if outcome.reason)
+    return Prepared(len(outcomes) - len(failed), failed, size, time.monotonic() - started)
+
+
+@dataclass
+class _Worker:
+    process: subprocess.Popen[bytes]
+    connection: Connection
+    deadline: float
+    call: FirstCall | None = None
+    ready: bool = False
+
+    def end(self) -> int:
+        """Kill it and the compilers that it started, unless it has ended; how it ended."""
+        self.connection.close()
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        return self.process.wait()
+
+
+@dataclass
+class _Pool:
+    """Processes that make calls; one that ends, or is given up, is replaced if it had ever become ready."""
+
+    command: Sequence[str]
+    size: int
+    start_s: float
+    call_s: float
+    workers: list[_Worker] = field(default_factory=list)
+
+    def outcomes(self, calls: Iterable[FirstCall]) -> Iterator[Failed]:
+        """Each call that is over; one that was made has no reason."""
+        waiting = deque(calls)
+        for _ in range(self.size):
+            self._start()
+        while self.workers and (waiting or any(worker.call for worker in self.workers)):
+            said = wait([worker.connection for worker in self.workers], self._patience())
+            for worker in list(self.workers):
+                if worker.connection in said:
+                    yield from self._heard(worker, waiting)
+                elif time.monotonic() > worker.deadline:
+                    yield from self._lost(worker, waiting, f"it took longer than {self.call_s:g} s")
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.end()
+        self.workers.clear()
+
+    def _start(self) -> None:
+        ours, theirs = Pipe()
+        with theirs:
+            process = subprocess.Popen(
+                [*self.command, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # what the libraries say there, they say again where they are timed
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # Ctrl-C is for this process; and a process ends with its compilers
+            )
+        self.workers.append(_Worker(process, ours, time.monotonic() + self.start_s))
+
+    def _patience(self) -> float:
+        return max(0.0, min(worker.deadline for worker in self.workers) - time.monotonic()) + 0.01
+
+    def _heard(self, worker: _Worker, waiting: deque[FirstCall]) -> Iterator[Failed]:
+        try:
+            reason, fatal = worker.connection.recv()
+        except (EOFError, OSError):
+            yield from self._lost(worker, waiting, "")
+            return
+        worker.ready = True
+        if worker.call is not None:
+            yield Failed(worker.call, reason, fatal)
+        worker.call = None
+        if fatal or not waiting:
+            yield from self._lost(worker, waiting, "")
+            return
+        worker.call, worker.deadline = waiting.popleft(), time.monotonic() + self.call_s
+        with suppress(OSError):  # it has ended, which is heard next
+            worker.connection.send(astuple(worker.call))
+
+    def _lost(self, worker: _Worker, waiting: deque[FirstCall], reason: str) -> Iterator[Failed]:
+        status = self._end(worker)
+        if worker.call is not None:
+            yield Failed(worker.call, reason or f"its process ended with {status}")
+        if waiting and worker.ready:
+            self._start()
+
+    def _end(self, worker: _Worker) -> int:
+        self.workers.remove(worker)
+        return worker.end()

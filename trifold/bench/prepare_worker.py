@@ -1,0 +1,90 @@
+"""The process that makes first calls for :mod:`trifold.bench.prepare`.
+
+    python -m trifold.bench.prepare_worker WORKSPACE DEVICE CONNECTION
+
+Through the connection, a file descriptor, it takes calls and answers each with the reason why it failed, or an empty
+text, and with whether that left the GPU unusable for this process. It begins with an empty answer: it is ready.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from trifold.bench.entrants import competitor, entrants, implementations
+from trifold.bench.ops import benchmarks_of
+from trifold.bench.prepare import FirstCall, compile_here
+from trifold.bench.roofline import roofline
+from trifold.bench.rows import PORT, ROOFLINE
+from trifold.bench.run import EVERYTHING, Task, release, repeatable, tasks
+from trifold.bench.timing import Failure
+from trifold.cells import Device
+from trifold.workspace import Workspace
+
+
+def serve(connection: Connection, workspace: Workspace, device: Device) -> None:
+    """Make calls until the other process ends this one."""
+    from torch._inductor import config
+
+    compile_here()
+    # Variants that Inductor times in a first call it times again where nothing else runs: what it finds is not kept.
+    settings: Any = config
+    settings.autotune_local_cache = False
+    known = functools.cache(functools.partial(_tasks, workspace, device))
+    connection.send(("", False))
+    while True:
+        call = FirstCall(*connection.recv())
+        connection.send(_answer(call, known(call.op), workspace, device))
+
+
+def _tasks(workspace: Workspace, device: Device, op: str) -> dict[tuple[str, ...], Task]:
+    found = benchmarks_of(workspace.op(op))
+    return {task.key: task for benchmark in found for task in tasks(op, benchmark, device, EVERYTHING)}
+
+
+def _answer(
+    call: FirstCall, known: Mapping[tuple[str, ...], Task], workspace: Workspace, device: Device
+) -> tuple[str, bool]:
+    reason = ""
+    try:
+        _make(known[call.op, call.benchmark, call.dtype, call.method, call.case], call.competitor, workspace, device)
+    except Exception as error:
+        reason = Failure.of(error).reason
+    try:
+        release(torch.device(device))
+        _synchronize(device)
+    except RuntimeError as error:
+        return f"it leaves the GPU unusable: {Failure.of(error).reason}", True
+    return reason, False
+
+
+def _make(task: Task, name: str, workspace: Workspace, device: Device) -> None:
+    """The first call of a competitor in ``task``, on inputs of its own."""
+    place = torch.device(device)
+    if name == ROOFLINE:
+        for way in roofline(task.benchmark.roofline, 64, place, 1).values():
+            way()[0]()
+        return
+    own = implementations(workspace.op(task.op), device, ()) if name == PORT else {}
+    (entrant,) = entrants(task.benchmark, own, (name,), without=task.without_libraries)
+    if not entrant.absent:
+        arguments = task.benchmark.arguments(place, task.dtype, task.case)
+        with repeatable():
+            competitor(entrant, [arguments], task.which)()[0]()
+    _synchronize(device)
+
+
+def _synchronize(device: Device) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    root, on, descriptor = sys.argv[1:]
+    serve(Connection(int(descriptor)), Workspace.at(Path(root)), "cuda" if on == "cuda" else "cpu")

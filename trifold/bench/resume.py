@@ -1,0 +1,54 @@
+"""Going on where a run was cut off: what its file holds is not measured again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from trifold.bench.rows import Figure, Results, Row
+from trifold.errors import TrifoldError
+
+# What two runs must have in common for their figures to stand in one file.
+_ALIKE = ("device", "driver", "torch", "cuda", "commit", "quick", "against", "libraries")
+
+Key = tuple[str, str, str, str, str]
+
+
+def known(before: Results | None, facts: Mapping[str, Any]) -> dict[Key, list[Row]]:
+    """The rows of ``before`` by case and method.
+
+    Args:
+        before: what an earlier run measured; None: there was none.
+        facts: the environment of this run.
+
+    Raises:
+        TrifoldError: the earlier run had another environment.
+    """
+    if before is None:
+        return {}
+    for name in _ALIKE:
+        was, now = before.environment.get(name), facts.get(name)
+        if was != now:
+            raise TrifoldError(
+                f"--resume: the file's {name} is {was}, this run's is {now}",
+                "measure as the file says, or begin another one with --json",
+            )
+    found: dict[Key, list[Row]] = {}
+    for row in before.rows:
+        found.setdefault(row.key, []).append(row)
+    return found
+
+
+def dates(before: Results | None) -> dict[str, Any]:
+    """When the earlier runs began, for the environment."""
+    if before is None:
+        return {}
+    return {"earlier": [*before.environment.get("earlier", ()), before.environment["date"]]}
+
+
+def merged(before: Results | None, judged: Iterable[Figure]) -> tuple[Figure, ...]:
+    """The figures ``judged`` now, behind those of benchmarks that the earlier runs alone have measured."""
+    now = tuple(judged)
+    judged_now = {(figure.op, figure.benchmark) for figure in now}
+    older = () if before is None else before.figures
+    return (*(figure for figure in older if (figure.op, figure.benchmark) not in judged_now), *now)
