@@ -108,13 +108,39 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
       const Tensor losses = trifold::scratch<T, C>(logits, rows.count);
       auto* const terms = reinterpret_cast<C*>(mutable_data<T>(losses));
       launch_cross_entropy(device.stream(), rows, targets, terms, gradient, label_smoothing);
-      trifold::launch<cross_entropy_total_kernel<T>>(
-          device.stream(), 1, cross_entropy_block, 0, terms, targets.first, targets.stride, targets.ignored,
+      trifold::launch_early<cross_entropy_total_kernel<T>>(
+          device.stream(), 1, cross_entropy_total_block, 0, terms, targets.first, targets.stride, targets.ignored,
           mutable_data<T>(loss), reduction == mean ? mutable_data<int64_t>(count) : nullptr, rows.count);
     }
     trifold::check_launch();
   });
   return {loss, residual, count};
+}
+
+// `count` is null where the loss is no mean.
+template <class T>
+void launch_backward(trifold::Stream stream, const Rows& residual, Targets targets, const T* grad_loss,
+                     int64_t grad_stride, const int64_t* count, T* grad_logits) {
+  const T* const first = residual.data<T>();
+  if constexpr (sizeof(T) < sizeof(double)) {
+    const auto in_pieces = [&]<Cut cut>() {
+      const int64_t blocks =
+          trifold::ceil_div(trifold::pieces_of<T>(residual.columns, cut), cross_entropy_pieces * cross_entropy_block);
+      if (residual.count > trifold::most_blocks / blocks) return false;
+      trifold::launch_early<cross_entropy_backward_pieces_kernel<T, cut>>(
+          stream, dim3(static_cast<unsigned>(residual.count * blocks)), cross_entropy_block, 0, grad_loss, grad_stride,
+          first, residual.stride, targets.first, targets.stride, targets.ignored, count, grad_logits, residual.count,
+          static_cast<int>(residual.columns), static_cast<int>(blocks));
+      return true;
+    };
+    const bool whole = trifold::row_cut<T>({residual}, {grad_logits}) == Cut::whole;
+    if (whole ? in_pieces.template operator()<Cut::whole>() : in_pieces.template operator()<Cut::ragged>()) return;
+  } else {
+    trifold::launch<cross_entropy_backward_kernel<T>>(stream, trifold::block_a_row(residual.count), cross_entropy_block,
+                                                      0, grad_loss, grad_stride, first, residual.stride, targets.first,
+                                                      targets.stride, targets.ignored, count, grad_logits,
+                                                      residual.count, residual.columns);
+  }
 }
 
 Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, const Tensor& target,
@@ -136,11 +162,9 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
     trifold::dispatch_floating(residual.scalar_type(), [&]<class T>() {
       const trifold::OnDevice device(residual);
       const Targets targets(target, ignore_index);
-      trifold::launch<cross_entropy_backward_kernel<T>>(
-          device.stream(), trifold::block_a_row(rows.count), cross_entropy_block, 0, trifold::data<T>(grad_loss),
-          of_each ? grad_loss.stride(0) : 0, rows.data<T>(), rows.stride, targets.first, targets.stride,
-          targets.ignored, count.numel() > 0 ? trifold::data<int64_t>(count) : nullptr,
-          trifold::mutable_data<T>(grad_logits), rows.count, rows.columns);
+      launch_backward(device.stream(), rows, targets, trifold::data<T>(grad_loss), of_each ? grad_loss.stride(0) : 0,
+                      count.numel() > 0 ? trifold::data<int64_t>(count) : nullptr,
+                      trifold::mutable_data<T>(grad_logits));
       trifold::check_launch();
     });
   return grad_logits;

@@ -20,7 +20,7 @@
 #include <trifold/row_pipeline.cuh>
 #include <trifold/sums.cuh>
 
-inline constexpr int cross_entropy_block = trifold::threads_per_block;
+inline constexpr int cross_entropy_block = trifold::threads_per_block, cross_entropy_total_block = 1024;
 
 // A block a row: the maximum, the sum, then the loss, and the gradient where `residual` is not null. L is the type of
 // the losses: T, or the compute type where they are to be added up.
@@ -180,14 +180,16 @@ __global__ void cross_entropy_total_kernel(const trifold::compute_t<T>* losses, 
                                            int64_t targets_stride, int64_t ignored, T* loss, int64_t* count,
                                            int64_t rows) {
   using C = trifold::compute_t<T>;
+  trifold::wait_for_earlier_kernels();
   C sum = 0;
   int64_t counted = 0;
-  for (int64_t row = threadIdx.x; row < rows; row += cross_entropy_block) {
+#pragma unroll 8
+  for (int64_t row = threadIdx.x; row < rows; row += cross_entropy_total_block) {
     sum += losses[row];
     counted += targets[row * targets_stride] != ignored;
   }
-  sum = trifold::block_sum<cross_entropy_block>(sum);
-  counted = trifold::block_sum<cross_entropy_block>(counted);
+  sum = trifold::block_sum<cross_entropy_total_block>(sum);
+  counted = trifold::block_sum<cross_entropy_total_block>(counted);
   if (threadIdx.x == 0) {
     *loss = T(count == nullptr ? sum : sum / C(counted));
     if (count != nullptr) *count = counted;
@@ -209,4 +211,28 @@ __global__ void cross_entropy_backward_kernel(const T* grad_loss, int64_t grad_s
     for (int64_t i = threadIdx.x; i < columns; i += cross_entropy_block)
       grad_logits[row * columns + i] = T(skipped ? C(0) : factor * C(residual[row * residual_stride + i]));
   }
+}
+
+inline constexpr int cross_entropy_pieces = 4;  // a thread
+
+// The same in pieces of 16 bytes (row_parts.cuh): `blocks_a_row` blocks share a row.
+template <class T, trifold::Cut cut>
+__global__ void __launch_bounds__(cross_entropy_block)
+    cross_entropy_backward_pieces_kernel(const T* grad_loss, int64_t grad_stride, const T* residual,
+                                         int64_t residual_stride, const int64_t* targets, int64_t targets_stride,
+                                         int64_t ignored, const int64_t* count, T* grad_logits, int64_t rows,
+                                         int columns, int blocks_a_row) {
+  const int64_t row = blockIdx.x / blocks_a_row;
+  const int block = static_cast<int>(blockIdx.x % blocks_a_row) * cross_entropy_block;
+  T* const out = grad_logits + row * columns;
+  const trifold::RowCut<T, cut> at(
+      trifold::TeamPlace{row, block + static_cast<int>(threadIdx.x), blocks_a_row * cross_entropy_block}, out, columns);
+  trifold::wait_for_earlier_kernels();
+  trifold::RowPart<T, cut, cross_entropy_pieces> part;
+  part.load(residual + row * residual_stride, row + 1 == rows, at, T(0.0f));
+  const bool skipped = targets[row * targets_stride] == ignored;
+  const float grad = float(grad_loss[row * grad_stride]);
+  const float factor = count == nullptr ? grad : grad / static_cast<float>(*count);
+  part.become([&](int k, int i) { return skipped ? 0.0f : factor * part.piece[k][i]; });
+  part.store(out, at);
 }

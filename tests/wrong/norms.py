@@ -17,8 +17,9 @@ NORMS = (
             ),
             ("squares / C(columns) + eps", "squares / C(columns) - m * m + eps"),
             (
-                "all.squares / static_cast<float>(columns) + eps",
-                "(all.squares + columns * all.mean * all.mean) / columns - all.mean * all.mean + eps",
+                "row_moments<Choice::team>(part, at);\n  const float r = trifold::close_rsqrt<T>(all.squares / static_cast<float>(columns)",
+                "row_moments<Choice::team>(part, at);\n  const float r = trifold::close_rsqrt<T>("
+                "(all.squares + columns * all.mean * all.mean) / columns - all.mean * all.mean",
             ),
         ),
         row="property: shift",
@@ -29,7 +30,7 @@ NORMS = (
         name="rows of x are taken to follow one another",
         why="a view of some columns has rows that lie further apart",
         op="rms_norm",
-        edits=edits("header", ("part.load(x + at.row * x_stride", "part.load(x + at.row * columns")),
+        edits=edits("header", ("part.load(x + place.row * x_stride", "part.load(x + place.row * columns")),
         row="values",
         implementation="port",
     ),

@@ -123,10 +123,10 @@ SOFTMAX = (
         implementation="prototype",
     ),
     Wrong(
-        name="the maximum starts at 0 in registers",
+        name="the maximum starts at 0 in C++",
         why="a fresh accumulator is 0; a row of negative numbers has another maximum",
         op="softmax",
-        edits=edits("header", ("float largest = -INFINITY, sum = 0;", "float largest = 0, sum = 0;")),
+        edits=edits("header", ("C largest = -C(INFINITY);", "C largest = 0;")),
         row="values",
         implementation="port",
         message="nan",
@@ -135,7 +135,7 @@ SOFTMAX = (
         name="what is beyond a row counts in registers",
         why="the last pieces of a team are filled with 0, as for a sum",
         op="softmax",
-        edits=edits("header", ("columns, at, T(-INFINITY))", "columns, at, T(0.0f))")),
+        edits=edits("header", ("== rows, at, T(-INFINITY))", "== rows, at, T(0.0f))")),
         row="values",
         implementation="port",
     ),
@@ -146,7 +146,9 @@ CROSS_ENTROPY = (
         name="the class of a piece, not of an element",
         why="a thread holds pieces of several elements",
         op="cross_entropy",
-        edits=edits("header", ("Part::column(k, at) + i == target", "Part::column(k, at) == target")),
+        edits=edits(
+            "header", ("row[target.column] = T(at_target", "row[target.column / at.size * at.size] = T(at_target")
+        ),
         row="gradients",
         implementation="port",
     ),
