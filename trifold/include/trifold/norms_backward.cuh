@@ -1,0 +1,243 @@
+// The backward pass of a norm in one pass over its inputs: each row is read once, what it adds to the gradients of
+// weight and bias is added to sums that its team's threads keep in registers, and grad_x is written once.
+#pragma once
+
+#include <trifold/row_stream.cuh>
+#include <trifold/sums.cuh>
+
+#include <bit>
+#include <iterator>
+
+#ifdef __CUDACC__
+
+namespace trifold {
+
+// What the kernels take.
+template <class T>
+struct NormBackward {
+  const T* grad;
+  int64_t grad_stride;
+  const T* x;
+  int64_t x_stride;
+  const T* weight;    // null: 1
+  const float* mean;  // of each row; null unless centred
+  const float* rstd;
+  T* grad_x;
+  float* parts;         // what the clusters have summed up: a row of sums each. Null: it is not wanted.
+  int64_t part_stride;  // from the parts of grad_weight to those of grad_bias
+  int64_t rows;
+  int columns;
+  int share;  // of the columns that a block of a cluster has, in whole pieces
+};
+
+// With `centred` of layer_norm, else of rms_norm. With `edges` the rows begin anywhere (row_stream.cuh), and then rows
+// that are as far apart as those of a team begin alike, in x, in grad and in grad_x.
+template <class T, class Shape, bool centred, bool edges>
+__global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(NormBackward<T> norm) {
+  constexpr int size = Vector<T>::size, pieces = Shape::pieces, sums_a_row = centred ? 2 : 1;
+  // A thread's registers: the sums, the weights as floats, and 80 more.
+  constexpr bool floats_fit = (sums_a_row + 1) * pieces * size + 80 <= 65536 / Shape::block;
+  using Sums = RowSums<Shape, sums_a_row>;
+  using Floats = Pack<float, size>;
+  unsigned char* const memory = dynamic_shared<unsigned char>();
+  __shared__ typename Sums::Memory sums_memory[Shape::teams];
+
+  const StreamPlace at = stream_place<Shape>();
+  const int count = at.first_row < norm.rows ? static_cast<int>((norm.rows - at.first_row - 1) / at.teams) + 1 : 0;
+  const int lead = edges ? static_cast<int>(at.first_row * norm.columns % size) : 0;
+  const int first = at.rank * norm.share - lead, end = min(norm.columns - first, norm.share);
+  Sums sums(sums_memory, at);
+  RowStream<T, Shape, edges> stream(memory, at, lead, end, norm.x + at.first_row * norm.x_stride + first,
+                                    at.teams * norm.x_stride, norm.grad + at.first_row * norm.grad_stride + first,
+                                    at.teams * norm.grad_stride, count);
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  arrive_at_cluster();
+  wait_for_earlier_kernels();
+  stream.begin();
+  wait_for_cluster();
+
+  const auto column = [&](int piece) { return first + (piece * Shape::threads + at.thread) * size; };
+  uint4 weight[pieces];
+#pragma unroll
+  for (int k = 0; k < pieces; ++k) {
+    Floats floats;
+#pragma unroll
+    for (int e = 0; e < size; ++e) {
+      const int c = column(k) + e;
+      floats.value[e] = edges && norm.weight != nullptr && c >= 0 && c < norm.columns ? float(norm.weight[c]) : 1.0f;
+    }
+    weight[k] = piece_of<T>(floats);
+    if (!edges && norm.weight != nullptr && stream.has(k))
+      weight[k] = *reinterpret_cast<const uint4*>(norm.weight + column(k));
+  }
+  Floats of_weight[pieces]{}, of_bias[centred ? pieces : 1]{};
+
+  T* out = norm.grad_x + at.first_row * norm.columns + column(0);
+  const float *mean = norm.mean + at.first_row, *rstd = norm.rstd + at.first_row;
+  const float inverse = 1.0f / static_cast<float>(norm.columns);
+  float m = 0, r = 0, m_next = 0, r_next = 0;
+  if (count > 0) {
+    if constexpr (centred) m_next = *mean;
+    r_next = *rstd;
+  }
+  // Of half types x has so few digits that m·r needs not be exact.
+  const auto x_hat = [](float x, float m, float r) {
+    if constexpr (!centred) return x * r;
+    return sizeof(T) == sizeof(float) ? (x - m) * r : x * r - m * r;
+  };
+
+  // Row i is summed up, and row i - 1 is written.
+  for (int i = 0; i <= count; ++i) {
+    const float m_before = m, r_before = r;
+    m = m_next;
+    r = r_next;
+    if (i + 1 < count) {
+      if constexpr (centred) m_next = *(mean += at.teams);
+      r_next = *(rstd += at.teams);
+    }
+    if constexpr (sizeof(T) < sizeof(float) && !floats_fit) {
+#pragma unroll
+      for (uint4& piece : weight) keep_packed(piece);
+    }
+    Pack<float, sums_a_row> row{};
+    float factor = 0, shift = 0;
+#pragma unroll
+    for (int q = 0; q < Shape::chunks; ++q) {
+      if (i < count) {
+        stream.wait(q);
+#pragma unroll
+        for (int j = 0; j < Shape::chunk; ++j) {
+          const int k = q * Shape::chunk + j;
+          const Floats x = floats_of<T>(stream.head_a(j)), g = floats_of<T>(stream.head_b(j));
+          const Floats w = floats_of<T>(weight[k]);
+#pragma unroll
+          for (int e = 0; e < size; ++e) {
+            const float normed = x_hat(x.value[e], m, r), gw = g.value[e] * w.value[e];
+            of_weight[k].value[e] += g.value[e] * normed;
+            row.value[0] += gw * normed;
+            if constexpr (centred) {
+              of_bias[k].value[e] += g.value[e];
+              row.value[1] += gw;
+            }
+          }
+        }
+        stream.advance_head();
+        if (q == Shape::chunks - 1) sums.give(row, i);
+      }
+      if (i > 0) {
+        if (q == 0) {
+          const Pack<float, sums_a_row> whole = sums.take(i - 1, i == count);
+          factor = -(whole.value[0] * inverse) * r_before;
+          if constexpr (centred) shift = -(whole.value[1] * inverse) * r_before;
+        }
+#pragma unroll
+        for (int j = 0; j < Shape::chunk; ++j) {
+          const int k = q * Shape::chunk + j;
+          const Floats x = floats_of<T>(stream.tail_a(j)), g = floats_of<T>(stream.tail_b(j));
+          const Floats w = floats_of<T>(weight[k]);
+          Floats result;
+#pragma unroll
+          for (int e = 0; e < size; ++e) {
+            const float normed = x_hat(x.value[e], m_before, r_before);
+            result.value[e] = g.value[e] * w.value[e] * r_before + (normed * factor + shift);
+          }
+          stream.store(out + k * Shape::threads * size, k, piece_of<T>(result));
+        }
+        stream.advance_tail();
+        if (q == Shape::chunks - 1) out += at.teams * norm.columns;
+      }
+      stream.refill(q);
+    }
+  }
+
+  // The cluster's part: the sums of the block's teams.
+  if (norm.parts != nullptr) {
+    const int64_t cluster = blockIdx.x / at.blocks;
+    const auto write = [&](const Floats(&sums)[pieces], float* part) {
+      const auto store = [&](float* to, int k) {
+#pragma unroll
+        for (int e = 0; e < size; e += 4) {
+          const float* const from = sums[k].value + e;
+          reinterpret_cast<float4*>(to)[e / 4] = {from[0], from[1], from[2], from[3]};
+        }
+      };
+      if constexpr (Shape::teams == 1 && !edges) {
+#pragma unroll
+        for (int k = 0; k < pieces; ++k)
+          if (stream.has(k)) store(part + column(k), k);
+      } else {
+        constexpr int pitch = Shape::template columns<T>;
+        static_assert(Shape::bytes >= Shape::teams * pitch * int{sizeof(float)});
+        float* const of_teams = reinterpret_cast<float*>(memory);
+        __syncthreads();  // all have read their rows, or the sums before these
+#pragma unroll
+        for (int k = 0; k < pieces; ++k) store(of_teams + at.team * pitch + (k * Shape::threads + at.thread) * size, k);
+        __syncthreads();
+        // Where there are several teams, their rows may begin differently; and a block has all columns.
+        const int begin = Shape::teams > 1 || first < 0 ? 0 : first;
+        const int behind = Shape::teams > 1 ? norm.columns : first + end;
+        for (int c = begin + static_cast<int>(threadIdx.x); c < behind; c += Shape::block) {
+          float of_team[std::bit_ceil(unsigned{Shape::teams})]{};
+#pragma unroll
+          for (int team = 0; team < Shape::teams; ++team) {
+            int place = team * pitch + c;
+            if constexpr (edges && Shape::teams == 1) place -= first;
+            if constexpr (edges && Shape::teams > 1)
+              place += static_cast<int>((team * (at.teams / Shape::teams) + cluster) * norm.columns % size);
+            of_team[team] = of_teams[place];
+          }
+#pragma unroll
+          for (int half = std::size(of_team) / 2; half > 0; half /= 2) {
+#pragma unroll
+            for (int team = 0; team < half; ++team) of_team[team] += of_team[team + half];
+          }
+          part[c] = of_team[0];
+        }
+      }
+    };
+    write(of_weight, norm.parts + cluster * norm.columns);
+    if constexpr (centred) write(of_bias, norm.parts + norm.part_stride + cluster * norm.columns);
+  }
+  if (at.blocks > 1) {  // until all have taken the last sums, others write to this block's memory
+    arrive_at_cluster();
+    wait_for_cluster();
+  }
+}
+
+// Adds up `count` parts, each of as many numbers as there are columns. blockDim.y threads share a column's parts.
+// Blocks with blockIdx.y = 0 make `first`, those with 1 make `second`.
+inline constexpr int most_threads_of_parts = 1024;
+template <class T>
+__global__ void __launch_bounds__(most_threads_of_parts)
+    add_parts_kernel(const float* parts, int64_t part_stride, T* first, T* second, int count, int columns) {
+  __shared__ float of_threads[most_threads_of_parts];
+  const int across = static_cast<int>(blockDim.x), threads = static_cast<int>(blockDim.y);
+  const int thread = static_cast<int>(threadIdx.y), column = static_cast<int>(blockIdx.x) * across + threadIdx.x;
+  const float* const own = parts + blockIdx.y * part_stride + column;
+  float* const place = of_threads + thread * across + threadIdx.x;
+  wait_for_earlier_kernels();
+  constexpr int at_once = 8;  // loads under way
+  CompensatedSum<float> sum{};
+  if (column < columns) {
+    for (int begin = thread; begin < count; begin += at_once * threads) {
+      float values[at_once];
+#pragma unroll
+      for (int i = 0; i < at_once; ++i) {
+        const int part = begin + i * threads;
+        values[i] = part < count ? own[int64_t{part} * columns] : 0;
+      }
+#pragma unroll
+      for (float value : values) sum.add(value);
+    }
+  }
+  *place = sum.value();
+  for (int half = threads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) *place += place[half * across];
+  }
+  if (thread == 0 && column < columns) (blockIdx.y == 0 ? first : second)[column] = T(*place);
+}
+
+}  // namespace trifold
+
+#endif
