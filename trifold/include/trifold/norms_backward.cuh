@@ -27,13 +27,51 @@ struct NormBackward {
   int64_t part_stride;  // from the parts of grad_weight to those of grad_bias
   int64_t rows;
   int columns;
-  int share;  // of the columns that a block of a cluster has, in whole pieces
+  int share;     // of the columns that a block of a cluster has, in whole pieces
+  int boundary;  // with edges: rows of a team begin alike, as seen from boundaries so many elements apart
 };
+
+template <int N>
+__device__ __forceinline__ void store_floats(float* to, const Pack<float, N>& floats) {
+#pragma unroll
+  for (int e = 0; e < N; e += 4)
+    *reinterpret_cast<float4*>(to + e) = {floats.value[e], floats.value[e + 1], floats.value[e + 2],
+                                          floats.value[e + 3]};
+}
+
+// Adds up what the teams of a block have of each column, by way of shared memory. The block's columns from `first` on
+// are `end`, where a cluster shares a row; else they are all, and a team's begin leads[team] behind what it holds.
+template <class Shape, bool edges, int N>
+__device__ __forceinline__ void add_teams(float* memory, const StreamPlace& at,
+                                          const Pack<float, N> (&sums)[Shape::pieces], const int* leads, int first,
+                                          int end, int columns, float* to) {
+  constexpr int teams = Shape::teams, pitch = Shape::threads * Shape::pieces * N;
+  static_assert(Shape::bytes >= teams * pitch * int{sizeof(float)});
+  __syncthreads();  // all have read their rows, or what was added up before
+#pragma unroll
+  for (int k = 0; k < Shape::pieces; ++k)
+    store_floats(memory + at.team * pitch + (k * Shape::threads + at.thread) * N, sums[k]);
+  __syncthreads();
+  const int begin = teams > 1 ? 0 : max(first, 0), behind = teams > 1 ? columns : first + end;
+  for (int column = begin + static_cast<int>(threadIdx.x); column < behind; column += Shape::block) {
+    float of_team[std::bit_ceil(unsigned{teams})]{};
+#pragma unroll
+    for (int team = 0; team < teams; ++team)
+      of_team[team] = memory[team * pitch + column + (teams == 1 ? -first : edges ? leads[team] : 0)];
+#pragma unroll
+    for (int half = static_cast<int>(std::size(of_team)) / 2; half > 0; half /= 2) {
+#pragma unroll
+      for (int team = 0; team < half; ++team) of_team[team] += of_team[team + half];
+    }
+    to[column] = of_team[0];
+  }
+}
 
 // With `centred` of layer_norm, else of rms_norm. With `edges` the rows begin anywhere (row_stream.cuh), and then rows
 // that are as far apart as those of a team begin alike, in x, in grad and in grad_x.
 template <class T, class Shape, bool centred, bool edges>
 __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(NormBackward<T> norm) {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
   constexpr int size = Vector<T>::size, pieces = Shape::pieces, sums_a_row = centred ? 2 : 1;
   // A thread's registers: the sums, the weights as floats, and 80 more.
   constexpr bool floats_fit = (sums_a_row + 1) * pieces * size + 80 <= 65536 / Shape::block;
@@ -43,9 +81,16 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
   __shared__ typename Sums::Memory sums_memory[Shape::teams];
 
   const StreamPlace at = stream_place<Shape>();
-  const int count = at.first_row < norm.rows ? static_cast<int>((norm.rows - at.first_row - 1) / at.teams) + 1 : 0;
-  const int lead = edges ? static_cast<int>(at.first_row * norm.columns % size) : 0;
+  const auto rows_from = [&](int64_t row) {
+    return row < norm.rows ? static_cast<int>((norm.rows - row - 1) / at.teams) + 1 : 0;
+  };
+  const int count = rows_from(at.first_row);
+  // The first one of a warp's teams has the most.
+  const int steps = rows_from(at.first_row - at.team % Shape::teams_a_warp * (at.teams / Shape::teams));
+  const int lead = edges ? static_cast<int>(at.first_row * norm.columns % norm.boundary) : 0;
   const int first = at.rank * norm.share - lead, end = min(norm.columns - first, norm.share);
+  __shared__ int leads[Shape::teams];
+  if (at.thread == 0) leads[at.team] = lead;
   Sums sums(sums_memory, at);
   RowStream<T, Shape, edges> stream(memory, at, lead, end, norm.x + at.first_row * norm.x_stride + first,
                                     at.teams * norm.x_stride, norm.grad + at.first_row * norm.grad_stride + first,
@@ -87,10 +132,11 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
   };
 
   // Row i is summed up, and row i - 1 is written.
-  for (int i = 0; i <= count; ++i) {
+  for (int i = 0; i <= steps; ++i) {
     const float m_before = m, r_before = r;
     m = m_next;
     r = r_next;
+    m_next = r_next = 0;
     if (i + 1 < count) {
       if constexpr (centred) m_next = *(mean += at.teams);
       r_next = *(rstd += at.teams);
@@ -103,11 +149,12 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
     float factor = 0, shift = 0;
 #pragma unroll
     for (int q = 0; q < Shape::chunks; ++q) {
-      if (i < count) {
+      if (i < steps) {
         stream.wait(q);
 #pragma unroll
         for (int j = 0; j < Shape::chunk; ++j) {
           const int k = q * Shape::chunk + j;
+          if (pieces > 1 && k == pieces - 1 && !stream.has(k)) break;
           const Floats x = floats_of<T>(stream.head_a(j)), g = floats_of<T>(stream.head_b(j));
           const Floats w = floats_of<T>(weight[k]);
 #pragma unroll
@@ -126,13 +173,14 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
       }
       if (i > 0) {
         if (q == 0) {
-          const Pack<float, sums_a_row> whole = sums.take(i - 1, i == count);
+          const Pack<float, sums_a_row> whole = sums.take(i - 1, i == steps);
           factor = -(whole.value[0] * inverse) * r_before;
           if constexpr (centred) shift = -(whole.value[1] * inverse) * r_before;
         }
 #pragma unroll
         for (int j = 0; j < Shape::chunk; ++j) {
           const int k = q * Shape::chunk + j;
+          if (pieces > 1 && k == pieces - 1 && !stream.has(k)) break;
           const Floats x = floats_of<T>(stream.tail_a(j)), g = floats_of<T>(stream.tail_b(j));
           const Floats w = floats_of<T>(weight[k]);
           Floats result;
@@ -141,7 +189,7 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
             const float normed = x_hat(x.value[e], m_before, r_before);
             result.value[e] = g.value[e] * w.value[e] * r_before + (normed * factor + shift);
           }
-          stream.store(out + k * Shape::threads * size, k, piece_of<T>(result));
+          stream.store(i <= count, out + k * Shape::threads * size, k, piece_of<T>(result));
         }
         stream.advance_tail();
         if (q == Shape::chunks - 1) out += at.teams * norm.columns;
@@ -150,58 +198,26 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
     }
   }
 
-  // The cluster's part: the sums of the block's teams.
   if (norm.parts != nullptr) {
-    const int64_t cluster = blockIdx.x / at.blocks;
-    const auto write = [&](const Floats(&sums)[pieces], float* part) {
-      const auto store = [&](float* to, int k) {
-#pragma unroll
-        for (int e = 0; e < size; e += 4) {
-          const float* const from = sums[k].value + e;
-          reinterpret_cast<float4*>(to)[e / 4] = {from[0], from[1], from[2], from[3]};
-        }
-      };
+    float* const part = norm.parts + blockIdx.x / at.blocks * int64_t{norm.columns};
+    const auto write = [&](const Floats(&of_column)[pieces], float* to) {
       if constexpr (Shape::teams == 1 && !edges) {
 #pragma unroll
         for (int k = 0; k < pieces; ++k)
-          if (stream.has(k)) store(part + column(k), k);
+          if (stream.has(k)) store_floats(to + column(k), of_column[k]);
       } else {
-        constexpr int pitch = Shape::template columns<T>;
-        static_assert(Shape::bytes >= Shape::teams * pitch * int{sizeof(float)});
-        float* const of_teams = reinterpret_cast<float*>(memory);
-        __syncthreads();  // all have read their rows, or the sums before these
-#pragma unroll
-        for (int k = 0; k < pieces; ++k) store(of_teams + at.team * pitch + (k * Shape::threads + at.thread) * size, k);
-        __syncthreads();
-        // Where there are several teams, their rows may begin differently; and a block has all columns.
-        const int begin = Shape::teams > 1 || first < 0 ? 0 : first;
-        const int behind = Shape::teams > 1 ? norm.columns : first + end;
-        for (int c = begin + static_cast<int>(threadIdx.x); c < behind; c += Shape::block) {
-          float of_team[std::bit_ceil(unsigned{Shape::teams})]{};
-#pragma unroll
-          for (int team = 0; team < Shape::teams; ++team) {
-            int place = team * pitch + c;
-            if constexpr (edges && Shape::teams == 1) place -= first;
-            if constexpr (edges && Shape::teams > 1)
-              place += static_cast<int>((team * (at.teams / Shape::teams) + cluster) * norm.columns % size);
-            of_team[team] = of_teams[place];
-          }
-#pragma unroll
-          for (int half = std::size(of_team) / 2; half > 0; half /= 2) {
-#pragma unroll
-            for (int team = 0; team < half; ++team) of_team[team] += of_team[team + half];
-          }
-          part[c] = of_team[0];
-        }
+        stream.end();
+        add_teams<Shape, edges>(reinterpret_cast<float*>(memory), at, of_column, leads, first, end, norm.columns, to);
       }
     };
-    write(of_weight, norm.parts + cluster * norm.columns);
-    if constexpr (centred) write(of_bias, norm.parts + norm.part_stride + cluster * norm.columns);
+    write(of_weight, part);
+    if constexpr (centred) write(of_bias, part + norm.part_stride);
   }
   if (at.blocks > 1) {  // until all have taken the last sums, others write to this block's memory
     arrive_at_cluster();
     wait_for_cluster();
   }
+#endif
 }
 
 // Adds up `count` parts, each of as many numbers as there are columns. blockDim.y threads share a column's parts.
@@ -216,7 +232,7 @@ __global__ void __launch_bounds__(most_threads_of_parts)
   const float* const own = parts + blockIdx.y * part_stride + column;
   float* const place = of_threads + thread * across + threadIdx.x;
   wait_for_earlier_kernels();
-  constexpr int at_once = 8;  // loads under way
+  constexpr int at_once = 16;  // loads under way
   CompensatedSum<float> sum{};
   if (column < columns) {
     for (int begin = thread; begin < count; begin += at_once * threads) {

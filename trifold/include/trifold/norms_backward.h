@@ -46,7 +46,8 @@ template <auto Kernel, class Shape>
 int clusters_at_once(int32_t device, int blocks) {
   const auto ask = [&] {
     cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::bytes);
-    if (blocks > most_blocks_a_cluster) cudaFuncSetAttribute(Kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    // More than 8 blocks are not in a cluster on every GPU.
+    if (blocks > 8) cudaFuncSetAttribute(Kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
     cudaLaunchAttribute cluster{};
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
@@ -91,8 +92,8 @@ void launch_row_stream(Stream stream, int64_t clusters, int blocks, Argument arg
 template <class T>
 void add_parts(Stream stream, const float* parts, int64_t part_stride, T* first, T* second, int64_t count,
                int64_t columns) {
-  unsigned threads = 1;  // that share a column's parts, of which a thread loads 8 at once
-  while (threads < 32 && threads * 8 < count) threads *= 2;
+  unsigned threads = 1;  // that share a column's parts, of which a thread loads 16 at once
+  while (threads < 32 && threads * 16 < count) threads *= 2;
   const dim3 block(std::max(32u, 256 / threads), threads);
   const dim3 grid(static_cast<unsigned>(ceil_div(columns, block.x)), second == nullptr ? 1 : 2);
   launch_early<add_parts_kernel<T>>(stream, grid, block, 0, parts, part_stride, first, second, static_cast<int>(count),
@@ -112,8 +113,9 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
     const int64_t columns = x.columns, rows = x.count;
     const bool aligned = elements_to_boundary(x.data<T>()) == 0 && elements_to_boundary(grad.data<T>()) == 0 &&
                          elements_to_boundary(grad_x) == 0;
-    const bool alike = (x.stride - columns) % size == 0 && (grad.stride - columns) % size == 0;
-    if (!stream.starts_early || !aligned || !alike || x.empty()) return false;
+    const bool whole = columns % size == 0;  // pieces
+    const auto alike = [&](int64_t stride) { return (stride - columns) % size == 0 && (whole || stride >= columns); };
+    if (!stream.starts_early || !aligned || !alike(x.stride) || !alike(grad.stride) || x.empty()) return false;
 
     const auto launch_shape = [&]<class Shape, bool edges>(int blocks) {
       constexpr auto kernel = norm_backward_stream_kernel<T, Shape, N == 2, edges>;
@@ -122,15 +124,24 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       // As few clusters as have no more rows each than all of them would have.
       const int64_t rows_a_team = ceil_div(rows, most * Shape::teams);
       int64_t clusters = ceil_div(rows, rows_a_team * Shape::teams);
+      // Rows of a team begin alike, as seen from boundaries as far apart as that takes next to no clusters away: a
+      // warp's accesses then lie in whole sectors of memory, or in whole lines.
+      int64_t boundary = 128 / sizeof(T);
       if (edges && rows_a_team > 1) {
-        while (clusters > 0 && clusters * Shape::teams * columns % size != 0) --clusters;
+        const auto fewer = [&] {
+          int64_t left = clusters;
+          while (left * Shape::teams * columns % boundary != 0) --left;
+          return left;
+        };
+        while (boundary > size && fewer() < clusters - clusters / 16) boundary /= 2;
+        clusters = fewer();
         if (clusters == 0) return false;
       }
       const int64_t rows_a_launch = clusters * Shape::teams * most_rows_a_sum;
       const int64_t launches = ceil_div(rows, rows_a_launch), count = launches * clusters;
       const Tensor parts = empty_strided(x.tensor, {wanted ? static_cast<int64_t>(N) * count * columns : 0}, {1},
                                          compute_dtype(x.tensor));
-      const int64_t share = ceil_div(ceil_div(columns + (edges ? size - 1 : 0), blocks), size) * size;
+      const int64_t share = ceil_div(ceil_div(columns + (edges ? boundary - 1 : 0), blocks), size) * size;
       for (int64_t i = 0; i < launches; ++i) {
         const int64_t first = i * rows_a_launch;
         NormBackward<T> norm{};
@@ -147,6 +158,7 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
         norm.rows = std::min(rows - first, rows_a_launch);
         norm.columns = static_cast<int>(columns);
         norm.share = static_cast<int>(share);
+        norm.boundary = static_cast<int>(boundary);
         launch_row_stream<kernel, Shape>(stream, clusters, blocks, norm);
       }
       if (wanted)
@@ -154,10 +166,10 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
                   N == 2 ? mutable_data<T>(of_parameters[N - 1]) : nullptr, count, columns);
       return true;
     };
-    if (columns % size == 0 && in_pieces(weight, columns, columns))
+    if (whole && (weight == nullptr || elements_to_boundary(weight) == 0))
       return choose_row_stream<T>(
           columns, [&]<class Shape>(int blocks) { return launch_shape.template operator()<Shape, false>(blocks); });
-    return choose_row_stream<T>(columns + size - 1, [&]<class Shape>(int blocks) {
+    return choose_row_stream<T>(columns + 128 / int64_t{sizeof(T)} - 1, [&]<class Shape>(int blocks) {
       return launch_shape.template operator()<Shape, true>(blocks);
     });
   }

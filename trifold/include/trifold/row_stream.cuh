@@ -6,22 +6,29 @@
 // there is no barrier of all threads in the loop.
 #pragma once
 
-#include <trifold/row_teams.cuh>
+#include <trifold/reduce.cuh>
 #include <trifold/vector.cuh>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 #ifdef __CUDACC__
 
 namespace trifold {
 
-// How rows are cut. A block has `teams` teams of `threads` threads; a thread has `pieces` pieces of 16 bytes of each
-// row. Of the parts of rows with `chunk` pieces a thread, `slots` fit into shared memory.
+// How rows are cut. A block has `teams` teams of `threads` threads: a part of a warp, or some warps. A thread has
+// `pieces` pieces of 16 bytes of each row. Of the parts of rows with `chunk` pieces a thread, `slots` fit into shared
+// memory.
 template <int pieces_, int chunk_, int threads_, int teams_, int slots_>
 struct RowStreamShape {
   static constexpr int pieces = pieces_, chunk = chunk_, threads = threads_, teams = teams_, slots = slots_;
-  static constexpr int chunks = pieces / chunk, warps = threads / warp_threads, block = threads * teams;
-  static constexpr int pitch = threads * vector_bytes, slot_bytes = 2 * chunk * pitch,
-                       bytes = teams * slots * slot_bytes;
-  static_assert(pieces % chunk == 0 && threads % warp_threads == 0 && slots > chunks);
+  static constexpr int chunks = pieces / chunk, block = threads * teams;
+  static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // of a team
+  static constexpr int teams_a_warp = warp_threads / lanes;
+  static constexpr int pitch = threads * vector_bytes, slot_bytes = 2 * chunk * pitch;
+  static constexpr int bytes = teams * slots * slot_bytes;
+  static_assert(pieces % chunk == 0 && threads % lanes == 0 && block % warp_threads == 0 && slots > chunks);
 
   // That a block holds at most.
   template <class T>
@@ -156,9 +163,9 @@ inline constexpr int sums_under_way = 4;
 
 template <class Shape, int N>
 class RowSums {
-  static constexpr int warps = Shape::warps, lanes = warp_threads / N;
+  static constexpr int warps = Shape::warps, lanes = Shape::lanes / N;
   static constexpr int most = warps * (Shape::teams == 1 ? most_blocks_a_stream : 1);
-  static constexpr bool alone = warps == 1;  // a warp has rows for itself
+  static constexpr bool alone = warps == 1;
 
  public:
   struct Memory {
@@ -169,8 +176,8 @@ class RowSums {
   // Until a barrier of the cluster, nothing may be given.
   __device__ __forceinline__ RowSums(Memory* of_teams, const StreamPlace& at)
       : memory_(of_teams[at.team]),
-        lane_(at.thread % warp_threads),
-        warp_(at.rank * warps + at.thread / warp_threads),
+        lane_(at.thread % Shape::lanes),
+        warp_(at.rank * warps + at.thread / Shape::lanes),
         blocks_(at.blocks) {
     if (!alone && at.thread < sums_under_way) memory_.given[at.thread].init(blocks_ == 1 ? N * warps : 1);
   }
@@ -224,10 +231,11 @@ class RowSums {
   int lane_, warp_, blocks_;
   float before_ = 0, last_ = 0;
 
-  // The sum of the warp's lanes: of two, the first one in the lower lanes, the second one in the upper ones.
+  // The sum of the team's lanes of the warp: of two, the first one in the lower lanes, the second one in the upper
+  // ones.
   __device__ __forceinline__ float shared_out(const Pack<float, N>& sums) const {
     if constexpr (N == 1) {
-      return warp_sum(sums.value[0]);
+      return warp_reduce<lanes>(sums.value[0], Sum{});
     } else {
       const bool lower = lane_ < lanes;
       const float kept = lower ? sums.value[0] : sums.value[1], passed = lower ? sums.value[1] : sums.value[0];
@@ -251,8 +259,8 @@ class RowSums {
 // Two matrices whose rows stream through shared memory, in pieces that a thread copies and reads itself. A chunk of a
 // row is read twice: at the head of the stream, and at its tail, a row later.
 //
-// With `edges`, rows begin anywhere: `lead` elements behind a 16-byte boundary, as many for all rows of a team. Then
-// columns are counted from that boundary, and the elements before the row are 0 here, as those behind it always are.
+// With `edges`, rows begin anywhere: `lead` elements behind a boundary, as many for all rows of a team. Then columns
+// are counted from that boundary, and the elements before the row are 0 here, as those behind it always are.
 template <class T, class Shape, bool edges>
 class RowStream {
   static constexpr int size = Vector<T>::size, across = Shape::threads * size;
@@ -268,7 +276,7 @@ class RowStream {
         b_jump_(b_jump),
         rows_(rows),
         end_(end - at.thread * size),
-        lead_(edges && at.rank == 0 && at.thread == 0 ? lead : 0),
+        lead_(edges && at.rank == 0 ? max(0, min(size, lead - at.thread * size)) : 0),
         begin_(at.team * Shape::slots * Shape::slot_bytes + at.thread * vector_bytes),
         head_(begin_),
         tail_(begin_),
@@ -306,11 +314,11 @@ class RowStream {
   __device__ __forceinline__ uint4 tail_b(int j) const { return read(tail_ + of_b + j * Shape::pitch); }
   __device__ __forceinline__ void advance_tail() { tail_ = after(tail_); }
 
-  // Stores what was made of a piece: the row's own elements alone.
-  __device__ __forceinline__ void store(T* to, int piece, uint4 made) const {
-    store_if(has_all(piece), to, made);
+  // Stores what was made of a piece, if the row is `there`: the row's own elements alone.
+  __device__ __forceinline__ void store(bool there, T* to, int piece, uint4 made) const {
+    store_if(there && has_all(piece), to, made);
     if constexpr (edges) {
-      if (has(piece) && !has_all(piece)) {
+      if (there && has(piece) && !has_all(piece)) {
         using Word = std::conditional_t<sizeof(T) == sizeof(float), unsigned, unsigned short>;
         const unsigned words[] = {made.x, made.y, made.z, made.w};
         const int begin = piece == 0 ? lead_ : 0, end = end_ - piece * across;
@@ -322,6 +330,9 @@ class RowStream {
       }
     }
   }
+
+  // Until no copy is under way.
+  __device__ __forceinline__ void end() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
   // With each chunk that is read at the head, another one is asked for, where the tail has been.
   __device__ __forceinline__ void refill(int chunk) { fetch((chunk + Shape::slots) % Shape::chunks); }
@@ -352,14 +363,15 @@ class RowStream {
 
   __device__ __forceinline__ uint4 read(int offset) const { return *reinterpret_cast<const uint4*>(memory_ + offset); }
 
+  // The teams of a warp go on together: until the last one has had its rows, the others' are 0.
   __device__ __forceinline__ void fetch(int chunk) {
-    if (rows_ > 0) {
+    if (rows_ > 0 || Shape::teams_a_warp > 1) {
       const unsigned to = shared_address(memory_ + fill_);
 #pragma unroll
       for (int j = 0; j < Shape::chunk; ++j) {
         const int piece = chunk * Shape::chunk + j;
-        int bytes = has(piece) ? vector_bytes : 0;
-        if constexpr (edges) bytes = max(0, min(vector_bytes, (end_ - piece * across) * int{sizeof(T)}));
+        int bytes = rows_ > 0 && has(piece) ? vector_bytes : 0;
+        if constexpr (edges) bytes = max(0, min(bytes, (end_ - piece * across) * int{sizeof(T)}));
         copy(to + j * Shape::pitch, a_ + piece * across, bytes);
         copy(to + of_b + j * Shape::pitch, b_ + piece * across, bytes);
       }
