@@ -56,7 +56,7 @@ __device__ __forceinline__ StreamPlace stream_place() {
   return at;
 }
 
-__device__ __forceinline__ unsigned shared_address(const void* shared) {
+__device__ __forceinline__ unsigned address_in_shared(const void* shared) {
   return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
 
@@ -132,13 +132,13 @@ struct PhaseBarrier {
   uint64_t state;
 
   __device__ __forceinline__ void init(int arrivals) {
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(this)), "r"(arrivals) : "memory");
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address_in_shared(this)), "r"(arrivals) : "memory");
   }
   __device__ __forceinline__ void arrive() {
-    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(this)) : "memory");
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(address_in_shared(this)) : "memory");
   }
   __device__ __forceinline__ void arrive_and_expect(int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(this)), "r"(bytes)
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(address_in_shared(this)), "r"(bytes)
                  : "memory");
   }
   // Until the phase has ended whose number is even or odd as `parity`.
@@ -148,7 +148,7 @@ struct PhaseBarrier {
         ".reg .pred ended;\n"
         "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%0], %1;\n"
         "@!ended bra again;\n"
-        "}\n" ::"r"(shared_address(this)),
+        "}\n" ::"r"(address_in_shared(this)),
         "r"(parity)
         : "memory");
   }
@@ -246,8 +246,8 @@ class RowSums {
   // To the same place in another block's memory, and to its barrier, which counts the bytes.
   static __device__ __forceinline__ void send(float sum, const float* place, const PhaseBarrier* barrier, int rank) {
     unsigned to, at;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(shared_address(place)), "r"(rank));
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared_address(barrier)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(address_in_shared(place)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(address_in_shared(barrier)), "r"(rank));
     asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to), "f"(sum),
                  "r"(at)
                  : "memory");
@@ -366,7 +366,7 @@ class RowStream {
   // The teams of a warp go on together: until the last one has had its rows, the others' are 0.
   __device__ __forceinline__ void fetch(int chunk) {
     if (rows_ > 0 || Shape::teams_a_warp > 1) {
-      const unsigned to = shared_address(memory_ + fill_);
+      const unsigned to = address_in_shared(memory_ + fill_);
 #pragma unroll
       for (int j = 0; j < Shape::chunk; ++j) {
         const int piece = chunk * Shape::chunk + j;
