@@ -185,7 +185,8 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
 
 # Rows of every length between which the port chooses on a GPU, those that can be cut into 16-byte pieces and others;
 # and so many of them that a team has several, but of the longest. The last ones begin behind a boundary of 16 bytes.
-_ONE_PASS: tuple[tuple[tuple[int, int], Layout], ...] = (
+Places = tuple[tuple[tuple[int, int], Layout], ...]
+_ONE_PASS: Places = (
     *(((9000, columns), "contiguous") for columns in (96, 99, 1000, 999)),
     *(((600, columns), "contiguous") for columns in (4096, 3001, 16_384, 12_289)),
     *(((3, columns), "contiguous") for columns in (200_000, 199_999)),
@@ -193,7 +194,7 @@ _ONE_PASS: tuple[tuple[tuple[int, int], Layout], ...] = (
 )
 
 
-def norm_one_pass(parameters: Sequence[str], eager: Callable[..., Tensor]) -> Property:
+def norm_one_pass(parameters: Sequence[str], eager: Callable[..., Tensor], *, shapes: Places = _ONE_PASS) -> Property:
     """Gradients of rows of all lengths on a GPU, where a kernel reads each row once, against ``eager`` in float64."""
 
     def gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor], outer: Tensor) -> tuple[Tensor, ...]:
@@ -213,7 +214,7 @@ def norm_one_pass(parameters: Sequence[str], eager: Callable[..., Tensor]) -> Pr
 
     def check(function: Callable[..., Tensor], device: str) -> None:
         for dtype in (torch.float32, torch.float16, torch.bfloat16):
-            for shape, layout in _ONE_PASS:
+            for shape, layout in shapes:
                 x, outer = (TensorCase(shape, dtype, layout, seed=seed).make(device) for seed in (1, 2))
                 numbers = [TensorCase(shape[1:], dtype, seed=3 + i).make(device) for i in range(len(parameters))]
                 check_shape(function, x, outer, numbers)

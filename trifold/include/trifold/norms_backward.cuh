@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
 #pragma unroll
         for (int j = 0; j < Shape::chunk; ++j) {
           const int k = q * Shape::chunk + j;
-          if (pieces > 1 && k == pieces - 1 && !stream.has(k)) break;
+          if (edges && k == pieces - 1 && !stream.has(k)) break;  // most rows end before the last piece
           const Floats x = floats_of<T>(stream.head_a(j)), g = floats_of<T>(stream.head_b(j));
           const Floats w = floats_of<T>(weight[k]);
 #pragma unroll
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
 #pragma unroll
         for (int j = 0; j < Shape::chunk; ++j) {
           const int k = q * Shape::chunk + j;
-          if (pieces > 1 && k == pieces - 1 && !stream.has(k)) break;
+          if (edges && k == pieces - 1 && !stream.has(k)) break;
           const Floats x = floats_of<T>(stream.tail_a(j)), g = floats_of<T>(stream.tail_b(j));
           const Floats w = floats_of<T>(weight[k]);
           Floats result;

@@ -14,30 +14,33 @@ inline constexpr int64_t most_rows_a_sum = 512;
 // How rows of `columns` are shared out, as measured on an H200: use.template operator()<Shape>(blocks), with so many
 // blocks in a cluster. False where nothing holds such a row.
 //
-// Short rows are a warp's, since then no warp waits for another one. Longer ones are a cluster's rather than a large
-// block's: 8 warps with many columns a thread issue the fewest instructions, and blocks with few columns have room for
-// more rows ahead.
+// Short rows are those of half a warp or of a warp, since then no warp waits for another one; longer ones those of 4 to
+// 8 warps, whose threads have 32 numbers or more, so that what is done once a row counts little; and the longest those
+// of clusters. Hardly more than a row ahead is best: with more, the first rows come late, since all are asked for at
+// once.
 template <class T, class Use>
 bool choose_row_stream(int64_t columns, Use use) {
-  const auto in_clusters = [&]<class Shape>(int fewest) {
-    for (int blocks = fewest; blocks <= most_blocks_a_stream; blocks *= 2)
-      if (columns <= int64_t{Shape::template columns<T>} * blocks) return use.template operator()<Shape>(blocks);
+  const auto fits = [&]<class Shape>(int blocks) {
+    return columns <= int64_t{Shape::template columns<T>} * blocks && use.template operator()<Shape>(blocks);
+  };
+  const auto in_clusters = [&]<class Shape, class Larger>() {
+    for (int blocks = 1; blocks <= most_blocks_a_stream; blocks *= 2)
+      if (fits.template operator()<Shape>(blocks) || fits.template operator()<Larger>(blocks)) return true;
     return false;
   };
-  const auto in_teams = [&]<class Shape>() {
-    return columns <= Shape::template columns<T> && use.template operator()<Shape>(1);
-  };
+  using Larger = RowStreamShape<7, 7, 256, 1, 3>;
   if constexpr (sizeof(T) == sizeof(float)) {
-    return in_teams.template operator()<RowStreamShape<2, 2, 32, 16, 3>>() ||
-           in_teams.template operator()<RowStreamShape<8, 8, 32, 8, 3>>() ||
-           in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 4>>(1) ||
-           in_clusters.template operator()<RowStreamShape<16, 2, 256, 1, 13>>(8);
+    using Longest = RowStreamShape<16, 2, 256, 1, 13>;
+    return fits.template operator()<RowStreamShape<2, 2, 32, 16, 3>>(1) ||
+           fits.template operator()<RowStreamShape<8, 8, 32, 8, 3>>(1) ||
+           in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 4>, Larger>() ||
+           fits.template operator()<Longest>(8) || fits.template operator()<Longest>(16);
   } else {
-    return in_teams.template operator()<RowStreamShape<1, 1, 32, 32, 3>>() ||
-           in_teams.template operator()<RowStreamShape<4, 4, 32, 8, 3>>() ||
-           in_teams.template operator()<RowStreamShape<4, 4, 128, 2, 3>>() ||
-           in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 3>>(1) ||
-           in_clusters.template operator()<RowStreamShape<8, 8, 256, 1, 3>>(16);
+    return fits.template operator()<RowStreamShape<2, 2, 16, 32, 3>>(1) ||
+           fits.template operator()<RowStreamShape<4, 4, 32, 8, 3>>(1) ||
+           fits.template operator()<RowStreamShape<4, 4, 128, 2, 3>>(1) ||
+           in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 3>, Larger>() ||
+           fits.template operator()<RowStreamShape<8, 8, 256, 1, 3>>(16);
   }
 }
 
