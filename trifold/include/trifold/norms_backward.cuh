@@ -31,6 +31,19 @@ struct NormBackward {
   int boundary;  // with edges: rows of a team begin alike, as seen from boundaries so many elements apart
 };
 
+// The weights of a piece that begins at this column, if it is `there`; with `edges`, of its columns that are.
+template <class T, bool edges>
+__device__ __forceinline__ uint4 weights_at(const NormBackward<T>& norm, bool there, int column) {
+  if (!edges && there && norm.weight != nullptr) return *reinterpret_cast<const uint4*>(norm.weight + column);
+  Pack<float, Vector<T>::size> weights;
+#pragma unroll
+  for (float& weight : weights.value) {
+    weight = edges && norm.weight != nullptr && column >= 0 && column < norm.columns ? float(norm.weight[column]) : 1;
+    ++column;
+  }
+  return piece_of<T>(weights);
+}
+
 template <int N>
 __device__ __forceinline__ void store_floats(float* to, const Pack<float, N>& floats) {
 #pragma unroll
@@ -104,17 +117,7 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
   const auto column = [&](int piece) { return first + (piece * Shape::threads + at.thread) * size; };
   uint4 weight[pieces];
 #pragma unroll
-  for (int k = 0; k < pieces; ++k) {
-    Floats floats;
-#pragma unroll
-    for (int e = 0; e < size; ++e) {
-      const int c = column(k) + e;
-      floats.value[e] = edges && norm.weight != nullptr && c >= 0 && c < norm.columns ? float(norm.weight[c]) : 1.0f;
-    }
-    weight[k] = piece_of<T>(floats);
-    if (!edges && norm.weight != nullptr && stream.has(k))
-      weight[k] = *reinterpret_cast<const uint4*>(norm.weight + column(k));
-  }
+  for (int k = 0; k < pieces; ++k) weight[k] = weights_at<T, edges>(norm, stream.has(k), column(k));
   Floats of_weight[pieces]{}, of_bias[centred ? pieces : 1]{};
 
   T* out = norm.grad_x + at.first_row * norm.columns + column(0);
@@ -131,7 +134,7 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
     return sizeof(T) == sizeof(float) ? (x - m) * r : x * r - m * r;
   };
 
-  // Row i is summed up, and row i - 1 is written.
+  // Row i is summed up, and row i - 1 is written: rstd·(g - mean g - x̂·mean(g·x̂)).
   for (int i = 0; i <= steps; ++i) {
     const float m_before = m, r_before = r;
     m = m_next;
@@ -198,6 +201,7 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
     }
   }
 
+  stream.end();
   if (norm.parts != nullptr) {
     float* const part = norm.parts + blockIdx.x / at.blocks * int64_t{norm.columns};
     const auto write = [&](const Floats(&of_column)[pieces], float* to) {
@@ -206,7 +210,6 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
         for (int k = 0; k < pieces; ++k)
           if (stream.has(k)) store_floats(to + column(k), of_column[k]);
       } else {
-        stream.end();
         add_teams<Shape, edges>(reinterpret_cast<float*>(memory), at, of_column, leads, first, end, norm.columns, to);
       }
     };
