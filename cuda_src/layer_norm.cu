@@ -1,4 +1,4 @@
-#include <trifold/norms.h>
+#include <trifold/norms_backward.h>
 
 #include "layer_norm.cuh"
 
@@ -111,9 +111,12 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
     using C = trifold::compute_t<T>;
     const trifold::OnDevice device(x);
     const C *const m = trifold::data<C>(mean), *const r = trifold::data<C>(rstd);
-    if (!rows.empty())
-      launch_backward<T>(device.stream(), of_y, rows, trifold::data_or_null<T>(weight), m, r,
-                         trifold::mutable_data<T>(grad_x));
+    const T* const w = trifold::data_or_null<T>(weight);
+    T* const result = trifold::mutable_data<T>(grad_x);
+    if (trifold::norm_backward_in_one_pass<T>(device.stream(), of_y, rows, w, m, r, result,
+                                              std::array{grad_weight, grad_bias}, parameters))
+      return trifold::check_launch();
+    if (!rows.empty()) launch_backward<T>(device.stream(), of_y, rows, w, m, r, result);
     if (parameters) launch_weight_gradients<T>(device.stream(), of_y, rows, m, r, grad_weight, grad_bias);
     trifold::check_launch();
   });

@@ -1,4 +1,4 @@
-#include <trifold/norms.h>
+#include <trifold/norms_backward.h>
 
 #include "rms_norm.cuh"
 
@@ -95,10 +95,14 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
   weight = trifold::dense(weight);
   trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
     const trifold::OnDevice device(x);
-    const auto* const r = trifold::data<trifold::compute_t<T>>(rstd);
-    if (!rows.empty())
-      launch_backward<T>(device.stream(), of_y, rows, trifold::data_or_null<T>(weight), r,
-                         trifold::mutable_data<T>(grad_x));
+    using C = trifold::compute_t<T>;
+    const T* const w = trifold::data_or_null<T>(weight);
+    const C *const mean = nullptr, *const r = trifold::data<C>(rstd);
+    T* const result = trifold::mutable_data<T>(grad_x);
+    if (trifold::norm_backward_in_one_pass<T>(device.stream(), of_y, rows, w, mean, r, result, std::array{grad_weight},
+                                              parameters))
+      return trifold::check_launch();
+    if (!rows.empty()) launch_backward<T>(device.stream(), of_y, rows, w, r, result);
     if (parameters) launch_weight_gradient<T>(device.stream(), of_y, rows, r, grad_weight);
     trifold::check_launch();
   });

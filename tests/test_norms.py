@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trifold.port.norms import norm_backward_of_backward
 from trifold.prototype.norms import share_rows
+from trifold.spec.norms import norm_one_pass
 
 ROWS, COLUMNS, EPS = (2, 3), 4, 0.1
 
@@ -82,3 +83,36 @@ def test_shares_hold_every_row_once(rows: int, columns: int) -> None:
     assert parts * rows_a_part >= rows
     assert parts == 1 or (parts - 1) * rows_a_part < rows
     assert parts == 1 or parts * -(-columns // 32) <= 8 * 132
+
+
+@pytest.mark.parametrize("forgotten", ["a row", "a column", "nothing"])
+def test_the_check_of_one_pass_finds_what_a_gradient_forgets(forgotten: str) -> None:
+    """As of the first shape, whose gradient of the weight is wrong in one term, or in one column."""
+
+    class Forgetful(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, weight):  # type: ignore[no-untyped-def]
+            ctx.save_for_backward(x, weight)
+            return _rms_norm(x, weight)
+
+        @staticmethod
+        def backward(ctx, grad):  # type: ignore[no-untyped-def]
+            with torch.enable_grad():
+                of_x, of_weight = torch.autograd.grad(_rms_norm(*ctx.saved_tensors), ctx.saved_tensors, grad)
+                if forgotten == "a row":
+                    of_weight = torch.autograd.grad(_rms_norm(*ctx.saved_tensors)[1:], ctx.saved_tensors, grad[1:])[1]
+            if forgotten == "a column":
+                of_weight[-1] = 0
+            return of_x, of_weight
+
+    shapes = ((9000, 96), (40, 9))
+    check = norm_one_pass(("weight",), _rms_norm, shapes=tuple((shape, "contiguous") for shape in shapes)).check
+    if forgotten == "nothing":
+        check(Forgetful.apply, "cpu")
+    else:
+        with pytest.raises(AssertionError, match=r"\(9000, 96\) torch.float32: gradient of weight"):
+            check(Forgetful.apply, "cpu")
+
+
+def _rms_norm(x: Tensor, weight: Tensor) -> Tensor:
+    return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, 1e-6)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trifold.spec.benchmark import Arguments, Benchmark, Case, rows_benchmarks
-from trifold.spec.case import DTYPES, ROW_FILLS, Call, Fill, TensorCase
+from trifold.spec.case import DTYPES, ROW_FILLS, Call, Fill, Layout, TensorCase
 from trifold.spec.rows import row_edges, row_shapes, row_tensors
 from trifold.spec.spec import BadCall, Property, Sample
 from trifold.spec.strategies import Limits, Strategy, tensors
@@ -180,6 +180,47 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
         check,
         "a sum of many terms loses its last bits, and atomics their order",
         implementations=("port",),
+    )
+
+
+# Rows of every length between which the port chooses on a GPU, those that can be cut into 16-byte pieces and others;
+# and so many of them that a team has several, but of the longest. The last ones begin behind a boundary of 16 bytes.
+Places = tuple[tuple[tuple[int, int], Layout], ...]
+_ONE_PASS: Places = (
+    *(((9000, columns), "contiguous") for columns in (96, 99, 1000, 999)),
+    *(((600, columns), "contiguous") for columns in (4096, 3001, 16_384, 12_289)),
+    *(((3, columns), "contiguous") for columns in (200_000, 199_999)),
+    ((40, 9), "offset"),
+)
+
+
+def norm_one_pass(parameters: Sequence[str], eager: Callable[..., Tensor], *, shapes: Places = _ONE_PASS) -> Property:
+    """Gradients of rows of all lengths on a GPU, where a kernel reads each row once, against ``eager`` in float64."""
+
+    def gradients(function: Callable[..., Tensor], inputs: Sequence[Tensor], outer: Tensor) -> tuple[Tensor, ...]:
+        inputs = [x.detach().requires_grad_() for x in inputs]
+        return torch.autograd.grad(function(*inputs), inputs, outer)
+
+    def check_shape(function: Callable[..., Tensor], x: Tensor, outer: Tensor, numbers: Sequence[Tensor]) -> None:
+        got, again = (gradients(function, (x, *numbers), outer) for _ in range(2))
+        exact = gradients(eager, [given.double() for given in (x, *numbers)], outer.double())
+        where = f"{tuple(x.shape)} {x.dtype}"
+        assert all(torch.equal(a, b) for a, b in zip(got, again, strict=True)), f"{where}: other bits, again"
+        for name, ours, want in zip(("x", *parameters), got, exact, strict=True):
+            # That of x is of the size of its terms; the others are sums over all rows.
+            size = want.abs() + (want.abs().mean() if name == "x" else outer.double().abs().sum(0))
+            units = float(((ours.double() - want).abs() / size).max()) / (torch.finfo(x.dtype).eps / 2)
+            assert units <= 16, f"{where}: gradient of {name}: {units:.3g} unit round-offs, 16 are allowed"
+
+    def check(function: Callable[..., Tensor], device: str) -> None:
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            for shape, layout in shapes:
+                x, outer = (TensorCase(shape, dtype, layout, seed=seed).make(device) for seed in (1, 2))
+                numbers = [TensorCase(shape[1:], dtype, seed=3 + i).make(device) for i in range(len(parameters))]
+                check_shape(function, x, outer, numbers)
+
+    return Property(
+        "one pass", check, "a row of another length is another kernel's", devices=("cuda",), implementations=("port",)
     )
 
 

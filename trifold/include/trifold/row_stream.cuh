@@ -1,0 +1,396 @@
+// Rows that stream through shared memory, for kernels that keep sums over rows in registers (sm_90 on).
+//
+// A team of threads takes many rows, one after the other; each thread has the same columns of all of them. Copies from
+// global to shared memory (cp.async) run some rows ahead, so that memory never waits for the team. The sums along a
+// row, which all threads of a team need, are asked for one row after they were given: nobody waits for them either, and
+// there is no barrier of all threads in the loop.
+#pragma once
+
+#include <trifold/reduce.cuh>
+#include <trifold/vector.cuh>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#ifdef __CUDACC__
+
+namespace trifold {
+
+// How rows are cut. A block has `teams` teams of `threads` threads: a part of a warp, or some warps. A thread has
+// `pieces` pieces of 16 bytes of each row. Of the parts of rows with `chunk` pieces a thread, `slots` fit into shared
+// memory.
+template <int pieces_, int chunk_, int threads_, int teams_, int slots_>
+struct RowStreamShape {
+  static constexpr int pieces = pieces_, chunk = chunk_, threads = threads_, teams = teams_, slots = slots_;
+  static constexpr int chunks = pieces / chunk, block = threads * teams;
+  static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // of a team
+  static constexpr int teams_a_warp = warp_threads / lanes;
+  static constexpr int pitch = threads * vector_bytes, slot_bytes = 2 * chunk * pitch;
+  static constexpr int bytes = teams * slots * slot_bytes;
+  static_assert(pieces % chunk == 0 && threads % lanes == 0 && block % warp_threads == 0 && slots > chunks);
+
+  // That a block holds at most.
+  template <class T>
+  static constexpr int columns = threads * pieces * Vector<T>::size;
+};
+
+inline constexpr int most_blocks_a_stream = 16;  // in a cluster
+
+// Where a thread stands.
+struct StreamPlace {
+  int thread, team;          // in its team; of the block's
+  int rank, blocks;          // in the cluster
+  int64_t first_row, teams;  // the team's first row; how far on the next one is
+};
+
+template <class Shape>
+__device__ __forceinline__ StreamPlace stream_place() {
+  const int thread = static_cast<int>(threadIdx.x);
+  StreamPlace at{thread % Shape::threads, thread / Shape::threads, 0, 0, 0, 0};
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(at.rank));
+  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(at.blocks));
+  const int64_t clusters = gridDim.x / at.blocks;
+  at.first_row = at.team * clusters + blockIdx.x / at.blocks;
+  at.teams = clusters * Shape::teams;
+  return at;
+}
+
+__device__ __forceinline__ unsigned address_in_shared(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+}
+
+__device__ __forceinline__ void arrive_at_cluster() {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void wait_for_cluster() {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// -------------------------------------------------------------------------------------------------- 16-byte pieces
+
+// The numbers of a piece, as floats, and back. A bfloat16 is the upper half of a float. (A piece is held as words: of
+// an array of its elements, the compiler would load each alone.)
+template <class T>
+__device__ __forceinline__ Pack<float, Vector<T>::size> floats_of(uint4 piece) {
+  constexpr int size = Vector<T>::size;
+  const unsigned words[] = {piece.x, piece.y, piece.z, piece.w};
+  Pack<float, size> floats;
+#pragma unroll
+  for (int e = 0; e < size; ++e) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      floats.value[e] = __uint_as_float(words[e]);
+    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      floats.value[e] = __uint_as_float(e % 2 == 0 ? words[e / 2] << 16 : words[e / 2] & 0xffff0000u);
+    } else {
+      const auto bits = static_cast<unsigned short>(words[e / 2] >> (e % 2 * 16));
+      floats.value[e] = __half2float(__ushort_as_half(bits));
+    }
+  }
+  return floats;
+}
+
+template <class T>
+__device__ __forceinline__ uint4 piece_of(const Pack<float, Vector<T>::size>& floats) {
+  unsigned words[4];
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      words[w] = __float_as_uint(floats.value[w]);
+    } else {
+      const float low = floats.value[2 * w], high = floats.value[2 * w + 1];
+      if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+        const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+        memcpy(&words[w], &pair, sizeof pair);
+      } else {
+        const __half2 pair = __floats2half2_rn(low, high);
+        memcpy(&words[w], &pair, sizeof pair);
+      }
+    }
+  }
+  return {words[0], words[1], words[2], words[3]};
+}
+
+// Keeps the compiler from making floats, once for all rows, of a piece that all rows need: they take more registers.
+__device__ __forceinline__ void keep_packed(uint4& piece) {
+  asm volatile("" : "+r"(piece.x), "+r"(piece.y), "+r"(piece.z), "+r"(piece.w));
+}
+
+// Stores a piece if `there`. A condition around the store would become one around all that makes the piece, and each
+// piece would wait for its own loads.
+__device__ __forceinline__ void store_if(bool there, void* to, uint4 piece) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v4.b32 [%1], {%2, %3, %4, %5}; }" ::"r"(int{there}),
+               "l"(to), "r"(piece.x), "r"(piece.y), "r"(piece.z), "r"(piece.w)
+               : "memory");
+}
+
+// -------------------------------------------------------------------------------------------------- sums along rows
+
+// A barrier in shared memory (PTX mbarrier): a phase of it ends when so many arrivals have come, and as many bytes as
+// were announced.
+struct PhaseBarrier {
+  uint64_t state;
+
+  __device__ __forceinline__ void init(int arrivals) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address_in_shared(this)), "r"(arrivals) : "memory");
+  }
+  __device__ __forceinline__ void arrive() {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(address_in_shared(this)) : "memory");
+  }
+  __device__ __forceinline__ void arrive_and_expect(int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(address_in_shared(this)), "r"(bytes)
+                 : "memory");
+  }
+  // Until the phase has ended whose number is even or odd as `parity`.
+  __device__ __forceinline__ void wait(int parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred ended;\n"
+        "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%0], %1;\n"
+        "@!ended bra again;\n"
+        "}\n" ::"r"(address_in_shared(this)),
+        "r"(parity)
+        : "memory");
+  }
+};
+
+// N sums, 1 or 2, along each row: a team's threads `give` theirs of row r, then those of row r + 1, and then `take` the
+// sums of row r, which are whole. Rows are numbered from 0 in a team.
+//
+// Each warp tells every block of its cluster. The sums of so many rows can be under way at once: a warp that gives
+// those of row r has taken those of r - 2; all warps had given these then, and had taken those of r - 4 before.
+inline constexpr int sums_under_way = 4;
+
+template <class Shape, int N>
+class RowSums {
+  static constexpr int warps = Shape::warps, lanes = Shape::lanes / N;
+  static constexpr int most = warps * (Shape::teams == 1 ? most_blocks_a_stream : 1);
+  static constexpr bool alone = warps == 1;
+
+ public:
+  struct Memory {
+    float of_warp[sums_under_way][N][most];
+    PhaseBarrier given[sums_under_way];
+  };
+
+  // Until a barrier of the cluster, nothing may be given.
+  __device__ __forceinline__ RowSums(Memory* of_teams, const StreamPlace& at)
+      : memory_(of_teams[at.team]),
+        lane_(at.thread % Shape::lanes),
+        warp_(at.rank * warps + at.thread / Shape::lanes),
+        blocks_(at.blocks) {
+    if (!alone && at.thread < sums_under_way) memory_.given[at.thread].init(blocks_ == 1 ? N * warps : 1);
+  }
+
+  __device__ __forceinline__ void give(const Pack<float, N>& sums, int row) {
+    const float own = shared_out(sums);
+    if constexpr (alone) {
+      before_ = last_;
+      last_ = own;
+    } else {
+      const int slot = row % sums_under_way;
+      float* const place = &memory_.of_warp[slot][lane_ / lanes][warp_];
+      PhaseBarrier& given = memory_.given[slot];
+      if (blocks_ == 1) {
+        if (lane_ % lanes == 0) {
+          *place = own;
+          given.arrive();
+        }
+      } else {
+        if (threadIdx.x == 0) given.arrive_and_expect(blocks_ * warps * N * int{sizeof(float)});
+        if (lane_ % lanes < blocks_) send(own, place, &given, lane_ % lanes);
+      }
+    }
+  }
+
+  // `last`: no row was given after it.
+  __device__ __forceinline__ Pack<float, N> take(int row, bool last) {
+    float sum;
+    if constexpr (alone) {
+      sum = last ? last_ : before_;
+    } else {
+      const int slot = row % sums_under_way;
+      memory_.given[slot].wait(row / sums_under_way % 2);
+      const float* const given = memory_.of_warp[slot][lane_ / lanes];
+      const int count = blocks_ * warps;
+      sum = lane_ % lanes < count ? given[lane_ % lanes] : 0;
+#pragma unroll 1
+      for (int i = lane_ % lanes + lanes; i < count; i += lanes) sum += given[i];
+      sum = warp_reduce<lanes>(sum, Sum{});
+    }
+    if constexpr (N == 1) {
+      return {sum};
+    } else {
+      const float other = shuffle_xor(sum, lanes);
+      return lane_ < lanes ? Pack<float, N>{sum, other} : Pack<float, N>{other, sum};
+    }
+  }
+
+ private:
+  Memory& memory_;
+  int lane_, warp_, blocks_;
+  float before_ = 0, last_ = 0;
+
+  // The sum of the team's lanes of the warp: of two, the first one in the lower lanes, the second one in the upper
+  // ones.
+  __device__ __forceinline__ float shared_out(const Pack<float, N>& sums) const {
+    if constexpr (N == 1) {
+      return warp_reduce<lanes>(sums.value[0], Sum{});
+    } else {
+      const bool lower = lane_ < lanes;
+      const float kept = lower ? sums.value[0] : sums.value[1], passed = lower ? sums.value[1] : sums.value[0];
+      return warp_reduce<lanes>(kept + shuffle_xor(passed, lanes), Sum{});
+    }
+  }
+
+  // To the same place in another block's memory, and to its barrier, which counts the bytes.
+  static __device__ __forceinline__ void send(float sum, const float* place, const PhaseBarrier* barrier, int rank) {
+    unsigned to, at;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(address_in_shared(place)), "r"(rank));
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(address_in_shared(barrier)), "r"(rank));
+    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to), "f"(sum),
+                 "r"(at)
+                 : "memory");
+  }
+};
+
+// -------------------------------------------------------------------------------------------------- rows
+
+// Two matrices whose rows stream through shared memory, in pieces that a thread copies and reads itself. A chunk of a
+// row is read twice: at the head of the stream, and at its tail, a row later.
+//
+// With `edges`, rows begin anywhere: `lead` elements behind a boundary, as many for all rows of a team. Then columns
+// are counted from that boundary, and the elements before the row are 0 here, as those behind it always are.
+template <class T, class Shape, bool edges>
+class RowStream {
+  static constexpr int size = Vector<T>::size, across = Shape::threads * size;
+
+ public:
+  // a, b: at the first column of the first row that is this block's. end: how many of its columns there are.
+  __device__ __forceinline__ RowStream(unsigned char* memory, const StreamPlace& at, int lead, int end, const T* a,
+                                       int64_t a_jump, const T* b, int64_t b_jump, int rows)
+      : memory_(memory),
+        a_(a + at.thread * size),
+        b_(b + at.thread * size),
+        a_jump_(a_jump),
+        b_jump_(b_jump),
+        rows_(rows),
+        end_(end - at.thread * size),
+        lead_(edges && at.rank == 0 ? max(0, min(size, lead - at.thread * size)) : 0),
+        begin_(at.team * Shape::slots * Shape::slot_bytes + at.thread * vector_bytes),
+        head_(begin_),
+        tail_(begin_),
+        fill_(begin_) {}
+
+  // Asks for as many chunks as are ahead.
+  __device__ __forceinline__ void begin() {
+#pragma unroll
+    for (int chunk = 0; chunk < Shape::slots - Shape::chunks; ++chunk) fetch(chunk % Shape::chunks);
+  }
+
+  // Whether the thread has any of this piece of a row, and all of it.
+  __device__ __forceinline__ bool has(int piece) const { return piece * across < end_; }
+  __device__ __forceinline__ bool has_all(int piece) const {
+    if constexpr (!edges) return has(piece);
+    return piece * across + size <= end_ && (piece > 0 || lead_ == 0);
+  }
+
+  // Waits for the next chunk at the head; `chunk` is its number in its row.
+  __device__ __forceinline__ void wait(int chunk) {
+    asm volatile("cp.async.wait_group %0;" ::"n"(Shape::slots - Shape::chunks - 1) : "memory");
+    if constexpr (edges) {
+      if (chunk == 0 && lead_ > 0) {
+        blank(head_);
+        blank(head_ + of_b);
+      }
+    }
+  }
+
+  // Piece j of the chunk at the head, of a and of b; and at the tail.
+  __device__ __forceinline__ uint4 head_a(int j) const { return read(head_ + j * Shape::pitch); }
+  __device__ __forceinline__ uint4 head_b(int j) const { return read(head_ + of_b + j * Shape::pitch); }
+  __device__ __forceinline__ void advance_head() { head_ = after(head_); }
+  __device__ __forceinline__ uint4 tail_a(int j) const { return read(tail_ + j * Shape::pitch); }
+  __device__ __forceinline__ uint4 tail_b(int j) const { return read(tail_ + of_b + j * Shape::pitch); }
+  __device__ __forceinline__ void advance_tail() { tail_ = after(tail_); }
+
+  // Stores what was made of a piece, if the row is `there`: the row's own elements alone.
+  __device__ __forceinline__ void store(bool there, T* to, int piece, uint4 made) const {
+    store_if(there && has_all(piece), to, made);
+    if constexpr (edges) {
+      if (there && has(piece) && !has_all(piece)) {
+        using Word = std::conditional_t<sizeof(T) == sizeof(float), unsigned, unsigned short>;
+        const unsigned words[] = {made.x, made.y, made.z, made.w};
+        const int begin = piece == 0 ? lead_ : 0, end = end_ - piece * across;
+#pragma unroll
+        for (int e = 0; e < size; ++e) {
+          const int bit = e * 8 * int{sizeof(T)};
+          if (e >= begin && e < end) reinterpret_cast<Word*>(to)[e] = static_cast<Word>(words[bit / 32] >> bit % 32);
+        }
+      }
+    }
+  }
+
+  // Until no copy is under way.
+  __device__ __forceinline__ void end() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+  // With each chunk that is read at the head, another one is asked for, where the tail has been.
+  __device__ __forceinline__ void refill(int chunk) { fetch((chunk + Shape::slots) % Shape::chunks); }
+
+ private:
+  static constexpr int of_b = Shape::chunk * Shape::pitch;
+
+  unsigned char* memory_;
+  const T *a_, *b_;
+  int64_t a_jump_, b_jump_;
+  int rows_, end_, lead_, begin_, head_, tail_, fill_;
+
+  __device__ __forceinline__ int after(int slot) const {
+    return slot == begin_ + (Shape::slots - 1) * Shape::slot_bytes ? begin_ : slot + Shape::slot_bytes;
+  }
+
+  // Makes the first `lead_` elements of a piece 0.
+  __device__ __forceinline__ void blank(int offset) const {
+    uint4 piece = read(offset);
+    unsigned* const words[] = {&piece.x, &piece.y, &piece.z, &piece.w};
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const int bytes = lead_ * int{sizeof(T)} - w * 4;  // of this word
+      *words[w] &= bytes >= 4 ? 0u : bytes > 0 ? ~0u << 16 : ~0u;
+    }
+    *reinterpret_cast<uint4*>(memory_ + offset) = piece;
+  }
+
+  __device__ __forceinline__ uint4 read(int offset) const { return *reinterpret_cast<const uint4*>(memory_ + offset); }
+
+  // The teams of a warp go on together: until the last one has had its rows, the others' are 0.
+  __device__ __forceinline__ void fetch(int chunk) {
+    if (rows_ > 0 || Shape::teams_a_warp > 1) {
+      const unsigned to = address_in_shared(memory_ + fill_);
+#pragma unroll
+      for (int j = 0; j < Shape::chunk; ++j) {
+        const int piece = chunk * Shape::chunk + j;
+        int bytes = rows_ > 0 && has(piece) ? vector_bytes : 0;
+        if constexpr (edges) bytes = max(0, min(bytes, (end_ - piece * across) * int{sizeof(T)}));
+        copy(to + j * Shape::pitch, a_ + piece * across, bytes);
+        copy(to + of_b + j * Shape::pitch, b_ + piece * across, bytes);
+      }
+      fill_ = after(fill_);
+      if (chunk == Shape::chunks - 1) {
+        a_ += a_jump_;
+        b_ += b_jump_;
+        --rows_;
+      }
+    }
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  }
+
+  // 16 bytes; those beyond the first `bytes` are not read, and 0.
+  static __device__ __forceinline__ void copy(unsigned to, const T* from, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  }
+};
+
+}  // namespace trifold
+
+#endif
