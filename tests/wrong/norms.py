@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.wrong.entry import Wrong, edits
 
+_OF_ROW = "row_moments<Choice::team>(part, at);\n  const float r = trifold::close_rsqrt<T>("
+
 NORMS = (
     Wrong(
         name="the variance as E[x²] - E[x]²",
@@ -17,9 +19,8 @@ NORMS = (
             ),
             ("squares / C(columns) + eps", "squares / C(columns) - m * m + eps"),
             (
-                "row_moments<Choice::team>(part, at);\n  const float r = trifold::close_rsqrt<T>(all.squares / static_cast<float>(columns)",
-                "row_moments<Choice::team>(part, at);\n  const float r = trifold::close_rsqrt<T>("
-                "(all.squares + columns * all.mean * all.mean) / columns - all.mean * all.mean",
+                f"{_OF_ROW}all.squares / static_cast<float>(columns)",
+                f"{_OF_ROW}(all.squares + columns * all.mean * all.mean) / columns - all.mean * all.mean",
             ),
         ),
         row="property: shift",
