@@ -143,7 +143,8 @@ def row_long(
             tensors = [torch.randn(rows, columns, generator=generator).to(device, dtype) for _ in range(count)]
             got = _forward_and_backward(function, call, *tensors)
             want = _forward_and_backward(eager, call, *(x.double() for x in tensors))
-            for result, ours, exact in zip(("result", *(f"gradient {i}" for i in range(count))), got, want, strict=True):
+            names = ("result", *(f"gradient {i}" for i in range(count)))
+            for result, ours, exact in zip(names, got, want, strict=True):
                 # Of a number below the smallest normal one, rounding costs as much as of that.
                 size = exact.abs() + exact.abs().mean() + torch.finfo(dtype).smallest_normal
                 units = float(((ours.double() - exact).abs() / size).max()) / (torch.finfo(dtype).eps / 2)
