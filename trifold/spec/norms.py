@@ -187,7 +187,7 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
 # and so many of them that a team has several, but of the longest. The last ones begin behind a boundary of 16 bytes.
 Places = tuple[tuple[tuple[int, int], Layout], ...]
 _ONE_PASS: Places = (
-    *(((9000, columns), "contiguous") for columns in (96, 99, 1000, 999)),
+    *(((9000, columns), "contiguous") for columns in (96, 99, 1000, 501, 999)),
     *(((600, columns), "contiguous") for columns in (4096, 3001, 16_384, 12_289)),
     *(((3, columns), "contiguous") for columns in (200_000, 199_999)),
     ((40, 9), "offset"),
