@@ -417,3 +417,8 @@ def test_a_cuda_build_runs_and_is_cached(make_op: MakeOp) -> None:
     assert torch.equal(halve(x), x / 2)
     assert library.manifest().branches["halve_kernel<float>"] == 1
     assert build(files, "cuda", "trifold_test_halve_cuda").cached
+
+
+@requires_nvcc
+def test_an_op_whose_rows_clusters_share_compiles_for_a_gpu_without_clusters() -> None:
+    assert compile_only(Workspace(Path(__file__).parents[1]).files("rms_norm"), "8.0").arch == "8.0"

@@ -200,14 +200,16 @@ def test_a_failed_launch_leaks_nothing(kernel: Callable[..., Any]) -> None:
         gc.collect()
         return sys.getallocatedblocks()
 
+    def growth(launches: int) -> int:
+        before = blocks_of_memory()
+        for _ in range(launches):
+            fail()
+        return blocks_of_memory() - before
+
     fail()
     references = sys.getrefcount(value)
-    for _ in range(300):
-        fail()
-    before = blocks_of_memory()
-    for _ in range(400):
-        fail()
-    assert blocks_of_memory() - before < 200  # less than one in two launches: free lists that fill up
+    # A leak shows each time; what else this process does, now and then. Free lists fill up: one in two launches.
+    assert min(growth(200) for _ in range(4)) < 100
     assert sys.getrefcount(value) == references
 
 

@@ -3,15 +3,20 @@
 // numbers. (PTX ISA, st.async and mbarrier.)
 #pragma once
 
+#include <trifold/async_copies.cuh>
 #include <trifold/cuda.cuh>
+
+namespace trifold {
+
+// Blocks in a cluster, where the kernel asks for so many (sm_90, sm_100); 8 are in one on every GPU that has clusters.
+inline constexpr int most_blocks_a_cluster = 16;
+
+}  // namespace trifold
 
 #if defined(__CUDACC__) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
 #define TRIFOLD_CLUSTERS
 
 namespace trifold {
-
-// Blocks in a cluster, on every GPU that has them; and where the kernel asks for more than that (sm_90, sm_100).
-inline constexpr int most_blocks_a_cluster = 16, portable_blocks_a_cluster = 8;
 
 __device__ __forceinline__ unsigned cluster_blocks() {
   unsigned blocks;
@@ -32,10 +37,6 @@ __device__ __forceinline__ void cluster_arrive() {
 }
 __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
-__device__ __forceinline__ unsigned shared_address(const void* pointer) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
 // Where what this block has at `address` stands in block `rank` of the cluster.

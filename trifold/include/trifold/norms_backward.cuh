@@ -84,7 +84,7 @@ __device__ __forceinline__ void add_teams(float* memory, const StreamPlace& at,
 // that are as far apart as those of a team begin alike, in x, in grad and in grad_x.
 template <class T, class Shape, bool centred, bool edges>
 __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(NormBackward<T> norm) {
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#ifdef TRIFOLD_CLUSTERS
   constexpr int size = Vector<T>::size, pieces = Shape::pieces, sums_a_row = centred ? 2 : 1;
   // A thread's registers: the sums, the weights as floats, and 80 more.
   constexpr bool floats_fit = (sums_a_row + 1) * pieces * size + 80 <= 65536 / Shape::block;
@@ -108,11 +108,11 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
   RowStream<T, Shape, edges> stream(memory, at, lead, end, norm.x + at.first_row * norm.x_stride + first,
                                     at.teams * norm.x_stride, norm.grad + at.first_row * norm.grad_stride + first,
                                     at.teams * norm.grad_stride, count);
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  arrive_at_cluster();
+  Mailbox::ready();
+  cluster_arrive();
   wait_for_earlier_kernels();
   stream.begin();
-  wait_for_cluster();
+  cluster_wait();
 
   const auto column = [&](int piece) { return first + (piece * Shape::threads + at.thread) * size; };
   uint4 weight[pieces];
@@ -217,8 +217,8 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
     if constexpr (centred) write(of_bias, part + norm.part_stride);
   }
   if (at.blocks > 1) {  // until all have taken the last sums, others write to this block's memory
-    arrive_at_cluster();
-    wait_for_cluster();
+    cluster_arrive();
+    cluster_wait();
   }
 #endif
 }

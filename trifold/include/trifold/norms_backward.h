@@ -24,7 +24,7 @@ bool choose_row_stream(int64_t columns, Use use) {
     return columns <= int64_t{Shape::template columns<T>} * blocks && use.template operator()<Shape>(blocks);
   };
   const auto in_clusters = [&]<class Shape, class Larger>() {
-    for (int blocks = 1; blocks <= most_blocks_a_stream; blocks *= 2)
+    for (int blocks = 1; blocks <= most_blocks_a_cluster; blocks *= 2)
       if (fits.template operator()<Shape>(blocks) || fits.template operator()<Larger>(blocks)) return true;
     return false;
   };
@@ -42,53 +42,6 @@ bool choose_row_stream(int64_t columns, Use use) {
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 3>, Larger>() ||
            fits.template operator()<RowStreamShape<8, 8, 256, 1, 3>>(16);
   }
-}
-
-// How many clusters of so many blocks a GPU runs at once; 0 where it has no such clusters. Asked once a device.
-template <auto Kernel, class Shape>
-int clusters_at_once(int32_t device, int blocks) {
-  const auto ask = [&] {
-    cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::bytes);
-    // More than 8 blocks are not in a cluster on every GPU.
-    if (blocks > 8) cudaFuncSetAttribute(Kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(blocks));
-    config.blockDim = dim3(Shape::block);
-    config.dynamicSmemBytes = Shape::bytes;
-    config.attrs = &cluster;
-    config.numAttrs = 1;
-    int clusters = 0;
-    if (cudaOccupancyMaxActiveClusters(&clusters, Kernel, &config) == cudaSuccess) return clusters;
-    cudaGetLastError();
-    return 0;
-  };
-  static std::array<std::array<std::atomic<int>, most_blocks_a_stream + 1>, 64> known{};  // 1 more than there are
-  if (device >= static_cast<int32_t>(known.size())) return ask();
-  std::atomic<int>& clusters = known[device][blocks];
-  if (clusters.load(std::memory_order_relaxed) == 0) clusters.store(1 + ask(), std::memory_order_relaxed);
-  return clusters.load(std::memory_order_relaxed) - 1;
-}
-
-// Launches a kernel that begins with wait_for_earlier_kernels(), in clusters of so many blocks.
-template <auto Kernel, class Shape, class Argument>
-void launch_row_stream(Stream stream, int64_t clusters, int blocks, Argument argument) {
-  branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
-  cudaLaunchAttribute attributes[2]{};
-  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
-  attributes[1].id = cudaLaunchAttributeClusterDimension;
-  attributes[1].val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(clusters * blocks));
-  config.blockDim = dim3(Shape::block);
-  config.dynamicSmemBytes = Shape::bytes;
-  config.stream = static_cast<cudaStream_t>(stream.handle);
-  config.attrs = attributes;
-  config.numAttrs = blocks > 1 ? 2 : 1;
-  cudaLaunchKernelEx(&config, Kernel, argument);
 }
 
 // Launches the second step of the sums over rows.
@@ -122,7 +75,7 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
 
     const auto launch_shape = [&]<class Shape, bool edges>(int blocks) {
       constexpr auto kernel = norm_backward_stream_kernel<T, Shape, N == 2, edges>;
-      const int64_t most = clusters_at_once<kernel, Shape>(x.tensor.get_device_index(), blocks);
+      const int64_t most = resident_clusters<kernel>(dim3(Shape::block), Shape::bytes, static_cast<unsigned>(blocks));
       if (most == 0) return false;
       // As few clusters as have no more rows each than all of them would have.
       const int64_t rows_a_team = ceil_div(rows, most * Shape::teams);
@@ -162,7 +115,8 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
         norm.columns = static_cast<int>(columns);
         norm.share = static_cast<int>(share);
         norm.boundary = static_cast<int>(boundary);
-        launch_row_stream<kernel, Shape>(stream, clusters, blocks, norm);
+        launch_clusters<kernel>(stream, dim3(static_cast<unsigned>(clusters * blocks)), dim3(Shape::block),
+                                Shape::bytes, static_cast<unsigned>(blocks), norm);
       }
       if (wanted)
         add_parts(stream, data<float>(parts), count * columns, mutable_data<T>(of_parameters[0]),

@@ -5,6 +5,7 @@
 // read, row n - 1 is finished. There is no barrier of all threads in the loop.
 #pragma once
 
+#include <trifold/async_copies.cuh>
 #include <trifold/row_parts.cuh>
 
 namespace trifold {
@@ -24,20 +25,6 @@ struct StreamChoice {
 #ifdef TRIFOLD_CLUSTERS
 
 namespace trifold {
-
-// Copies 16 bytes, or the first `bytes` of them and zeros.
-__device__ __forceinline__ void copy_async(void* to, const void* from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes)
-               : "memory");
-}
-// Ends a group of copies; waits until all of this thread's but the last `count` groups have arrived.
-__device__ __forceinline__ void commit_copies() {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
-template <int count>
-__device__ __forceinline__ void wait_for_copies() {
-  asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory");
-}
 
 // What the warps of a team (the blocks of a cluster) tell each other of one row after the other: `give` row n's, then
 // `take` those of row n - 1.
@@ -223,7 +210,7 @@ class RowPipeline {
       for (int k = 0; k < V; ++k) {
         if (!at.touches(k)) continue;
         const int left = (columns_ - at.column(k)) * static_cast<int>(sizeof(T));
-        copy_async(slot + k * static_cast<int>(blockDim.x), from_ + at.column(k),
+        copy_async(shared_address(slot + k * static_cast<int>(blockDim.x)), from_ + at.column(k),
                    cut == Cut::whole || left > vector_bytes ? vector_bytes : left);
       }
       from_ += x_jump_;

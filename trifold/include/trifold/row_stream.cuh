@@ -6,14 +6,13 @@
 // there is no barrier of all threads in the loop.
 #pragma once
 
+#include <trifold/async_copies.cuh>
+#include <trifold/cluster.cuh>
+#include <trifold/packed.cuh>
 #include <trifold/reduce.cuh>
-#include <trifold/vector.cuh>
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
-
-#ifdef __CUDACC__
 
 namespace trifold {
 
@@ -35,8 +34,6 @@ struct RowStreamShape {
   static constexpr int columns = threads * pieces * Vector<T>::size;
 };
 
-inline constexpr int most_blocks_a_stream = 16;  // in a cluster
-
 // Where a thread stands.
 struct StreamPlace {
   int thread, team;          // in its team; of the block's
@@ -44,72 +41,44 @@ struct StreamPlace {
   int64_t first_row, teams;  // the team's first row; how far on the next one is
 };
 
+// The numbers of a piece, as floats, and back.
+template <class T>
+__device__ __forceinline__ Pack<float, Vector<T>::size> floats_of(uint4 piece) {
+  const Packed<T> packed{{piece.x, piece.y, piece.z, piece.w}};
+  Pack<float, Vector<T>::size> floats;
+#pragma unroll
+  for (int e = 0; e < Vector<T>::size; ++e) floats.value[e] = packed[e];
+  return floats;
+}
+
+template <class T>
+__device__ __forceinline__ uint4 piece_of(const Pack<float, Vector<T>::size>& floats) {
+  const Packed<T> packed = pack<T>([&](int e) { return floats.value[e]; });
+  return {packed.words[0], packed.words[1], packed.words[2], packed.words[3]};
+}
+
+}  // namespace trifold
+
+#ifdef TRIFOLD_CLUSTERS
+
+namespace trifold {
+
 template <class Shape>
 __device__ __forceinline__ StreamPlace stream_place() {
   const int thread = static_cast<int>(threadIdx.x);
-  StreamPlace at{thread % Shape::threads, thread / Shape::threads, 0, 0, 0, 0};
-  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(at.rank));
-  asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(at.blocks));
+  StreamPlace at{thread % Shape::threads,
+                 thread / Shape::threads,
+                 static_cast<int>(cluster_rank()),
+                 static_cast<int>(cluster_blocks()),
+                 0,
+                 0};
   const int64_t clusters = gridDim.x / at.blocks;
   at.first_row = at.team * clusters + blockIdx.x / at.blocks;
   at.teams = clusters * Shape::teams;
   return at;
 }
 
-__device__ __forceinline__ unsigned address_in_shared(const void* shared) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
-}
-
-__device__ __forceinline__ void arrive_at_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-__device__ __forceinline__ void wait_for_cluster() {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
-
 // -------------------------------------------------------------------------------------------------- 16-byte pieces
-
-// The numbers of a piece, as floats, and back. A bfloat16 is the upper half of a float. (A piece is held as words: of
-// an array of its elements, the compiler would load each alone.)
-template <class T>
-__device__ __forceinline__ Pack<float, Vector<T>::size> floats_of(uint4 piece) {
-  constexpr int size = Vector<T>::size;
-  const unsigned words[] = {piece.x, piece.y, piece.z, piece.w};
-  Pack<float, size> floats;
-#pragma unroll
-  for (int e = 0; e < size; ++e) {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      floats.value[e] = __uint_as_float(words[e]);
-    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      floats.value[e] = __uint_as_float(e % 2 == 0 ? words[e / 2] << 16 : words[e / 2] & 0xffff0000u);
-    } else {
-      const auto bits = static_cast<unsigned short>(words[e / 2] >> (e % 2 * 16));
-      floats.value[e] = __half2float(__ushort_as_half(bits));
-    }
-  }
-  return floats;
-}
-
-template <class T>
-__device__ __forceinline__ uint4 piece_of(const Pack<float, Vector<T>::size>& floats) {
-  unsigned words[4];
-#pragma unroll
-  for (int w = 0; w < 4; ++w) {
-    if constexpr (sizeof(T) == sizeof(float)) {
-      words[w] = __float_as_uint(floats.value[w]);
-    } else {
-      const float low = floats.value[2 * w], high = floats.value[2 * w + 1];
-      if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-        const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-        memcpy(&words[w], &pair, sizeof pair);
-      } else {
-        const __half2 pair = __floats2half2_rn(low, high);
-        memcpy(&words[w], &pair, sizeof pair);
-      }
-    }
-  }
-  return {words[0], words[1], words[2], words[3]};
-}
 
 // Keeps the compiler from making floats, once for all rows, of a piece that all rows need: they take more registers.
 __device__ __forceinline__ void keep_packed(uint4& piece) {
@@ -126,34 +95,6 @@ __device__ __forceinline__ void store_if(bool there, void* to, uint4 piece) {
 
 // -------------------------------------------------------------------------------------------------- sums along rows
 
-// A barrier in shared memory (PTX mbarrier): a phase of it ends when so many arrivals have come, and as many bytes as
-// were announced.
-struct PhaseBarrier {
-  uint64_t state;
-
-  __device__ __forceinline__ void init(int arrivals) {
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(address_in_shared(this)), "r"(arrivals) : "memory");
-  }
-  __device__ __forceinline__ void arrive() {
-    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(address_in_shared(this)) : "memory");
-  }
-  __device__ __forceinline__ void arrive_and_expect(int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(address_in_shared(this)), "r"(bytes)
-                 : "memory");
-  }
-  // Until the phase has ended whose number is even or odd as `parity`.
-  __device__ __forceinline__ void wait(int parity) {
-    asm volatile(
-        "{\n"
-        ".reg .pred ended;\n"
-        "again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 ended, [%0], %1;\n"
-        "@!ended bra again;\n"
-        "}\n" ::"r"(address_in_shared(this)),
-        "r"(parity)
-        : "memory");
-  }
-};
-
 // N sums, 1 or 2, along each row: a team's threads `give` theirs of row r, then those of row r + 1, and then `take` the
 // sums of row r, which are whole. Rows are numbered from 0 in a team.
 //
@@ -164,13 +105,13 @@ inline constexpr int sums_under_way = 4;
 template <class Shape, int N>
 class RowSums {
   static constexpr int warps = Shape::warps, lanes = Shape::lanes / N;
-  static constexpr int most = warps * (Shape::teams == 1 ? most_blocks_a_stream : 1);
+  static constexpr int most = warps * (Shape::teams == 1 ? most_blocks_a_cluster : 1);
   static constexpr bool alone = warps == 1;
 
  public:
   struct Memory {
     float of_warp[sums_under_way][N][most];
-    PhaseBarrier given[sums_under_way];
+    Mailbox given[sums_under_way];
   };
 
   // Until a barrier of the cluster, nothing may be given.
@@ -190,7 +131,7 @@ class RowSums {
     } else {
       const int slot = row % sums_under_way;
       float* const place = &memory_.of_warp[slot][lane_ / lanes][warp_];
-      PhaseBarrier& given = memory_.given[slot];
+      Mailbox& given = memory_.given[slot];
       if (blocks_ == 1) {
         if (lane_ % lanes == 0) {
           *place = own;
@@ -198,7 +139,8 @@ class RowSums {
         }
       } else {
         if (threadIdx.x == 0) given.arrive_and_expect(blocks_ * warps * N * int{sizeof(float)});
-        if (lane_ % lanes < blocks_) send(own, place, &given, lane_ % lanes);
+        if (const int rank = lane_ % lanes; rank < blocks_)
+          send(own, address_in(shared_address(place), rank), address_in(shared_address(&given), rank));
       }
     }
   }
@@ -241,16 +183,6 @@ class RowSums {
       const float kept = lower ? sums.value[0] : sums.value[1], passed = lower ? sums.value[1] : sums.value[0];
       return warp_reduce<lanes>(kept + shuffle_xor(passed, lanes), Sum{});
     }
-  }
-
-  // To the same place in another block's memory, and to its barrier, which counts the bytes.
-  static __device__ __forceinline__ void send(float sum, const float* place, const PhaseBarrier* barrier, int rank) {
-    unsigned to, at;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(to) : "r"(address_in_shared(place)), "r"(rank));
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(address_in_shared(barrier)), "r"(rank));
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(to), "f"(sum),
-                 "r"(at)
-                 : "memory");
   }
 };
 
@@ -297,7 +229,7 @@ class RowStream {
 
   // Waits for the next chunk at the head; `chunk` is its number in its row.
   __device__ __forceinline__ void wait(int chunk) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(Shape::slots - Shape::chunks - 1) : "memory");
+    wait_for_copies<Shape::slots - Shape::chunks - 1>();
     if constexpr (edges) {
       if (chunk == 0 && lead_ > 0) {
         blank(head_);
@@ -332,7 +264,7 @@ class RowStream {
   }
 
   // Until no copy is under way.
-  __device__ __forceinline__ void end() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+  __device__ __forceinline__ void end() { wait_for_all_copies(); }
 
   // With each chunk that is read at the head, another one is asked for, where the tail has been.
   __device__ __forceinline__ void refill(int chunk) { fetch((chunk + Shape::slots) % Shape::chunks); }
@@ -366,14 +298,14 @@ class RowStream {
   // The teams of a warp go on together: until the last one has had its rows, the others' are 0.
   __device__ __forceinline__ void fetch(int chunk) {
     if (rows_ > 0 || Shape::teams_a_warp > 1) {
-      const unsigned to = address_in_shared(memory_ + fill_);
+      const unsigned to = shared_address(memory_ + fill_);
 #pragma unroll
       for (int j = 0; j < Shape::chunk; ++j) {
         const int piece = chunk * Shape::chunk + j;
         int bytes = rows_ > 0 && has(piece) ? vector_bytes : 0;
         if constexpr (edges) bytes = max(0, min(bytes, (end_ - piece * across) * int{sizeof(T)}));
-        copy(to + j * Shape::pitch, a_ + piece * across, bytes);
-        copy(to + of_b + j * Shape::pitch, b_ + piece * across, bytes);
+        copy_async(to + j * Shape::pitch, a_ + piece * across, bytes);
+        copy_async(to + of_b + j * Shape::pitch, b_ + piece * across, bytes);
       }
       fill_ = after(fill_);
       if (chunk == Shape::chunks - 1) {
@@ -382,12 +314,7 @@ class RowStream {
         --rows_;
       }
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
-  }
-
-  // 16 bytes; those beyond the first `bytes` are not read, and 0.
-  static __device__ __forceinline__ void copy(unsigned to, const T* from, int bytes) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+    commit_copies();
   }
 };
 

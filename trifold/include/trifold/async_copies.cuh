@@ -1,0 +1,35 @@
+// Copies from global to shared memory that a thread need not wait for (sm_80 on; PTX ISA, cp.async).
+#pragma once
+
+#include <trifold/cuda.cuh>
+
+#ifdef __CUDACC__
+
+namespace trifold {
+
+__device__ __forceinline__ unsigned shared_address(const void* pointer) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
+}
+
+// Copies 16 bytes to an address in shared memory, of which those beyond the first `bytes` are not read, and 0.
+__device__ __forceinline__ void copy_async(unsigned to, const void* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+
+// Ends a group of copies.
+__device__ __forceinline__ void commit_copies() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Waits until all of this thread's but the last `count` groups have arrived.
+template <int count>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory");
+}
+// Waits until no copy of this thread is under way.
+__device__ __forceinline__ void wait_for_all_copies() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+}  // namespace trifold
+
+#endif
