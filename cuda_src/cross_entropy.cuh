@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
   const int64_t asked = row < rows ? targets[row * targets_stride] : ignored;
   trifold::RowPart<T, cut, Choice::pieces> part;
-  part.load(x, row + 1 == rows, at, T(-INFINITY));
+  part.load(logits, row, rows, logits_stride, at, T(-INFINITY));
   const Target target(asked, x, ignored, columns);
   trifold::Exps<T, Choice::pieces> exps;
   exps.template take<Choice::team>(part, at, smoothing > 0);
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(cross_entropy_block)
       trifold::TeamPlace{row, block + static_cast<int>(threadIdx.x), blocks_a_row * cross_entropy_block}, out, columns);
   trifold::wait_for_earlier_kernels();
   trifold::RowPart<T, cut, cross_entropy_pieces> part;
-  part.load(residual + row * residual_stride, row + 1 == rows, at, T(0.0f));
+  part.load(residual, row, rows, residual_stride, at, T(0.0f));
   const bool skipped = targets[row * targets_stride] == ignored;
   const float grad = float(grad_loss[row * grad_stride]);
   const float factor = count == nullptr ? grad : grad / static_cast<float>(*count);

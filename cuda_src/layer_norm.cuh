@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   T* const out = y + place.row * columns;
   const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
   trifold::RowPart<T, cut, V> part;
-  part.load(x + place.row * x_stride, place.row + 1 == rows, at, T(0.0f));
+  part.load(x, place.row, rows, x_stride, at, T(0.0f));
   const trifold::SharedByRows<T, cut, V, V <= 2> weights(weight, at, T(1.0f)), biases(bias, at, T(0.0f));
   const trifold::Moments all = trifold::row_moments<Choice::team>(part, at);
   const float r = trifold::close_rsqrt<T>(all.squares / static_cast<float>(columns) + eps);

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   T* const out = y + place.row * columns;
   const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
   trifold::RowPart<T, cut, V> part;
-  part.load(x + place.row * x_stride, place.row + 1 == rows, at, T(0.0f));
+  part.load(x, place.row, rows, x_stride, at, T(0.0f));
   const trifold::SharedByRows<T, cut, V, V <= 4> weights(weight, at, T(1.0f));
   float squares = 0;
   part.each([&](float v, int, int) { squares += v * v; });

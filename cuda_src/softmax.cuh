@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   T* const out = y + place.row * columns;
   const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
   trifold::RowPart<T, cut, Choice::pieces> part;
-  part.load(x + place.row * x_stride, place.row + 1 == rows, at, T(-INFINITY));
+  part.load(x, place.row, rows, x_stride, at, T(-INFINITY));
   trifold::Exps<T, Choice::pieces> exps;
   exps.template take<Choice::team>(part, at, false);
   const float factor = trifold::row_exps<T, Choice::team>(exps.warp, false).template factor<T>(exps.warp.max);
@@ -73,11 +73,10 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const trifold::TeamPlace place = trifold::begin_in_team<Choice::team, float>();
   if (place.template done<Choice::team>(rows)) return;
   T* const out = grad_x + place.row * columns;
-  const bool last = place.row + 1 == rows;
   const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
   trifold::RowPart<T, cut, Choice::pieces> grad, result;
-  grad.load(grad_y + place.row * grad_stride, last, at, T(0.0f));
-  result.load(y + place.row * y_stride, last, at, T(0.0f));
+  grad.load(grad_y, place.row, rows, grad_stride, at, T(0.0f));
+  result.load(y, place.row, rows, y_stride, at, T(0.0f));
   float sum = 0;
   grad.each([&](float g, int k, int i) { sum += g * result.piece[k][i]; });
   sum = trifold::team_reduce<Choice::team>(sum, 0.0f, trifold::Sum{});

@@ -31,7 +31,7 @@ NORMS = (
         name="rows of x are taken to follow one another",
         why="a view of some columns has rows that lie further apart",
         op="rms_norm",
-        edits=edits("header", ("part.load(x + place.row * x_stride", "part.load(x + place.row * columns")),
+        edits=edits("header", ("rows, x_stride, at, T(0.0f))", "rows, columns, at, T(0.0f))")),
         row="values",
         implementation="port",
     ),

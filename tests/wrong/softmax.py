@@ -135,7 +135,7 @@ SOFTMAX = (
         name="what is beyond a row counts in registers",
         why="the last pieces of a team are filled with 0, as for a sum",
         op="softmax",
-        edits=edits("header", ("== rows, at, T(-INFINITY))", "== rows, at, T(0.0f))")),
+        edits=edits("header", ("x_stride, at, T(-INFINITY))", "x_stride, at, T(0.0f))")),
         row="values",
         implementation="port",
     ),

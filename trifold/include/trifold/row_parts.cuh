@@ -40,10 +40,10 @@ struct RowCut {
   __device__ __forceinline__ bool within(int k) const {
     return cut == Cut::whole ? touches(k) : column(k) >= 0 && column(k) + size <= columns;
   }
-  // Whether piece k can be read as a whole, of a row behind which there is another one, or not: `last`.
+  // Whether piece k can be read as a whole, of a row behind whose end the tensor goes on, or not: `last`.
   __device__ __forceinline__ bool readable(int k, bool last) const {
     return cut == Cut::whole || (reads_neighbours && !last) ||
-           column(k) + size <= columns && (reads_neighbours || within(k));
+           (column(k) + size <= columns && (reads_neighbours || within(k)));
   }
   __device__ __forceinline__ bool has(int k, int i) const {
     return cut == Cut::whole ? touches(k) : static_cast<unsigned>(column(k) + i) < static_cast<unsigned>(columns);
@@ -86,24 +86,10 @@ struct RowPart {
   static constexpr int size = Packed<T>::size;
   Packed<T> piece[V];
 
-  // Of a row behind whose end there is another one of the tensor, or not: `last`. Elements beyond the row become
-  // `otherwise`.
-  __device__ __forceinline__ void load(const T* row, bool last, const Place& at, T otherwise) {
-    const bool aligned = cut == Cut::whole || elements_to_boundary(row + at.first) == 0;
-#pragma unroll
-    for (int k = 0; k < V; ++k) {
-      piece[k] = Packed<T>::all(otherwise);
-      if (aligned && at.touches(k) && at.readable(k, last)) piece[k] = read_once(row + at.column(k));
-    }
-    if (cut == Cut::ragged && (!aligned || at.template at_edge<V>())) {
-#pragma unroll
-      for (int k = 0; k < V; ++k)
-        if (!aligned || !at.readable(k, last))
-#pragma unroll
-          for (int i = 0; i < size; ++i)
-            if (at.has(k, i)) piece[k].set(i, row[at.column(k) + i]);
-      mend(at, otherwise);
-    }
+  // Row number `row` of `rows`, which begin `stride` elements apart. Elements beyond the row become `otherwise`.
+  __device__ __forceinline__ void load(const T* first_row, int64_t row, int64_t rows, int64_t stride, const Place& at,
+                                       T otherwise) {
+    load_from(first_row + row * stride, row + 1 >= rows || stride < size, at, otherwise);
   }
 
   __device__ __forceinline__ void store(T* row, const Place& at) const {
@@ -166,6 +152,26 @@ struct RowPart {
         if (at.has(k, i)) all.set(i, from[i]);
     }
     return all;
+  }
+
+ private:
+  // `last`: what is behind the row's end in the same 16 bytes need not be of the tensor.
+  __device__ __forceinline__ void load_from(const T* row, bool last, const Place& at, T otherwise) {
+    const bool aligned = cut == Cut::whole || elements_to_boundary(row + at.first) == 0;
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      piece[k] = Packed<T>::all(otherwise);
+      if (aligned && at.touches(k) && at.readable(k, last)) piece[k] = read_once(row + at.column(k));
+    }
+    if (cut == Cut::ragged && (!aligned || at.template at_edge<V>())) {
+#pragma unroll
+      for (int k = 0; k < V; ++k)
+        if (!aligned || !at.readable(k, last))
+#pragma unroll
+          for (int i = 0; i < size; ++i)
+            if (at.has(k, i)) piece[k].set(i, row[at.column(k) + i]);
+      mend(at, otherwise);
+    }
   }
 };
 
