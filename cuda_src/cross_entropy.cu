@@ -61,7 +61,7 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
   if constexpr (sizeof(T) < sizeof(double)) {
     const auto columns = static_cast<int>(logits.columns);
     const auto smoothing = static_cast<float>(label_smoothing);
-    const Cut cut = trifold::row_cut<T>({logits}, {residual});
+    const Cut cut = trifold::row_cut<T>(logits.columns, {{x, logits.stride}, {residual, logits.columns}});
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<cross_entropy_rows_kernel<T, L, cut, Choice>>(
           x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, logits.count, columns,
@@ -123,18 +123,22 @@ void launch_backward(trifold::Stream stream, const Rows& residual, Targets targe
                      int64_t grad_stride, const int64_t* count, T* grad_logits) {
   const T* const first = residual.data<T>();
   if constexpr (sizeof(T) < sizeof(double)) {
-    const auto in_pieces = [&]<Cut cut>() {
-      const int64_t blocks =
-          trifold::ceil_div(trifold::pieces_of<T>(residual.columns, cut), cross_entropy_pieces * cross_entropy_block);
-      if (residual.count > trifold::most_blocks / blocks) return false;
-      trifold::launch_early<cross_entropy_backward_pieces_kernel<T, cut>>(
-          stream, dim3(static_cast<unsigned>(residual.count * blocks)), cross_entropy_block, 0, grad_loss, grad_stride,
-          first, residual.stride, targets.first, targets.stride, targets.ignored, count, grad_logits, residual.count,
-          static_cast<int>(residual.columns), static_cast<int>(blocks));
-      return true;
-    };
-    const bool whole = trifold::row_cut<T>({residual}, {grad_logits}) == Cut::whole;
-    if (whole ? in_pieces.template operator()<Cut::whole>() : in_pieces.template operator()<Cut::ragged>()) return;
+    const int64_t columns = residual.columns;
+    const Cut cut = trifold::row_cut<T>(columns, {{first, residual.stride}, {grad_logits, columns}});
+    const int64_t blocks =
+        trifold::ceil_div(trifold::pieces_of<T>(columns, cut), cross_entropy_pieces * cross_entropy_block);
+    const int64_t most = trifold::most_blocks / blocks;  // rows of one launch
+    for (int64_t row = 0; row < residual.count; row += most) {
+      const int64_t rows = std::min(most, residual.count - row);
+      trifold::with_cut(cut, [&]<Cut own>() {
+        trifold::launch_early<cross_entropy_backward_pieces_kernel<T, own>>(
+            stream, dim3(static_cast<unsigned>(rows * blocks)), cross_entropy_block, 0, grad_loss + row * grad_stride,
+            grad_stride, first + row * residual.stride, residual.stride, targets.first + row * targets.stride,
+            targets.stride, targets.ignored, count, grad_logits + row * columns, rows, static_cast<int>(columns),
+            static_cast<int>(blocks));
+        return true;
+      });
+    }
   } else {
     trifold::launch<cross_entropy_backward_kernel<T>>(stream, trifold::block_a_row(residual.count), cross_entropy_block,
                                                       0, grad_loss, grad_stride, first, residual.stride, targets.first,

@@ -34,7 +34,8 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias
   if constexpr (sizeof(T) < sizeof(double)) {
     const auto columns = static_cast<int>(x.columns);
     const auto epsilon = static_cast<float>(eps);
-    const Cut cut = trifold::row_cut<T>({x}, {weight, bias, y});
+    const Cut cut =
+        trifold::row_cut<T>(x.columns, {{first, x.stride}, {weight, x.columns}, {bias, x.columns}, {y, x.columns}});
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<layer_norm_rows_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
                                                                         x.count, columns, epsilon);

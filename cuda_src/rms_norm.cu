@@ -30,7 +30,7 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, T* y, C* rstd
   if constexpr (sizeof(T) < sizeof(double)) {
     const auto columns = static_cast<int>(x.columns);
     const auto epsilon = static_cast<float>(eps);
-    const Cut cut = trifold::row_cut<T>({x}, {weight, y});
+    const Cut cut = trifold::row_cut<T>(x.columns, {{first, x.stride}, {weight, x.columns}, {y, x.columns}});
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<rms_norm_rows_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, x.count,
                                                                       columns, epsilon);

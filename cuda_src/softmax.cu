@@ -32,7 +32,7 @@ void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
   const T* const first = x.data<T>();
   const auto columns = static_cast<int>(x.columns);
   if constexpr (sizeof(T) < sizeof(double)) {
-    const Cut cut = trifold::row_cut<T>({x}, {y});
+    const Cut cut = trifold::row_cut<T>(x.columns, {{first, x.stride}, {y, x.columns}});
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<softmax_rows_kernel<T, cut, Choice>>(first, x.stride, y, x.count, columns);
     };
@@ -57,8 +57,10 @@ void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const R
       start.template operator()<softmax_backward_rows_kernel<T, cut, Choice>>(
           grad, grad_y.stride, result, y.stride, grad_x, y.count, static_cast<int>(y.columns));
     };
-    if (trifold::launch_row_teams<T>(typename Choices<T>::Backward{}, stream, y.count, y.columns,
-                                     trifold::row_cut<T>({grad_y, y}, {grad_x}), in_registers))
+    if (trifold::launch_row_teams<T>(
+            typename Choices<T>::Backward{}, stream, y.count, y.columns,
+            trifold::row_cut<T>(y.columns, {{grad, grad_y.stride}, {result, y.stride}, {grad_x, y.columns}}),
+            in_registers))
       return;
   }
   trifold::launch<softmax_backward_kernel<T>>(stream, trifold::block_a_row(y.count), softmax_block, 0, grad,

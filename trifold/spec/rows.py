@@ -113,7 +113,8 @@ def _plain_call(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
 #: Lengths at which a port may choose another kernel, in whole 16-byte vectors and not; and on GPUs, whose blocks share
 #: longer rows.
 _LENGTHS = tuple(n + odd for n in (96, 1000, 4000, 16_000) for odd in (0, 1))
-_LENGTHS_OF_GPUS = tuple(n + odd for n in (60_000, 130_000, 250_000, 500_000) for odd in (0, 1))
+#: The last ones: a kernel that has had long rows has shorter ones, and long ones again.
+_LENGTHS_OF_GPUS = (*(n + odd for n in (60_000, 130_000, 250_000, 500_000) for odd in (0, 1)), 50_000, 130_000)
 
 
 def row_long(

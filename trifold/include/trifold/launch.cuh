@@ -99,16 +99,10 @@ struct ClusterLaunch {
   }
 };
 
-// Lets `Kernel` have clusters of 16 blocks, and as much shared memory as it asks for.
+// How many clusters of `Kernel` the current device holds at once; asked for once of each kind. 0: none. It lets the
+// kernel have clusters of 16 blocks there, and `most_shared` bytes of shared memory: whatever a launch of it asks for.
 template <auto Kernel>
-void allow_clusters(std::size_t shared) {
-  cudaFuncSetAttribute(Kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-  cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared));
-}
-
-// How many clusters of `Kernel` the current device holds at once; asked for once of each kind. 0: none.
-template <auto Kernel>
-int resident_clusters(dim3 block, std::size_t shared, unsigned blocks_a_cluster) {
+int resident_clusters(dim3 block, std::size_t shared, unsigned blocks_a_cluster, std::size_t most_shared) {
   static std::mutex mutex;
   static std::map<std::tuple<int, unsigned, unsigned>, int> known;
   int device = 0;
@@ -116,7 +110,8 @@ int resident_clusters(dim3 block, std::size_t shared, unsigned blocks_a_cluster)
   const std::scoped_lock lock(mutex);
   const auto [found, is_new] = known.try_emplace({device, block.x, blocks_a_cluster}, 0);
   if (is_new) {
-    allow_clusters<Kernel>(shared);
+    cudaFuncSetAttribute(Kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
+    cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(most_shared));
     const ClusterLaunch launch({}, dim3(blocks_a_cluster), block, shared, blocks_a_cluster);
     if (cudaOccupancyMaxActiveClusters(&found->second, Kernel, &launch.config) != cudaSuccess) cudaGetLastError();
   }

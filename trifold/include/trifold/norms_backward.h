@@ -75,7 +75,8 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
 
     const auto launch_shape = [&]<class Shape, bool edges>(int blocks) {
       constexpr auto kernel = norm_backward_stream_kernel<T, Shape, N == 2, edges>;
-      const int64_t most = resident_clusters<kernel>(dim3(Shape::block), Shape::bytes, static_cast<unsigned>(blocks));
+      const int64_t most =
+          resident_clusters<kernel>(dim3(Shape::block), Shape::bytes, static_cast<unsigned>(blocks), Shape::bytes);
       if (most == 0) return false;
       // As few clusters as have no more rows each than all of them would have.
       const int64_t rows_a_team = ceil_div(rows, most * Shape::teams);

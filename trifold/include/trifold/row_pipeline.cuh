@@ -101,8 +101,7 @@ class RowPipeline {
   // 16-byte boundary. Elements that are not of the row are `otherwise`.
   __device__ __forceinline__ RowPipeline(const T* x, int64_t x_stride, T* y, int64_t rows, int columns, T otherwise)
       : mail_(mail_memory()),
-        place_{blockIdx.x / cluster_blocks(), static_cast<int>(cluster_rank() * blockDim.x + threadIdx.x),
-               static_cast<int>(cluster_blocks() * blockDim.x)},
+        place_(team_place<Team::cluster>()),
         step_(static_cast<int>(gridDim.x / cluster_blocks())),
         columns_(columns),
         otherwise_(otherwise),

@@ -73,18 +73,25 @@ bool in_pieces(const T* first, int64_t stride, int64_t columns) {
   return elements_to_boundary(first) == 0 && stride % size == 0 && columns % size == 0;
 }
 
-// How the rows of a kernel's tensors can be cut, if its result's rows follow one another.
+// Where the first row of `columns` elements begins, and how far apart they are.
 template <class T>
-Cut row_cut(std::initializer_list<Rows> inputs, std::initializer_list<const T*> without_gaps) {
-  const auto whole_rows = [](const T* first, int64_t stride, int64_t columns) {
-    return in_pieces(first, stride, columns);
-  };
-  const int64_t columns = inputs.begin()->columns;
-  for (const Rows& each : inputs)
-    if (!whole_rows(each.data<T>(), each.stride, columns)) return Cut::ragged;
-  for (const T* each : without_gaps)
-    if (!whole_rows(each, columns, columns)) return Cut::ragged;
+struct RowsAt {
+  const T* first;
+  int64_t stride;
+};
+
+// How the rows of all of a kernel's tensors can be cut.
+template <class T>
+Cut row_cut(int64_t columns, std::initializer_list<RowsAt<T>> tensors) {
+  for (const auto& [first, stride] : tensors)
+    if (!in_pieces(first, stride, columns)) return Cut::ragged;
   return Cut::whole;
+}
+
+// use.template operator()<cut>(), for a cut that is known when the program runs.
+template <class Use>
+bool with_cut(Cut cut, Use use) {
+  return cut == Cut::whole ? use.template operator()<Cut::whole>() : use.template operator()<Cut::ragged>();
 }
 
 // How many pieces a row is cut into, at most.
@@ -117,12 +124,13 @@ bool launch_teams(Stream stream, int64_t rows, int64_t pieces, Use use) {
     // GPUs that start kernels early have clusters.
     const int64_t blocks = blocks_for(pieces, block), threads = threads_for(pieces, Choice::pieces * blocks);
     if (!stream.starts_early || blocks > most_blocks_a_cluster || rows > most_blocks / blocks) return false;
+    const dim3 grid(static_cast<unsigned>(rows * blocks)), block_of_cluster(static_cast<unsigned>(threads));
+    bool fits = false;
     use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
-      [[maybe_unused]] static const bool allowed = (allow_clusters<Kernel>(0), true);
-      launch_clusters<Kernel>(stream, dim3(static_cast<unsigned>(rows * blocks)), dim3(static_cast<unsigned>(threads)),
-                              0, static_cast<unsigned>(blocks), args...);
+      fits = resident_clusters<Kernel>(block_of_cluster, 0, static_cast<unsigned>(blocks), 0) > 0;
+      if (fits) launch_clusters<Kernel>(stream, grid, block_of_cluster, 0, static_cast<unsigned>(blocks), args...);
     });
-    return true;
+    return fits;
 #else
     return false;
 #endif
@@ -150,7 +158,8 @@ bool launch_streams(Stream stream, int64_t rows, int64_t pieces, Use use) {
   const auto shared = static_cast<std::size_t>(Choice::bytes(static_cast<int>(threads)));
   bool fits = false;
   use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
-    const int64_t most = resident_clusters<Kernel>(dim3(threads), shared, static_cast<unsigned>(blocks));
+    const int64_t most = resident_clusters<Kernel>(dim3(threads), shared, static_cast<unsigned>(blocks),
+                                                   static_cast<std::size_t>(Choice::bytes(Choice::threads)));
     fits = most > 0;
     if (fits)
       launch_clusters<Kernel>(stream, dim3(static_cast<unsigned>(std::min(rows, most) * blocks)), dim3(threads), shared,
@@ -173,8 +182,7 @@ bool launch_cut_teams(Teams<Choices...>, Stream stream, int64_t rows, int64_t co
 
 template <class T, class Choices, class Use>
 bool launch_row_teams(Choices choices, Stream stream, int64_t rows, int64_t columns, Cut cut, Use use) {
-  return cut == Cut::whole ? launch_cut_teams<T, Cut::whole>(choices, stream, rows, columns, use)
-                           : launch_cut_teams<T, Cut::ragged>(choices, stream, rows, columns, use);
+  return with_cut(cut, [&]<Cut own>() { return launch_cut_teams<T, own>(choices, stream, rows, columns, use); });
 }
 
 // The same of kernels that stream `x` to `y`.
@@ -183,11 +191,10 @@ bool launch_row_streams(Streams<Choices...>, Stream stream, const Rows& x, const
 #ifdef __CUDACC__
   const auto behind = [](const T* first) { return reinterpret_cast<uintptr_t>(first) % vector_bytes; };
   if (behind(x.data<T>()) != behind(y) || (x.stride - x.columns) % Vector<T>::size != 0) return false;
-  const auto launch = [&]<Cut own>() {
+  return with_cut(cut, [&]<Cut own>() {
     const int64_t pieces = pieces_of<T>(x.columns, own);
     return (launch_streams<own, Choices>(stream, x.count, pieces, use) || ...);
-  };
-  return cut == Cut::whole ? launch.template operator()<Cut::whole>() : launch.template operator()<Cut::ragged>();
+  });
 #else
   return false;
 #endif

@@ -15,18 +15,22 @@ constexpr int scaled_exp_bits() {
 #endif
 }
 
-// exp(x) · 2^scaled_exp_bits for x ≤ 0, in the compute type of T. For half types on a GPU it is the hardware's exp2,
-// which is right to 2^-22 but rounds what is below 2^-126 to 0; the factor keeps such results. exp as the C library has
-// it would bound a softmax of bfloat16 there.
+#ifdef __CUDA_ARCH__
+// exp(x) · 2^bits by the hardware's exp2, which is right to 2^-22 but rounds what is below 2^-126 to 0.
+__device__ __forceinline__ float hardware_exp(float x, float bits) {
+  constexpr float log2_e = 1.44269504f;
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(x, log2_e, bits)));
+  return result;
+}
+#endif
+
+// exp(x) · 2^scaled_exp_bits for x ≤ 0, in the compute type of T. For half types on a GPU it is the hardware's,
+// of which the factor keeps results below 2^-126. exp as the C library has it would bound a softmax of bfloat16 there.
 template <class T>
 __device__ __forceinline__ compute_t<T> scaled_exp(compute_t<T> x) {
 #ifdef __CUDA_ARCH__
-  if constexpr (sizeof(T) == 2) {
-    constexpr float log2_e = 1.44269504f;
-    float result;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(x, log2_e, float(scaled_exp_bits<T>()))));
-    return result;
-  }
+  if constexpr (sizeof(T) == 2) return hardware_exp(x, float(scaled_exp_bits<T>()));
 #endif
   return exp(x);
 }
@@ -48,12 +52,7 @@ struct ExpQuotient {
 
   __device__ __forceinline__ compute_t<T> operator()(compute_t<T> x) const {
 #ifdef __CUDA_ARCH__
-    if constexpr (sizeof(T) == 2) {
-      constexpr float log2_e = 1.44269504f;
-      float result;
-      asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(fmaf(x - max, log2_e, of_sum)));
-      return result;
-    }
+    if constexpr (sizeof(T) == 2) return hardware_exp(x - max, of_sum);
 #endif
     return exp(x - max) * of_sum;
   }
