@@ -118,11 +118,11 @@ int resident_clusters(dim3 block, std::size_t shared, unsigned blocks_a_cluster,
   return found->second;
 }
 
-// As `launch`, in clusters.
+// As `launch`, in clusters. One of a single block is launched as such too: in a kernel that is launched without
+// clusters, st.async is an illegal instruction.
 template <auto Kernel, class... Args>
 void launch_clusters(Stream stream, dim3 grid, dim3 block, std::size_t shared, unsigned blocks_a_cluster,
                      Args... args) {
-  if (blocks_a_cluster == 1) return launch_early<Kernel>(stream, grid, block, shared, args...);
   branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
   const ClusterLaunch launch(stream, grid, block, shared, blocks_a_cluster);
   cudaLaunchKernelEx(&launch.config, Kernel, args...);
