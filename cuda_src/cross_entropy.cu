@@ -52,10 +52,10 @@ struct Choices<float> {
   using ForwardStreams = Streams<StreamChoice<8, 3, 512, 1>>;
 };
 
-// `residual` is null where no gradient is asked for.
+// `residual` is null where no gradient is asked for, and `count` where it is not divided.
 template <class T, class L>
 void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, T* residual,
-                          double label_smoothing) {
+                          const int64_t* count, double label_smoothing) {
   if (logits.empty()) return;
   const T* const x = logits.data<T>();
   if constexpr (sizeof(T) < sizeof(double)) {
@@ -64,8 +64,8 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
     const Cut cut = trifold::row_cut<T>(logits.columns, {{x, logits.stride}, {residual, logits.columns}});
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<cross_entropy_rows_kernel<T, L, cut, Choice>>(
-          x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, logits.count, columns,
-          smoothing);
+          x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, count, logits.count,
+          columns, smoothing);
     };
     if (trifold::launch_row_teams<T>(typename Choices<T>::Forward{}, stream, logits.count, logits.columns, cut,
                                      in_registers))
@@ -73,8 +73,8 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
 #ifdef __CUDACC__
     const auto streaming = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<cross_entropy_stream_kernel<T, L, cut, Choice>>(
-          x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, logits.count, columns,
-          smoothing);
+          x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, count, logits.count,
+          columns, smoothing);
     };
     if (trifold::launch_row_streams<T>(typename Choices<T>::ForwardStreams{}, stream, logits, residual, cut, streaming))
       return;
@@ -82,7 +82,7 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
   }
   trifold::launch<cross_entropy_kernel<T, L>>(stream, trifold::block_a_row(logits.count), cross_entropy_block, 0, x,
                                               logits.stride, targets.first, targets.stride, targets.ignored, losses,
-                                              residual, logits.count, logits.columns, label_smoothing);
+                                              residual, count, logits.count, logits.columns, label_smoothing);
 }
 
 // The loss; p - q, or an empty tensor; and for the mean, the number of rows that it is one of.
@@ -102,53 +102,57 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
     const trifold::OnDevice device(logits);
     const Targets targets(target, ignore_index);
     T* const gradient = with_gradient ? mutable_data<T>(residual) : nullptr;
+    int64_t* const counted = reduction == mean ? mutable_data<int64_t>(count) : nullptr;
+    const int64_t* const divisor = with_gradient && !divides_late<T> ? counted : nullptr;
+    if (divisor != nullptr)
+      trifold::launch_early<cross_entropy_count_kernel>(device.stream(), 1, cross_entropy_total_block, 0, targets.first,
+                                                        targets.stride, targets.ignored, counted, rows.count);
     if (reduction == none) {
-      launch_cross_entropy(device.stream(), rows, targets, mutable_data<T>(loss), gradient, label_smoothing);
+      launch_cross_entropy(device.stream(), rows, targets, mutable_data<T>(loss), gradient, divisor, label_smoothing);
     } else {
       const Tensor losses = trifold::scratch<T, C>(logits, rows.count);
       auto* const terms = reinterpret_cast<C*>(mutable_data<T>(losses));
-      launch_cross_entropy(device.stream(), rows, targets, terms, gradient, label_smoothing);
-      trifold::launch_early<cross_entropy_total_kernel<T>>(
-          device.stream(), 1, cross_entropy_total_block, 0, terms, targets.first, targets.stride, targets.ignored,
-          mutable_data<T>(loss), reduction == mean ? mutable_data<int64_t>(count) : nullptr, rows.count);
+      launch_cross_entropy(device.stream(), rows, targets, terms, gradient, divisor, label_smoothing);
+      trifold::launch_early<cross_entropy_total_kernel<T>>(device.stream(), 1, cross_entropy_total_block, 0, terms,
+                                                           targets.first, targets.stride, targets.ignored,
+                                                           mutable_data<T>(loss), counted, rows.count);
     }
     trifold::check_launch();
   });
   return {loss, residual, count};
 }
 
-// `count` is null where the loss is no mean.
+// Blocks that go through a matrix that is most often left as it is: so many are on the largest GPUs at once.
+constexpr int64_t blocks_in_place = 8 * 132;
+
 template <class T>
 void launch_backward(trifold::Stream stream, const Rows& residual, Targets targets, const T* grad_loss,
                      int64_t grad_stride, const int64_t* count, T* grad_logits) {
   const T* const first = residual.data<T>();
+  const int64_t most = first == grad_logits ? blocks_in_place : trifold::most_blocks;
   if constexpr (sizeof(T) < sizeof(double)) {
     const int64_t columns = residual.columns;
     const Cut cut = trifold::row_cut<T>(columns, {{first, residual.stride}, {grad_logits, columns}});
     const int64_t blocks =
         trifold::ceil_div(trifold::pieces_of<T>(columns, cut), cross_entropy_pieces * cross_entropy_block);
-    const int64_t most = trifold::most_blocks / blocks;  // rows of one launch
-    for (int64_t row = 0; row < residual.count; row += most) {
-      const int64_t rows = std::min(most, residual.count - row);
-      trifold::with_cut(cut, [&]<Cut own>() {
-        trifold::launch_early<cross_entropy_backward_pieces_kernel<T, own>>(
-            stream, dim3(static_cast<unsigned>(rows * blocks)), cross_entropy_block, 0, grad_loss + row * grad_stride,
-            grad_stride, first + row * residual.stride, residual.stride, targets.first + row * targets.stride,
-            targets.stride, targets.ignored, count, grad_logits + row * columns, rows, static_cast<int>(columns),
-            static_cast<int>(blocks));
-        return true;
-      });
-    }
+    trifold::with_cut(cut, [&]<Cut own>() {
+      trifold::launch_early<cross_entropy_backward_pieces_kernel<T, own>>(
+          stream, dim3(static_cast<unsigned>(std::min(residual.count * blocks, most))), cross_entropy_block, 0,
+          grad_loss, grad_stride, first, residual.stride, targets.first, targets.stride, targets.ignored, count,
+          grad_logits, residual.count, static_cast<int>(columns), static_cast<int>(blocks));
+      return true;
+    });
   } else {
-    trifold::launch<cross_entropy_backward_kernel<T>>(stream, trifold::block_a_row(residual.count), cross_entropy_block,
-                                                      0, grad_loss, grad_stride, first, residual.stride, targets.first,
-                                                      targets.stride, targets.ignored, count, grad_logits,
-                                                      residual.count, residual.columns);
+    trifold::launch<cross_entropy_backward_kernel<T>>(
+        stream, dim3(static_cast<unsigned>(std::min(residual.count, most))), cross_entropy_block, 0, grad_loss,
+        grad_stride, first, residual.stride, targets.first, targets.stride, targets.ignored, count, grad_logits,
+        residual.count, residual.columns);
   }
 }
 
-Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, const Tensor& target,
-                              const Tensor& count, int64_t ignore_index) {
+// Of all rows of `residual` into `grad_logits`, which may be the same tensor.
+void write_gradient(const Tensor& grad_loss, const Tensor& residual, const Tensor& target, const Tensor& count,
+                    int64_t ignore_index, const Tensor& grad_logits) {
   trifold::check_floating(backward_name, residual, "residual");
   check_target(backward_name, residual, "residual", target);
   trifold::check_same_device(backward_name, residual, "residual", grad_loss, "grad_loss");
@@ -161,17 +165,30 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
   trifold::check(count.scalar_type() == trifold::ScalarType::Long && count.numel() <= 1, backward_name,
                  ": count must be int64, of one element or none, not ", trifold::Dtype{count}, " of shape ",
                  trifold::Shape{count}, "; it is the third result of cross_entropy");
+  const Rows rows = trifold::rows_of(residual);
+  if (rows.empty()) return;
+  trifold::dispatch_floating(residual.scalar_type(), [&]<class T>() {
+    const trifold::OnDevice device(residual);
+    const Targets targets(target, ignore_index);
+    const bool divides = divides_late<T> && count.numel() > 0;
+    launch_backward(device.stream(), rows, targets, trifold::data<T>(grad_loss), of_each ? grad_loss.stride(0) : 0,
+                    divides ? trifold::data<int64_t>(count) : nullptr, trifold::mutable_data<T>(grad_logits));
+    trifold::check_launch();
+  });
+}
+
+Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, const Tensor& target,
+                              const Tensor& count, int64_t ignore_index) {
   const Tensor grad_logits = trifold::row_output(residual);
-  if (const Rows rows = trifold::rows_of(residual); !rows.empty())
-    trifold::dispatch_floating(residual.scalar_type(), [&]<class T>() {
-      const trifold::OnDevice device(residual);
-      const Targets targets(target, ignore_index);
-      launch_backward(device.stream(), rows, targets, trifold::data<T>(grad_loss), of_each ? grad_loss.stride(0) : 0,
-                      count.numel() > 0 ? trifold::data<int64_t>(count) : nullptr,
-                      trifold::mutable_data<T>(grad_logits));
-      trifold::check_launch();
-    });
+  write_gradient(grad_loss, residual, target, count, ignore_index, grad_logits);
   return grad_logits;
+}
+
+void cross_entropy_backward_(const Tensor& grad_loss, const Tensor& residual, const Tensor& target, const Tensor& count,
+                             int64_t ignore_index) {
+  trifold::check(residual.is_contiguous(), backward_name,
+                 "_: residual must be contiguous, to be written over; pass the ", "second result of cross_entropy");
+  write_gradient(grad_loss, residual, target, count, ignore_index, residual);
 }
 
 }  // namespace
@@ -179,4 +196,5 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
 TRIFOLD_LIBRARY(m) {
   trifold::implement<&cross_entropy>(m, "cross_entropy");
   trifold::implement<&cross_entropy_backward>(m, "cross_entropy_backward");
+  trifold::implement<&cross_entropy_backward_>(m, "cross_entropy_backward_");
 }

@@ -4,13 +4,15 @@
 //   log Σ exp(x - m) - (1 - smoothing)·(x[t] - m) - smoothing·mean(x - m),   with m = max x
 //
 // and its gradient p - q, which is made in the same pass where it is needed: no tensor of probabilities is. It is kept
-// without the factor of the loss's own gradient and of the mean, which only backward knows.
+// as it is for an upstream gradient of 1, and backward then need not touch it: for a mean it is divided by the number
+// of rows that count, which a kernel finds beforehand. But in float16 backward divides: what is small can have been
+// made large by an upstream gradient (loss scaling), and a quotient below 6e-8 is 0.
 //
 // A row whose class is `ignore_index` has loss 0 and gradient 0; one whose class is none of the `columns` has nan in
 // both. Infinities and nan among the logits give what they give in torch.
 //
 // The least that must move: forward reads x once, and writes the gradient once: 2·sizeof(T) bytes an element, or
-// sizeof(T) without a gradient. Backward multiplies: 2·sizeof(T).
+// sizeof(T) without a gradient. Backward, of an upstream gradient that is not 1: 2·sizeof(T) more.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -22,12 +24,22 @@
 
 inline constexpr int cross_entropy_block = trifold::threads_per_block, cross_entropy_total_block = 1024;
 
+// Whether backward divides by the number of rows, not forward.
+template <class T>
+inline constexpr bool divides_late = std::is_same_v<T, __half>;
+
+// What the gradient of a row's loss is multiplied by; `count` is null where it is not divided.
+template <class C>
+__device__ __forceinline__ C share_of(const int64_t* count) {
+  return count == nullptr ? C(1) : C(1) / C(*count);
+}
+
 // A block a row: the maximum, the sum, then the loss, and the gradient where `residual` is not null. L is the type of
 // the losses: T, or the compute type where they are to be added up.
 template <class T, class L>
 __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, const int64_t* targets,
-                                     int64_t targets_stride, int64_t ignored, L* losses, T* residual, int64_t rows,
-                                     int64_t columns, double label_smoothing) {
+                                     int64_t targets_stride, int64_t ignored, L* losses, T* residual,
+                                     const int64_t* count, int64_t rows, int64_t columns, double label_smoothing) {
   using C = trifold::compute_t<T>;
   constexpr int block = cross_entropy_block;
   const C smoothing(label_smoothing);
@@ -58,10 +70,10 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
       losses[row] = L(smoothing > C(0) ? loss - smoothing * (plain / C(columns)) : loss);
     }
     if (residual != nullptr) {
-      const C everywhere = known ? smoothing / C(columns) : C(NAN);
+      const C everywhere = known ? smoothing / C(columns) : C(NAN), share = share_of<C>(count);
       for (int64_t i = threadIdx.x; i < columns; i += block) {
         const C q = i == target ? everywhere + (C(1) - smoothing) : everywhere;
-        residual[row * columns + i] = T(exp(C(x[i]) - largest) / sum - q);
+        residual[row * columns + i] = T((exp(C(x[i]) - largest) / sum - q) * share);
       }
     }
   }
@@ -95,9 +107,9 @@ struct Target {
 template <class T, trifold::Cut cut, int V>
 __device__ __forceinline__ void store_residual(T* row, const trifold::RowCut<T, cut>& at,
                                                const trifold::Exps<T, V>& exps, const Target& target,
-                                               const trifold::RowExps& all, float smoothing) {
-  const float factor = all.factor<T>(exps.warp.max);
-  const float q = target.known() ? smoothing / static_cast<float>(at.columns) : NAN;
+                                               const trifold::RowExps& all, float smoothing, float share) {
+  const float factor = all.factor<T>(exps.warp.max) * share;
+  const float q = target.known() ? smoothing / static_cast<float>(at.columns) * share : NAN;
   trifold::RowPart<T, cut, V> part;
   if (target.counts)
     part.become([&](int k, int i) { return exps.e[k][i] * factor - q; });
@@ -105,15 +117,16 @@ __device__ __forceinline__ void store_residual(T* row, const trifold::RowCut<T, 
     part.become([](int, int) { return 0.0f; });
   part.store(row, at);
   if (!target.known() || !at.template mine<V>(target.column)) return;
-  const float at_target = trifold::scaled_exp<T>(target.logit - all.max) * trifold::close_reciprocal<T>(all.sum);
-  row[target.column] = T(at_target - (q + (1 - smoothing)));
+  const float p = trifold::scaled_exp<T>(target.logit - all.max) * trifold::close_reciprocal<T>(all.sum);
+  row[target.column] = T((p - (1 - smoothing)) * share - q);
 }
 
 // The same with a row in a team's registers (row_teams.cuh).
 template <class T, class L, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     cross_entropy_rows_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
-                              int64_t ignored, L* losses, T* residual, int64_t rows, int columns, float smoothing) {
+                              int64_t ignored, L* losses, T* residual, const int64_t* count, int64_t rows, int columns,
+                              float smoothing) {
   const trifold::TeamPlace place = trifold::begin_in_team<Choice::team, trifold::WarpExps>();
   const int64_t row = place.row;
   if (place.template done<Choice::team>(rows)) return;
@@ -128,7 +141,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   exps.template take<Choice::team>(part, at, smoothing > 0);
   const trifold::RowExps all = trifold::row_exps<T, Choice::team>(exps.warp, smoothing > 0);
   if (place.thread == 0 && row < rows) losses[row] = L(target.template loss<T>(all, smoothing, columns));
-  if (residual != nullptr) store_residual(out, at, exps, target, all, smoothing);
+  if (residual != nullptr) store_residual(out, at, exps, target, all, smoothing, share_of<float>(count));
 }
 
 #ifdef __CUDACC__
@@ -137,11 +150,13 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
 template <class T, class L, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     cross_entropy_stream_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
-                                int64_t ignored, L* losses, T* residual, int64_t rows, int columns, float smoothing) {
+                                int64_t ignored, L* losses, T* residual, const int64_t* count, int64_t rows,
+                                int columns, float smoothing) {
 #ifdef TRIFOLD_CLUSTERS
   trifold::RowPipeline<T, cut, Choice, trifold::WarpExps, trifold::Reads::once> stream(logits, logits_stride, residual,
                                                                                        rows, columns, T(-INFINITY));
   const bool smooth = smoothing > 0;
+  const float share = share_of<float>(count);
   const auto target_of = [&](int64_t row) { return row < rows ? targets[row * targets_stride] : ignored; };
   struct Row {
     trifold::Exps<T, Choice::pieces> exps;
@@ -160,7 +175,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
       const trifold::RowExps all = trifold::combine<T>(stream.take(), smooth);
       if (stream.first_thread()) losses[stream.row(1)] = L(tail.target.template loss<T>(all, smoothing, columns));
       if (residual != nullptr)
-        store_residual(stream.tail_row(), stream.tail_at(), tail.exps, tail.target, all, smoothing);
+        store_residual(stream.tail_row(), stream.tail_at(), tail.exps, tail.target, all, smoothing, share);
     }
     stream.next();
   };
@@ -172,6 +187,18 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
 }
 
 #endif
+
+// One block: how many rows are not ignored.
+inline __global__ void cross_entropy_count_kernel(const int64_t* targets, int64_t targets_stride, int64_t ignored,
+                                                  int64_t* count, int64_t rows) {
+  trifold::wait_for_earlier_kernels();
+  int64_t counted = 0;
+#pragma unroll 8
+  for (int64_t row = threadIdx.x; row < rows; row += cross_entropy_total_block)
+    counted += targets[row * targets_stride] != ignored;
+  counted = trifold::block_sum<cross_entropy_total_block>(counted);
+  if (threadIdx.x == 0) *count = counted;
+}
 
 // One block: the sum of the losses, or their mean over the rows that are not ignored, whose number it leaves in `count`
 // where that is not null. One block, so that the order in which they are added is always the same.
@@ -196,18 +223,42 @@ __global__ void cross_entropy_total_kernel(const trifold::compute_t<T>* losses, 
   }
 }
 
-// A block a row: the residual times the gradient of the row's loss, which stands at grad_loss[row · grad_stride] (0:
-// one number for all rows), over `count` where the loss is a mean.
+// The gradient of a row's loss as forward left it, times an upstream gradient.
+template <class T>
+struct Upstream {
+  const T* grad_loss;  // of row r at grad_loss[r · stride]; a stride of 0: one number for all rows
+  int64_t stride;
+  const int64_t* count;  // to divide by, or null
+  const int64_t* targets;
+  int64_t targets_stride, ignored;
+
+  template <class C>
+  __device__ __forceinline__ C factor(int64_t row) const {
+    const C grad(grad_loss[row * stride]);
+    return count == nullptr ? grad : grad / C(*count);
+  }
+  __device__ __forceinline__ bool skips(int64_t row) const { return targets[row * targets_stride] == ignored; }
+  // Whether all rows stay as they are, as far as one number says that.
+  __device__ __forceinline__ bool is_one() const {
+    using C = trifold::compute_t<T>;
+    return stride == 0 && factor<C>(0) == C(1);
+  }
+};
+
+// A block a row. `grad_logits` may be the residual's memory.
 template <class T>
 __global__ void cross_entropy_backward_kernel(const T* grad_loss, int64_t grad_stride, const T* residual,
                                               int64_t residual_stride, const int64_t* targets, int64_t targets_stride,
                                               int64_t ignored, const int64_t* count, T* grad_logits, int64_t rows,
                                               int64_t columns) {
+  const Upstream<T> upstream{grad_loss, grad_stride, count, targets, targets_stride, ignored};
   using C = trifold::compute_t<T>;
+  const bool in_place = residual == grad_logits;
+  if (in_place && upstream.is_one()) return;
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const bool skipped = targets[row * targets_stride] == ignored;
-    const C grad(grad_loss[row * grad_stride]);
-    const C factor = count == nullptr ? grad : grad / C(*count);
+    const bool skipped = upstream.skips(row);
+    const C factor = upstream.template factor<C>(row);
+    if (in_place && (skipped || factor == C(1))) continue;
     for (int64_t i = threadIdx.x; i < columns; i += cross_entropy_block)
       grad_logits[row * columns + i] = T(skipped ? C(0) : factor * C(residual[row * residual_stride + i]));
   }
@@ -222,17 +273,23 @@ __global__ void __launch_bounds__(cross_entropy_block)
                                          int64_t residual_stride, const int64_t* targets, int64_t targets_stride,
                                          int64_t ignored, const int64_t* count, T* grad_logits, int64_t rows,
                                          int columns, int blocks_a_row) {
-  const int64_t row = blockIdx.x / blocks_a_row;
-  const int block = static_cast<int>(blockIdx.x % blocks_a_row) * cross_entropy_block;
-  T* const out = grad_logits + row * columns;
-  const trifold::RowCut<T, cut> at(
-      trifold::TeamPlace{row, block + static_cast<int>(threadIdx.x), blocks_a_row * cross_entropy_block}, out, columns);
+  const Upstream<T> upstream{grad_loss, grad_stride, count, targets, targets_stride, ignored};
   trifold::wait_for_earlier_kernels();
-  trifold::RowPart<T, cut, cross_entropy_pieces> part;
-  part.load(residual, row, rows, residual_stride, at, T(0.0f));
-  const bool skipped = targets[row * targets_stride] == ignored;
-  const float grad = float(grad_loss[row * grad_stride]);
-  const float factor = count == nullptr ? grad : grad / static_cast<float>(*count);
-  part.become([&](int k, int i) { return skipped ? 0.0f : factor * part.piece[k][i]; });
-  part.store(out, at);
+  const bool in_place = residual == grad_logits;
+  if (in_place && upstream.is_one()) return;
+  for (int64_t share = blockIdx.x; share < rows * blocks_a_row; share += gridDim.x) {
+    const int64_t row = share / blocks_a_row;
+    const bool skipped = upstream.skips(row);
+    const float factor = upstream.template factor<float>(row);
+    if (in_place && (skipped || factor == 1)) continue;
+    const int block = static_cast<int>(share % blocks_a_row) * cross_entropy_block;
+    T* const out = grad_logits + row * columns;
+    const trifold::RowCut<T, cut> at(
+        trifold::TeamPlace{row, block + static_cast<int>(threadIdx.x), blocks_a_row * cross_entropy_block}, out,
+        columns);
+    trifold::RowPart<T, cut, cross_entropy_pieces> part;
+    part.load(residual, row, rows, residual_stride, at, T(0.0f));
+    part.become([&](int k, int i) { return skipped ? 0.0f : factor * part.piece[k][i]; });
+    part.store(out, at);
+  }
 }

@@ -3,14 +3,15 @@
 import torch
 from torch import Tensor
 
-from trifold.port import Operators, row_output, wire
+from trifold.port import Operators, is_last_use, row_output, saves_without_hooks, wire
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
 
 def register(op: Operators) -> None:
     # The second result is p - q, the gradient of each row's loss: of the shape of the logits if it is asked for, else
-    # empty. The third, for the mean, is the number of rows that are not ignored, of shape (1,), else empty.
+    # empty. The third, for the mean, is the number of rows that are not ignored, of shape (1,), else empty; p - q is
+    # divided by it, but in float16, whose range the quotient may leave: there, backward divides.
     op.define(
         "cross_entropy(Tensor logits, Tensor target, int ignore_index, float label_smoothing, int reduction, "
         "bool with_gradient) -> (Tensor, Tensor, Tensor)",
@@ -20,6 +21,12 @@ def register(op: Operators) -> None:
         "cross_entropy_backward(Tensor grad_loss, Tensor residual, Tensor target, Tensor count, int ignore_index) "
         "-> Tensor",
         fake=lambda grad_loss, residual, *others: row_output(residual),
+    )
+    # The same in the residual's place, which is left as it is where it is the gradient already.
+    op.define(
+        "cross_entropy_backward_(Tensor grad_loss, Tensor(a!) residual, Tensor target, Tensor count, int ignore_index) "
+        "-> ()",
+        fake=lambda *_: None,
     )
     # Without zeros for what has no gradient: p - q has one in second derivatives alone.
     op.autograd("cross_entropy", save=_save, backward=_backward, materialize_grads=False)
@@ -38,22 +45,33 @@ def _save(logits, target, ignore_index, label_smoothing, reduction, with_gradien
             "cross_entropy: logits require a gradient, but with_gradient is False; pass True, or logits.detach()"
         )
     _, residual, count = results
-    return residual, target, count, ignore_index, label_smoothing
+    return residual, target, count, ignore_index, label_smoothing, saves_without_hooks()
 
 
 def _backward(ctx, grad_loss, grad_residual, _):  # type: ignore[no-untyped-def]
     residual, target, count = ctx.saved_tensors
-    ignore_index, label_smoothing = ctx.constants
+    ignore_index, label_smoothing, alone = ctx.constants
     grad = None
-    if grad_loss is not None:
+    if grad_loss is not None and grad_residual is None and alone and is_last_use(residual, grad_loss):
+        op.cross_entropy_backward_(grad_loss, residual, target, count, ignore_index)
+        grad = residual.detach()
+    elif grad_loss is not None:
         grad = op.cross_entropy_backward(grad_loss, residual, target, count, ignore_index)
     if grad_residual is not None:
         # The second derivative: that of p, the Jacobian of softmax.
-        p = residual + _smoothed(residual, target, label_smoothing)
+        divided = count.numel() > 0 and not _divides_late(residual)
+        p = (residual * count if divided else residual) + _smoothed(residual, target, label_smoothing)
         weighted = _of_kept_rows(p * grad_residual, target, ignore_index)
         second = weighted - p * weighted.sum(-1, keepdim=True)
+        if divided:
+            second = second / count.clamp(min=1)
         grad = second if grad is None else grad + second
     return grad, None, None, None, None, None
+
+
+def _divides_late(residual: Tensor) -> bool:
+    """Whether backward divides by the number of rows, not forward."""
+    return residual.dtype == torch.float16
 
 
 def _smoothed(like: Tensor, target: Tensor, label_smoothing: float) -> Tensor:
@@ -78,7 +96,7 @@ def _backward_of_backward(ctx, grad):  # type: ignore[no-untyped-def]
     of_rows = _of_kept_rows(grad * residual, target, ignore_index).sum(-1)
     if grad_loss.dim() < target.dim():
         of_rows = of_rows.sum()
-    if count.numel() > 0:
+    if count.numel() > 0 and _divides_late(residual):
         of_rows = of_rows / count.reshape(())
     of_residual = op.cross_entropy_backward(grad_loss, grad, target, count, ignore_index)
     return of_rows, of_residual, None, None, None
@@ -94,7 +112,7 @@ def cross_entropy(
     """The cross entropy between the classes ``target`` and ``softmax(logits)``, as torch's of that name.
 
     The gradient is made in the forward pass, where one will be asked for, and takes the memory that torch's takes for
-    log-probabilities; there is no tensor of probabilities.
+    log-probabilities; there is no tensor of probabilities. Backward returns that memory, unless the graph is retained.
 
     Args:
         logits: shape (N, C) or (C,), any strides; float64, float32, float16 or bfloat16; on the CPU or a CUDA device.

@@ -41,7 +41,7 @@ NONE, MEAN, SUM = 0, 1, 2  # as in torch's own operators
 
 
 @cuda.jit
-def cross_entropy_kernel(logits, targets, ignored, losses, residual, columns, smoothing):
+def cross_entropy_kernel(logits, targets, ignored, losses, residual, columns, smoothing, count):
     of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
     row = cuda.blockIdx.x
     target = targets[row]
@@ -72,9 +72,22 @@ def cross_entropy_kernel(logits, targets, ignored, losses, residual, columns, sm
         losses[row] = loss - smoothing * (plain / columns) if smoothing > 0 else loss
     if residual.shape[0] > 0:
         everywhere = smoothing / columns if known else math.nan
+        share = 1.0 / count[0] if count.size > 0 else 1.0
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
             q = everywhere + (1 - smoothing) if i == target else everywhere
-            residual[row, i] = math.exp(logits[row, i] - largest) / total - q
+            residual[row, i] = (math.exp(logits[row, i] - largest) / total - q) * share
+
+
+@cuda.jit
+def cross_entropy_count_kernel(targets, ignored, count, rows):
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, int64)
+    counted = 0
+    for row in range(cuda.threadIdx.x, rows, cuda.blockDim.x):
+        if targets[row] != ignored:
+            counted += 1
+    counted = block_sum(counted, of_warp)
+    if cuda.threadIdx.x == 0:
+        count[0] = counted
 
 
 @cuda.jit
@@ -124,10 +137,13 @@ def cross_entropy(
     wide = torch.float64 if logits.dtype == torch.float64 else torch.float32
     losses = loss.reshape(-1) if reduction == NONE else logits.new_empty(count_of_rows, dtype=wide)
     gradient = rows(residual) if with_gradient else logits.new_empty(0, 1)
+    divisor = count if with_gradient and not _divides_late(logits) else count[:0]
+    if divisor.numel() > 0:
+        launch(cross_entropy_count_kernel, 1, targets, ignore_index, output(divisor), count_of_rows)
     launch(
         cross_entropy_kernel,
         count_of_rows,
-        *(x, targets, ignore_index, output(losses), output(gradient), columns, label_smoothing),
+        *(x, targets, ignore_index, output(losses), output(gradient), columns, label_smoothing, divisor),
     )
     if reduction != NONE:
         launch(
@@ -141,19 +157,36 @@ def cross_entropy(
 def cross_entropy_backward(
     grad_loss: Tensor, residual: Tensor, target: Tensor, count: Tensor, ignore_index: int
 ) -> Tensor:
+    grad_logits = row_output(residual)
+    _scale(grad_loss, residual, target, count, ignore_index, grad_logits)
+    return grad_logits
+
+
+def cross_entropy_backward_(
+    grad_loss: Tensor, residual: Tensor, target: Tensor, count: Tensor, ignore_index: int
+) -> None:
+    _scale(grad_loss, residual, target, count, ignore_index, residual)
+
+
+def _scale(
+    grad_loss: Tensor, residual: Tensor, target: Tensor, count: Tensor, ignore_index: int, grad_logits: Tensor
+) -> None:
     check_floating("cross_entropy_backward", residual=residual)
     _check_target("cross_entropy_backward", target, residual=residual)
     right = grad_loss.dtype == residual.dtype and grad_loss.shape in (target.shape, ())
     _check(right, "cross_entropy_backward: grad_loss must be like the result", "pass its gradient")
-    grad_logits = row_output(residual)
     x = rows(residual)
     count_of_rows, columns = x.shape
+    divisor = count if _divides_late(residual) else count[:0]
     launch(
         cross_entropy_backward_kernel,
         count_of_rows,
-        *(grad_loss.reshape(-1), x, target.reshape(-1), ignore_index, count, output(rows(grad_logits)), columns),
+        *(grad_loss.reshape(-1), x, target.reshape(-1), ignore_index, divisor, output(rows(grad_logits)), columns),
     )
-    return grad_logits
+
+
+def _divides_late(residual: Tensor) -> bool:
+    return residual.dtype == torch.float16
 
 
 def _check_target(op: str, target: Tensor, **of: Tensor) -> None:

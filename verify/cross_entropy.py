@@ -207,6 +207,18 @@ def _backward_again(function: Callable[..., Tensor], device: str) -> None:
     assert torch.equal(2 * once, twice), "a second backward gives another gradient"
 
 
+def _gradients_of_1(function: Callable[..., Tensor], device: str) -> None:
+    """Where a row's upstream gradient is 1, backward may leave what was kept as it is; not so for the other rows."""
+    logits = TensorCase((4, 40), torch.float32, seed=8).make(device).requires_grad_()
+    target = IndexCase((4,), 40, seed=9).make(device)
+    for weights in ([1.0, 1.0, 1.0, 1.0], [1.0, 2.0, 0.0, 1.0], [-1.0, 1.0, 0.5, math.inf]):
+        weight = torch.tensor(weights, device=device)
+        losses = function(logits, target, reduction="none")
+        (anew,) = torch.autograd.grad(losses, logits, weight, retain_graph=True)
+        (in_place,) = torch.autograd.grad(losses, logits, weight)
+        assert torch.equal(anew, in_place), f"upstream gradients {weights} give {anew}, and in place {in_place}"
+
+
 def _bad_call(
     name: str, mentions: tuple[str, ...], devices: tuple[str, ...] = ("cpu", "cuda"), **changed: Any
 ) -> BadCall:
@@ -305,6 +317,7 @@ spec = Spec(
         Property("unknown class", _unknown_classes, "a wrong index must not read elsewhere, nor pass in silence"),
         Property("nothing counts", _nothing_counts, "a batch of padding alone must not spoil a sum of gradients"),
         Property("backward again", _backward_again, "the gradient of the forward pass is kept, not used up"),
+        Property("gradient of 1", _gradients_of_1, "backward writes over what was kept, where it must change"),
         row_long(1, F.cross_entropy, multiple=16, call=_of_first_class),
         row_long(1, F.cross_entropy, multiple=16, call=_mean_of_first_class, name="long row, mean"),
         row_large(1, F.cross_entropy, call=_of_first_class),

@@ -146,9 +146,7 @@ CROSS_ENTROPY = (
         name="the class of a piece, not of an element",
         why="a thread holds pieces of several elements",
         op="cross_entropy",
-        edits=edits(
-            "header", ("row[target.column] = T(at_target", "row[target.column / at.size * at.size] = T(at_target")
-        ),
+        edits=edits("header", ("row[target.column] = T((p", "row[target.column / at.size * at.size] = T((p")),
         row="gradients",
         implementation="port",
     ),
@@ -216,6 +214,24 @@ CROSS_ENTROPY = (
         edits=edits("prototype", ("    grad_logits = row_output(residual)\n", "    grad_logits = residual\n")),
         row="property: backward again",
         implementation="prototype",
+    ),
+    Wrong(
+        name="a retained graph's gradient is scaled in place",
+        why="no first training loop retains one",
+        op="cross_entropy",
+        edits=edits(
+            "port", ("grad_residual is None and alone and is_last_use(residual, grad_loss):", "grad_residual is None:")
+        ),
+        row="property: backward again",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the first row's upstream gradient is that of all",
+        why="that of a mean or a sum is a single number",
+        op="cross_entropy",
+        edits=edits("header", ("return stride == 0 && factor<C>(0) == C(1);", "return factor<C>(0) == C(1);")),
+        row="property: gradient of 1",
+        implementation="port",
     ),
     Wrong(
         name="the second derivative is that of a constant",

@@ -2,6 +2,17 @@
 
 from .layout import elementwise_output, row_output
 from .random import philox_state
+from .reuse import is_last_use, saves_without_hooks
 from .wiring import Library, Operators, Schema, wire
 
-__all__ = ["Library", "Operators", "Schema", "elementwise_output", "philox_state", "row_output", "wire"]
+__all__ = [
+    "Library",
+    "Operators",
+    "Schema",
+    "elementwise_output",
+    "is_last_use",
+    "philox_state",
+    "row_output",
+    "saves_without_hooks",
+    "wire",
+]

@@ -56,7 +56,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -170,7 +170,8 @@ class Operators:
         """State an operator.
 
         Args:
-            schema: ``name(Type argument, ...) -> Type`` in torch's schema language.
+            schema: ``name(Type argument, ...) -> Type`` in torch's schema language. One that writes over an argument,
+                ``Tensor(a!)``, is called without gradients: in a backward pass, or under ``torch.no_grad()``.
             fake: computes an empty result (shape, dtype, strides, device) from the arguments; never reads data.
             tags: torch tags beside ``pt2_compliant_tag``, such as ``torch.Tag.nondeterministic_seeded``.
         """
@@ -411,7 +412,14 @@ def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> _
     def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(f"{name} has no gradient: ports/*.py states no op.autograd('{name}', ...) for it")
 
-    return _formula(name, overload, _Saving(lambda *_: (), ()), backward, _Declared())
+    def forward(ctx: Any, *args: Any) -> Any:
+        raise RuntimeError(f"{name} writes over an argument and has no gradient; call it under torch.no_grad()")
+
+    formula = _formula(name, overload, _Saving(lambda *_: (), ()), backward, _Declared())
+    if not overload._schema.is_mutable:
+        return formula
+    refused = type(name, (torch.autograd.Function,), {"forward": staticmethod(forward)})
+    return replace(formula, function=refused, transformable=refused)
 
 
 def _autograd_kernel(schema: Schema, formula: _Formula) -> Callable[..., Any]:

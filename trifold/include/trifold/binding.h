@@ -446,6 +446,10 @@ template <class R>
 struct Returns {
   static std::string text() { return schema_type<R>; }
 };
+template <>
+struct Returns<void> {
+  static std::string text() { return "()"; }
+};
 template <class... R>
 struct Returns<std::tuple<R...>> {
   static std::string text() {

@@ -23,11 +23,15 @@ _FAKE_CALLS = 80
 
 
 def opcheck(cell: Cell) -> None:
-    """torch.library.opcheck on each operator, with the arguments that forward, backward and double backward give it."""
+    """torch.library.opcheck on each operator, with the arguments that forward, backward and double backward give it.
+
+    Backward runs once more without a graph of its own: only then may it write over what was kept.
+    """
     call = in_dtype(cell.spec.smooth[-1], torch.float32)
     recorder = Recorder(cell.implementation.operators.library.namespace)
     with recorder:
         _backward_twice(forward(cell, call, cell.implementation.function))
+        forward(cell, call, cell.implementation.function).values_and_gradients()
     unreached = set(cell.implementation.operators.schemas) - {
         name.split("::")[1].split(".")[0] for name in recorder.seen
     }
@@ -38,7 +42,8 @@ def opcheck(cell: Cell) -> None:
     for name, (overload, args, kwargs) in recorder.seen.items():
         cell.cases += 1
         cell.announce(name, call.code(cell.op, cell.device, cell.kind))
-        args = tuple(a.requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a for a in args)
+        if not overload._schema.is_mutable:
+            args = tuple(a.requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a for a in args)
         try:
             torch.library.opcheck(overload, args, kwargs)
         except Exception as error:

@@ -1,0 +1,42 @@
+"""Whether a backward pass may write over what the forward pass kept for it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+_is_tracing = torch.compiler.is_dynamo_compiling
+_is_grad_enabled = torch.is_grad_enabled
+_graph_is_kept = torch._C._autograd._get_current_graph_task_keep_graph
+_functorch_is_active = torch._C._are_functorch_transforms_active
+_is_batched = torch._C._functorch.is_legacy_batchedtensor
+_hooks_on_saved_tensors = torch._C._autograd._top_saved_tensors_default_hooks
+_references = torch._C._storage_Use_Count
+
+# Those of the node that saved the tensor, of the tensor that it gives out, and of the storage as a Python object.
+_OF_A_SAVED_OUTPUT = 3
+
+
+def saves_without_hooks() -> bool:
+    """Whether what is saved for backward now is held by its node alone, and by no hook on saved tensors."""
+    return _hooks_on_saved_tensors(True) is None
+
+
+def is_last_use(saved: Tensor, grad: Tensor) -> bool:
+    """Whether nobody will read ``saved`` after the backward pass that asks: its memory can be the result's.
+
+    Args:
+        saved: out of ``ctx.saved_tensors``, an output of the operator itself, and none without a gradient: of such a
+            one, torch saves the tensor that the caller has. It was saved where :func:`saves_without_hooks`.
+        grad: the gradient of an output that the pass was given.
+
+    Returns:
+        False where the graph is kept (``retain_graph=True``) or a graph of this pass is made (``create_graph=True``);
+        where the operator's caller holds the memory; where ``grad`` is a batch of gradients (``is_grads_batched=True``,
+        ``torch.func``); for a fake tensor or another subclass; in a compiled graph, and outside of a backward pass.
+    """
+    if _is_tracing() or _is_grad_enabled() or type(saved) is not Tensor or _graph_is_kept():
+        return False
+    if _is_batched(grad) or _functorch_is_active():
+        return False
+    return saved.grad_fn is not None and bool(_references(saved.untyped_storage()._cdata) <= _OF_A_SAVED_OUTPUT)
