@@ -253,6 +253,18 @@ __global__ void __launch_bounds__(block) rest_kernel(const float* __restrict__ x
   if (aligned[0].x != x[0] || CUDART_PI_F < 3) y[t] = CUDART_NAN_F;
 }
 
+// Pointers to tensors, as accessors have them.
+struct Pair {
+  int columns;
+  const float* from;
+  float* to;
+};
+
+__global__ void struct_kernel(Pair pair, int first) {
+  const int i = first + threadIdx.x;
+  pair.to[i] = pair.from[i % pair.columns] + 1;
+}
+
 __global__ void written_ldg_kernel(float* y) {
   y[threadIdx.x] = 1;
   y[threadIdx.x + block] = __ldg(y + (threadIdx.x + 1) % block);

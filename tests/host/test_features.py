@@ -65,6 +65,7 @@ RIGHT = (
     Right("tiles and coalesced groups", 12, ONE.reshape(-1, 8).sum(1).repeat_interleave(8)),
     Right("atomics of all types", 14, torch.full((BLOCK,), 11111.0)),
     Right("hints, clocks, qualifiers", 15, 2 * ONE + 6),
+    Right("tensors in a struct", 19, ONE + 1),
     Right("torch's half", 17, (ONE.half() * ONE.half() + 1).float()),
     Right("torch's bfloat16", 18, (ONE.bfloat16() * ONE.bfloat16() + 1).float()),
     Right("atomics on a device variable", 101, (5 * ONE.sum())[None]),
@@ -103,6 +104,7 @@ WRONG = (
     Wrong("extern shared memory, too small", 1, "out-of-bounds", "shared", "dynamic shared memory", 63, "tile[t] = x"),
     Wrong("a sum in a device variable", 4, "race", "global", "total", 0, "total += x"),
     Wrong("beyond a device variable", 6, "out-of-bounds", "global", "squares", 4, "y[threadIdx.x] = tables::squares["),
+    Wrong("beyond a tensor in a struct", 20, "out-of-bounds", "global", "tensor", 128, "pair.to[i] ="),
     Wrong("__ldg of written data", 16, "uninitialised read", "global", "y", 1, "__ldg(y + (threadIdx.x + 1)"),
     Wrong("an atomic and a plain write", 100, "race", "global", "y", 0, "y[0] = 2;"),
 )

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <map>
 #include <utility>
@@ -128,6 +129,13 @@ struct Used {
   Allocation* allocation = nullptr;
 };
 
+// The words of the arguments that could be pointers in a struct, such as an accessor of a tensor.
+std::vector<const void*> words_of_arguments(const Kernel& kernel) {
+  std::vector<const void*> words(kernel.closure_bytes / sizeof(void*));
+  if (!words.empty()) std::memcpy(words.data(), kernel.closure, words.size() * sizeof(void*));
+  return words;
+}
+
 // What it wrote is so for the next launch.
 void note_written_bytes(const Region& region) {
   if (region.allocation == nullptr || region.allocation->wholly_written()) return;
@@ -168,6 +176,12 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
       host_arguments_.emplace(address, name);
     }
   }
+  for (const void* const word : words_of_arguments(kernel)) {
+    const Range* const tensor = tensor_at(word);
+    const auto same = [&](const Used& one) { return one.memory == *tensor; };
+    if (tensor == nullptr || std::ranges::any_of(used, same)) continue;
+    used.push_back({*tensor, fresh_memory.contains(tensor->begin), "tensor"});
+  }
   std::ranges::stable_sort(used, {}, [](const Used& one) { return one.memory.begin; });
   for (size_t i = 0; i < used.size();) {
     Used all = used[i];
@@ -180,8 +194,9 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
     if (all.allocation != nullptr) all.fresh = !all.allocation->wholly_written();
     const size_t bytes = all.memory.end - all.memory.begin;
     if (bytes == 0) continue;
-    // Few programs have arrays of narrower elements that they reach by no argument.
-    const size_t width = all.element_bytes == 0 ? 4 : std::bit_floor(all.element_bytes);
+    // Few programs have arrays of narrower elements that they reach by no argument; a tensor in a struct can be any.
+    const size_t unknown = all.allocation == nullptr ? 1 : 4;
+    const size_t width = all.element_bytes == 0 ? unknown : std::bit_floor(all.element_bytes);
     Region& region =
         add(all.memory.begin, bytes, all.name,
             std::make_unique<engine::Buffer>(engine::Space::global, all.memory.begin, bytes, width, !all.fresh));
