@@ -22,6 +22,9 @@ from trifold.spec.benchmark import Benchmark, Case
 
 CPU_BYTES = 1 << 28  # larger cases are left to a GPU
 
+# Readings of the host's time vary more than a GPU's: a backward pass waits for another thread, twice.
+HOST_LONGER = 6
+
 IMPLAUSIBLE = 2.0  # times the memory's rate: what is that fast has not done the work
 
 HOST_PASSES: dict[str, Pass] = {
@@ -73,7 +76,8 @@ class Machine:
 
     Attributes:
         device: of the inputs.
-        seconds: for the readings of one case by one method, all competitors together, about.
+        seconds: for the readings of one case by one method, all competitors together, about; of the host's time,
+            HOST_LONGER times as long.
         against: who competes, out of :data:`trifold.bench.rows.RIVALS`.
         fatal: why a competitor is not called in a task, by the task's key and its name: it would end this process.
     """
@@ -170,7 +174,8 @@ def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) ->
         name: competitor(entrant, inputs, task.which) for name, entrant in able.items() if name not in fatal
     }
     with repeatable():
-        results = measure(method, competitors, calls=turns.calls, seconds=machine.seconds)
+        seconds = machine.seconds * (HOST_LONGER if host else 1)
+        results = measure(method, competitors, calls=turns.calls, seconds=seconds)
     results |= {name: Failure(reason) for name, reason in fatal.items()}
 
     del competitors, inputs
