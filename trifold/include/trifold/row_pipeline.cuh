@@ -120,7 +120,7 @@ class RowPipeline {
       for (int k = 0; k < slots * V; ++k)
         if (!at.touches(k % V)) begin_[k * static_cast<int>(blockDim.x)] = Packed<T>::all(otherwise);
     }
-    cluster_arrive();
+    cluster_arrive_with_mailboxes();
     wait_for_earlier_kernels();
 #pragma unroll
     for (int n = 0; n < ahead; ++n) fetch(begin_ + n * V * static_cast<int>(blockDim.x));
