@@ -11,7 +11,6 @@
 #include <trifold/exp_sums.cuh>
 #include <trifold/reduce.cuh>
 #include <trifold/row_parts.cuh>
-#include <trifold/row_pipeline.cuh>
 
 inline constexpr int softmax_block = trifold::threads_per_block;
 
@@ -60,8 +59,17 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   part.load(x, place.row, rows, x_stride, at, T(-INFINITY));
   trifold::Exps<T, Choice::pieces> exps;
   exps.template take<Choice::team>(part, at, false);
-  const float factor = trifold::row_exps<T, Choice::team>(exps.warp, false).template factor<T>(exps.warp.max);
-  part.become([&](int k, int i) { return exps.e[k][i] * factor; });
+  if constexpr (trifold::keeps_exps<T, Choice::pieces>) {
+    const float factor = trifold::row_exps<T, Choice::team>(exps.warp, false).template factor<T>(exps.warp.max);
+    part.become([&](int k, int i) { return exps.e[k][i] * factor; });
+    if constexpr (cut == trifold::Cut::inner) part.edge = T(exps.edge * factor);
+  } else {
+    part.stay();
+    const trifold::RowExps row = trifold::row_exps<T, Choice::team>(exps.warp, false);
+    const trifold::ExpQuotient<T> quotient(row.max, row.sum);
+    part.become([&](int k, int i) { return quotient(part.piece[k][i]); });
+    if constexpr (cut == trifold::Cut::inner) part.edge = T(quotient(float(part.edge)));
+  }
   part.store(out, at);
 }
 
@@ -79,50 +87,9 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   result.load(y, place.row, rows, y_stride, at, T(0.0f));
   float sum = 0;
   grad.each([&](float g, int k, int i) { sum += g * result.piece[k][i]; });
+  if constexpr (cut == trifold::Cut::inner) sum += float(grad.edge) * float(result.edge);
   sum = trifold::team_reduce<Choice::team>(sum, 0.0f, trifold::Sum{});
   grad.become([&](int k, int i) { return result.piece[k][i] * (grad.piece[k][i] - sum); });
+  if constexpr (cut == trifold::Cut::inner) grad.edge = T(float(result.edge) * (float(grad.edge) - sum));
   grad.store(out, at);
 }
-
-#ifdef __CUDACC__
-
-// softmax_kernel with rows that stream through shared memory (row_pipeline.cuh).
-template <class T, trifold::Cut cut, class Choice>
-__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
-    softmax_stream_kernel(const T* x, int64_t x_stride, T* y, int64_t rows, int columns) {
-#ifdef TRIFOLD_CLUSTERS
-  constexpr int V = Choice::pieces;
-  // An exp of a float takes longer than to write and to read it; one of half types is the hardware's.
-  constexpr bool keeps_exps = sizeof(T) == sizeof(float);
-  trifold::RowPipeline<T, cut, Choice, trifold::WarpExps, trifold::Reads::twice> stream(x, x_stride, y, rows, columns,
-                                                                                        T(-INFINITY));
-  for (float max = 0; stream.more(); stream.next()) {
-    trifold::Exps<T, V> exps;
-    if (stream.has_head()) {
-      const trifold::RowCut<T, cut> at = stream.head_at();
-      trifold::RowPart<T, cut, V> part = stream.head(at);
-      exps.template take<trifold::Team::block>(part, at, false);
-      if constexpr (keeps_exps) {
-        part.become([&](int k, int i) { return exps.e[k][i]; });
-        stream.keep(at, part);
-      }
-      stream.give(exps.warp);
-    }
-    if (stream.has_tail()) {
-      const trifold::RowExps row = trifold::combine<T>(stream.take(), false);
-      trifold::RowPart<T, cut, V> part = stream.tail();
-      if constexpr (keeps_exps) {
-        const float factor = row.template factor<T>(max);
-        part.become([&](int k, int i) { return part.piece[k][i] * factor; });
-      } else {
-        const trifold::ExpQuotient<T> quotient(row.max, row.sum);
-        part.become([&](int k, int i) { return quotient(part.piece[k][i]); });
-      }
-      part.store(stream.tail_row(), stream.tail_at());
-    }
-    max = exps.warp.max;
-  }
-#endif
-}
-
-#endif

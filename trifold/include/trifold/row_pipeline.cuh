@@ -151,12 +151,6 @@ class RowPipeline {
     static_assert(reads == Reads::twice);
     return read(tail_);
   }
-  // Overwrites what the thread holds of the row at the head.
-  __device__ __forceinline__ void keep(const At& at, const Part& part) {
-#pragma unroll
-    for (int k = 0; k < V; ++k)
-      if (at.touches(k)) head_[k * static_cast<int>(blockDim.x)] = part.piece[k];
-  }
 
   // Once the head's part is in registers: tells the team what the thread's warp has of it.
   __device__ __forceinline__ void give(const Post& own) {
