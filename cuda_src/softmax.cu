@@ -23,10 +23,12 @@ template <>
 struct Choices<float> {
   using Forward = Teams<TeamChoice<Team::warp, 2, 128, 8>, WithEdges<Team::block, 2, 512, 4>,
                         WithEdges<Team::block, 8, 512, 2>, WithEdges<Team::cluster, 8, 512, 2>>;
-  using Backward =
-      Teams<TeamChoice<Team::warp, 2, 128, 6>, WithEdges<Team::block, 2, 512, 3>, WithEdges<Team::block, 8, 512, 1>,
-            WithEdges<Team::cluster, 4, 512, 2>, WithEdges<Team::cluster, 8, 512, 1>>;
+  using Backward = Teams<TeamChoice<Team::warp, 2, 128, 6>, WithEdges<Team::block, 2, 512, 3>,
+                         WithEdges<Team::block, 8, 512, 1>, WithEdges<Team::cluster, 4, 512, 2>>;
 };
+// Of float32, the longest rows that a cluster holds, whole or not.
+using LongestBackward = trifold::RowStreamShape<16, 2, 256, 1, 13>;
+using LongestRaggedBackward = Teams<WithEdges<Team::cluster, 8, 512, 1>>;
 
 template <class T>
 void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
@@ -44,6 +46,27 @@ void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
                                      x.count, x.columns);
 }
 
+#ifdef __CUDACC__
+// False, and nothing is launched: no cluster holds a row.
+template <class Shape, class T>
+bool launch_softmax_backward_stream(trifold::Stream stream, const Rows& grad_y, const Rows& y, T* grad_x) {
+  constexpr auto kernel = softmax_backward_stream_kernel<T, Shape>;
+  constexpr int64_t size = trifold::Vector<T>::size;
+  const int64_t blocks = trifold::blocks_for(y.columns, Shape::template columns<T>);
+  if (!stream.starts_early || blocks > trifold::most_blocks_a_cluster) return false;
+  const dim3 block(Shape::block);
+  const int64_t most =
+      trifold::resident_clusters<kernel>(block, Shape::bytes, static_cast<unsigned>(blocks), Shape::bytes);
+  if (most == 0) return false;
+  const int64_t share = trifold::ceil_div(y.columns / size, blocks) * size;
+  trifold::launch_clusters<kernel>(stream, dim3(static_cast<unsigned>(std::min(y.count, most) * blocks)), block,
+                                   Shape::bytes, static_cast<unsigned>(blocks), grad_y.data<T>(), grad_y.stride,
+                                   y.data<T>(), y.stride, grad_x, y.count, static_cast<int>(y.columns),
+                                   static_cast<int>(share));
+  return true;
+}
+#endif
+
 template <class T>
 void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const Rows& y, T* grad_x) {
   const T *const grad = grad_y.data<T>(), *const result = y.data<T>();
@@ -55,6 +78,14 @@ void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const R
     const Cut cut = trifold::row_cut<T>(y.columns, {{grad, grad_y.stride}, {result, y.stride}, {grad_x, y.columns}});
     if (trifold::launch_row_teams<T>(typename Choices<T>::Backward{}, stream, y.count, y.columns, cut, in_registers))
       return;
+#ifdef __CUDACC__
+    if constexpr (sizeof(T) == sizeof(float)) {
+      if (cut == Cut::whole ? launch_softmax_backward_stream<LongestBackward>(stream, grad_y, y, grad_x)
+                            : trifold::launch_cut_teams<T, Cut::ragged>(LongestRaggedBackward{}, stream, y.count,
+                                                                        y.columns, in_registers))
+        return;
+    }
+#endif
   }
   trifold::launch<softmax_backward_kernel<T>>(stream, trifold::block_a_row(y.count), softmax_block, 0, grad,
                                               grad_y.stride, result, y.stride, grad_x, y.count, y.columns);

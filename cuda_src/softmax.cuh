@@ -11,6 +11,7 @@
 #include <trifold/exp_sums.cuh>
 #include <trifold/reduce.cuh>
 #include <trifold/row_parts.cuh>
+#include <trifold/row_stream.cuh>
 
 inline constexpr int softmax_block = trifold::threads_per_block;
 
@@ -93,3 +94,75 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   if constexpr (cut == trifold::Cut::inner) grad.edge = T(float(result.edge) * (float(grad.edge) - sum));
   grad.store(out, at);
 }
+
+#ifdef __CUDACC__
+
+// softmax_backward_kernel with rows that stream through shared memory (row_stream.cuh), in whole pieces: for those so
+// long that registers hold them for one block a multiprocessor, which then waits where no other one goes on. Of the
+// columns, a block of a cluster has `share`.
+template <class T, class Shape>
+__global__ void __launch_bounds__(Shape::block, 1)
+    softmax_backward_stream_kernel(const T* grad_y, int64_t grad_stride, const T* y, int64_t y_stride, T* grad_x,
+                                   int64_t rows, int columns, int share) {
+#ifdef TRIFOLD_CLUSTERS
+  static_assert(Shape::teams == 1, "a team is the blocks of a cluster");
+  using Sums = trifold::RowSums<Shape, 1>;
+  using Floats = trifold::Pack<float, trifold::Vector<T>::size>;
+  __shared__ typename Sums::Memory sums_memory;
+  const trifold::StreamPlace at = trifold::stream_place<Shape>();
+  const int64_t left = rows - at.first_row;
+  const int count = left > 0 ? static_cast<int>((left - 1) / at.teams) + 1 : 0;
+  const int first = at.rank * share;
+  Sums sums(&sums_memory, at);
+  trifold::RowStream<T, Shape, false> stream(
+      trifold::dynamic_shared<unsigned char>(), at, 0, min(columns - first, share), y + at.first_row * y_stride + first,
+      at.teams * y_stride, grad_y + at.first_row * grad_stride + first, at.teams * grad_stride, count);
+  trifold::Mailbox::ready();
+  trifold::cluster_arrive_with_mailboxes();
+  trifold::wait_for_earlier_kernels();
+  stream.begin();
+  trifold::cluster_wait();
+
+  // Row i is summed up, and row i - 1 is written.
+  T* out = grad_x + at.first_row * columns + first + at.thread * trifold::Vector<T>::size;
+  for (int i = 0; i <= count; ++i) {
+    trifold::Pack<float, 1> row{};
+    float sum = 0;
+#pragma unroll
+    for (int q = 0; q < Shape::chunks; ++q) {
+      if (i < count) {
+        stream.wait(q);
+#pragma unroll
+        for (int j = 0; j < Shape::chunk; ++j) {
+          const Floats result = trifold::floats_of<T>(stream.head_a(j)), grad = trifold::floats_of<T>(stream.head_b(j));
+#pragma unroll
+          for (int e = 0; e < trifold::Vector<T>::size; ++e) row.value[0] += grad.value[e] * result.value[e];
+        }
+        stream.advance_head();
+        if (q == Shape::chunks - 1) sums.give(row, i);
+      }
+      if (i > 0) {
+        if (q == 0) sum = sums.take(i - 1, i == count).value[0];
+#pragma unroll
+        for (int j = 0; j < Shape::chunk; ++j) {
+          const int k = q * Shape::chunk + j;
+          const Floats result = trifold::floats_of<T>(stream.tail_a(j)), grad = trifold::floats_of<T>(stream.tail_b(j));
+          Floats product;
+#pragma unroll
+          for (int e = 0; e < trifold::Vector<T>::size; ++e) product.value[e] = result.value[e] * (grad.value[e] - sum);
+          stream.store(true, out + k * Shape::threads * trifold::Vector<T>::size, k, trifold::piece_of<T>(product));
+        }
+        stream.advance_tail();
+        if (q == Shape::chunks - 1) out += at.teams * columns;
+      }
+      stream.refill(q);
+    }
+  }
+  stream.end();
+  // Until all have taken the last sums, others write to this block's memory.
+  trifold::cluster_arrive();
+  trifold::cluster_wait();
+#endif
+}
+
+#endif
