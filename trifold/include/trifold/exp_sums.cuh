@@ -40,6 +40,7 @@ struct RowExps {
 template <class T, int V>
 struct Exps {
   float e[V][Packed<T>::size];
+  float edge;  // of a row with edges: the thread's
   WarpExps warp;
 
   // Of numbers that are -inf where they are not of the row.
@@ -52,10 +53,12 @@ struct Exps {
     warp = {most[0], 0, 0, 0};
 #pragma unroll
     for (int i = 1; i < Packed<T>::size; ++i) warp.max = Max{}(warp.max, most[i]);
+    if constexpr (cut == Cut::inner) warp.max = Max{}(warp.max, float(x.edge));
     warp.max = warp_reduce<lanes>(warp.max, Max{});
     const float base = finite_or_zero(warp.max);
     if (with_differences) x.each([&](float v, int k, int i) { warp.differences += at.has(k, i) ? v - base : 0.0f; });
     x.each([&](float v, int k, int i) { warp.sum += e[k][i] = scaled_exp<T>(v - base); });
+    if constexpr (cut == Cut::inner) warp.sum += edge = scaled_exp<T>(float(x.edge) - base);
     warp.sum = warp_reduce<lanes>(warp.sum, Sum{});
     if (with_differences) {
       warp.differences = warp_reduce<lanes>(warp.differences, Sum{});
@@ -63,6 +66,11 @@ struct Exps {
     }
   }
 };
+
+// Whether a thread has few enough numbers of a row that their exponentials, which are floats, fit into registers beside
+// those of other blocks. Else it keeps the numbers and takes each exp twice, which for half types is an instruction.
+template <class T, int V>
+inline constexpr bool keeps_exps = V * Packed<T>::size <= 32;
 
 // Of a row whose warps have these.
 template <class T>

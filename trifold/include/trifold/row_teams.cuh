@@ -21,11 +21,14 @@ __host__ __device__ constexpr int team_lanes(Team team) {
 }
 
 // How a kernel's teams hold rows: `pieces` a thread; blocks have `threads` threads at most, and so many of them fit on
-// a multiprocessor, as far as registers go.
-template <Team team_, int pieces_, int threads_, int blocks_>
+// a multiprocessor, as far as registers go. With `edges`, rows that are not whole are cut into inner pieces and edges
+// (row_parts.cuh).
+template <Team team_, int pieces_, int threads_, int blocks_, bool edges_ = false>
 struct TeamChoice {
   static constexpr Team team = team_;
   static constexpr int pieces = pieces_, threads = threads_, blocks = blocks_;
+  static constexpr bool edges = edges_;
+  static_assert(!edges || team == Team::block || team == Team::cluster, "a team has more threads than a row has edges");
 };
 
 // Which row a thread's team has, and the thread's place in that team.
@@ -56,7 +59,7 @@ __device__ __forceinline__ TeamPlace team_place() {
   } else {
 #ifdef TRIFOLD_CLUSTERS
     const unsigned blocks = cluster_blocks();
-    return {blockIdx.x / blocks, static_cast<int>(cluster_rank()) * block + x, static_cast<int>(blocks) * block};
+    return {cluster_number(), static_cast<int>(cluster_rank()) * block + x, static_cast<int>(blocks) * block};
 #endif
   }
 }
@@ -90,7 +93,7 @@ __device__ __forceinline__ TeamPlace begin_in_team() {
       Mailbox::ready();
       mailbox.arrive_and_expect(at.threads / warp_threads * static_cast<int>(sizeof(Post)));
     }
-    cluster_arrive();
+    cluster_arrive_with_mailboxes();
   }
 #endif
   wait_for_earlier_kernels();
