@@ -56,7 +56,7 @@ __device__ __forceinline__ TeamPlace team_place() {
   } else {
 #ifdef TRIFOLD_CLUSTERS
     const unsigned blocks = cluster_blocks();
-    return {blockIdx.x / blocks, static_cast<int>(cluster_rank()) * block + x, static_cast<int>(blocks) * block};
+    return {cluster_number(), static_cast<int>(cluster_rank()) * block + x, static_cast<int>(blocks) * block};
 #endif
   }
 }
@@ -90,7 +90,7 @@ __device__ __forceinline__ TeamPlace begin_in_team() {
       Mailbox::ready();
       mailbox.arrive_and_expect(at.threads / warp_threads * static_cast<int>(sizeof(Post)));
     }
-    cluster_arrive();
+    cluster_arrive_with_mailboxes();
   }
 #endif
   wait_for_earlier_kernels();
