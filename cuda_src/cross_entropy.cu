@@ -4,8 +4,7 @@
 
 namespace {
 
-using trifold::Cut, trifold::Rows, trifold::StreamChoice, trifold::Streams, trifold::Team, trifold::TeamChoice,
-    trifold::Teams, trifold::Tensor;
+using trifold::Cut, trifold::Rows, trifold::Team, trifold::TeamChoice, trifold::Teams, trifold::Tensor;
 
 constexpr const char* name = "cross_entropy";
 constexpr const char* backward_name = "cross_entropy_backward";
@@ -38,19 +37,46 @@ struct Targets {
         ignored(ignore_index) {}
 };
 
-// As measured on an H200 (docs/performance.md).
+// As measured on an H200 (docs/performance.md). Losses alone of long rows are made in turns.
 template <class T>
 struct Choices {
-  using Forward = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
-                        TeamChoice<Team::block, 4, 128, 8>, TeamChoice<Team::block, 8, 256, 3>>;
-  using ForwardStreams = Streams<StreamChoice<4, 3, 512, 1>, StreamChoice<8, 3, 512, 1>>;
+  using Short = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
+                      TeamChoice<Team::block, 4, 128, 8>, TeamChoice<Team::block, 8, 256, 3>>;
 };
 template <>
 struct Choices<float> {
-  using Forward =
-      Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamChoice<Team::block, 2, 512, 4>, TeamChoice<Team::block, 8, 512, 2>>;
-  using ForwardStreams = Streams<StreamChoice<8, 3, 512, 1>>;
+  using Short = Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamChoice<Team::block, 2, 512, 4>>;
 };
+using Long = Teams<TeamChoice<Team::block, 8, 512, 2>, TeamChoice<Team::cluster, 8, 256, 4>,
+                   TeamChoice<Team::cluster, 8, 512, 2>>;
+template <class Choice>
+using Turns = TeamChoice<Team::block, Choice::pieces, 256, 4>;
+
+// Launches the losses alone, in turns, of rows that are a team's of this choice. Not where there are so few rows that
+// clusters have more multiprocessors work on them than a block a row.
+template <class T, class L, Cut cut, class Choice>
+bool launch_in_turns(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, float smoothing) {
+  constexpr bool clusters = Choice::team == Team::cluster;
+  const int64_t pieces = trifold::pieces_of<T>(logits.columns, cut);
+  const int64_t blocks = trifold::blocks_for(pieces, int64_t{Choice::pieces} * Choice::threads);
+  const int64_t threads = trifold::threads_for(pieces, Choice::pieces * blocks);
+  if (blocks > (clusters ? trifold::most_blocks_a_cluster : 1) || logits.count > trifold::most_blocks) return false;
+  if constexpr (clusters) {
+#ifdef __CUDACC__
+    if (!stream.starts_early) return false;  // GPUs that start kernels early have clusters
+    const int64_t at_once = trifold::resident_clusters<cross_entropy_rows_kernel<T, L, cut, Choice>>(
+        dim3(static_cast<unsigned>(threads)), 0, static_cast<unsigned>(blocks), 0);
+    if (at_once == 0 || logits.count <= 2 * at_once) return false;
+#else
+    return false;
+#endif
+  }
+  trifold::launch_early<cross_entropy_turns_kernel<T, L, cut, Turns<Choice>>>(
+      stream, dim3(static_cast<unsigned>(logits.count)), Turns<Choice>::threads, 0, logits.data<T>(), logits.stride,
+      targets.first, targets.stride, targets.ignored, losses, logits.count, static_cast<int>(logits.columns), smoothing,
+      static_cast<int>(blocks * threads / trifold::warp_threads));
+  return true;
+}
 
 // `residual` is null where no gradient is asked for.
 template <class T, class L>
@@ -67,18 +93,18 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
           x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, logits.count, columns,
           smoothing);
     };
-    if (trifold::launch_row_teams<T>(typename Choices<T>::Forward{}, stream, logits.count, logits.columns, cut,
-                                     in_registers))
-      return;
-#ifdef __CUDACC__
-    const auto streaming = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<cross_entropy_stream_kernel<T, L, cut, Choice>>(
-          x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, logits.count, columns,
-          smoothing);
+    const auto long_row = [&]<Cut cut, class Choice>() {
+      return (residual == nullptr && launch_in_turns<T, L, cut, Choice>(stream, logits, targets, losses, smoothing)) ||
+             trifold::launch_teams<cut, Choice>(stream, logits.count, trifold::pieces_of<T>(logits.columns, cut),
+                                                in_registers);
     };
-    if (trifold::launch_row_streams<T>(typename Choices<T>::ForwardStreams{}, stream, logits, residual, cut, streaming))
+    const auto with_choice = [&]<class... Choice>(Teams<Choice...>) {
+      return trifold::with_cut(cut, [&]<Cut own>() { return (long_row.template operator()<own, Choice>() || ...); });
+    };
+    if (trifold::launch_row_teams<T>(typename Choices<T>::Short{}, stream, logits.count, logits.columns, cut,
+                                     in_registers) ||
+        with_choice(Long{}))
       return;
-#endif
   }
   trifold::launch<cross_entropy_kernel<T, L>>(stream, trifold::block_a_row(logits.count), cross_entropy_block, 0, x,
                                               logits.stride, targets.first, targets.stride, targets.ignored, losses,

@@ -70,6 +70,16 @@ __device__ __forceinline__ void wait_for_earlier_kernels() {
 #endif
 }
 
+// The address, for places at a distance that is an int. The compiler would else add up, for each of them, all that the
+// address was made of.
+template <class T>
+__device__ __forceinline__ T* known_address(T* address) {
+#ifdef __CUDA_ARCH__
+  asm("" : "+l"(address));
+#endif
+  return address;
+}
+
 // Threads in a block of a kernel that takes one element a thread. With fewer, an H200 starts blocks too slowly to keep
 // its memory busy.
 inline constexpr int threads_per_block = 256;

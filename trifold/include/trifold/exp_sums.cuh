@@ -54,15 +54,37 @@ struct Exps {
     for (int i = 1; i < Packed<T>::size; ++i) warp.max = Max{}(warp.max, most[i]);
     warp.max = warp_reduce<lanes>(warp.max, Max{});
     const float base = finite_or_zero(warp.max);
-    if (with_differences) x.each([&](float v, int k, int i) { warp.differences += at.has(k, i) ? v - base : 0.0f; });
-    x.each([&](float v, int k, int i) { warp.sum += e[k][i] = scaled_exp<T>(v - base); });
+    if (with_differences) warp.differences = differences(x, at, base);
+    RowPart<T, cut, V> own = x;
+    own.stay();
+    own.each([&](float v, int k, int i) { warp.sum += e[k][i] = scaled_exp<T>(v - base); });
     warp.sum = warp_reduce<lanes>(warp.sum, Sum{});
     if (with_differences) {
       warp.differences = warp_reduce<lanes>(warp.differences, Sum{});
       warp.count = static_cast<float>(at.template of_warp<V>());
     }
   }
+
+ private:
+  // Of two numbers at once: those of each alone would be kept in registers for its exponential. Of their halves, whose
+  // sum does not overflow.
+  template <Cut cut>
+  static __device__ __forceinline__ float differences(RowPart<T, cut, V> x, const RowCut<T, cut>& at, float base) {
+    x.stay();
+    const auto half = [&](int k, int i) { return 0.5f * (at.has(k, i) ? x.piece[k][i] : base); };
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < V; ++k)
+#pragma unroll
+      for (int i = 0; i < Packed<T>::size; i += 2) sum += half(k, i) + (half(k, i + 1) - base);
+    return 2 * sum;
+  }
 };
+
+// Whether a thread has few enough numbers of a row that their exponentials, which are floats, fit into registers beside
+// those of other blocks. Else it keeps the numbers and takes each exp twice, which for half types is an instruction.
+template <class T, int V>
+inline constexpr bool keeps_exps = V * Packed<T>::size <= 32;
 
 // Of a row whose warps have these.
 template <class T>
