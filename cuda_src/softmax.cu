@@ -4,28 +4,31 @@
 
 namespace {
 
-using trifold::Cut, trifold::Rows, trifold::StreamChoice, trifold::Streams, trifold::Team, trifold::TeamChoice,
-    trifold::Teams, trifold::Tensor;
+using trifold::Cut, trifold::Rows, trifold::Team, trifold::TeamChoice, trifold::Teams, trifold::Tensor;
+
+template <Team team, int pieces, int threads, int blocks>
+using WithEdges = TeamChoice<team, pieces, threads, blocks, true>;
 
 // As measured on an H200 (docs/performance.md).
 template <class T>
 struct Choices {
   using Forward = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
-                        TeamChoice<Team::block, 4, 128, 8>, TeamChoice<Team::block, 8, 256, 3>>;
-  using ForwardStreams = Streams<StreamChoice<4, 5, 256, 2>, StreamChoice<8, 3, 256, 3>, StreamChoice<8, 3, 512, 1>>;
-  using Backward =
-      Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 6>, TeamChoice<Team::block, 2, 256, 3>,
-            TeamChoice<Team::cluster, 4, 256, 3>, TeamChoice<Team::cluster, 8, 512, 1>>;
+                        WithEdges<Team::block, 4, 128, 8>, WithEdges<Team::block, 8, 256, 4>,
+                        WithEdges<Team::cluster, 8, 256, 4>, WithEdges<Team::cluster, 8, 512, 2>>;
+  using Backward = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 6>,
+                         WithEdges<Team::block, 2, 256, 3>, WithEdges<Team::cluster, 4, 256, 3>,
+                         WithEdges<Team::cluster, 4, 512, 2>, WithEdges<Team::cluster, 8, 512, 1>>;
 };
 template <>
 struct Choices<float> {
-  using Forward =
-      Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamChoice<Team::block, 2, 512, 4>, TeamChoice<Team::block, 8, 512, 2>>;
-  using ForwardStreams = Streams<StreamChoice<4, 6, 512, 1>, StreamChoice<8, 3, 512, 1>>;
-  using Backward =
-      Teams<TeamChoice<Team::warp, 2, 128, 6>, TeamChoice<Team::block, 2, 512, 3>, TeamChoice<Team::block, 8, 512, 1>,
-            TeamChoice<Team::cluster, 8, 256, 3>, TeamChoice<Team::cluster, 8, 512, 1>>;
+  using Forward = Teams<TeamChoice<Team::warp, 2, 128, 8>, WithEdges<Team::block, 2, 512, 4>,
+                        WithEdges<Team::block, 8, 512, 2>, WithEdges<Team::cluster, 8, 512, 2>>;
+  using Backward = Teams<TeamChoice<Team::warp, 2, 128, 6>, WithEdges<Team::block, 2, 512, 3>,
+                         WithEdges<Team::block, 8, 512, 1>, WithEdges<Team::cluster, 4, 512, 2>>;
 };
+// Of float32, the longest rows that a cluster holds, whole or not.
+using LongestBackward = trifold::RowStreamShape<16, 2, 256, 1, 13>;
+using LongestRaggedBackward = Teams<WithEdges<Team::cluster, 8, 512, 1>>;
 
 template <class T>
 void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
@@ -38,16 +41,31 @@ void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
     };
     if (trifold::launch_row_teams<T>(typename Choices<T>::Forward{}, stream, x.count, x.columns, cut, in_registers))
       return;
-#ifdef __CUDACC__
-    const auto streaming = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<softmax_stream_kernel<T, cut, Choice>>(first, x.stride, y, x.count, columns);
-    };
-    if (trifold::launch_row_streams<T>(typename Choices<T>::ForwardStreams{}, stream, x, y, cut, streaming)) return;
-#endif
   }
   trifold::launch<softmax_kernel<T>>(stream, trifold::block_a_row(x.count), softmax_block, 0, first, x.stride, y,
                                      x.count, x.columns);
 }
+
+#ifdef __CUDACC__
+// False, and nothing is launched: no cluster holds a row.
+template <class Shape, class T>
+bool launch_softmax_backward_stream(trifold::Stream stream, const Rows& grad_y, const Rows& y, T* grad_x) {
+  constexpr auto kernel = softmax_backward_stream_kernel<T, Shape>;
+  constexpr int64_t size = trifold::Vector<T>::size;
+  const int64_t blocks = trifold::blocks_for(y.columns, Shape::template columns<T>);
+  if (!stream.starts_early || blocks > trifold::most_blocks_a_cluster) return false;
+  const dim3 block(Shape::block);
+  const int64_t most =
+      trifold::resident_clusters<kernel>(block, Shape::bytes, static_cast<unsigned>(blocks), Shape::bytes);
+  if (most == 0) return false;
+  const int64_t share = trifold::ceil_div(y.columns / size, blocks) * size;
+  trifold::launch_clusters<kernel>(stream, dim3(static_cast<unsigned>(std::min(y.count, most) * blocks)), block,
+                                   Shape::bytes, static_cast<unsigned>(blocks), grad_y.data<T>(), grad_y.stride,
+                                   y.data<T>(), y.stride, grad_x, y.count, static_cast<int>(y.columns),
+                                   static_cast<int>(share));
+  return true;
+}
+#endif
 
 template <class T>
 void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const Rows& y, T* grad_x) {
@@ -57,11 +75,17 @@ void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const R
       start.template operator()<softmax_backward_rows_kernel<T, cut, Choice>>(
           grad, grad_y.stride, result, y.stride, grad_x, y.count, static_cast<int>(y.columns));
     };
-    if (trifold::launch_row_teams<T>(
-            typename Choices<T>::Backward{}, stream, y.count, y.columns,
-            trifold::row_cut<T>(y.columns, {{grad, grad_y.stride}, {result, y.stride}, {grad_x, y.columns}}),
-            in_registers))
+    const Cut cut = trifold::row_cut<T>(y.columns, {{grad, grad_y.stride}, {result, y.stride}, {grad_x, y.columns}});
+    if (trifold::launch_row_teams<T>(typename Choices<T>::Backward{}, stream, y.count, y.columns, cut, in_registers))
       return;
+#ifdef __CUDACC__
+    if constexpr (sizeof(T) == sizeof(float)) {
+      if (cut == Cut::whole ? launch_softmax_backward_stream<LongestBackward>(stream, grad_y, y, grad_x)
+                            : trifold::launch_cut_teams<T, Cut::ragged>(LongestRaggedBackward{}, stream, y.count,
+                                                                        y.columns, in_registers))
+        return;
+    }
+#endif
   }
   trifold::launch<softmax_backward_kernel<T>>(stream, trifold::block_a_row(y.count), softmax_block, 0, grad,
                                               grad_y.stride, result, y.stride, grad_x, y.count, y.columns);

@@ -11,7 +11,7 @@
 #include <trifold/exp_sums.cuh>
 #include <trifold/reduce.cuh>
 #include <trifold/row_parts.cuh>
-#include <trifold/row_pipeline.cuh>
+#include <trifold/row_stream.cuh>
 
 inline constexpr int softmax_block = trifold::threads_per_block;
 
@@ -60,8 +60,17 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   part.load(x, place.row, rows, x_stride, at, T(-INFINITY));
   trifold::Exps<T, Choice::pieces> exps;
   exps.template take<Choice::team>(part, at, false);
-  const float factor = trifold::row_exps<T, Choice::team>(exps.warp, false).template factor<T>(exps.warp.max);
-  part.become([&](int k, int i) { return exps.e[k][i] * factor; });
+  if constexpr (trifold::keeps_exps<T, Choice::pieces>) {
+    const float factor = trifold::row_exps<T, Choice::team>(exps.warp, false).template factor<T>(exps.warp.max);
+    part.become([&](int k, int i) { return exps.e[k][i] * factor; });
+    if constexpr (cut == trifold::Cut::inner) part.edge = T(exps.edge * factor);
+  } else {
+    part.stay();
+    const trifold::RowExps row = trifold::row_exps<T, Choice::team>(exps.warp, false);
+    const trifold::ExpQuotient<T> quotient(row.max, row.sum);
+    part.become([&](int k, int i) { return quotient(part.piece[k][i]); });
+    if constexpr (cut == trifold::Cut::inner) part.edge = T(quotient(float(part.edge)));
+  }
   part.store(out, at);
 }
 
@@ -79,49 +88,80 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   result.load(y, place.row, rows, y_stride, at, T(0.0f));
   float sum = 0;
   grad.each([&](float g, int k, int i) { sum += g * result.piece[k][i]; });
+  if constexpr (cut == trifold::Cut::inner) sum += float(grad.edge) * float(result.edge);
   sum = trifold::team_reduce<Choice::team>(sum, 0.0f, trifold::Sum{});
   grad.become([&](int k, int i) { return result.piece[k][i] * (grad.piece[k][i] - sum); });
+  if constexpr (cut == trifold::Cut::inner) grad.edge = T(float(result.edge) * (float(grad.edge) - sum));
   grad.store(out, at);
 }
 
 #ifdef __CUDACC__
 
-// softmax_kernel with rows that stream through shared memory (row_pipeline.cuh).
-template <class T, trifold::Cut cut, class Choice>
-__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
-    softmax_stream_kernel(const T* x, int64_t x_stride, T* y, int64_t rows, int columns) {
+// softmax_backward_kernel with rows that stream through shared memory (row_stream.cuh), in whole pieces: for those so
+// long that registers hold them for one block a multiprocessor, which then waits where no other one goes on. Of the
+// columns, a block of a cluster has `share`.
+template <class T, class Shape>
+__global__ void __launch_bounds__(Shape::block, 1)
+    softmax_backward_stream_kernel(const T* grad_y, int64_t grad_stride, const T* y, int64_t y_stride, T* grad_x,
+                                   int64_t rows, int columns, int share) {
 #ifdef TRIFOLD_CLUSTERS
-  constexpr int V = Choice::pieces;
-  // An exp of a float takes longer than to write and to read it; one of half types is the hardware's.
-  constexpr bool keeps_exps = sizeof(T) == sizeof(float);
-  trifold::RowPipeline<T, cut, Choice, trifold::WarpExps, trifold::Reads::twice> stream(x, x_stride, y, rows, columns,
-                                                                                        T(-INFINITY));
-  for (float max = 0; stream.more(); stream.next()) {
-    trifold::Exps<T, V> exps;
-    if (stream.has_head()) {
-      const trifold::RowCut<T, cut> at = stream.head_at();
-      trifold::RowPart<T, cut, V> part = stream.head(at);
-      exps.template take<trifold::Team::block>(part, at, false);
-      if constexpr (keeps_exps) {
-        part.become([&](int k, int i) { return exps.e[k][i]; });
-        stream.keep(at, part);
+  static_assert(Shape::teams == 1, "a team is the blocks of a cluster");
+  using Sums = trifold::RowSums<Shape, 1>;
+  using Floats = trifold::Pack<float, trifold::Vector<T>::size>;
+  __shared__ typename Sums::Memory sums_memory;
+  const trifold::StreamPlace at = trifold::stream_place<Shape>();
+  const int64_t left = rows - at.first_row;
+  const int count = left > 0 ? static_cast<int>((left - 1) / at.teams) + 1 : 0;
+  const int first = at.rank * share;
+  Sums sums(&sums_memory, at);
+  trifold::RowStream<T, Shape, false> stream(
+      trifold::dynamic_shared<unsigned char>(), at, 0, min(columns - first, share), y + at.first_row * y_stride + first,
+      at.teams * y_stride, grad_y + at.first_row * grad_stride + first, at.teams * grad_stride, count);
+  trifold::Mailbox::ready();
+  trifold::cluster_arrive_with_mailboxes();
+  trifold::wait_for_earlier_kernels();
+  stream.begin();
+  trifold::cluster_wait();
+
+  // Row i is summed up, and row i - 1 is written.
+  T* out = grad_x + at.first_row * columns + first + at.thread * trifold::Vector<T>::size;
+  for (int i = 0; i <= count; ++i) {
+    trifold::Pack<float, 1> row{};
+    float sum = 0;
+#pragma unroll
+    for (int q = 0; q < Shape::chunks; ++q) {
+      if (i < count) {
+        stream.wait(q);
+#pragma unroll
+        for (int j = 0; j < Shape::chunk; ++j) {
+          const Floats result = trifold::floats_of<T>(stream.head_a(j)), grad = trifold::floats_of<T>(stream.head_b(j));
+#pragma unroll
+          for (int e = 0; e < trifold::Vector<T>::size; ++e) row.value[0] += grad.value[e] * result.value[e];
+        }
+        stream.advance_head();
+        if (q == Shape::chunks - 1) sums.give(row, i);
       }
-      stream.give(exps.warp);
-    }
-    if (stream.has_tail()) {
-      const trifold::RowExps row = trifold::combine<T>(stream.take(), false);
-      trifold::RowPart<T, cut, V> part = stream.tail();
-      if constexpr (keeps_exps) {
-        const float factor = row.template factor<T>(max);
-        part.become([&](int k, int i) { return part.piece[k][i] * factor; });
-      } else {
-        const trifold::ExpQuotient<T> quotient(row.max, row.sum);
-        part.become([&](int k, int i) { return quotient(part.piece[k][i]); });
+      if (i > 0) {
+        if (q == 0) sum = sums.take(i - 1, i == count).value[0];
+#pragma unroll
+        for (int j = 0; j < Shape::chunk; ++j) {
+          const int k = q * Shape::chunk + j;
+          const Floats result = trifold::floats_of<T>(stream.tail_a(j)), grad = trifold::floats_of<T>(stream.tail_b(j));
+          Floats product;
+#pragma unroll
+          for (int e = 0; e < trifold::Vector<T>::size; ++e) product.value[e] = result.value[e] * (grad.value[e] - sum);
+          stream.store(true, out + k * Shape::threads * trifold::Vector<T>::size, k, trifold::piece_of<T>(product));
+        }
+        stream.advance_tail();
+        if (q == Shape::chunks - 1) out += at.teams * columns;
       }
-      part.store(stream.tail_row(), stream.tail_at());
+      stream.refill(q);
     }
-    max = exps.warp.max;
   }
+  stream.end();
+  // Until all have taken the last sums, others write to this block's memory.
+  trifold::cluster_arrive();
+  trifold::cluster_wait();
 #endif
 }
 

@@ -40,6 +40,7 @@ struct RowExps {
 template <class T, int V>
 struct Exps {
   float e[V][Packed<T>::size];
+  float edge;  // of a row with edges: the thread's
   WarpExps warp;
 
   // Of numbers that are -inf where they are not of the row.
@@ -52,12 +53,14 @@ struct Exps {
     warp = {most[0], 0, 0, 0};
 #pragma unroll
     for (int i = 1; i < Packed<T>::size; ++i) warp.max = Max{}(warp.max, most[i]);
+    if constexpr (cut == Cut::inner) warp.max = Max{}(warp.max, float(x.edge));
     warp.max = warp_reduce<lanes>(warp.max, Max{});
     const float base = finite_or_zero(warp.max);
     if (with_differences) warp.differences = differences(x, at, base);
     RowPart<T, cut, V> own = x;
     own.stay();
     own.each([&](float v, int k, int i) { warp.sum += e[k][i] = scaled_exp<T>(v - base); });
+    if constexpr (cut == Cut::inner) warp.sum += edge = scaled_exp<T>(float(x.edge) - base);
     warp.sum = warp_reduce<lanes>(warp.sum, Sum{});
     if (with_differences) {
       warp.differences = warp_reduce<lanes>(warp.differences, Sum{});

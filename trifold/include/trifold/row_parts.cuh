@@ -2,7 +2,9 @@
 //
 // Thread t of a team of n has the pieces t, t + n, t + 2n, … of its row, V at most. Where all rows begin and end at
 // 16-byte boundaries, they are cut at their beginning: into whole pieces. Else a row is cut where its result has such
-// boundaries, and its first and last piece may stick out of it: it is ragged.
+// boundaries, and its first and last piece may stick out of it: it is ragged. Or it is cut there into whole pieces, its
+// inner ones, and of the elements before and behind these, its edges, each is one of another thread: then nobody has
+// more to do than others, for whom they would wait.
 #pragma once
 
 #include <trifold/packed.cuh>
@@ -10,7 +12,7 @@
 
 namespace trifold {
 
-enum class Cut { whole, ragged };
+enum class Cut { whole, ragged, inner };
 
 // Whether a ragged row's first and last piece may be read as a whole: with what is not of the row, but in the same 16
 // bytes. No GPU minds; the checks on the CPU would.
@@ -25,12 +27,20 @@ template <class T, Cut cut>
 struct RowCut {
   static constexpr int size = Packed<T>::size;
   int first, step, columns;  // the first piece begins at column `first`, the next one `step` columns behind it
+  int edge = -1;             // the column of the thread's edge, where there is one
 
-  // `result` is where the row's result goes.
+  // `result` is where the row's result goes. With edges it has more than a piece, and the team more threads than edges:
+  // it is a block or a cluster, and `columns` becomes where the last piece ends.
   __device__ __forceinline__ RowCut(const TeamPlace& at, const T* result, int columns)
       : first(at.thread * size), step(at.threads * size), columns(columns) {
     if (cut == Cut::ragged && columns > 0)
       first -= static_cast<int>(reinterpret_cast<uintptr_t>(result) % vector_bytes / sizeof(T));
+    if constexpr (cut == Cut::inner) {
+      const int before = elements_to_boundary(result), behind = (columns - before) % size;
+      first += before;
+      this->columns -= behind;
+      if (at.thread < before + behind) edge = at.thread < before ? at.thread : this->columns + at.thread - before;
+    }
   }
 
   __device__ __forceinline__ int column(int k) const { return first + k * step; }
@@ -38,15 +48,15 @@ struct RowCut {
   __device__ __forceinline__ bool touches(int k) const { return column(k) < columns; }
   // Whether all are.
   __device__ __forceinline__ bool within(int k) const {
-    return cut == Cut::whole ? touches(k) : column(k) >= 0 && column(k) + size <= columns;
+    return cut != Cut::ragged ? touches(k) : column(k) >= 0 && column(k) + size <= columns;
   }
   // Whether piece k can be read as a whole, of a row behind whose end the tensor goes on, or not: `last`.
   __device__ __forceinline__ bool readable(int k, bool last) const {
-    return cut == Cut::whole || (reads_neighbours && !last) ||
+    return cut != Cut::ragged || (reads_neighbours && !last) ||
            (column(k) + size <= columns && (reads_neighbours || within(k)));
   }
   __device__ __forceinline__ bool has(int k, int i) const {
-    return cut == Cut::whole ? touches(k) : static_cast<unsigned>(column(k) + i) < static_cast<unsigned>(columns);
+    return cut != Cut::ragged ? touches(k) : static_cast<unsigned>(column(k) + i) < static_cast<unsigned>(columns);
   }
   // Whether this column is in one of V pieces.
   template <int V>
@@ -85,17 +95,23 @@ struct RowPart {
   using Place = RowCut<T, cut>;
   static constexpr int size = Packed<T>::size;
   Packed<T> piece[V];
+  T edge;  // of a row with edges: the thread's, or what stands for an element beyond the row
 
   // Row number `row` of `rows`, which begin `stride` elements apart. Elements beyond the row become `otherwise`.
   __device__ __forceinline__ void load(const T* first_row, int64_t row, int64_t rows, int64_t stride, const Place& at,
                                        T otherwise) {
-    load_from(first_row + row * stride, row + 1 >= rows || stride < size, at, otherwise);
+    const T* const own = first_row + row * stride;
+    load_from(own, row + 1 >= rows || stride < size, at, otherwise);
+    if constexpr (cut == Cut::inner) edge = at.edge >= 0 ? own[at.edge] : otherwise;
   }
 
   __device__ __forceinline__ void store(T* row, const Place& at) const {
+    T* const own = row + at.first;
 #pragma unroll
     for (int k = 0; k < V; ++k)
-      if (at.within(k)) write(row + at.column(k), piece[k]);
+      if (at.within(k)) write(own + k * at.step, piece[k]);
+    if constexpr (cut == Cut::inner)
+      if (at.edge >= 0) row[at.edge] = edge;
     if (cut == Cut::ragged && at.template at_edge<V>()) {
 #pragma unroll
       for (int k = 0; k < V; ++k)
@@ -157,13 +173,21 @@ struct RowPart {
  private:
   // `last`: what is behind the row's end in the same 16 bytes need not be of the tensor.
   __device__ __forceinline__ void load_from(const T* row, bool last, const Place& at, T otherwise) {
-    const bool aligned = cut == Cut::whole || elements_to_boundary(row + at.first) == 0;
+    const T* const own = row + at.first;
+    const bool aligned = cut == Cut::whole || elements_to_boundary(own) == 0;
 #pragma unroll
     for (int k = 0; k < V; ++k) {
       piece[k] = Packed<T>::all(otherwise);
-      if (aligned && at.touches(k) && at.readable(k, last)) piece[k] = read_once(row + at.column(k));
+      if (aligned && at.touches(k) && at.readable(k, last)) piece[k] = read_once(own + k * at.step);
     }
-    if (cut == Cut::ragged && (!aligned || at.template at_edge<V>())) {
+    if constexpr (cut == Cut::inner) {
+      if (!aligned)
+#pragma unroll
+        for (int k = 0; k < V; ++k)
+          if (at.touches(k))
+#pragma unroll
+            for (int i = 0; i < size; ++i) piece[k].set(i, own[k * at.step + i]);
+    } else if (cut == Cut::ragged && (!aligned || at.template at_edge<V>())) {
 #pragma unroll
       for (int k = 0; k < V; ++k)
         if (!aligned || !at.readable(k, last))

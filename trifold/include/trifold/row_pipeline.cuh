@@ -120,7 +120,7 @@ class RowPipeline {
       for (int k = 0; k < slots * V; ++k)
         if (!at.touches(k % V)) begin_[k * static_cast<int>(blockDim.x)] = Packed<T>::all(otherwise);
     }
-    cluster_arrive();
+    cluster_arrive_with_mailboxes();
     wait_for_earlier_kernels();
 #pragma unroll
     for (int n = 0; n < ahead; ++n) fetch(begin_ + n * V * static_cast<int>(blockDim.x));
@@ -150,12 +150,6 @@ class RowPipeline {
   __device__ __forceinline__ Part tail() const {
     static_assert(reads == Reads::twice);
     return read(tail_);
-  }
-  // Overwrites what the thread holds of the row at the head.
-  __device__ __forceinline__ void keep(const At& at, const Part& part) {
-#pragma unroll
-    for (int k = 0; k < V; ++k)
-      if (at.touches(k)) head_[k * static_cast<int>(blockDim.x)] = part.piece[k];
   }
 
   // Once the head's part is in registers: tells the team what the thread's warp has of it.

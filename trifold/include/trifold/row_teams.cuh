@@ -24,11 +24,14 @@ __host__ __device__ constexpr int team_lanes(Team team) {
 }
 
 // How a kernel's teams hold rows: `pieces` a thread; blocks have `threads` threads at most, and so many of them fit on
-// a multiprocessor, as far as registers go.
-template <Team team_, int pieces_, int threads_, int blocks_>
+// a multiprocessor, as far as registers go. With `edges`, rows that are not whole are cut into inner pieces and edges
+// (row_parts.cuh).
+template <Team team_, int pieces_, int threads_, int blocks_, bool edges_ = false>
 struct TeamChoice {
   static constexpr Team team = team_;
   static constexpr int pieces = pieces_, threads = threads_, blocks = blocks_;
+  static constexpr bool edges = edges_;
+  static_assert(!edges || team == Team::block || team == Team::cluster, "a team has more threads than a row has edges");
 };
 
 // Which row a thread's team has, and the thread's place in that team.

@@ -97,6 +97,7 @@ bool with_cut(Cut cut, Use use) {
 // How many pieces a row is cut into, at most.
 template <class T>
 int64_t pieces_of(int64_t columns, Cut cut) {
+  if (cut == Cut::inner) return columns / Vector<T>::size;
   return ceil_div(columns + (cut == Cut::whole ? 0 : Vector<T>::size - 1), Vector<T>::size);
 }
 
@@ -176,8 +177,11 @@ bool launch_streams(Stream stream, int64_t rows, int64_t pieces, Use use) {
 // is none, and nothing was launched.
 template <class T, Cut cut, class... Choices, class Use>
 bool launch_cut_teams(Teams<Choices...>, Stream stream, int64_t rows, int64_t columns, Use use) {
-  const int64_t pieces = pieces_of<T>(columns, cut);
-  return (launch_teams<cut, Choices>(stream, rows, pieces, use) || ...);
+  const auto launch_choice = [&]<class Choice>() {
+    constexpr Cut own = cut == Cut::ragged && Choice::edges ? Cut::inner : cut;
+    return launch_teams<own, Choice>(stream, rows, pieces_of<T>(columns, own), use);
+  };
+  return (launch_choice.template operator()<Choices>() || ...);
 }
 
 template <class T, class Choices, class Use>
