@@ -37,7 +37,7 @@ struct Targets {
         ignored(ignore_index) {}
 };
 
-// As measured on an H200 (docs/performance.md). Losses alone of long rows are made in turns.
+// As measured on an H200 (docs/performance.md). Losses alone of long rows are made in turns; these rows have edges.
 template <class T>
 struct Choices {
   using Short = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
@@ -47,8 +47,8 @@ template <>
 struct Choices<float> {
   using Short = Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamChoice<Team::block, 2, 512, 4>>;
 };
-using Long = Teams<TeamChoice<Team::block, 8, 512, 2>, TeamChoice<Team::cluster, 8, 256, 4>,
-                   TeamChoice<Team::cluster, 8, 512, 2>>;
+using Long = Teams<TeamChoice<Team::block, 8, 512, 2, true>, TeamChoice<Team::cluster, 8, 256, 4, true>,
+                   TeamChoice<Team::cluster, 8, 512, 2, true>>;
 template <class Choice>
 using Turns = TeamChoice<Team::block, Choice::pieces, 256, 4>;
 
@@ -98,12 +98,13 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
              trifold::launch_teams<cut, Choice>(stream, logits.count, trifold::pieces_of<T>(logits.columns, cut),
                                                 in_registers);
     };
-    const auto with_choice = [&]<class... Choice>(Teams<Choice...>) {
-      return trifold::with_cut(cut, [&]<Cut own>() { return (long_row.template operator()<own, Choice>() || ...); });
+    const auto long_rows = [&]<class... Choice>(Teams<Choice...>) {
+      return cut == Cut::whole ? (long_row.template operator()<Cut::whole, Choice>() || ...)
+                               : (long_row.template operator()<Cut::inner, Choice>() || ...);
     };
     if (trifold::launch_row_teams<T>(typename Choices<T>::Short{}, stream, logits.count, logits.columns, cut,
                                      in_registers) ||
-        with_choice(Long{}))
+        long_rows(Long{}))
       return;
   }
   trifold::launch<cross_entropy_kernel<T, L>>(stream, trifold::block_a_row(logits.count), cross_entropy_block, 0, x,

@@ -94,11 +94,14 @@ struct Target {
 template <class T, trifold::Cut cut, int V>
 __device__ __forceinline__ void store_residual(T* row, const T* x, const trifold::RowCut<T, cut>& at,
                                                trifold::RowPart<T, cut, V>& part, const trifold::Exps<T, V>& exps,
-                                               const Target& target, const trifold::RowExps& all, float smoothing) {
-  const float q = target.known() ? smoothing / static_cast<float>(at.columns) : NAN;
+                                               const Target& target, const trifold::RowExps& all, float smoothing,
+                                               int columns) {
+  constexpr bool edges = cut == trifold::Cut::inner;
+  const float q = target.known() ? smoothing / static_cast<float>(columns) : NAN;
   if constexpr (trifold::keeps_exps<T, V>) {
     const float factor = all.factor<T>(exps.warp.max);
     part.become([&](int k, int i) { return exps.e[k][i] * factor - q; });
+    if constexpr (edges) part.edge = T(exps.edge * factor - q);
   } else {
     part.stay();
     const trifold::ExpQuotient<T> p(all.max, all.sum);
@@ -106,10 +109,14 @@ __device__ __forceinline__ void store_residual(T* row, const T* x, const trifold
       part.become([&](int k, int i) { return p.of_near(part.piece[k][i]); });
     else
       part.become([&](int k, int i) { return p(part.piece[k][i]) - q; });
+    if constexpr (edges) part.edge = T(p(float(part.edge)) - q);
   }
-  if (!target.counts) part.become([](int, int) { return 0.0f; });
+  if (!target.counts) {
+    part.become([](int, int) { return 0.0f; });
+    if constexpr (edges) part.edge = T(0.0f);
+  }
   part.store(row, at);
-  if (!target.known() || !at.template mine<V>(target.column)) return;
+  if (!target.known() || !(at.template mine<V>(target.column) || (edges && at.edge == target.column))) return;
   const float at_target = trifold::scaled_exp<T>(target.logit(x) - all.max) * trifold::close_reciprocal<T>(all.sum);
   row[target.column] = T(at_target - (q + (1 - smoothing)));
 }
@@ -139,7 +146,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const float logit = place.thread == 0 ? target.logit(x) : NAN;
   const trifold::RowExps all = trifold::row_exps<T, team>(exps.warp, smooth);
   if (place.thread == 0 && row < rows) losses[row] = L(target.template loss<T>(logit, all, smoothing, columns));
-  if (residual != nullptr) store_residual(out, x, at, part, exps, target, all, smoothing);
+  if (residual != nullptr) store_residual(out, x, at, part, exps, target, all, smoothing, columns);
 }
 
 // The losses alone of long rows. As nothing need be kept, a block takes the parts of all `parts` warps of a row's team

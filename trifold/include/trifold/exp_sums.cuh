@@ -65,6 +65,7 @@ struct Exps {
     if (with_differences) {
       warp.differences = warp_reduce<lanes>(warp.differences, Sum{});
       warp.count = static_cast<float>(at.template of_warp<V>());
+      if constexpr (cut == Cut::inner) warp.count += warp_reduce<lanes>(at.edge >= 0 ? 1.0f : 0.0f, Sum{});
     }
   }
 
@@ -80,6 +81,7 @@ struct Exps {
     for (int k = 0; k < V; ++k)
 #pragma unroll
       for (int i = 0; i < Packed<T>::size; i += 2) sum += half(k, i) + (half(k, i + 1) - base);
+    if constexpr (cut == Cut::inner) sum += at.edge >= 0 ? 0.5f * float(x.edge) - 0.5f * base : 0.0f;
     return 2 * sum;
   }
 };
