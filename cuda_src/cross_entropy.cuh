@@ -149,8 +149,10 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   if (residual != nullptr) store_residual(out, x, at, part, exps, target, all, smoothing, columns);
 }
 
-// The losses alone of long rows. As nothing need be kept, a block takes the parts of all `parts` warps of a row's team
-// in turns, and the losses are the same bit for bit.
+#ifdef __CUDACC__
+
+// The losses alone of rows that would be a cluster's. As nothing need be kept, a block takes the parts of all `parts`
+// warps of the cluster in turns, and the losses are the same bit for bit.
 template <class T, class L, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     cross_entropy_turns_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
@@ -171,7 +173,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     trifold::RowPart<T, cut, Choice::pieces> part;
     part.load(x, 0, rows - row, logits_stride, at, T(-INFINITY));
     trifold::Exps<T, Choice::pieces> exps;
-    exps.template take<Choice::team>(part, at, smooth);
+    exps.template take<trifold::Team::cluster>(part, at, smooth);
     if (lane == 0) of_part[i] = exps.warp;
   }
   __syncthreads();
@@ -181,6 +183,8 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const trifold::RowExps all = trifold::combine<T>(trifold::Posts<trifold::WarpExps>{of_part, parts}, smooth);
   if (lane == 0) losses[row] = L(target.template loss<T>(logit, all, smoothing, columns));
 }
+
+#endif
 
 // One block: the sum of the losses, or their mean over the rows that are not ignored, whose number it leaves in `count`
 // where that is not null. One block, so that the order in which they are added is always the same.

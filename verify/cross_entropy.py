@@ -200,10 +200,11 @@ def _nothing_counts(function: Callable[..., Tensor], device: str) -> None:
 
 
 def _losses_alone(function: Callable[..., Tensor], device: str) -> None:
-    """Of long rows, for which another kernel makes them: the same bits as where a gradient is asked for."""
-    shapes = [(2, 8200), (2, 8201), (2, 24_000), (2, 24_001)]
-    if device == "cuda":  # as many as need no clusters
-        shapes += [(400, n + odd) for n in (40_000, 140_000, 270_000) for odd in (0, 1)]
+    """The same bits as where a gradient is asked for, also of rows so long that another kernel makes them."""
+    shapes = [(2, 8200), (2, 8201)]
+    if device == "cuda":  # a few, for which clusters make them, and as many as need no clusters
+        shapes += [(rows, 30_000 + odd) for rows in (2, 1000) for odd in (0, 1)]
+        shapes += [(300, n + odd) for n in (140_000, 270_000) for odd in (0, 1)]
     for (rows, columns), dtype in itertools.product(shapes, (torch.float32, torch.float16, torch.bfloat16)):
         logits = torch.randn(1, columns, generator=torch.Generator().manual_seed(8)).to(device, dtype)
         logits = logits.repeat(rows, 1) + torch.arange(rows, device=device).unsqueeze(1).to(dtype) / 64
