@@ -61,15 +61,6 @@ struct Compute<double> {
 template <class T>
 using compute_t = typename Compute<T>::type;
 
-// Waits until all earlier kernels in the stream have ended, and sees what they wrote. A kernel that
-// `trifold::launch_early` starts begins with this: until then, memory may hold what an earlier kernel is about to
-// overwrite or to read. (CUDA Programming Guide, programmatic dependent launch.)
-__device__ __forceinline__ void wait_for_earlier_kernels() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();
-#endif
-}
-
 // The address, for places at a distance that is an int. The compiler would else add up, for each of them, all that the
 // address was made of.
 template <class T>
@@ -78,6 +69,15 @@ __device__ __forceinline__ T* known_address(T* address) {
   asm("" : "+l"(address));
 #endif
   return address;
+}
+
+// Waits until all earlier kernels in the stream have ended, and sees what they wrote. A kernel that
+// `trifold::launch_early` starts begins with this: until then, memory may hold what an earlier kernel is about to
+// overwrite or to read. (CUDA Programming Guide, programmatic dependent launch.)
+__device__ __forceinline__ void wait_for_earlier_kernels() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
 }
 
 // Threads in a block of a kernel that takes one element a thread. With fewer, an H200 starts blocks too slowly to keep
