@@ -19,7 +19,6 @@
 #include <trifold/exp_sums.cuh>
 #include <trifold/reduce.cuh>
 #include <trifold/row_parts.cuh>
-#include <trifold/row_pipeline.cuh>
 #include <trifold/sums.cuh>
 
 inline constexpr int cross_entropy_block = trifold::threads_per_block, cross_entropy_total_block = 1024;
@@ -81,44 +80,57 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
 
 // The class of a row.
 struct Target {
-  int column = -1;      // or -1, if the row does not count or has no such column
-  bool counts = false;  // it is not the ignored one
-  float logit = NAN;    // of that column
+  int column;   // or -1, if the row does not count or has no such column
+  bool counts;  // it is not the ignored one
 
-  Target() = default;
-  template <class T>
-  __device__ __forceinline__ Target(int64_t target, const T* row, int64_t ignored, int columns)
+  __device__ __forceinline__ Target(int64_t target, int64_t ignored, int columns)
       : column(target != ignored && target >= 0 && target < columns ? static_cast<int>(target) : -1),
-        counts(target != ignored) {
-    if (known()) logit = float(row[column]);
-  }
+        counts(target != ignored) {}
 
   __device__ __forceinline__ bool known() const { return column >= 0; }
 
   template <class T>
-  __device__ __forceinline__ float loss(const trifold::RowExps& row, float smoothing, int columns) const {
+  __device__ __forceinline__ float logit(const T* row) const {
+    return known() ? float(row[column]) : NAN;
+  }
+
+  template <class T>
+  __device__ __forceinline__ float loss(float logit, const trifold::RowExps& row, float smoothing, int columns) const {
     if (!counts) return 0;
     const float plain = row.log_sum<T>() - (1 - smoothing) * (logit - row.max);
     return smoothing > 0 ? plain - smoothing * (row.differences / static_cast<float>(columns)) : plain;
   }
 };
 
-// p - q of what a thread holds of a row: q is the same in all columns but that of the target, which is written last.
+// p - q of what a thread holds of a row x: q is the same in all columns but that of the target, which is written last.
 template <class T, trifold::Cut cut, int V>
-__device__ __forceinline__ void store_residual(T* row, const trifold::RowCut<T, cut>& at,
-                                               const trifold::Exps<T, V>& exps, const Target& target,
-                                               const trifold::RowExps& all, float smoothing, float share) {
-  const float factor = all.factor<T>(exps.warp.max) * share;
-  const float q = target.known() ? smoothing / static_cast<float>(at.columns) * share : NAN;
-  trifold::RowPart<T, cut, V> part;
-  if (target.counts)
+__device__ __forceinline__ void store_residual(T* row, const T* x, const trifold::RowCut<T, cut>& at,
+                                               trifold::RowPart<T, cut, V>& part, const trifold::Exps<T, V>& exps,
+                                               const Target& target, const trifold::RowExps& all, float smoothing,
+                                               int columns, float share) {
+  constexpr bool edges = cut == trifold::Cut::inner;
+  const float q = target.known() ? smoothing / static_cast<float>(columns) * share : NAN;
+  if constexpr (trifold::keeps_exps<T, V>) {
+    const float factor = all.factor<T>(exps.warp.max) * share;
     part.become([&](int k, int i) { return exps.e[k][i] * factor - q; });
-  else
+    if constexpr (edges) part.edge = T(exps.edge * factor - q);
+  } else {
+    part.stay();
+    const trifold::ExpQuotient<T> p(all.max, all.sum / share);  // p·share, without a product for each
+    if (q == 0 && p.is_near())
+      part.become([&](int k, int i) { return p.of_near(part.piece[k][i]); });
+    else
+      part.become([&](int k, int i) { return p(part.piece[k][i]) - q; });
+    if constexpr (edges) part.edge = T(p(float(part.edge)) - q);
+  }
+  if (!target.counts) {
     part.become([](int, int) { return 0.0f; });
+    if constexpr (edges) part.edge = T(0.0f);
+  }
   part.store(row, at);
-  if (!target.known() || !at.template mine<V>(target.column)) return;
-  const float p = trifold::scaled_exp<T>(target.logit - all.max) * trifold::close_reciprocal<T>(all.sum);
-  row[target.column] = T((p - (1 - smoothing)) * share - q);
+  if (!target.known() || !(at.template mine<V>(target.column) || (edges && at.edge == target.column))) return;
+  const float at_target = trifold::scaled_exp<T>(target.logit(x) - all.max) * trifold::close_reciprocal<T>(all.sum);
+  row[target.column] = T((at_target - (1 - smoothing)) * share - q);
 }
 
 // The same with a row in a team's registers (row_teams.cuh).
@@ -127,63 +139,63 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     cross_entropy_rows_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
                               int64_t ignored, L* losses, T* residual, const int64_t* count, int64_t rows, int columns,
                               float smoothing) {
-  const trifold::TeamPlace place = trifold::begin_in_team<Choice::team, trifold::WarpExps>();
+  constexpr trifold::Team team = Choice::team;
+  constexpr int lanes = trifold::team_lanes(team);
+  const trifold::TeamPlace place = trifold::begin_in_team<team, trifold::WarpExps>();
   const int64_t row = place.row;
-  if (place.template done<Choice::team>(rows)) return;
-  const T* const x = logits + row * logits_stride;
-  T* const out = residual + row * columns;
-  const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
-  const int64_t asked = row < rows ? targets[row * targets_stride] : ignored;
+  if (place.template done<team>(rows)) return;
+  const bool smooth = smoothing > 0;
+  const T* const x = trifold::known_address(logits + row * logits_stride);
+  T* const out = trifold::known_address(residual + row * columns);
+  const trifold::RowCut<T, cut> at(place, out, place.template columns<team>(rows, columns));
+  // One lane asks for the class, and tells the others once it has come. If all asked, the compiler would have them wait
+  // for it in front, before they ask for the row.
+  const int64_t asked = place.thread % lanes == 0 && row < rows ? targets[row * targets_stride] : ignored;
   trifold::RowPart<T, cut, Choice::pieces> part;
-  part.load(logits, row, rows, logits_stride, at, T(-INFINITY));
-  const Target target(asked, x, ignored, columns);
+  part.load(x, 0, rows - row, logits_stride, at, T(-INFINITY));
   trifold::Exps<T, Choice::pieces> exps;
-  exps.template take<Choice::team>(part, at, smoothing > 0);
-  const trifold::RowExps all = trifold::row_exps<T, Choice::team>(exps.warp, smoothing > 0);
-  if (place.thread == 0 && row < rows) losses[row] = L(target.template loss<T>(all, smoothing, columns));
-  if (residual != nullptr) store_residual(out, at, exps, target, all, smoothing, share_of<float>(count));
+  exps.template take<team>(part, at, smooth);
+  const Target target(trifold::of_first_lane<lanes>(asked), ignored, columns);
+  const float logit = place.thread == 0 ? target.logit(x) : NAN;
+  const trifold::RowExps all = trifold::row_exps<T, team>(exps.warp, smooth);
+  if (place.thread == 0 && row < rows) losses[row] = L(target.template loss<T>(logit, all, smoothing, columns));
+  if (residual != nullptr)
+    store_residual(out, x, at, part, exps, target, all, smoothing, columns, share_of<float>(count));
 }
 
 #ifdef __CUDACC__
 
-// The same with rows that stream through shared memory (row_pipeline.cuh).
+// The losses alone of rows that would be a cluster's. As nothing need be kept, a block takes the parts of all `parts`
+// warps of the cluster in turns, and the losses are the same bit for bit.
 template <class T, class L, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
-    cross_entropy_stream_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
-                                int64_t ignored, L* losses, T* residual, const int64_t* count, int64_t rows,
-                                int columns, float smoothing) {
-#ifdef TRIFOLD_CLUSTERS
-  trifold::RowPipeline<T, cut, Choice, trifold::WarpExps, trifold::Reads::once> stream(logits, logits_stride, residual,
-                                                                                       rows, columns, T(-INFINITY));
+    cross_entropy_turns_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
+                               int64_t ignored, L* losses, int64_t rows, int columns, float smoothing, int parts) {
+  using trifold::warp_threads;
+  __shared__ trifold::WarpExps of_part[trifold::most_warps_a_cluster];
+  trifold::wait_for_earlier_kernels();
   const bool smooth = smoothing > 0;
-  const float share = share_of<float>(count);
-  const auto target_of = [&](int64_t row) { return row < rows ? targets[row * targets_stride] : ignored; };
-  struct Row {
+  const int64_t row = blockIdx.x;
+  const T* const x = trifold::known_address(logits + row * logits_stride);
+  // Where the row of a gradient would be, which has a tensor of its own: at a 16-byte boundary as that begins.
+  const auto* const out = reinterpret_cast<const T*>(row * columns * static_cast<int64_t>(sizeof(T)));
+  const int lane = static_cast<int>(threadIdx.x) % warp_threads, warp = static_cast<int>(threadIdx.x) / warp_threads;
+#pragma unroll 1
+  for (int i = warp; i < parts; i += Choice::threads / warp_threads) {
+    const trifold::RowCut<T, cut> at(trifold::TeamPlace{row, i * warp_threads + lane, parts * warp_threads}, out,
+                                     columns);
+    trifold::RowPart<T, cut, Choice::pieces> part;
+    part.load(x, 0, rows - row, logits_stride, at, T(-INFINITY));
     trifold::Exps<T, Choice::pieces> exps;
-    Target target;
-  };
-  int64_t next = target_of(stream.row(0));  // asked for a round before it is looked at, as the logit is
-  const auto round = [&](Row& head, const Row& tail) {
-    if (stream.has_head()) {
-      head.target = Target(next, logits + stream.row(0) * logits_stride, ignored, columns);
-      next = target_of(stream.row(-1));
-      const trifold::RowCut<T, cut> at = stream.head_at();
-      head.exps.template take<trifold::Team::block>(stream.head(at), at, smooth);
-      stream.give(head.exps.warp);
-    }
-    if (stream.has_tail()) {
-      const trifold::RowExps all = trifold::combine<T>(stream.take(), smooth);
-      if (stream.first_thread()) losses[stream.row(1)] = L(tail.target.template loss<T>(all, smoothing, columns));
-      if (residual != nullptr)
-        store_residual(stream.tail_row(), stream.tail_at(), tail.exps, tail.target, all, smoothing, share);
-    }
-    stream.next();
-  };
-  for (Row even, odd; stream.more();) {
-    round(even, odd);
-    if (stream.more()) round(odd, even);
+    exps.template take<trifold::Team::cluster>(part, at, smooth);
+    if (lane == 0) of_part[i] = exps.warp;
   }
-#endif
+  __syncthreads();
+  if (warp > 0) return;
+  const Target target(targets[row * targets_stride], ignored, columns);
+  const float logit = target.logit(x);
+  const trifold::RowExps all = trifold::combine<T>(trifold::Posts<trifold::WarpExps>{of_part, parts}, smooth);
+  if (lane == 0) losses[row] = L(target.template loss<T>(logit, all, smoothing, columns));
 }
 
 #endif

@@ -1,5 +1,6 @@
 """cross_entropy: what it must satisfy."""
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -198,6 +199,22 @@ def _nothing_counts(function: Callable[..., Tensor], device: str) -> None:
         assert not bool(grad.any()), f"the gradient of the {reduction} is {grad}"
 
 
+def _losses_alone(function: Callable[..., Tensor], device: str) -> None:
+    """The same bits as where a gradient is asked for, also of rows so long that another kernel makes them."""
+    shapes = [(2, 8200), (2, 8201)]
+    if device == "cuda":  # a few, for which clusters make them, and as many as need no clusters
+        shapes += [(rows, 30_000 + odd) for rows in (2, 1000) for odd in (0, 1)]
+        shapes += [(300, n + odd) for n in (140_000, 270_000) for odd in (0, 1)]
+    for (rows, columns), dtype in itertools.product(shapes, (torch.float32, torch.float16, torch.bfloat16)):
+        logits = torch.randn(1, columns, generator=torch.Generator().manual_seed(8)).to(device, dtype)
+        logits = logits.repeat(rows, 1) + torch.arange(rows, device=device).unsqueeze(1).to(dtype) / 64
+        target = torch.arange(rows, device=device)
+        for options in ({"reduction": "none"}, {"label_smoothing": 0.1}):
+            alone = function(logits, target, **options)
+            beside = function(logits.detach().requires_grad_(), target, **options).detach()
+            assert torch.equal(alone, beside), f"losses of {columns} columns of {dtype} differ with {options}"
+
+
 def _backward_again(function: Callable[..., Tensor], device: str) -> None:
     """Backward leaves what it saved as it is: a second one gives the same, scaled."""
     logits = TensorCase((3, 5), torch.float64, seed=6).make(device).requires_grad_()
@@ -316,6 +333,12 @@ spec = Spec(
         Property("gradient sum", _gradients_sum_to_zero, "cross_entropy depends on differences of logits alone"),
         Property("unknown class", _unknown_classes, "a wrong index must not read elsewhere, nor pass in silence"),
         Property("nothing counts", _nothing_counts, "a batch of padding alone must not spoil a sum of gradients"),
+        Property(
+            "losses alone",
+            _losses_alone,
+            "evaluation says the same as training",
+            implementations=("port",),
+        ),
         Property("backward again", _backward_again, "the gradient of the forward pass is kept, not used up"),
         Property("gradient of 1", _gradients_of_1, "backward writes over what was kept, where it must change"),
         row_long(1, F.cross_entropy, multiple=16, call=_of_first_class),

@@ -61,6 +61,16 @@ struct Compute<double> {
 template <class T>
 using compute_t = typename Compute<T>::type;
 
+// The address, for places at a distance that is an int. The compiler would else add up, for each of them, all that the
+// address was made of.
+template <class T>
+__device__ __forceinline__ T* known_address(T* address) {
+#ifdef __CUDA_ARCH__
+  asm("" : "+l"(address));
+#endif
+  return address;
+}
+
 // Waits until all earlier kernels in the stream have ended, and sees what they wrote. A kernel that
 // `trifold::launch_early` starts begins with this: until then, memory may hold what an earlier kernel is about to
 // overwrite or to read. (CUDA Programming Guide, programmatic dependent launch.)

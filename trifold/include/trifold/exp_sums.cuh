@@ -56,14 +56,33 @@ struct Exps {
     if constexpr (cut == Cut::inner) warp.max = Max{}(warp.max, float(x.edge));
     warp.max = warp_reduce<lanes>(warp.max, Max{});
     const float base = finite_or_zero(warp.max);
-    if (with_differences) x.each([&](float v, int k, int i) { warp.differences += at.has(k, i) ? v - base : 0.0f; });
-    x.each([&](float v, int k, int i) { warp.sum += e[k][i] = scaled_exp<T>(v - base); });
+    if (with_differences) warp.differences = differences(x, at, base);
+    RowPart<T, cut, V> own = x;
+    own.stay();
+    own.each([&](float v, int k, int i) { warp.sum += e[k][i] = scaled_exp<T>(v - base); });
     if constexpr (cut == Cut::inner) warp.sum += edge = scaled_exp<T>(float(x.edge) - base);
     warp.sum = warp_reduce<lanes>(warp.sum, Sum{});
     if (with_differences) {
       warp.differences = warp_reduce<lanes>(warp.differences, Sum{});
       warp.count = static_cast<float>(at.template of_warp<V>());
+      if constexpr (cut == Cut::inner) warp.count += warp_reduce<lanes>(at.edge >= 0 ? 1.0f : 0.0f, Sum{});
     }
+  }
+
+ private:
+  // Of two numbers at once: those of each alone would be kept in registers for its exponential. Of their halves, whose
+  // sum does not overflow.
+  template <Cut cut>
+  static __device__ __forceinline__ float differences(RowPart<T, cut, V> x, const RowCut<T, cut>& at, float base) {
+    x.stay();
+    const auto half = [&](int k, int i) { return 0.5f * (at.has(k, i) ? x.piece[k][i] : base); };
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < V; ++k)
+#pragma unroll
+      for (int i = 0; i < Packed<T>::size; i += 2) sum += half(k, i) + (half(k, i + 1) - base);
+    if constexpr (cut == Cut::inner) sum += at.edge >= 0 ? 0.5f * float(x.edge) - 0.5f * base : 0.0f;
+    return 2 * sum;
   }
 };
 

@@ -49,6 +49,12 @@ __device__ __forceinline__ T shuffle_xor(T value, int lanes) {
   }
 }
 
+// What the first lane of a warp has, or of each part of `lanes` lanes. All 32 lanes call it.
+template <int lanes = warp_threads, class T>
+__device__ __forceinline__ T of_first_lane(T value) {
+  return __shfl_sync(0xffffffffu, value, 0, lanes);
+}
+
 // The values of a warp's lanes, combined; or, with fewer `lanes`, a power of two, of each such part of a warp.
 // `combine(a, b)` must equal combine(b, a). All 32 lanes call it.
 template <int lanes = warp_threads, class T, class Combine>

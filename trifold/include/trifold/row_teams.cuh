@@ -15,6 +15,9 @@ enum class Team { part, warp, block, cluster };
 // Threads in a block of a kernel whose teams are warps or parts of them.
 inline constexpr int block_of_warps = 128;
 
+// A block of a cluster has 512 threads at most.
+inline constexpr int most_warps_a_cluster = most_blocks_a_cluster * 512 / warp_threads;
+
 // How many lanes of a warp a team has.
 __host__ __device__ constexpr int team_lanes(Team team) {
   return team == Team::part ? 8 : warp_threads;
@@ -113,7 +116,7 @@ __device__ __forceinline__ Posts<Post> team_posts(const Post& own) {
     return {of_warp, warps};
   } else {
 #ifdef TRIFOLD_CLUSTERS
-    __shared__ alignas(16) Post of_warp[most_blocks_a_cluster * 512 / warp_threads];
+    __shared__ alignas(16) Post of_warp[most_warps_a_cluster];
     const int blocks = static_cast<int>(cluster_blocks());
     Mailbox& mailbox = cluster_mailbox<Post>();
     cluster_wait();

@@ -56,6 +56,22 @@ struct ExpQuotient {
 #endif
     return exp(x - max) * of_sum;
   }
+
+  // Whether the numbers are so near to 0 that of_near is exact enough for the type: where the largest one is. An
+  // instruction less, with an error of 2^-24 · |max| · log2(e).
+  __device__ __forceinline__ bool is_near() const {
+#ifdef __CUDA_ARCH__
+    return sizeof(T) == 2 && fabsf(max) < 256;
+#else
+    return false;
+#endif
+  }
+  __device__ __forceinline__ compute_t<T> of_near(compute_t<T> x) const {
+#ifdef __CUDA_ARCH__
+    if constexpr (sizeof(T) == 2) return hardware_exp(x, of_sum - max * 1.44269504f);
+#endif
+    return (*this)(x);
+  }
 };
 
 // exp(x) and 1 / x, as close as the type T can tell: for half types on a GPU within 2^-20.
