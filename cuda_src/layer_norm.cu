@@ -1,32 +1,31 @@
 #include <trifold/norms_backward.h>
+#include <trifold/norms_forward.h>
 
 #include "layer_norm.cuh"
 
 namespace {
 
-using trifold::Cut, trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams, trifold::Team,
-    trifold::TeamChoice, trifold::Teams, trifold::Tensor;
+using trifold::Cut, trifold::NormTeam, trifold::Rows, trifold::Stream, trifold::Team, trifold::Teams, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1 or 0
 
 constexpr const char* name = "layer_norm";
 constexpr const char* backward_name = "layer_norm_backward";
 
-// As measured on an H200 (docs/performance.md).
+using enum trifold::Parameters;
+
+// As measured on an H200 (docs/performance.md): of rows however they are cut, and of longer whole ones.
 template <class T>
 struct Choices {
-  using Forward =
-      Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>, TeamChoice<Team::block, 4, 128, 8>>;
-  using ForwardStreams = Streams<StreamChoice<4, 3, 256, 2>, StreamChoice<8, 3, 512, 1>>;
+  using Short = Teams<NormTeam<Team::part, 4, 128, 7, early>, NormTeam<Team::warp, 4, 128, 7, early>,
+                      NormTeam<Team::block, 4, 128, 8, late>>;
+  using Long = Teams<NormTeam<Team::block, 8, 256, 3, late>>;
 };
 template <>
 struct Choices<float> {
-  using Forward =
-      Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamChoice<Team::block, 2, 128, 8>, TeamChoice<Team::block, 4, 256, 4>>;
-  using ForwardStreams = Streams<StreamChoice<8, 3, 256, 2>, StreamChoice<8, 3, 512, 1>>;
+  using Short = Teams<NormTeam<Team::warp, 2, 128, 10, early>, NormTeam<Team::block, 2, 128, 12, early>,
+                      NormTeam<Team::block, 4, 256, 4, late>>;
+  using Long = Teams<>;
 };
-// Rows that are not whole stream badly: their weights are of other columns in each.
-template <class T>
-using Ragged = Teams<TeamChoice<Team::block, sizeof(T) == 4 ? 8 : 4, 512, 2>>;
 
 template <class T, class C>
 void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias, T* y, C* mean, C* rstd, double eps) {
@@ -40,18 +39,11 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias
       start.template operator()<layer_norm_rows_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
                                                                         x.count, columns, epsilon);
     };
-    if (trifold::launch_row_teams<T>(typename Choices<T>::Forward{}, stream, x.count, x.columns, cut, in_registers))
-      return;
-    if (cut == Cut::ragged &&
-        trifold::launch_cut_teams<T, Cut::ragged>(Ragged<T>{}, stream, x.count, x.columns, in_registers))
-      return;
-#ifdef __CUDACC__
     const auto streaming = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<layer_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
                                                                           x.count, columns, epsilon);
     };
-    if (trifold::launch_row_streams<T>(typename Choices<T>::ForwardStreams{}, stream, x, y, cut, streaming)) return;
-#endif
+    if (trifold::launch_norm<Choices<T>>(stream, x, y, cut, in_registers, streaming)) return;
   }
   trifold::launch<layer_norm_kernel<T>>(stream, trifold::block_a_row(x.count), layer_norm_block, 0, first, x.stride,
                                         weight, bias, y, mean, rstd, x.count, x.columns, C(eps));

@@ -10,10 +10,9 @@
 #pragma once
 
 #include <trifold/cuda.cuh>
-#include <trifold/moments.cuh>
+#include <trifold/norm_rows.cuh>
+#include <trifold/norm_stream.cuh>
 #include <trifold/norms.cuh>
-#include <trifold/row_parts.cuh>
-#include <trifold/row_pipeline.cuh>
 #include <trifold/sums.cuh>
 
 inline constexpr int layer_norm_block = trifold::threads_per_block;
@@ -47,79 +46,60 @@ __global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* weight,
   }
 }
 
-// x̂·weight + bias of a thread's part of a row.
-template <class T, trifold::Cut cut, int V, bool held>
-__device__ __forceinline__ void normalise_row(trifold::RowPart<T, cut, V>& x, const trifold::RowCut<T, cut>& at,
-                                              float mean, float rstd,
-                                              const trifold::SharedByRows<T, cut, V, held>& weights,
-                                              const trifold::SharedByRows<T, cut, V, held>& biases) {
-  const trifold::Normalised<T> x_hat(mean, rstd);
-#pragma unroll
-  for (int k = 0; k < V; ++k) {
-    const trifold::Packed<T> w = weights.piece(k, at), b = biases.piece(k, at);
-    x.piece[k] = trifold::pack<T>([&](int i) { return x_hat(x.piece[k][i]) * w[i] + b[i]; });
-  }
-}
-
 // The same with a row in a team's registers (row_teams.cuh).
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     layer_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean, float* rstd,
                            int64_t rows, int columns, float eps) {
   constexpr int V = Choice::pieces;
-  const trifold::TeamPlace place = trifold::begin_in_team<Choice::team, trifold::WarpMoments>();
+  const trifold::TeamPlace place =
+      trifold::in_warps<Choice>(trifold::begin_in_team<Choice::team, trifold::WarpMoments>());
+  trifold::let_later_kernels_begin();
   if (place.template done<Choice::team>(rows)) return;
   T* const out = y + place.row * columns;
   const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
   trifold::RowPart<T, cut, V> part;
   part.load(x, place.row, rows, x_stride, at, T(0.0f));
-  const trifold::SharedByRows<T, cut, V, V <= 2> weights(weight, at, T(1.0f)), biases(bias, at, T(0.0f));
-  const trifold::Moments all = trifold::row_moments<Choice::team>(part, at);
-  const float r = trifold::close_rsqrt<T>(all.squares / static_cast<float>(columns) + eps);
-  normalise_row(part, at, all.mean, r, weights, biases);
-  part.store(out, at);
+  const trifold::SharedByRows<T, cut, V, Choice::early> weights(weight, at, T(1.0f)), biases(bias, at, T(0.0f));
+  const trifold::Count count(columns);
+  const trifold::Moments all = trifold::row_moments<Choice>(part, at, count);
+  const float r = trifold::close_rsqrt<T>(all.squares / count + eps);
+  trifold::write_row<Choice>(part, out, at, trifold::Normalised<T>(all.mean, r), weights, biases);
   if (place.thread == 0 && place.row < rows) {
     mean[place.row] = all.mean;
     rstd[place.row] = r;
   }
 }
 
-#ifdef __CUDACC__
-
-// The same with rows that stream through shared memory (row_pipeline.cuh).
+// The same with rows that stream through shared memory (norm_stream.cuh).
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     layer_norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean,
-                             float* rstd, int64_t rows, int columns, float eps) {
+                             float* rstd, int64_t rows, int columns, float eps, int boundary) {
 #ifdef TRIFOLD_CLUSTERS
-  constexpr int V = Choice::pieces;
-  constexpr bool held = cut == trifold::Cut::whole;
-  trifold::RowPipeline<T, cut, Choice, trifold::WarpMoments, trifold::Reads::twice> stream(x, x_stride, y, rows,
-                                                                                           columns, T(0.0f));
-  const trifold::SharedByRows<T, cut, V, held> weights(weight, stream.head_at(), T(1.0f));
-  const trifold::SharedByRows<T, cut, V, held> biases(bias, stream.head_at(), T(0.0f));
+  trifold::NormStream<T, cut, Choice, trifold::WarpMoments> stream(x, x_stride, y, rows, columns, boundary);
+  const auto weights = stream.numbers(weight, T(1.0f), 0), biases = stream.numbers(bias, T(0.0f), 1);
+  const int in_warp = stream.at().template of_warp<Choice::pieces>();
+  const trifold::Count of_warp(in_warp), of_row(columns);
   for (; stream.more(); stream.next()) {
     if (stream.has_head()) {
-      const trifold::RowCut<T, cut> at = stream.head_at();
-      trifold::RowPart<T, cut, V> part = stream.head(at);
-      stream.give(trifold::warp_moments<trifold::Team::block>(part, at));
+      auto part = stream.head();
+      const trifold::Moments own =
+          trifold::lane_moments<trifold::warp_threads>(part, stream.at(), of_warp, false, stream.head_edge());
+      stream.give({own.mean, own.squares, static_cast<float>(in_warp)});
     }
     if (stream.has_tail()) {
-      const trifold::Moments all = trifold::combine(stream.take(), columns);
-      const float r = trifold::close_rsqrt<T>(all.squares / static_cast<float>(columns) + eps);
-      trifold::RowPart<T, cut, V> part = stream.tail();
-      normalise_row(part, stream.tail_at(), all.mean, r, weights, biases);
-      part.store(stream.tail_row(), stream.tail_at());
+      const trifold::Moments all = trifold::combine<stream.most_warps>(stream.take(), of_row);
+      const float r = trifold::close_rsqrt<T>(all.squares / of_row + eps);
+      stream.write_tail(trifold::Normalised<T>(all.mean, r), weights, biases);
       if (stream.first_thread()) {
-        mean[stream.row(1)] = all.mean;
-        rstd[stream.row(1)] = r;
+        mean[stream.tail_row()] = all.mean;
+        rstd[stream.tail_row()] = r;
       }
     }
   }
 #endif
 }
-
-#endif
 
 // A block a row, in two passes over it: Σ g and Σ g·x̂, the result.
 template <class T>

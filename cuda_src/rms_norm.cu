@@ -1,28 +1,31 @@
 #include <trifold/norms_backward.h>
+#include <trifold/norms_forward.h>
 
 #include "rms_norm.cuh"
 
 namespace {
 
-using trifold::Cut, trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams, trifold::Team,
-    trifold::TeamChoice, trifold::Teams, trifold::Tensor;
+using trifold::Cut, trifold::NormTeam, trifold::Rows, trifold::Stream, trifold::Team, trifold::Teams, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1
 
 constexpr const char* name = "rms_norm";
 constexpr const char* backward_name = "rms_norm_backward";
 
-// As measured on an H200 (docs/performance.md).
+using enum trifold::Parameters;
+
+// As measured on an H200 (docs/performance.md): of rows however they are cut, and of longer whole ones.
 template <class T>
 struct Choices {
-  using Forward = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
-                        TeamChoice<Team::block, 4, 128, 8>, TeamChoice<Team::block, 8, 256, 3>>;
+  using Short = Teams<NormTeam<Team::part, 4, 128, 7, early>, NormTeam<Team::warp, 4, 128, 7, early>,
+                      NormTeam<Team::block, 4, 128, 8, late>>;
+  using Long = Teams<NormTeam<Team::block, 8, 256, 3, late>>;
 };
 template <>
 struct Choices<float> {
-  using Forward =
-      Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamChoice<Team::block, 2, 512, 4>, TeamChoice<Team::block, 8, 512, 2>>;
+  using Short = Teams<NormTeam<Team::warp, 2, 128, 12, early>, NormTeam<Team::block, 2, 128, 12, early>,
+                      NormTeam<Team::block, 2, 512, 4, early>>;
+  using Long = Teams<NormTeam<Team::block, 8, 512, 2, late>>;
 };
-using ForwardStreams = Streams<StreamChoice<8, 3, 512, 1>>;
 
 template <class T, class C>
 void launch_forward(Stream stream, const Rows& x, const T* weight, T* y, C* rstd, double eps) {
@@ -35,15 +38,11 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, T* y, C* rstd
       start.template operator()<rms_norm_rows_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, x.count,
                                                                       columns, epsilon);
     };
-    if (trifold::launch_row_teams<T>(typename Choices<T>::Forward{}, stream, x.count, x.columns, cut, in_registers))
-      return;
-#ifdef __CUDACC__
     const auto streaming = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<rms_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, x.count,
                                                                         columns, epsilon);
     };
-    if (trifold::launch_row_streams<T>(ForwardStreams{}, stream, x, y, cut, streaming)) return;
-#endif
+    if (trifold::launch_norm<Choices<T>>(stream, x, y, cut, in_registers, streaming)) return;
   }
   trifold::launch<rms_norm_kernel<T>>(stream, trifold::block_a_row(x.count), rms_norm_block, 0, first, x.stride, weight,
                                       y, rstd, x.count, x.columns, C(eps));

@@ -10,10 +10,9 @@
 #pragma once
 
 #include <trifold/cuda.cuh>
-#include <trifold/moments.cuh>
+#include <trifold/norm_rows.cuh>
+#include <trifold/norm_stream.cuh>
 #include <trifold/norms.cuh>
-#include <trifold/row_parts.cuh>
-#include <trifold/row_pipeline.cuh>
 #include <trifold/sums.cuh>
 
 inline constexpr int rms_norm_block = trifold::threads_per_block;
@@ -36,71 +35,51 @@ __global__ void rms_norm_kernel(const T* x, int64_t x_stride, const T* weight, T
   }
 }
 
-// x̂·weight of a thread's part of a row.
-template <class T, trifold::Cut cut, int V, bool held>
-__device__ __forceinline__ void scale_row(trifold::RowPart<T, cut, V>& x, const trifold::RowCut<T, cut>& at, float rstd,
-                                          const trifold::SharedByRows<T, cut, V, held>& weights) {
-#pragma unroll
-  for (int k = 0; k < V; ++k) {
-    const trifold::Packed<T> w = weights.piece(k, at);
-    x.piece[k] = trifold::pack<T>([&](int i) { return x.piece[k][i] * rstd * w[i]; });
-  }
-}
-
 // The same with a row in a team's registers (row_teams.cuh).
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     rms_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int64_t rows, int columns,
                          float eps) {
   constexpr int V = Choice::pieces;
-  const trifold::TeamPlace place = trifold::begin_in_team<Choice::team, float>();
+  const trifold::TeamPlace place = trifold::in_warps<Choice>(trifold::begin_in_team<Choice::team, float>());
+  trifold::let_later_kernels_begin();
   if (place.template done<Choice::team>(rows)) return;
   T* const out = y + place.row * columns;
   const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
   trifold::RowPart<T, cut, V> part;
   part.load(x, place.row, rows, x_stride, at, T(0.0f));
-  const trifold::SharedByRows<T, cut, V, V <= 4> weights(weight, at, T(1.0f));
-  float squares = 0;
-  part.each([&](float v, int, int) { squares += v * v; });
-  part.stay();
-  squares = trifold::team_reduce<Choice::team>(squares, 0.0f, trifold::Sum{});
-  const float r = trifold::close_rsqrt<T>(squares / static_cast<float>(columns) + eps);
-  scale_row(part, at, r, weights);
-  part.store(out, at);
+  const trifold::SharedByRows<T, cut, V, Choice::early> weights(weight, at, T(1.0f));
+  float squares = trifold::lane_squares<trifold::team_lanes(Choice::team)>(part, at);
+  if constexpr (Choice::team == trifold::Team::block)
+    squares = trifold::combine(trifold::team_posts<Choice::team>(squares), 0.0f, trifold::Sum{});
+  const float r = trifold::close_rsqrt<T>(squares / trifold::Count(columns) + eps);
+  trifold::write_row<Choice>(part, out, at, [r](float v, float w) { return v * r * w; }, weights);
   if (place.thread == 0 && place.row < rows) rstd[place.row] = r;
 }
 
-#ifdef __CUDACC__
-
-// The same with rows that stream through shared memory (row_pipeline.cuh).
+// The same with rows that stream through shared memory (norm_stream.cuh).
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     rms_norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int64_t rows, int columns,
-                           float eps) {
+                           float eps, int boundary) {
 #ifdef TRIFOLD_CLUSTERS
-  constexpr int V = Choice::pieces;
-  trifold::RowPipeline<T, cut, Choice, float, trifold::Reads::twice> stream(x, x_stride, y, rows, columns, T(0.0f));
-  const trifold::SharedByRows<T, cut, V, cut == trifold::Cut::whole> weights(weight, stream.head_at(), T(1.0f));
+  trifold::NormStream<T, cut, Choice, float> stream(x, x_stride, y, rows, columns, boundary);
+  const auto weights = stream.numbers(weight, T(1.0f), 0);
+  const trifold::Count of_row(columns);
   for (; stream.more(); stream.next()) {
     if (stream.has_head()) {
-      const trifold::RowPart<T, cut, V> part = stream.head(stream.head_at());
-      float squares = 0;
-      part.each([&](float v, int, int) { squares += v * v; });
-      stream.give(trifold::warp_sum(squares));
+      auto part = stream.head();
+      stream.give(trifold::lane_squares<trifold::warp_threads>(part, stream.at(), stream.head_edge()));
     }
     if (stream.has_tail()) {
       const float squares = trifold::combine(stream.take(), 0.0f, trifold::Sum{});
-      const float r = trifold::close_rsqrt<T>(squares / static_cast<float>(columns) + eps);
-      trifold::RowPart<T, cut, V> part = stream.tail();
-      scale_row(part, stream.tail_at(), r, weights);
-      part.store(stream.tail_row(), stream.tail_at());
-      if (stream.first_thread()) rstd[stream.row(1)] = r;
+      const float r = trifold::close_rsqrt<T>(squares / of_row + eps);
+      stream.write_tail([r](float v, float w) { return v * r * w; }, weights);
+      if (stream.first_thread()) rstd[stream.tail_row()] = r;
     }
   }
 #endif
 }
-
-#endif
 
 // A block a row, in two passes over it: Σ g·x̂, the result.
 template <class T>

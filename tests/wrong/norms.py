@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.wrong.entry import Wrong, edits
 
-_OF_ROW = "row_moments<Choice::team>(part, at);\n  const float r = trifold::close_rsqrt<T>("
+_OF_ROW = "row_moments<Choice>(part, at, count);\n  const float r = trifold::close_rsqrt<T>("
 
 NORMS = (
     Wrong(
@@ -19,7 +19,7 @@ NORMS = (
             ),
             ("squares / C(columns) + eps", "squares / C(columns) - m * m + eps"),
             (
-                f"{_OF_ROW}all.squares / static_cast<float>(columns)",
+                f"{_OF_ROW}all.squares / count",
                 f"{_OF_ROW}(all.squares + columns * all.mean * all.mean) / columns - all.mean * all.mean",
             ),
         ),

@@ -80,6 +80,14 @@ __device__ __forceinline__ void wait_for_earlier_kernels() {
 #endif
 }
 
+// Lets the next kernel in the stream be set up once all of this one's blocks have come so far; it still waits for all
+// of them to end. On an H200 that takes up to 0.7 µs off each of a row of kernels.
+__device__ __forceinline__ void let_later_kernels_begin() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
 // Threads in a block of a kernel that takes one element a thread. With fewer, an H200 starts blocks too slowly to keep
 // its memory busy.
 inline constexpr int threads_per_block = 256;

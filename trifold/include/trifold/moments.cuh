@@ -1,29 +1,58 @@
-// The mean of a row and the sum of squares of the differences from it, in one exchange between the warps of a team.
+// Of a row in a team's pieces: the mean and the sum of squares of the differences from it, in one exchange between the
+// warps of a team; or the sum of squares.
 #pragma once
 
 #include <trifold/row_parts.cuh>
 
+#include <algorithm>
+#include <bit>
+
 namespace trifold {
 
-// 1 / √x, as close as the type T can tell: for half types on a GPU within 2 units in the last place of a float.
+// 1 / √x, as close as the type T can tell: on a GPU within 2 units in the last place of a float for half types, else
+// with a Newton step behind that. Without branches, as those of a division and a root.
 template <class T>
 __device__ __forceinline__ float close_rsqrt(float x) {
 #ifdef __CUDA_ARCH__
-  if constexpr (sizeof(T) == 2) return rsqrtf(x);
-#endif
+  const float root = rsqrtf(x);
+  if constexpr (sizeof(T) == 2) return root;
+  const float better = fmaf(0.5f * root, fmaf(-x * root, root, 1.0f), root);
+  return better == better ? better : root;  // of 0 and of an infinity the step makes nan
+#else
   return 1 / sqrt(x);
+#endif
 }
 
-// (x - mean)·rstd. For half types as x·rstd - mean·rstd, one instruction: what that cancels of a float's digits is far
-// below theirs.
+// How many numbers a sum is of, to divide it by: a quotient without branches. The residual of the first one mends what
+// the reciprocal is off, so that a sum of n equal numbers has that number as its mean.
+struct Count {
+  float count, reciprocal;
+
+  __device__ __forceinline__ explicit Count(int n) : count(n > 0 ? static_cast<float>(n) : 1.0f) {
+#ifdef __CUDA_ARCH__
+    reciprocal = __fdividef(1.0f, count);
+#else
+    reciprocal = 1 / count;
+#endif
+  }
+  friend __device__ __forceinline__ float operator/(float sum, const Count& by) {
+    const float first = sum * by.reciprocal;
+    const float better = fmaf(fmaf(-first, by.count, sum), by.reciprocal, first);
+    return better == better ? better : first;  // an infinity stays one
+  }
+};
+
+// What layer_norm makes of a number, (x - mean)·rstd·weight + bias. Of half types x̂ is x·rstd - mean·rstd, one
+// instruction: what that cancels of a float's digits is far below theirs.
 template <class T>
 struct Normalised {
   float mean, rstd;
 
   __device__ __forceinline__ Normalised(float mean, float rstd)
       : mean(sizeof(T) == 2 ? -mean * rstd : mean), rstd(rstd) {}
-  __device__ __forceinline__ float operator()(float x) const {
-    return sizeof(T) == 2 ? fmaf(x, rstd, mean) : (x - mean) * rstd;
+  __device__ __forceinline__ float operator()(float x, float weight, float bias) const {
+    const float x_hat = sizeof(T) == 2 ? fmaf(x, rstd, mean) : (x - mean) * rstd;
+    return fmaf(x_hat, weight, bias);
   }
 };
 
@@ -37,51 +66,106 @@ struct alignas(16) WarpMoments {
   float mean, squares, count;
 };
 
-// Of numbers that are 0 where they are not of the row, the warp's: as exact as with the row's mean. (Or of the part of
-// a warp that has a row.)
-template <Team team, class T, Cut cut, int V>
-__device__ __forceinline__ WarpMoments warp_moments(RowPart<T, cut, V>& x, const RowCut<T, cut>& at) {
-  constexpr bool alone = team == Team::part || team == Team::warp;
-  WarpMoments own{0, 0, static_cast<float>(alone ? at.columns : at.template of_warp<V>())};
-  x.each([&](float v, int, int) { own.mean += v; });
-  own.mean = warp_reduce<team_lanes(team)>(own.mean, Sum{}) / (own.count > 0 ? own.count : 1.0f);
+// Of what a thread has of a row no element is kept apart from its pieces (norm_stream.cuh).
+struct NothingApart {
+  template <class F>
+  __device__ __forceinline__ void each(F) const {}
+};
+
+// Four sums of a thread's elements: one would wait for itself at each of them.
+struct FourSums {
+  float of[4]{};
+
+  __device__ __forceinline__ float all() const { return (of[0] + of[1]) + (of[2] + of[3]); }
+};
+
+// Σ term(x) of the calling thread's elements, where term(0) = 0: those beyond the row are 0.
+//
+// `any`: whether the thread has one. Without the branch ptxas would keep the floats that it makes of half types here
+// for what is done with them next.
+template <class T, Cut cut, int V, class Apart, class Term>
+__device__ __forceinline__ float thread_sum(const RowPart<T, cut, V>& x, bool any, const Apart& apart, Term term) {
+  FourSums sums;
+  if (any) x.each([&](float v, int, int i) { sums.of[i % 4] += term(v); });
+  apart.each([&](float v) { sums.of[0] += term(v); });
+  return sums.all();
+}
+
+// Σ (x - mean)² of the calling thread's elements of the row. Pieces that stick out of it are taken element by element,
+// where there are `edges`.
+template <class T, Cut cut, int V, class Apart>
+__device__ __forceinline__ float thread_squares(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at, float mean,
+                                                bool edges, const Apart& apart) {
+  FourSums sums;
+  const auto add = [&](float difference, int i) { sums.of[i % 4] += difference * difference; };
+  if (cut == Cut::ragged && edges) {
+    x.each([&](float v, int k, int i) { add(at.has(k, i) ? v - mean : 0.0f, i); });
+  } else if (at.touches(0)) {
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      const float own = at.within(k) ? mean : 0.0f;
+#pragma unroll
+      for (int i = 0; i < Packed<T>::size; ++i) add(x.piece[k][i] - own, i);
+    }
+  }
+  apart.each([&](float v) { add(v - mean, 0); });
+  return sums.all();
+}
+
+// Of `count` numbers, 0 where they are not of the row, of a warp or of so many of its lanes: as exact as with the row's
+// mean.
+template <int lanes, class T, Cut cut, int V, class Apart = NothingApart>
+__device__ __forceinline__ Moments lane_moments(RowPart<T, cut, V>& x, const RowCut<T, cut>& at, const Count& count,
+                                                bool edges, const Apart& apart = {}) {
+  Moments own;
+  own.mean = warp_reduce<lanes>(thread_sum(x, at.touches(0), apart, [](float v) { return v; }), Sum{}) / count;
   x.stay();
-  const auto add = [&](float difference) { own.squares += difference * difference; };
-  if (cut == Cut::whole && at.columns == V * at.step)
-    x.each([&](float v, int, int) { add(v - own.mean); });
-  else
-    x.each([&](float v, int k, int i) { add(at.has(k, i) ? v - own.mean : 0.0f); });
+  own.squares = warp_reduce<lanes>(thread_squares(x, at, own.mean, edges, apart), Sum{});
   x.stay();
-  own.squares = warp_reduce<team_lanes(team)>(own.squares, Sum{});
   return own;
 }
 
-// Of a row of `columns` numbers, whose warps' moments are these: each is moved to the row's mean (Chan, Golub, LeVeque:
+// Σ x² of a warp's numbers, or of those of so many of its lanes.
+template <int lanes, class T, Cut cut, int V, class Apart = NothingApart>
+__device__ __forceinline__ float lane_squares(RowPart<T, cut, V>& x, const RowCut<T, cut>& at,
+                                              const Apart& apart = {}) {
+  const float squares = thread_sum(x, at.touches(0), apart, [](float v) { return v * v; });
+  x.stay();
+  return warp_reduce<lanes>(squares, Sum{});
+}
+
+// Of a row whose warps', at most `most`, have these moments: each is moved to the row's mean (Chan, Golub, LeVeque:
 // "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
-__device__ __forceinline__ Moments combine(const Posts<WarpMoments>& posts, int columns) {
-  const int lane = static_cast<int>(threadIdx.x) % warp_threads;
+template <int most>
+__device__ __forceinline__ Moments combine(const Posts<WarpMoments>& posts, const Count& columns) {
+  constexpr int width = std::min(warp_threads, static_cast<int>(std::bit_ceil(static_cast<unsigned>(most))));
+  const int lane = static_cast<int>(threadIdx.x) % width;
   Moments all{0, 0};
 #pragma unroll 1
-  for (int i = lane; i < posts.count; i += warp_threads) all.mean += posts.of_warp[i].mean * posts.of_warp[i].count;
-  all.mean = warp_sum(all.mean) / static_cast<float>(columns);
+  for (int i = lane; i < posts.count; i += width) all.mean += posts.of_warp[i].mean * posts.of_warp[i].count;
+  all.mean = warp_reduce<width>(all.mean, Sum{}) / columns;
 #pragma unroll 1
-  for (int i = lane; i < posts.count; i += warp_threads) {
+  for (int i = lane; i < posts.count; i += width) {
     const WarpMoments other = posts.of_warp[i];
     const float moved = other.mean - all.mean;
     all.squares += other.squares + other.count * (moved * moved);
   }
-  all.squares = warp_sum(all.squares);
+  all.squares = warp_reduce<width>(all.squares, Sum{});
   return all;
 }
 
-// Of a team's row.
-template <Team team, class T, Cut cut, int V>
-__device__ __forceinline__ Moments row_moments(RowPart<T, cut, V>& x, const RowCut<T, cut>& at) {
-  const WarpMoments own = warp_moments<team>(x, at);
-  if constexpr (team == Team::part || team == Team::warp)
-    return {own.mean, own.squares};
-  else
-    return combine(team_posts<team>(own), at.columns);
+// Of a row of a team of Choice (row_teams.cuh).
+template <class Choice, class T, Cut cut, int V>
+__device__ __forceinline__ Moments row_moments(RowPart<T, cut, V>& x, const RowCut<T, cut>& at, const Count& columns) {
+  const bool edges = cut == Cut::ragged && at.template at_edge<V>();
+  if constexpr (Choice::team == Team::block) {
+    const int count = at.template of_warp<V>();
+    const Moments own = lane_moments<warp_threads>(x, at, Count(count), edges);
+    const WarpMoments post{own.mean, own.squares, static_cast<float>(count)};
+    return combine<Choice::threads / warp_threads>(team_posts<Team::block>(post), columns);
+  } else {
+    return lane_moments<team_lanes(Choice::team)>(x, at, columns, edges);
+  }
 }
 
 }  // namespace trifold
