@@ -201,8 +201,8 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
 #endif
 
 // One block: how many rows are not ignored.
-inline __global__ void cross_entropy_count_kernel(const int64_t* targets, int64_t targets_stride, int64_t ignored,
-                                                  int64_t* count, int64_t rows) {
+__global__ void cross_entropy_count_kernel(const int64_t* targets, int64_t targets_stride, int64_t ignored,
+                                           int64_t* count, int64_t rows) {
   trifold::wait_for_earlier_kernels();
   int64_t counted = 0;
 #pragma unroll 8

@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   trifold::RowPart<T, cut, V> part;
   part.load(x, place.row, rows, x_stride, at, T(0.0f));
   const trifold::SharedByRows<T, cut, V, Choice::early> weights(weight, at, T(1.0f));
-  float squares = trifold::lane_squares<trifold::team_lanes(Choice::team)>(part, at);
-  if constexpr (Choice::team == trifold::Team::block)
+  float squares = trifold::lane_squares<trifold::team_lanes(Choice::team)>(part, at, trifold::EdgeApart(part, at));
+  if constexpr (Choice::team == trifold::Team::block || Choice::team == trifold::Team::cluster)
     squares = trifold::combine(trifold::team_posts<Choice::team>(squares), 0.0f, trifold::Sum{});
   const float r = trifold::close_rsqrt<T>(squares / trifold::Count(columns) + eps);
   trifold::write_row<Choice>(part, out, at, [r](float v, float w) { return v * r * w; }, weights);

@@ -65,7 +65,6 @@ struct Exps {
     if (with_differences) {
       warp.differences = warp_reduce<lanes>(warp.differences, Sum{});
       warp.count = static_cast<float>(at.template of_warp<V>());
-      if constexpr (cut == Cut::inner) warp.count += warp_reduce<lanes>(at.edge >= 0 ? 1.0f : 0.0f, Sum{});
     }
   }
 

@@ -72,6 +72,21 @@ struct NothingApart {
   __device__ __forceinline__ void each(F) const {}
 };
 
+// The thread's edge of a row, where there is one (Cut::inner).
+template <class T, Cut cut>
+struct EdgeApart {
+  const T edge;
+  const bool there;
+
+  template <int V>
+  __device__ __forceinline__ EdgeApart(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at)
+      : edge(x.edge), there(cut == Cut::inner && at.edge >= 0) {}
+  template <class F>
+  __device__ __forceinline__ void each(F f) const {
+    if (there) f(float(edge));
+  }
+};
+
 // Four sums of a thread's elements: one would wait for itself at each of them.
 struct FourSums {
   float of[4]{};
@@ -158,11 +173,13 @@ __device__ __forceinline__ Moments combine(const Posts<WarpMoments>& posts, cons
 template <class Choice, class T, Cut cut, int V>
 __device__ __forceinline__ Moments row_moments(RowPart<T, cut, V>& x, const RowCut<T, cut>& at, const Count& columns) {
   const bool edges = cut == Cut::ragged && at.template at_edge<V>();
-  if constexpr (Choice::team == Team::block) {
+  if constexpr (Choice::team == Team::block || Choice::team == Team::cluster) {
+    const EdgeApart edge(x, at);
     const int count = at.template of_warp<V>();
-    const Moments own = lane_moments<warp_threads>(x, at, Count(count), edges);
+    const Moments own = lane_moments<warp_threads>(x, at, Count(count), edges, edge);
     const WarpMoments post{own.mean, own.squares, static_cast<float>(count)};
-    return combine<Choice::threads / warp_threads>(team_posts<Team::block>(post), columns);
+    constexpr int most = Choice::threads / warp_threads * (Choice::team == Team::block ? 1 : most_blocks_a_cluster);
+    return combine<most>(team_posts<Choice::team>(post), columns);
   } else {
     return lane_moments<team_lanes(Choice::team)>(x, at, columns, edges);
   }

@@ -9,8 +9,8 @@ namespace trifold {
 // sums are known, into registers that are free again.
 enum class Parameters { early, late };
 
-template <Team team, int pieces, int threads, int blocks, Parameters when>
-struct NormTeam : TeamChoice<team, pieces, threads, blocks> {
+template <Team team, int pieces, int threads, int blocks, Parameters when, bool edges = false>
+struct NormTeam : TeamChoice<team, pieces, threads, blocks, edges> {
   static constexpr bool early = when == Parameters::early;
 };
 
@@ -24,7 +24,7 @@ __device__ __forceinline__ Packed<T> made(const Packed<T>& x, Make make, const N
 // to the compiler.
 template <class Choice>
 __device__ __forceinline__ TeamPlace in_warps(TeamPlace place) {
-  if constexpr (Choice::team == Team::block) {
+  if constexpr (Choice::team == Team::block || Choice::team == Team::cluster) {
     const int lane = place.thread % warp_threads;
     place.thread = (place.thread - lane) * Choice::pieces + lane;
     place.threads = warp_threads;
@@ -49,6 +49,8 @@ __device__ __forceinline__ void write_row(RowPart<T, cut, V>& x, T* out, const R
     for (int k = first; k < first + chunk; ++k)
       if (at.within(k)) write(out + at.column(k), x.piece[k]);
   }
+  if constexpr (cut == Cut::inner)
+    if (at.edge >= 0) out[at.edge] = T(make(float(x.edge), numbers.number(at.edge)...));
   if (cut == Cut::ragged && at.template at_edge<V>()) {
 #pragma unroll
     for (int k = 0; k < V; ++k)

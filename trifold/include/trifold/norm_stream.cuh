@@ -1,13 +1,12 @@
 // Rows of a norm that stream through shared memory, for teams that take many rows, one after the other (sm_90 on).
 //
-// As in row_pipeline.cuh, each thread copies and reads its own pieces of a row, copies run some rows ahead, and what
-// the warps tell each other about a row is taken one row later. Beyond that, all rows of a team begin equally far
-// behind a boundary in memory, also where they are ragged: a thread has the same columns of each, whose parameters stay
-// in its registers.
+// Each thread copies and reads its own pieces of a row. Copies run some rows ahead, and what the warps tell each other
+// about a row is taken one row later (team_mail.cuh). All rows of a team begin equally far behind a boundary in memory,
+// also where they are ragged: a thread has the same columns of each, whose parameters stay in its registers.
 #pragma once
 
 #include <trifold/norm_rows.cuh>
-#include <trifold/row_pipeline.cuh>
+#include <trifold/team_mail.cuh>
 
 #ifdef TRIFOLD_CLUSTERS
 
@@ -96,7 +95,7 @@ class NormStream {
 #pragma unroll
     for (int k = 0; k < slots * V; ++k)
       if (!at_.within(k % V)) slot(k / V)[k % V * warp_threads] = Packed<T>::all(T(0.0f));
-    cluster_arrive();
+    cluster_arrive_with_mailboxes();
     wait_for_earlier_kernels();
     let_later_kernels_begin();
 #pragma unroll

@@ -74,7 +74,7 @@ struct RowCut {
     for (int k = 0; k < V; ++k) edge |= touches(k) && !within(k);
     return edge;
   }
-  // How many elements of the row the calling thread's warp has in V pieces a thread.
+  // How many elements of the row the calling thread's warp has in V pieces a thread, and edges. All 32 lanes call it.
   template <int V>
   __device__ __forceinline__ int of_warp() const {
     const int begin = first - static_cast<int>(threadIdx.x) % warp_threads * size;
@@ -85,6 +85,7 @@ struct RowCut {
       const int inside = (to < columns ? to : columns) - (from > 0 ? from : 0);
       count += inside > 0 ? inside : 0;
     }
+    if constexpr (cut == Cut::inner) count += __popc(__ballot_sync(0xffffffffu, edge >= 0));
     return count;
   }
 };
@@ -160,6 +161,8 @@ struct RowPart {
     const T* const from = of_columns + at.column(k);
     if constexpr (cut == Cut::whole) {
       if (at.touches(k)) all = read(from);
+    } else if (cut == Cut::inner && reads_neighbours) {
+      if (at.touches(k)) all = elements_to_boundary(from) == 0 ? read(from) : read_across(from);
     } else if (at.column(k) >= size && at.column(k) + 2 * size <= at.columns) {
       all = read_across(from);
     } else {
@@ -217,6 +220,9 @@ class SharedByRows {
       return own;
     }
     return RowPart<T, cut, V>::shared(of_columns_, k, at, otherwise_);
+  }
+  __device__ __forceinline__ float number(int column) const {
+    return float(of_columns_ == nullptr ? otherwise_ : of_columns_[column]);
   }
 
  private:

@@ -4,7 +4,7 @@
 
 #include <trifold/binding.h>
 #include <trifold/row_parts.cuh>
-#include <trifold/row_pipeline.cuh>
+#include <trifold/team_mail.cuh>
 #include <trifold/vector.cuh>
 
 #include <bit>
@@ -149,29 +149,6 @@ bool launch_teams(Stream stream, int64_t rows, int64_t pieces, Use use) {
   }
 }
 
-// The same for rows that stream. The grid is as large as the GPU holds at once.
-template <Cut cut, class Choice, class Use>
-bool launch_streams(Stream stream, int64_t rows, int64_t pieces, Use use) {
-#ifdef __CUDACC__
-  const int64_t blocks = blocks_for(pieces, int64_t{Choice::pieces} * Choice::threads);
-  if (!stream.starts_early || blocks > most_blocks_a_cluster || rows > most_blocks) return false;
-  const auto threads = static_cast<unsigned>(threads_for(pieces, Choice::pieces * blocks));
-  const auto shared = static_cast<std::size_t>(Choice::bytes(static_cast<int>(threads)));
-  bool fits = false;
-  use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
-    const int64_t most = resident_clusters<Kernel>(dim3(threads), shared, static_cast<unsigned>(blocks),
-                                                   static_cast<std::size_t>(Choice::bytes(Choice::threads)));
-    fits = most > 0;
-    if (fits)
-      launch_clusters<Kernel>(stream, dim3(static_cast<unsigned>(std::min(rows, most) * blocks)), dim3(threads), shared,
-                              static_cast<unsigned>(blocks), args...);
-  });
-  return fits;
-#else
-  return false;
-#endif
-}
-
 // Launches the first kernel whose teams hold rows of so many columns that are cut so:
 // use.template operator()<cut, Choice>(start), where start.template operator()<Kernel>(args...) launches. False: there
 // is none, and nothing was launched.
@@ -187,21 +164,6 @@ bool launch_cut_teams(Teams<Choices...>, Stream stream, int64_t rows, int64_t co
 template <class T, class Choices, class Use>
 bool launch_row_teams(Choices choices, Stream stream, int64_t rows, int64_t columns, Cut cut, Use use) {
   return with_cut(cut, [&]<Cut own>() { return launch_cut_teams<T, own>(choices, stream, rows, columns, use); });
-}
-
-// The same of kernels that stream `x` to `y`.
-template <class T, class... Choices, class Use>
-bool launch_row_streams(Streams<Choices...>, Stream stream, const Rows& x, const T* y, Cut cut, Use use) {
-#ifdef __CUDACC__
-  const auto behind = [](const T* first) { return reinterpret_cast<uintptr_t>(first) % vector_bytes; };
-  if (behind(x.data<T>()) != behind(y) || (x.stride - x.columns) % Vector<T>::size != 0) return false;
-  return with_cut(cut, [&]<Cut own>() {
-    const int64_t pieces = pieces_of<T>(x.columns, own);
-    return (launch_streams<own, Choices>(stream, x.count, pieces, use) || ...);
-  });
-#else
-  return false;
-#endif
 }
 
 // A grid of a block a row. A kernel in it goes on with row blockIdx.x + gridDim.x where there are more rows than that.

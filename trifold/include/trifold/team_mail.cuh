@@ -1,0 +1,88 @@
+// What the warps of a team tell each other in kernels whose rows stream through shared memory (sm_90 on), and how such
+// kernels are cut.
+//
+// Copies from global to shared memory run some rows ahead, so that memory never waits for a team. What its warps tell
+// each other about a row is taken one row later, so that nobody waits for that either: in the round in which row n is
+// read, row n - 1 is finished. There is no barrier of all threads in the loop.
+#pragma once
+
+#include <trifold/async_copies.cuh>
+#include <trifold/row_parts.cuh>
+
+namespace trifold {
+
+// How a kernel streams rows: `pieces` a thread, of `slots` rows in shared memory at once; blocks have `threads` threads
+// at most, and so many of them fit on a multiprocessor, as far as registers go.
+template <int pieces_, int slots_, int threads_, int blocks_>
+struct StreamChoice {
+  static constexpr int pieces = pieces_, slots = slots_, threads = threads_, blocks = blocks_;
+
+  // Of dynamic shared memory, for a block of so many threads.
+  static constexpr int bytes(int block) { return slots * pieces * block * vector_bytes; }
+};
+
+}  // namespace trifold
+
+#ifdef TRIFOLD_CLUSTERS
+
+namespace trifold {
+
+// What the warps of a team (the blocks of a cluster) tell each other of one row after the other: `give` row n's, then
+// `take` those of row n - 1.
+//
+// Four rows can be under way: who gives row n has taken n - 2, for which all warps have given n - 2, having taken n
+// - 4.
+template <class Post, int threads>
+class TeamMail {
+ public:
+  struct Memory {
+    Post of_warp[4][threads / warp_threads * most_blocks_a_cluster];
+    Mailbox given[4];
+  };
+
+  // Behind it a barrier of the cluster is needed.
+  __device__ __forceinline__ explicit TeamMail(Memory& memory)
+      : memory_(memory), warps_(static_cast<int>(blockDim.x) / warp_threads), posts_(warps_) {
+    const unsigned blocks = cluster_blocks(), lane = threadIdx.x % warp_threads, warp = threadIdx.x / warp_threads;
+    alone_ = blocks == 1;
+    posts_ *= static_cast<int>(blocks);
+    if (threadIdx.x < 4) memory.given[threadIdx.x].init(alone_ ? warps_ : 1);
+    Mailbox::ready();
+    own_ = static_cast<int>(cluster_rank()) * warps_ + static_cast<int>(warp);
+    if (lane < blocks) {
+      to_ = address_in(shared_address(memory.of_warp[0] + own_), lane);
+      box_ = address_in(shared_address(memory.given), lane);
+    }
+  }
+
+  __device__ __forceinline__ void give(const Post& own, int n) {
+    const int way = n % 4, lane = static_cast<int>(threadIdx.x) % warp_threads;
+    __syncwarp();  // all lanes have read what is overwritten once this has been taken
+    if (alone_) {
+      if (lane == 0) {
+        memory_.of_warp[way][own_] = own;
+        memory_.given[way].arrive();
+      }
+    } else {
+      if (threadIdx.x == 0) memory_.given[way].arrive_and_expect(posts_ * static_cast<int>(sizeof(Post)));
+      if (lane < posts_ / warps_)
+        send(own, to_ + way * static_cast<unsigned>(sizeof memory_.of_warp[0]),
+             box_ + way * static_cast<unsigned>(sizeof(Mailbox)));
+    }
+  }
+
+  __device__ __forceinline__ Posts<Post> take(int n) {
+    memory_.given[n % 4].wait(n / 4 % 2);
+    return {memory_.of_warp[n % 4], posts_};
+  }
+
+ private:
+  Memory& memory_;
+  int warps_, posts_, own_;
+  unsigned to_ = 0, box_ = 0;
+  bool alone_;
+};
+
+}  // namespace trifold
+
+#endif
