@@ -18,7 +18,7 @@ inline constexpr int64_t most_rows_a_sum = 512;
 // 8 warps, whose threads have 32 numbers or more, so that what is done once a row counts little; and the longest those
 // of clusters. Hardly more than a row ahead is best: with more, the first rows come late, since all are asked for at
 // once.
-template <class T, class Use>
+template <class T, bool edges, class Use>
 bool choose_row_stream(int64_t columns, Use use) {
   const auto fits = [&]<class Shape>(int blocks) {
     return columns <= int64_t{Shape::template columns<T>} * blocks && use.template operator()<Shape>(blocks);
@@ -29,6 +29,13 @@ bool choose_row_stream(int64_t columns, Use use) {
     return false;
   };
   using Larger = RowStreamShape<7, 7, 256, 1, 3>;
+  // Of half types; in clusters of 4, few numbers of them leave rows of a team that begin alike.
+  const auto middle = [&] {
+    if constexpr (edges)
+      return false;
+    else
+      return fits.template operator()<RowStreamShape<2, 2, 256, 1, 3>>(4);
+  };
   if constexpr (sizeof(T) == sizeof(float)) {
     using Longest = RowStreamShape<16, 2, 256, 1, 13>;
     return fits.template operator()<RowStreamShape<2, 2, 32, 16, 3>>(1) ||
@@ -39,6 +46,7 @@ bool choose_row_stream(int64_t columns, Use use) {
     return fits.template operator()<RowStreamShape<2, 2, 16, 32, 3>>(1) ||
            fits.template operator()<RowStreamShape<4, 4, 32, 8, 3>>(1) ||
            fits.template operator()<RowStreamShape<4, 4, 128, 2, 3>>(1) ||
+           fits.template operator()<RowStreamShape<4, 4, 256, 1, 3>>(1) || middle() ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 3>, Larger>() ||
            fits.template operator()<RowStreamShape<8, 8, 256, 1, 3>>(16);
   }
@@ -98,7 +106,8 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       const int64_t launches = ceil_div(rows, rows_a_launch), count = launches * clusters;
       const Tensor parts = empty_strided(x.tensor, {wanted ? static_cast<int64_t>(N) * count * columns : 0}, {1},
                                          compute_dtype(x.tensor));
-      const int64_t share = ceil_div(ceil_div(columns + (edges ? boundary - 1 : 0), blocks), size) * size;
+      constexpr int64_t line = 128 / sizeof(T);  // blocks do not share one
+      const int64_t share = ceil_div(ceil_div(columns + (edges ? boundary - 1 : 0), blocks), line) * line;
       for (int64_t i = 0; i < launches; ++i) {
         const int64_t first = i * rows_a_launch;
         NormBackward<T> norm{};
@@ -125,9 +134,9 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       return true;
     };
     if (whole && (weight == nullptr || elements_to_boundary(weight) == 0))
-      return choose_row_stream<T>(
+      return choose_row_stream<T, false>(
           columns, [&]<class Shape>(int blocks) { return launch_shape.template operator()<Shape, false>(blocks); });
-    return choose_row_stream<T>(columns + 128 / int64_t{sizeof(T)} - 1, [&]<class Shape>(int blocks) {
+    return choose_row_stream<T, true>(columns + 128 / int64_t{sizeof(T)} - 1, [&]<class Shape>(int blocks) {
       return launch_shape.template operator()<Shape, true>(blocks);
     });
   }
