@@ -122,6 +122,9 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
   for (int k = 0; k < pieces; ++k) weight[k] = weights_at<T, edges>(norm, stream.has(k), column(k));
   Floats of_parameter[sums_a_row][pieces]{};  // of weight, and of bias
 
+  const bool weighted = edges && stream.edge() >= 0 && norm.weight != nullptr;
+  const float edge_weight = weighted ? float(norm.weight[first + stream.edge()]) : 1;
+
   T* out = norm.grad_x + at.first_row * norm.columns + column(0);
   const float *mean = norm.mean + at.first_row, *rstd = norm.rstd + at.first_row;
   const float inverse = 1.0f / static_cast<float>(norm.columns);
@@ -144,15 +147,18 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
       for (uint4& piece : weight) keep_packed(piece);
     }
   };
-  // Adds piece k to all sums; x becomes x̂, and g becomes g·weight. Of half types x has so few digits that m·r needs not
-  // be exact.
+  // Of half types x has so few digits that m·r needs not be exact.
+  const auto x_hat_of = [&](float x) {
+    return !centred ? x * r : sizeof(T) == sizeof(float) ? (x - m) * r : x * r - m * r;
+  };
+  // Adds piece k to all sums; x becomes x̂, and g becomes g·weight.
   Pack<float, sums_a_row> row;
   const auto add = [&](int k, Floats& x, Floats& g) {
     const Floats w = floats_of<T>(weight[k]);
 #pragma unroll
     for (int e = 0; e < size; ++e) {
       float &x_hat = x.value[e], &gw = g.value[e];
-      x_hat = !centred ? x_hat * r : sizeof(T) == sizeof(float) ? (x_hat - m) * r : x_hat * r - m * r;
+      x_hat = x_hat_of(x_hat);
       of_parameter[0][k].value[e] += gw * x_hat;
       if constexpr (centred) of_parameter[1][k].value[e] += gw;
       gw *= w.value[e];
@@ -176,16 +182,20 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
         gw[k] = floats_of<T>(stream.head_b(k));
         add(k, x[k], gw[k]);
       }
-      stream.advance_head();
       const Pack<float, sums_a_row> whole = sums.of_warp(row);
       const float factor = -(whole.value[0] * inverse) * r;
       const float shift = centred ? -(whole.value[sums_a_row - 1] * inverse) * r : 0;
-      stream.store(i < count, out, 0, [&](int, int k) {
-        Floats result;
+      const auto result = [&](float gw, float x_hat) { return gw * r + (x_hat * factor + shift); };
+      stream.store(
+          i < count, out, 0, stream.head(),
+          [&](int, int k) {
+            Floats results;
 #pragma unroll
-        for (int e = 0; e < size; ++e) result.value[e] = gw[k].value[e] * r + (x[k].value[e] * factor + shift);
-        return piece_of<T>(result);
-      });
+            for (int e = 0; e < size; ++e) results.value[e] = result(gw[k].value[e], x[k].value[e]);
+            return piece_of<T>(results);
+          },
+          [&](float x, float g) { return result(g * edge_weight, x_hat_of(x)); });
+      stream.advance_head();
       out += at.teams * norm.columns;
     }
   } else {
@@ -218,17 +228,20 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
               if constexpr (sizeof(T) < sizeof(float)) shift -= m_before * factor;
             }
           }
-          stream.store(true, out, q, [&](int j, int k) {
-            const Floats x = floats_of<T>(stream.tail_a(j)), g = floats_of<T>(stream.tail_b(j));
-            const Floats w = floats_of<T>(weight[k]);
-            Floats result;
+          const auto result = [&](float gw, float x) {
+            return gw * r_before + ((centred && sizeof(T) == sizeof(float) ? x - m_before : x) * factor + shift);
+          };
+          stream.store(
+              true, out, q, stream.tail(),
+              [&](int j, int k) {
+                const Floats x = floats_of<T>(stream.tail_a(j)), g = floats_of<T>(stream.tail_b(j));
+                const Floats w = floats_of<T>(weight[k]);
+                Floats results;
 #pragma unroll
-            for (int e = 0; e < size; ++e) {
-              const float difference = centred && sizeof(T) == sizeof(float) ? x.value[e] - m_before : x.value[e];
-              result.value[e] = g.value[e] * w.value[e] * r_before + (difference * factor + shift);
-            }
-            return piece_of<T>(result);
-          });
+                for (int e = 0; e < size; ++e) results.value[e] = result(g.value[e] * w.value[e], x.value[e]);
+                return piece_of<T>(results);
+              },
+              [&](float x, float g) { return result(g * edge_weight, x); });
           stream.advance_tail();
           if (q == Shape::chunks - 1) out += at.teams * norm.columns;
         }

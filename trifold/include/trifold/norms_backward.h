@@ -29,24 +29,30 @@ bool choose_row_stream(int64_t columns, Use use) {
     return false;
   };
   using Larger = RowStreamShape<7, 7, 256, 1, 3>;
-  // Of half types; in clusters of 4, few numbers of them leave rows of a team that begin alike.
-  const auto middle = [&] {
-    if constexpr (edges)
-      return false;
-    else
-      return fits.template operator()<RowStreamShape<2, 2, 256, 1, 3>>(4);
+  // For rows that are whole, and for others, of which fewer clusters can be used where few are there at once: rows of a
+  // team must begin alike.
+  const auto whole = [&]<class Shape>(int blocks) {
+    if constexpr (!edges) return fits.template operator()<Shape>(blocks);
+    return false;
+  };
+  const auto ragged = [&]<class Shape>(int blocks) {
+    if constexpr (edges) return fits.template operator()<Shape>(blocks);
+    return false;
   };
   if constexpr (sizeof(T) == sizeof(float)) {
     using Longest = RowStreamShape<16, 2, 256, 1, 13>;
     return fits.template operator()<RowStreamShape<2, 2, 32, 16, 3>>(1) ||
-           fits.template operator()<RowStreamShape<8, 8, 32, 8, 3>>(1) ||
+           fits.template operator()<RowStreamShape<8, 8, 32, 8, 2>>(1) ||
+           whole.template operator()<RowStreamShape<2, 2, 512, 1, 5>>(1) ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 4>, Larger>() ||
            fits.template operator()<Longest>(8) || fits.template operator()<Longest>(16);
   } else {
     return fits.template operator()<RowStreamShape<2, 2, 16, 32, 3>>(1) ||
            fits.template operator()<RowStreamShape<4, 4, 32, 8, 3>>(1) ||
            fits.template operator()<RowStreamShape<4, 4, 128, 2, 3>>(1) ||
-           fits.template operator()<RowStreamShape<4, 4, 256, 1, 3>>(1) || middle() ||
+           fits.template operator()<RowStreamShape<4, 4, 256, 1, 3>>(1) ||
+           whole.template operator()<RowStreamShape<2, 2, 256, 1, 3>>(4) ||
+           ragged.template operator()<RowStreamShape<2, 2, 416, 1, 4>>(2) ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 3>, Larger>() ||
            fits.template operator()<RowStreamShape<8, 8, 256, 1, 3>>(16);
   }
@@ -106,8 +112,7 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       const int64_t launches = ceil_div(rows, rows_a_launch), count = launches * clusters;
       const Tensor parts = empty_strided(x.tensor, {wanted ? static_cast<int64_t>(N) * count * columns : 0}, {1},
                                          compute_dtype(x.tensor));
-      constexpr int64_t line = 128 / sizeof(T);  // blocks do not share one
-      const int64_t share = ceil_div(ceil_div(columns + (edges ? boundary - 1 : 0), blocks), line) * line;
+      const int64_t share = ceil_div(ceil_div(columns + (edges ? boundary - 1 : 0), blocks), size) * size;
       for (int64_t i = 0; i < launches; ++i) {
         const int64_t first = i * rows_a_launch;
         NormBackward<T> norm{};

@@ -208,6 +208,8 @@ class RowStream {
         rows_(rows),
         end_(end - at.thread * size),
         lead_(edges && at.rank == 0 ? max(0, min(size, lead - at.thread * size)) : 0),
+        column_(at.thread * size),
+        edge_(edges ? edge_of(at, lead, end) : -1),
         begin_(at.team * Shape::slots * Shape::slot_bytes + at.thread * vector_bytes),
         head_(begin_),
         tail_(begin_),
@@ -245,19 +247,34 @@ class RowStream {
   __device__ __forceinline__ uint4 tail_b(int j) const { return read(tail_ + of_b + j * Shape::pitch); }
   __device__ __forceinline__ void advance_tail() { tail_ = after(tail_); }
 
-  // Stores what make(j, k) makes of the pieces k of a chunk, of which they are the j-th, if the row is `there`: the
-  // row's own elements alone.
-  template <class Make>
-  __device__ __forceinline__ void store(bool there, T* row, int chunk, Make make) const {
+  // Where the chunk is that is read at the head, and at the tail.
+  __device__ __forceinline__ int head() const { return head_; }
+  __device__ __forceinline__ int tail() const { return tail_; }
+
+  // The column of the thread's edge, from the block's first one, or -1. The elements of the pieces that are cut by the
+  // row's beginning and its end are each one of another thread of the warp: who has such a piece has no more to do.
+  __device__ __forceinline__ int edge() const { return edge_; }
+
+  // Stores what make(j, k) makes of the pieces k of a chunk, of which they are the j-th, and of_edge(a, b) of an edge
+  // of the chunk at `slot`, if the row is `there`.
+  template <class Make, class OfEdge>
+  __device__ __forceinline__ void store(bool there, T* row, int chunk, int slot, Make make, OfEdge of_edge) const {
 #pragma unroll
     for (int j = 0; j < Shape::chunk; ++j) {
       const int k = chunk * Shape::chunk + j;
       if (edges && k == Shape::pieces - 1 && !has(k)) break;  // most rows end before the last piece
-      const uint4 made = make(j, k);
-      store_if(there && has_all(k), row + k * across, made);
-      if constexpr (edges) {
-        if (there && has(k) && !has_all(k)) store_some(row + k * across, made, k == 0 ? lead_ : 0, end_ - k * across);
+      store_if(there && has_all(k), row + k * across, make(j, k));
+    }
+    if constexpr (edges) {
+      __syncwarp();  // others' copies are seen
+      if (const int k = edge_ / across; there && edge_ >= 0 && k / Shape::chunk == chunk) {
+        const int piece_column = edge_ % across / size * size;
+        const unsigned char* const at = memory_ + slot + k % Shape::chunk * Shape::pitch +
+                                        (piece_column - column_) * int{sizeof(T)} + edge_ % size * int{sizeof(T)};
+        row[edge_ - column_] =
+            T(of_edge(float(*reinterpret_cast<const T*>(at)), float(*reinterpret_cast<const T*>(at + of_b))));
       }
+      __syncwarp();  // before others copy to there again
     }
   }
 
@@ -273,21 +290,23 @@ class RowStream {
   unsigned char* memory_;
   const T *a_, *b_;
   int64_t a_jump_, b_jump_;
-  int rows_, end_, lead_, begin_, head_, tail_, fill_;
+  int rows_, end_, lead_, column_, edge_, begin_, head_, tail_, fill_;
 
   __device__ __forceinline__ int after(int slot) const {
     return slot == begin_ + (Shape::slots - 1) * Shape::slot_bytes ? begin_ : slot + Shape::slot_bytes;
   }
 
-  // The elements `begin` to `end` of a piece.
-  static __device__ __forceinline__ void store_some(T* to, uint4 made, int begin, int end) {
-    using Word = std::conditional_t<sizeof(T) == sizeof(float), unsigned, unsigned short>;
-    const unsigned words[] = {made.x, made.y, made.z, made.w};
-#pragma unroll
-    for (int e = 0; e < size; ++e) {
-      const int bit = e * 8 * int{sizeof(T)};
-      if (e >= begin && e < end) reinterpret_cast<Word*>(to)[e] = static_cast<Word>(words[bit / 32] >> bit % 32);
-    }
+  // Of the warp's lanes, the first ones have the elements of the piece that the row begins in, the next ones those of
+  // the piece that it ends in.
+  static __device__ __forceinline__ int edge_of(const StreamPlace& at, int lead, int end) {
+    static_assert(Shape::lanes >= 2 * size);
+    const int lane = at.thread % Shape::lanes, begin = at.rank == 0 ? lead : 0;
+    const int front = begin / size * size, back = end / size * size;
+    const bool at_front = lane < size;
+    const int column = (at_front ? front : back - size) + lane;
+    const bool cut = at_front ? begin % size > 0 : lane < 2 * size && (begin % size == 0 || back != front);
+    const bool of_warp = column >= 0 && column % across / size / Shape::lanes == at.thread / Shape::lanes;
+    return cut && of_warp && column >= begin && column < end ? column : -1;
   }
 
   // Makes the first `lead_` elements of a piece 0.
