@@ -5,9 +5,6 @@
 #include <trifold/row_stream.cuh>
 #include <trifold/sums.cuh>
 
-#include <bit>
-#include <iterator>
-
 #ifdef __CUDACC__
 
 namespace trifold {
@@ -52,31 +49,36 @@ __device__ __forceinline__ void store_floats(float* to, const Pack<float, N>& fl
                                           floats.value[e + 3]};
 }
 
-// Adds up what the teams of a block have of each column, by way of shared memory. The block's columns from `first` on
-// are `end`, where a cluster shares a row; else they are all, and a team's begin leads[team] behind what it holds.
-template <class Shape, bool edges, int N>
+// Adds up what the teams of a block have of each column, for each of N parameters, by way of shared memory. The block's
+// columns from `first` on are `end`, where a cluster shares a row; else they are all, and a team's begin leads[team]
+// behind what it holds. Those of parameter n go to `to` + n·stride.
+template <class Shape, bool edges, int N, int size>
 __device__ __forceinline__ void add_teams(float* memory, const StreamPlace& at,
-                                          const Pack<float, N> (&sums)[Shape::pieces], const int* leads, int first,
-                                          int end, int columns, float* to) {
-  constexpr int teams = Shape::teams, pitch = Shape::threads * Shape::pieces * N;
-  static_assert(Shape::bytes >= teams * pitch * int{sizeof(float)});
-  __syncthreads();  // all have read their rows, or what was added up before
+                                          const Pack<float, size> (&sums)[N][Shape::pieces], const int* leads,
+                                          int first, int end, int columns, float* to, int64_t stride) {
+  constexpr int teams = Shape::teams, pitch = Shape::threads * Shape::pieces * size;
+  static_assert(Shape::bytes >= N * teams * pitch * int{sizeof(float)});
+  __syncthreads();  // all have read their rows
 #pragma unroll
-  for (int k = 0; k < Shape::pieces; ++k)
-    store_floats(memory + at.team * pitch + (k * Shape::threads + at.thread) * N, sums[k]);
+  for (int n = 0; n < N; ++n) {
+#pragma unroll
+    for (int k = 0; k < Shape::pieces; ++k)
+      store_floats(memory + (n * teams + at.team) * pitch + (k * Shape::threads + at.thread) * size, sums[n][k]);
+  }
   __syncthreads();
   const int begin = teams > 1 ? 0 : max(first, 0), behind = teams > 1 ? columns : first + end;
   for (int column = begin + static_cast<int>(threadIdx.x); column < behind; column += Shape::block) {
-    float of_team[std::bit_ceil(unsigned{teams})]{};
 #pragma unroll
-    for (int team = 0; team < teams; ++team)
-      of_team[team] = memory[team * pitch + column + (teams == 1 ? -first : edges ? leads[team] : 0)];
+    for (int n = 0; n < N; ++n) {
+      float of_teams[4]{};  // four sums at once
 #pragma unroll
-    for (int half = static_cast<int>(std::size(of_team)) / 2; half > 0; half /= 2) {
-#pragma unroll
-      for (int team = 0; team < half; ++team) of_team[team] += of_team[team + half];
+      for (int team = 0; team < teams; ++team)
+        of_teams[team % 4] += memory[(n * teams + team) * pitch + column +
+                                     (teams == 1 ? -first
+                                      : edges    ? leads[team]
+                                                 : 0)];
+      to[n * stride + column] = (of_teams[0] + of_teams[1]) + (of_teams[2] + of_teams[3]);
     }
-    to[column] = of_team[0];
   }
 }
 
@@ -109,7 +111,7 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
                                     at.teams * norm.x_stride, norm.grad + at.first_row * norm.grad_stride + first,
                                     at.teams * norm.grad_stride, count);
   Mailbox::ready();
-  cluster_arrive();
+  cluster_arrive_with_mailboxes();
   wait_for_earlier_kernels();
   stream.begin();
   cluster_wait();
@@ -118,7 +120,10 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
   uint4 weight[pieces];
 #pragma unroll
   for (int k = 0; k < pieces; ++k) weight[k] = weights_at<T, edges>(norm, stream.has(k), column(k));
-  Floats of_weight[pieces]{}, of_bias[centred ? pieces : 1]{};
+  Floats of_parameter[sums_a_row][pieces]{};  // of weight, and of bias
+
+  const bool weighted = edges && stream.edge() >= 0 && norm.weight != nullptr;
+  const float edge_weight = weighted ? float(norm.weight[first + stream.edge()]) : 1;
 
   T* out = norm.grad_x + at.first_row * norm.columns + column(0);
   const float *mean = norm.mean + at.first_row, *rstd = norm.rstd + at.first_row;
@@ -128,15 +133,8 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
     if constexpr (centred) m_next = *mean;
     r_next = *rstd;
   }
-  // Of half types x has so few digits that m·r needs not be exact.
-  const auto x_hat = [](float x, float m, float r) {
-    if constexpr (!centred) return x * r;
-    return sizeof(T) == sizeof(float) ? (x - m) * r : x * r - m * r;
-  };
-
-  // Row i is summed up, and row i - 1 is written: rstd·(g - mean g - x̂·mean(g·x̂)).
-  for (int i = 0; i <= steps; ++i) {
-    const float m_before = m, r_before = r;
+  // Goes on to row i.
+  const auto next_row = [&](int i) {
     m = m_next;
     r = r_next;
     m_next = r_next = 0;
@@ -148,73 +146,124 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
 #pragma unroll
       for (uint4& piece : weight) keep_packed(piece);
     }
-    Pack<float, sums_a_row> row{};
-    float factor = 0, shift = 0;
+  };
+  // Of half types x has so few digits that m·r needs not be exact.
+  const auto x_hat_of = [&](float x) {
+    return !centred ? x * r : sizeof(T) == sizeof(float) ? (x - m) * r : x * r - m * r;
+  };
+  // Adds piece k to all sums; x becomes x̂, and g becomes g·weight.
+  Pack<float, sums_a_row> row;
+  const auto add = [&](int k, Floats& x, Floats& g) {
+    const Floats w = floats_of<T>(weight[k]);
 #pragma unroll
-    for (int q = 0; q < Shape::chunks; ++q) {
-      if (i < steps) {
-        stream.wait(q);
+    for (int e = 0; e < size; ++e) {
+      float &x_hat = x.value[e], &gw = g.value[e];
+      x_hat = x_hat_of(x_hat);
+      of_parameter[0][k].value[e] += gw * x_hat;
+      if constexpr (centred) of_parameter[1][k].value[e] += gw;
+      gw *= w.value[e];
+      row.value[0] += gw * x_hat;
+      if constexpr (centred) row.value[1] += gw;
+    }
+  };
+
+  // grad_x = rstd·(g·weight - mean (g·weight) - x̂·mean(g·weight·x̂)).
+  if constexpr (Sums::alone) {
+    // A warp has a row's sums soon enough to keep the row in registers until then.
+    for (int i = 0; i < steps; ++i) {
+      next_row(i);
+      stream.wait(0);
+      stream.refill(0);
+      row = {};
+      Floats x[pieces], gw[pieces];
 #pragma unroll
-        for (int j = 0; j < Shape::chunk; ++j) {
-          const int k = q * Shape::chunk + j;
-          if (edges && k == pieces - 1 && !stream.has(k)) break;  // most rows end before the last piece
-          const Floats x = floats_of<T>(stream.head_a(j)), g = floats_of<T>(stream.head_b(j));
-          const Floats w = floats_of<T>(weight[k]);
+      for (int k = 0; k < pieces; ++k) {
+        x[k] = floats_of<T>(stream.head_a(k));
+        gw[k] = floats_of<T>(stream.head_b(k));
+        add(k, x[k], gw[k]);
+      }
+      const Pack<float, sums_a_row> whole = sums.of_warp(row);
+      const float factor = -(whole.value[0] * inverse) * r;
+      const float shift = centred ? -(whole.value[sums_a_row - 1] * inverse) * r : 0;
+      const auto result = [&](float gw, float x_hat) { return gw * r + (x_hat * factor + shift); };
+      stream.store(
+          i < count, out, 0, stream.head(),
+          [&](int, int k) {
+            Floats results;
 #pragma unroll
-          for (int e = 0; e < size; ++e) {
-            const float normed = x_hat(x.value[e], m, r), gw = g.value[e] * w.value[e];
-            of_weight[k].value[e] += g.value[e] * normed;
-            row.value[0] += gw * normed;
+            for (int e = 0; e < size; ++e) results.value[e] = result(gw[k].value[e], x[k].value[e]);
+            return piece_of<T>(results);
+          },
+          [&](float x, float g) { return result(g * edge_weight, x_hat_of(x)); });
+      stream.advance_head();
+      out += at.teams * norm.columns;
+    }
+  } else {
+    // Row i is summed up, and row i - 1, whose sums have come meanwhile, is read again and written.
+    for (int i = 0; i <= steps; ++i) {
+      const float m_before = m, r_before = r;
+      next_row(i);
+      row = {};
+      float factor = 0, shift = 0;
+#pragma unroll
+      for (int q = 0; q < Shape::chunks; ++q) {
+        if (i < steps) {
+          stream.wait(q);
+#pragma unroll
+          for (int j = 0; j < Shape::chunk; ++j) {
+            const int k = q * Shape::chunk + j;
+            if (edges && k == pieces - 1 && !stream.has(k)) break;  // most rows end before the last piece
+            Floats x = floats_of<T>(stream.head_a(j)), g = floats_of<T>(stream.head_b(j));
+            add(k, x, g);
+          }
+          stream.advance_head();
+          if (q == Shape::chunks - 1) sums.give(row, i);
+        }
+        if (i > 0) {
+          if (q == 0) {
+            const Pack<float, sums_a_row> whole = sums.take(i - 1);
+            factor = -(whole.value[0] * inverse) * r_before * r_before;
             if constexpr (centred) {
-              of_bias[k].value[e] += g.value[e];
-              row.value[1] += gw;
+              shift = -(whole.value[1] * inverse) * r_before;
+              if constexpr (sizeof(T) < sizeof(float)) shift -= m_before * factor;
             }
           }
-        }
-        stream.advance_head();
-        if (q == Shape::chunks - 1) sums.give(row, i);
-      }
-      if (i > 0) {
-        if (q == 0) {
-          const Pack<float, sums_a_row> whole = sums.take(i - 1, i == steps);
-          factor = -(whole.value[0] * inverse) * r_before;
-          if constexpr (centred) shift = -(whole.value[1] * inverse) * r_before;
-        }
+          const auto result = [&](float gw, float x) {
+            return gw * r_before + ((centred && sizeof(T) == sizeof(float) ? x - m_before : x) * factor + shift);
+          };
+          stream.store(
+              true, out, q, stream.tail(),
+              [&](int j, int k) {
+                const Floats x = floats_of<T>(stream.tail_a(j)), g = floats_of<T>(stream.tail_b(j));
+                const Floats w = floats_of<T>(weight[k]);
+                Floats results;
 #pragma unroll
-        for (int j = 0; j < Shape::chunk; ++j) {
-          const int k = q * Shape::chunk + j;
-          if (edges && k == pieces - 1 && !stream.has(k)) break;
-          const Floats x = floats_of<T>(stream.tail_a(j)), g = floats_of<T>(stream.tail_b(j));
-          const Floats w = floats_of<T>(weight[k]);
-          Floats result;
-#pragma unroll
-          for (int e = 0; e < size; ++e) {
-            const float normed = x_hat(x.value[e], m_before, r_before);
-            result.value[e] = g.value[e] * w.value[e] * r_before + (normed * factor + shift);
-          }
-          stream.store(i <= count, out + k * Shape::threads * size, k, piece_of<T>(result));
+                for (int e = 0; e < size; ++e) results.value[e] = result(g.value[e] * w.value[e], x.value[e]);
+                return piece_of<T>(results);
+              },
+              [&](float x, float g) { return result(g * edge_weight, x); });
+          stream.advance_tail();
+          if (q == Shape::chunks - 1) out += at.teams * norm.columns;
         }
-        stream.advance_tail();
-        if (q == Shape::chunks - 1) out += at.teams * norm.columns;
+        stream.refill(q);
       }
-      stream.refill(q);
     }
   }
 
   stream.end();
   if (norm.parts != nullptr) {
     float* const part = norm.parts + blockIdx.x / at.blocks * int64_t{norm.columns};
-    const auto write = [&](const Floats(&of_column)[pieces], float* to) {
-      if constexpr (Shape::teams == 1 && !edges) {
+    if constexpr (Shape::teams == 1 && !edges) {
+#pragma unroll
+      for (int n = 0; n < sums_a_row; ++n) {
 #pragma unroll
         for (int k = 0; k < pieces; ++k)
-          if (stream.has(k)) store_floats(to + column(k), of_column[k]);
-      } else {
-        add_teams<Shape, edges>(reinterpret_cast<float*>(memory), at, of_column, leads, first, end, norm.columns, to);
+          if (stream.has(k)) store_floats(part + n * norm.part_stride + column(k), of_parameter[n][k]);
       }
-    };
-    write(of_weight, part);
-    if constexpr (centred) write(of_bias, part + norm.part_stride);
+    } else {
+      add_teams<Shape, edges>(reinterpret_cast<float*>(memory), at, of_parameter, leads, first, end, norm.columns, part,
+                              norm.part_stride);
+    }
   }
   if (at.blocks > 1) {  // until all have taken the last sums, others write to this block's memory
     cluster_arrive();
@@ -246,7 +295,11 @@ __global__ void __launch_bounds__(most_threads_of_parts)
         values[i] = part < count ? own[int64_t{part} * columns] : 0;
       }
 #pragma unroll
-      for (float value : values) sum.add(value);
+      for (int half = at_once / 2; half > 0; half /= 2) {
+#pragma unroll
+        for (int i = 0; i < half; ++i) values[i] += values[i + half];
+      }
+      sum.add(values[0]);
     }
   }
   *place = sum.value();

@@ -18,7 +18,7 @@ inline constexpr int64_t most_rows_a_sum = 512;
 // 8 warps, whose threads have 32 numbers or more, so that what is done once a row counts little; and the longest those
 // of clusters. Hardly more than a row ahead is best: with more, the first rows come late, since all are asked for at
 // once.
-template <class T, class Use>
+template <class T, bool edges, class Use>
 bool choose_row_stream(int64_t columns, Use use) {
   const auto fits = [&]<class Shape>(int blocks) {
     return columns <= int64_t{Shape::template columns<T>} * blocks && use.template operator()<Shape>(blocks);
@@ -29,16 +29,30 @@ bool choose_row_stream(int64_t columns, Use use) {
     return false;
   };
   using Larger = RowStreamShape<7, 7, 256, 1, 3>;
+  // For rows that are whole, and for others, of which fewer clusters can be used where few are there at once: rows of a
+  // team must begin alike.
+  const auto whole = [&]<class Shape>(int blocks) {
+    if constexpr (!edges) return fits.template operator()<Shape>(blocks);
+    return false;
+  };
+  const auto ragged = [&]<class Shape>(int blocks) {
+    if constexpr (edges) return fits.template operator()<Shape>(blocks);
+    return false;
+  };
   if constexpr (sizeof(T) == sizeof(float)) {
     using Longest = RowStreamShape<16, 2, 256, 1, 13>;
     return fits.template operator()<RowStreamShape<2, 2, 32, 16, 3>>(1) ||
-           fits.template operator()<RowStreamShape<8, 8, 32, 8, 3>>(1) ||
+           fits.template operator()<RowStreamShape<8, 8, 32, 8, 2>>(1) ||
+           whole.template operator()<RowStreamShape<2, 2, 512, 1, 5>>(1) ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 4>, Larger>() ||
            fits.template operator()<Longest>(8) || fits.template operator()<Longest>(16);
   } else {
     return fits.template operator()<RowStreamShape<2, 2, 16, 32, 3>>(1) ||
            fits.template operator()<RowStreamShape<4, 4, 32, 8, 3>>(1) ||
            fits.template operator()<RowStreamShape<4, 4, 128, 2, 3>>(1) ||
+           fits.template operator()<RowStreamShape<4, 4, 256, 1, 3>>(1) ||
+           whole.template operator()<RowStreamShape<2, 2, 256, 1, 3>>(4) ||
+           ragged.template operator()<RowStreamShape<2, 2, 416, 1, 4>>(2) ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 3>, Larger>() ||
            fits.template operator()<RowStreamShape<8, 8, 256, 1, 3>>(16);
   }
@@ -125,9 +139,9 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       return true;
     };
     if (whole && (weight == nullptr || elements_to_boundary(weight) == 0))
-      return choose_row_stream<T>(
+      return choose_row_stream<T, false>(
           columns, [&]<class Shape>(int blocks) { return launch_shape.template operator()<Shape, false>(blocks); });
-    return choose_row_stream<T>(columns + 128 / int64_t{sizeof(T)} - 1, [&]<class Shape>(int blocks) {
+    return choose_row_stream<T, true>(columns + 128 / int64_t{sizeof(T)} - 1, [&]<class Shape>(int blocks) {
       return launch_shape.template operator()<Shape, true>(blocks);
     });
   }

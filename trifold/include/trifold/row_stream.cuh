@@ -106,9 +106,10 @@ template <class Shape, int N>
 class RowSums {
   static constexpr int warps = Shape::warps, lanes = Shape::lanes / N;
   static constexpr int most = warps * (Shape::teams == 1 ? most_blocks_a_cluster : 1);
-  static constexpr bool alone = warps == 1;
 
  public:
+  static constexpr bool alone = warps == 1;
+
   struct Memory {
     float of_warp[sums_under_way][N][most];
     Mailbox given[sums_under_way];
@@ -123,43 +124,46 @@ class RowSums {
     if (!alone && at.thread < sums_under_way) memory_.given[at.thread].init(blocks_ == 1 ? N * warps : 1);
   }
 
+  // Where a team is not `alone` in its rows.
   __device__ __forceinline__ void give(const Pack<float, N>& sums, int row) {
     const float own = shared_out(sums);
-    if constexpr (alone) {
-      before_ = last_;
-      last_ = own;
-    } else {
-      const int slot = row % sums_under_way;
-      float* const place = &memory_.of_warp[slot][lane_ / lanes][warp_];
-      Mailbox& given = memory_.given[slot];
-      if (blocks_ == 1) {
-        if (lane_ % lanes == 0) {
-          *place = own;
-          given.arrive();
-        }
-      } else {
-        if (threadIdx.x == 0) given.arrive_and_expect(blocks_ * warps * N * int{sizeof(float)});
-        if (const int rank = lane_ % lanes; rank < blocks_)
-          send(own, address_in(shared_address(place), rank), address_in(shared_address(&given), rank));
+    const int slot = row % sums_under_way;
+    float* const place = &memory_.of_warp[slot][lane_ / lanes][warp_];
+    Mailbox& given = memory_.given[slot];
+    if (blocks_ == 1) {
+      if (lane_ % lanes == 0) {
+        *place = own;
+        given.arrive();
       }
+    } else {
+      if (threadIdx.x == 0) given.arrive_and_expect(blocks_ * warps * N * int{sizeof(float)});
+      if (const int rank = lane_ % lanes; rank < blocks_)
+        send(own, address_in(shared_address(place), rank), address_in(shared_address(&given), rank));
     }
   }
 
-  // `last`: no row was given after it.
-  __device__ __forceinline__ Pack<float, N> take(int row, bool last) {
-    float sum;
-    if constexpr (alone) {
-      sum = last ? last_ : before_;
-    } else {
-      const int slot = row % sums_under_way;
-      memory_.given[slot].wait(row / sums_under_way % 2);
-      const float* const given = memory_.of_warp[slot][lane_ / lanes];
-      const int count = blocks_ * warps;
-      sum = lane_ % lanes < count ? given[lane_ % lanes] : 0;
+  __device__ __forceinline__ Pack<float, N> take(int row) {
+    const int slot = row % sums_under_way;
+    memory_.given[slot].wait(row / sums_under_way % 2);
+    const float* const given = memory_.of_warp[slot][lane_ / lanes];
+    const int count = blocks_ * warps;
+    float sum = lane_ % lanes < count ? given[lane_ % lanes] : 0;
 #pragma unroll 1
-      for (int i = lane_ % lanes + lanes; i < count; i += lanes) sum += given[i];
-      sum = warp_reduce<lanes>(sum, Sum{});
-    }
+    for (int i = lane_ % lanes + lanes; i < count; i += lanes) sum += given[i];
+    return told_all(warp_reduce<lanes>(sum, Sum{}));
+  }
+
+  // The sums of a row that one warp has, or a part of one.
+  __device__ __forceinline__ Pack<float, N> of_warp(const Pack<float, N>& sums) const {
+    return told_all(shared_out(sums));
+  }
+
+ private:
+  Memory& memory_;
+  int lane_, warp_, blocks_;
+
+  // All lanes' sums, of which each has its own one.
+  __device__ __forceinline__ Pack<float, N> told_all(float sum) const {
     if constexpr (N == 1) {
       return {sum};
     } else {
@@ -167,11 +171,6 @@ class RowSums {
       return lane_ < lanes ? Pack<float, N>{sum, other} : Pack<float, N>{other, sum};
     }
   }
-
- private:
-  Memory& memory_;
-  int lane_, warp_, blocks_;
-  float before_ = 0, last_ = 0;
 
   // The sum of the team's lanes of the warp: of two, the first one in the lower lanes, the second one in the upper
   // ones.
@@ -209,6 +208,8 @@ class RowStream {
         rows_(rows),
         end_(end - at.thread * size),
         lead_(edges && at.rank == 0 ? max(0, min(size, lead - at.thread * size)) : 0),
+        column_(at.thread * size),
+        edge_(edges ? edge_of(at, lead, end) : -1),
         begin_(at.team * Shape::slots * Shape::slot_bytes + at.thread * vector_bytes),
         head_(begin_),
         tail_(begin_),
@@ -246,20 +247,34 @@ class RowStream {
   __device__ __forceinline__ uint4 tail_b(int j) const { return read(tail_ + of_b + j * Shape::pitch); }
   __device__ __forceinline__ void advance_tail() { tail_ = after(tail_); }
 
-  // Stores what was made of a piece, if the row is `there`: the row's own elements alone.
-  __device__ __forceinline__ void store(bool there, T* to, int piece, uint4 made) const {
-    store_if(there && has_all(piece), to, made);
-    if constexpr (edges) {
-      if (there && has(piece) && !has_all(piece)) {
-        using Word = std::conditional_t<sizeof(T) == sizeof(float), unsigned, unsigned short>;
-        const unsigned words[] = {made.x, made.y, made.z, made.w};
-        const int begin = piece == 0 ? lead_ : 0, end = end_ - piece * across;
+  // Where the chunk is that is read at the head, and at the tail.
+  __device__ __forceinline__ int head() const { return head_; }
+  __device__ __forceinline__ int tail() const { return tail_; }
+
+  // The column of the thread's edge, from the block's first one, or -1. The elements of the pieces that are cut by the
+  // row's beginning and its end are each one of another thread of the warp: who has such a piece has no more to do.
+  __device__ __forceinline__ int edge() const { return edge_; }
+
+  // Stores what make(j, k) makes of the pieces k of a chunk, of which they are the j-th, and of_edge(a, b) of an edge
+  // of the chunk at `slot`, if the row is `there`.
+  template <class Make, class OfEdge>
+  __device__ __forceinline__ void store(bool there, T* row, int chunk, int slot, Make make, OfEdge of_edge) const {
 #pragma unroll
-        for (int e = 0; e < size; ++e) {
-          const int bit = e * 8 * int{sizeof(T)};
-          if (e >= begin && e < end) reinterpret_cast<Word*>(to)[e] = static_cast<Word>(words[bit / 32] >> bit % 32);
-        }
+    for (int j = 0; j < Shape::chunk; ++j) {
+      const int k = chunk * Shape::chunk + j;
+      if (edges && k == Shape::pieces - 1 && !has(k)) break;  // most rows end before the last piece
+      store_if(there && has_all(k), row + k * across, make(j, k));
+    }
+    if constexpr (edges) {
+      __syncwarp();  // others' copies are seen
+      if (const int k = edge_ / across; there && edge_ >= 0 && k / Shape::chunk == chunk) {
+        const int piece_column = edge_ % across / size * size;
+        const unsigned char* const at = memory_ + slot + k % Shape::chunk * Shape::pitch +
+                                        (piece_column - column_) * int{sizeof(T)} + edge_ % size * int{sizeof(T)};
+        row[edge_ - column_] =
+            T(of_edge(float(*reinterpret_cast<const T*>(at)), float(*reinterpret_cast<const T*>(at + of_b))));
       }
+      __syncwarp();  // before others copy to there again
     }
   }
 
@@ -275,10 +290,23 @@ class RowStream {
   unsigned char* memory_;
   const T *a_, *b_;
   int64_t a_jump_, b_jump_;
-  int rows_, end_, lead_, begin_, head_, tail_, fill_;
+  int rows_, end_, lead_, column_, edge_, begin_, head_, tail_, fill_;
 
   __device__ __forceinline__ int after(int slot) const {
     return slot == begin_ + (Shape::slots - 1) * Shape::slot_bytes ? begin_ : slot + Shape::slot_bytes;
+  }
+
+  // Of the warp's lanes, the first ones have the elements of the piece that the row begins in, the next ones those of
+  // the piece that it ends in.
+  static __device__ __forceinline__ int edge_of(const StreamPlace& at, int lead, int end) {
+    static_assert(Shape::lanes >= 2 * size);
+    const int lane = at.thread % Shape::lanes, begin = at.rank == 0 ? lead : 0;
+    const int front = begin / size * size, back = end / size * size;
+    const bool at_front = lane < size;
+    const int column = (at_front ? front : back - size) + lane;
+    const bool cut = at_front ? begin % size > 0 : lane < 2 * size && (begin % size == 0 || back != front);
+    const bool of_warp = column >= 0 && column % across / size / Shape::lanes == at.thread / Shape::lanes;
+    return cut && of_warp && column >= begin && column < end ? column : -1;
   }
 
   // Makes the first `lead_` elements of a piece 0.
