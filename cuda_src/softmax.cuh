@@ -142,16 +142,19 @@ __global__ void __launch_bounds__(Shape::block, 1)
         if (q == Shape::chunks - 1) sums.give(row, i);
       }
       if (i > 0) {
-        if (q == 0) sum = sums.take(i - 1, i == count).value[0];
+        if (q == 0) sum = sums.take(i - 1).value[0];
+        stream.store(
+            true, out, q, stream.tail(),
+            [&](int j, int) {
+              const Floats result = trifold::floats_of<T>(stream.tail_a(j)),
+                           grad = trifold::floats_of<T>(stream.tail_b(j));
+              Floats product;
 #pragma unroll
-        for (int j = 0; j < Shape::chunk; ++j) {
-          const int k = q * Shape::chunk + j;
-          const Floats result = trifold::floats_of<T>(stream.tail_a(j)), grad = trifold::floats_of<T>(stream.tail_b(j));
-          Floats product;
-#pragma unroll
-          for (int e = 0; e < trifold::Vector<T>::size; ++e) product.value[e] = result.value[e] * (grad.value[e] - sum);
-          stream.store(true, out + k * Shape::threads * trifold::Vector<T>::size, k, trifold::piece_of<T>(product));
-        }
+              for (int e = 0; e < trifold::Vector<T>::size; ++e)
+                product.value[e] = result.value[e] * (grad.value[e] - sum);
+              return trifold::piece_of<T>(product);
+            },
+            [&](float result, float grad) { return result * (grad - sum); });
         stream.advance_tail();
         if (q == Shape::chunks - 1) out += at.teams * columns;
       }
