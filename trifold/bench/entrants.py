@@ -144,7 +144,7 @@ def competitor(entrant: Entrant, inputs: Sequence[Arguments], which: Pass) -> Co
 
     ``plain`` calls it; ``forward`` lets it record a gradient; ``backward`` is the backward pass alone; ``forward +
     backward`` is both. Gradients are taken of all floating tensors with ``torch.autograd.grad``: nothing is
-    accumulated, so that no time goes into that.
+    accumulated, so that no time goes into that. The gradient of a scalar is 1, as ``loss.backward()`` has it.
     """
 
     def prepare() -> list[Thunk]:
@@ -171,7 +171,7 @@ def _thunk(entrant: Entrant, arguments: Arguments, which: Pass) -> Thunk:
         return functools.partial(function, *attached)
     leaves = [value for value in attached if isinstance(value, Tensor) and value.requires_grad]
     output = function(*attached)
-    incoming = torch.randn_like(output)
+    incoming = torch.ones_like(output) if output.dim() == 0 else torch.randn_like(output)
     if which == "backward":
         return functools.partial(torch.autograd.grad, output, leaves, incoming, retain_graph=True)
     return lambda: torch.autograd.grad(function(*attached), leaves, incoming)
