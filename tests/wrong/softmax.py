@@ -146,7 +146,9 @@ CROSS_ENTROPY = (
         name="the class of a piece, not of an element",
         why="a thread holds pieces of several elements",
         op="cross_entropy",
-        edits=edits("header", ("row[target.column] = T((at_target", "row[target.column / at.size * at.size] = T((at_target")),
+        edits=edits(
+            "header", ("row[target.column] = T((at_target", "row[target.column / at.size * at.size] = T((at_target")
+        ),
         row="gradients",
         implementation="port",
     ),
