@@ -4,7 +4,6 @@
 
 #include <trifold/binding.h>
 #include <trifold/row_parts.cuh>
-#include <trifold/team_mail.cuh>
 #include <trifold/vector.cuh>
 
 #include <bit>
