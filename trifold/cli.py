@@ -6,10 +6,12 @@ Exit status: 0 done or verified, 1 failed, 2 could not run.
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -72,34 +74,59 @@ def verify(
         bool, typer.Option("--coverage", help="Show the lines and branches that no input reaches on the CPU.")
     ] = False,
 ) -> None:
-    """Check prototype and port against the reference in every cell: the matrix."""
+    """Check prototype and port against the reference in every cell: the matrix.
+
+    Ctrl-C, and SIGTERM, end the run: what was checked until then is shown and written, and the status is 130.
+    """
     from trifold.verification.matrix import render
+    from trifold.verification.verify import Interrupted
     from trifold.verification.verify import verify as run
 
     found = _workspace(workspace)
     if json_file is not None and str(json_file) != "-":
         json_file.parent.mkdir(parents=True, exist_ok=True)  # before the run, which takes minutes
     console = Console(stderr=str(json_file) == "-")
-    with _status(console) as tell:
-        report = run(
-            *(ops or ()),
-            workspace=found,
-            implementations=implementation or ("prototype", "port"),
-            devices=device or ("cpu", "cuda"),
-            checks=check or (),
-            examples=examples,
-            seed=seed,
-            timeout=timeout,
-            coverage=coverage,
-            tell=tell,
-        )
+    interrupted = False
+    with _status(console) as tell, _terminated_like_interrupted():
+        try:
+            report = run(
+                *(ops or ()),
+                workspace=found,
+                implementations=implementation or ("prototype", "port"),
+                devices=device or ("cpu", "cuda"),
+                checks=check or (),
+                examples=examples,
+                seed=seed,
+                timeout=timeout,
+                coverage=coverage,
+                tell=tell,
+            )
+        except Interrupted as early:
+            report, interrupted = early.report, True
     console.print(render(report))
     text = json.dumps(report.to_json(), indent=2)
     if str(json_file) == "-":
         print(text)
     elif json_file is not None:
         json_file.write_text(text + "\n", encoding="utf-8")
-    raise typer.Exit({"verified": 0, "failed": 1, "incomplete": 2}[report.verdict])
+    raise typer.Exit(_INTERRUPTED if interrupted else {"verified": 0, "failed": 1, "incomplete": 2}[report.verdict])
+
+
+_INTERRUPTED = 128 + signal.SIGINT
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM is a KeyboardInterrupt here, so that a time limit loses nothing."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -163,4 +190,4 @@ def main() -> None:
         print(f"trifold: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)

@@ -28,6 +28,36 @@ _START_S = 600.0  # to start a worker and to build: neither is a case, and a bus
 
 Progress = Callable[[Job, str], None]
 
+INTERRUPTED = "interrupted"  # the reason of a row that was not run, as whoever started the run has ended it
+
+
+class Stop:
+    """Ends the cells that other threads run: each returns what its worker has told so far."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe()
+        self.is_set = False
+
+    def set(self) -> None:
+        self.is_set = True
+        os.write(self._write, b"!")
+
+    def fileno(self) -> int:
+        """Of what becomes readable once this is set."""
+        return self._read
+
+    def __enter__(self) -> Stop:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._write)
+        os.close(self._read)
+
+
+class _Stopped(Exception):
+    def __init__(self, told: _Progress) -> None:
+        self.told = told
+
 
 @dataclass
 class _Progress:
@@ -56,17 +86,26 @@ class _Progress:
                 self.rows.append(row_from_json(event["row"]))
 
 
-def run_cell(job: Job, *, timeout: float, tell: Progress = lambda job, text: None) -> list[Row]:
+def run_cell(
+    job: Job, *, timeout: float, tell: Progress = lambda job, text: None, stop: Stop | None = None
+) -> list[Row]:
     """All rows of a cell.
 
     Args:
         job: what to run.
         timeout: seconds that one case may take.
         tell: is told the name of each check that begins.
+        stop: ends the run, from another thread: the rows are those that there are until then.
     """
     rows: list[Row] = []
     while True:
-        told, death = _run_worker(job, timeout, tell)
+        try:
+            told, death = _run_worker(job, timeout, tell, stop)
+        except _Stopped as stopped:
+            names = (stopped.told.check or BUILD, "other checks")
+            cell = job.cell
+            left = (Row(name, cell.implementation, cell.device, "not run", reason=INTERRUPTED) for name in names)
+            return [*rows, *stopped.told.rows, *left]
         rows += told.rows
         if death is None:
             return rows
@@ -82,8 +121,12 @@ def run_cell(job: Job, *, timeout: float, tell: Progress = lambda job, text: Non
             return rows
 
 
-def _run_worker(job: Job, timeout: float, tell: Progress) -> tuple[_Progress, str | None]:
-    """What the worker told, and how it died where it did not end by itself."""
+def _run_worker(job: Job, timeout: float, tell: Progress, stop: Stop | None) -> tuple[_Progress, str | None]:
+    """What the worker told, and how it died where it did not end by itself.
+
+    Raises:
+        _Stopped: ``stop`` was set before the worker's end.
+    """
     told = _Progress()
     with tempfile.TemporaryFile() as output:
         read, write = os.pipe()
@@ -91,7 +134,7 @@ def _run_worker(job: Job, timeout: float, tell: Progress) -> tuple[_Progress, st
             process = _start(job, _environment(job, timeout), write, output.fileno())
             os.close(write)
             try:
-                silent = _listen(events, told, timeout, lambda: tell(job, told.check))
+                silent = _listen(events, told, timeout, lambda: tell(job, told.check), stop)
             except BaseException:  # Ctrl-C: leave no worker behind
                 _kill(process)
                 raise
@@ -123,15 +166,22 @@ def _start(job: Job, environment: dict[str, str], events: int, output: int) -> s
     return process
 
 
-def _listen(events: IO[bytes], told: _Progress, timeout: float, tell: Callable[[], None]) -> float | None:
+def _listen(
+    events: IO[bytes], told: _Progress, timeout: float, tell: Callable[[], None], stop: Stop | None
+) -> float | None:
     """Take events until the worker closes its end (None), or is silent for too long (that many seconds)."""
     buffer = b""
     with selectors.DefaultSelector() as selector:
         selector.register(events, selectors.EVENT_READ)
+        if stop is not None:
+            selector.register(stop, selectors.EVENT_READ)
         while True:
             limit = max(timeout, _START_S) if told.builds else timeout
-            if not selector.select(timeout=max(0.0, told.heard + limit - time.monotonic())):
+            ready = selector.select(timeout=max(0.0, told.heard + limit - time.monotonic()))
+            if not ready:
                 return limit
+            if any(key.fileobj is stop for key, _ in ready):
+                raise _Stopped(told)
             chunk = events.read(1 << 16)
             if not chunk:
                 return None

@@ -21,7 +21,7 @@ from trifold.verification.coverage import FileCoverage, measured, require_tools
 from trifold.verification.job import CellName, Job
 from trifold.verification.machine import Machine
 from trifold.verification.report import Failure, OpReport, Report, Row
-from trifold.verification.runner import run_cell
+from trifold.verification.runner import INTERRUPTED, Stop, run_cell
 from trifold.verification.worker import BUILD, PROPERTY
 from trifold.workspace import OpFiles, Workspace
 
@@ -71,6 +71,7 @@ def verify(
         WorkspaceError: no workspace, no such op, or a file of it is missing.
         ValueError: an unknown implementation, device or check.
         ToolchainError: coverage was asked for, and what counts is not installed.
+        Interrupted: Ctrl-C. It has the report of what was run until then.
 
     >>> import trifold
     >>> trifold.verify("sigmoid", checks=["errors"], implementations=["port"], devices=["cpu"]).verdict
@@ -104,20 +105,22 @@ def verify(
             Job(str(workspace.root), cell, tuple(checks), (), examples, seed, _folder(counted, cell, coverage))
             for cell in cells
         ]
-        rows = _run(workspace, jobs, machine, timeout, tell)
+        rows, complete = _run(workspace, jobs, machine, timeout, tell)
         reports = tuple(
             OpReport(
                 op.name,
                 tuple(row for job, some in zip(jobs, rows, strict=True) if job.cell.op == op.name for row in some),
                 partial=bool(checks),
-                coverage=_coverage(workspace, op, Path(counted)) if coverage else None,
+                coverage=_coverage(workspace, op, Path(counted)) if coverage and complete else None,
             )
             for op in files
         )
-    _require_properties(checks, reports)
     seconds = time.monotonic() - started
     facts = environment(workspace.root, torch.device("cpu" if machine.cuda else "cuda"))
     report = Report(version("trifold"), torch.__version__, machine.device_name, reports, seconds, facts)
+    if not complete:
+        raise Interrupted(report)
+    _require_properties(checks, reports)
     if not checks and not coverage:
         for op, result in zip(files, reports, strict=True):
             write_certificate(workspace, op, result, report, examples=examples, seed=seed)
@@ -152,17 +155,41 @@ def _require_properties(checks: Sequence[str], reports: Sequence[OpReport]) -> N
         raise ValueError(f"checks: no op has {', '.join(unknown)}")
 
 
+class Interrupted(KeyboardInterrupt):
+    """A verification was ended by Ctrl-C, or by another :class:`KeyboardInterrupt`.
+
+    Attributes:
+        report: what there is until then; other rows were not run.
+    """
+
+    def __init__(self, report: Report) -> None:
+        super().__init__("interrupted")
+        self.report = report
+
+
 def _run(
     workspace: Workspace, jobs: list[Job], machine: Machine, timeout: float, tell: Callable[[str], None]
-) -> list[list[Row]]:
-    with nursery.opened_for(job.cell for job in jobs), worker_pool() as pool:
-        futures = [pool.submit(rows_of_cell, workspace, job, machine, timeout, tell) for job in jobs]
+) -> tuple[list[list[Row]], bool]:
+    """The rows of each job, and whether that is all: else the run was interrupted."""
+    with Stop() as stop, nursery.opened_for(job.cell for job in jobs), worker_pool() as pool:
+        futures = [pool.submit(rows_of_cell, workspace, job, machine, timeout, tell, stop) for job in jobs]
         try:
-            return [future.result() for future in futures]
+            return [future.result() for future in futures], True
+        except KeyboardInterrupt:
+            stop.set()
+            for future in futures:
+                future.cancel()
+            cells = zip(futures, jobs, strict=True)
+            return [_interrupted(job) if future.cancelled() else future.result() for future, job in cells], False
         except BaseException:
+            stop.set()
             for future in futures:
                 future.cancel()
             raise
+
+
+def _interrupted(job: Job) -> list[Row]:
+    return [Row(ALL_CHECKS, job.cell.implementation, job.cell.device, "not run", reason=INTERRUPTED)]
 
 
 def worker_pool() -> ThreadPoolExecutor:
@@ -176,13 +203,16 @@ def rows_of_cell(
     machine: Machine,
     timeout: float,
     tell: Callable[[str], None] = lambda text: None,
+    stop: Stop | None = None,
 ) -> list[Row]:
     """All rows of one cell: what its worker tells, or the reason why the machine cannot run it."""
     cell = job.cell
+    if stop is not None and stop.is_set:
+        return _interrupted(job)
     tell(str(cell))
     reason = machine.lacks(cell)
     if not reason:
-        return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"))
+        return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"), stop=stop)
     nothing = Row(ALL_CHECKS, cell.implementation, cell.device, "not run", reason=reason)
     if cell.implementation == "port" and cell.device == "cuda" and machine.nvcc_archs:
         return [_compile_only(job, workspace.files(cell.op), machine, reason), nothing]
