@@ -4,7 +4,8 @@
 
 namespace {
 
-using trifold::Cut, trifold::Rows, trifold::Team, trifold::TeamChoice, trifold::Teams, trifold::Tensor;
+using trifold::Cut, trifold::Rows, trifold::Team, trifold::TeamChoice, trifold::Teams, trifold::TeamWithEdges,
+    trifold::Tensor;
 
 constexpr const char* name = "cross_entropy";
 constexpr const char* backward_name = "cross_entropy_backward";
@@ -37,44 +38,37 @@ struct Targets {
         ignored(ignore_index) {}
 };
 
-template <Team team, int pieces, int threads, int blocks>
-using WithEdges = TeamChoice<team, pieces, threads, blocks, true>;
-
 // As measured on an H200 (docs/performance.md).
 template <class T>
 struct Choices {
   using Short = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
-                      WithEdges<Team::block, 4, 128, 8>, WithEdges<Team::block, 8, 256, 3>>;
+                      TeamWithEdges<Team::block, 4, 128, 8>, TeamWithEdges<Team::block, 8, 256, 3>>;
 };
 template <>
 struct Choices<float> {
-  using Short =
-      Teams<TeamChoice<Team::warp, 2, 128, 8>, WithEdges<Team::block, 2, 512, 4>, WithEdges<Team::block, 8, 512, 2>>;
+  using Short = Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamWithEdges<Team::block, 2, 512, 4>,
+                      TeamWithEdges<Team::block, 8, 512, 2>>;
 };
 
 #ifdef __CUDACC__
 
-using Long = Teams<WithEdges<Team::cluster, 8, 128, 8>, WithEdges<Team::cluster, 8, 256, 4>,
-                   WithEdges<Team::cluster, 8, 512, 2>>;
+using Long = Teams<TeamWithEdges<Team::cluster, 8, 128, 8>, TeamWithEdges<Team::cluster, 8, 256, 4>,
+                   TeamWithEdges<Team::cluster, 8, 512, 2>>;
 
 // Launches the losses alone, in turns, of rows that are a cluster's of this choice. Not where there are so few rows
 // that clusters have more multiprocessors work on them than a block a row.
 template <class T, class L, Cut cut, class Choice>
 bool launch_in_turns(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, float smoothing) {
   using Turns = TeamChoice<Team::block, Choice::pieces, 256, 4>;
-  const int64_t pieces = trifold::pieces_of<T>(logits.columns, cut);
-  const int64_t blocks = trifold::blocks_for(pieces, int64_t{Choice::pieces} * Choice::threads);
-  const int64_t threads = trifold::threads_for(pieces, Choice::pieces * blocks);
-  // GPUs that start kernels early have clusters.
-  if (!stream.starts_early || blocks > trifold::most_blocks_a_cluster || logits.count > trifold::most_blocks)
-    return false;
+  const auto shape = trifold::ClusterShape::of<Choice>(trifold::pieces_of<T>(logits.columns, cut));
+  if (!shape.exists(stream) || logits.count > trifold::most_blocks) return false;
   const int64_t at_once = trifold::resident_clusters<cross_entropy_rows_kernel<T, L, cut, Choice>>(
-      dim3(static_cast<unsigned>(threads)), 0, static_cast<unsigned>(blocks), 0);
+      shape.block(), 0, static_cast<unsigned>(shape.blocks), 0);
   if (at_once == 0 || logits.count <= 2 * at_once) return false;
   trifold::launch_early<cross_entropy_turns_kernel<T, L, cut, Turns>>(
       stream, dim3(static_cast<unsigned>(logits.count)), Turns::threads, 0, logits.data<T>(), logits.stride,
       targets.first, targets.stride, targets.ignored, losses, logits.count, static_cast<int>(logits.columns), smoothing,
-      static_cast<int>(blocks * threads / trifold::warp_threads));
+      static_cast<int>(shape.blocks * shape.threads / trifold::warp_threads));
   return true;
 }
 
@@ -104,11 +98,7 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
              trifold::launch_teams<cut, Choice>(stream, logits.count, trifold::pieces_of<T>(logits.columns, cut),
                                                 in_registers);
     };
-    const auto first_of = [&]<class... Choice>(Teams<Choice...>) {
-      return cut == Cut::whole ? (long_rows.template operator()<Cut::whole, Choice>() || ...)
-                               : (long_rows.template operator()<Cut::inner, Choice>() || ...);
-    };
-    if (first_of(Long{})) return;
+    if (trifold::with_cut(cut, [&]<Cut own>() { return trifold::any_of<own>(Long{}, long_rows); })) return;
 #endif
   }
   trifold::launch<cross_entropy_kernel<T, L>>(stream, trifold::block_a_row(logits.count), cross_entropy_block, 0, x,

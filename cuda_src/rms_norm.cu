@@ -5,8 +5,8 @@
 
 namespace {
 
-using trifold::Cut, trifold::NormTeam, trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams,
-    trifold::Team, trifold::Teams, trifold::Tensor;
+using trifold::Cut, trifold::NormTeam, trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream,
+    trifold::StreamChoice, trifold::Streams, trifold::Team, trifold::Teams, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1
 
 constexpr const char* name = "rms_norm";
@@ -14,24 +14,23 @@ constexpr const char* backward_name = "rms_norm_backward";
 
 using enum trifold::Parameters;
 
-template <Team team, int pieces, int threads, int blocks, trifold::Parameters when>
-using WithEdges = NormTeam<team, pieces, threads, blocks, when, true>;
-
 // As measured on an H200 (docs/performance.md): of rows however they are cut, of longer whole ones, and of longer ones
 // that are not.
 template <class T>
 struct Choices {
   using Short = Teams<NormTeam<Team::part, 4, 128, 7, early>, NormTeam<Team::warp, 4, 128, 7, early>,
-                      WithEdges<Team::block, 4, 128, 8, late>>;
-  using Long = Teams<WithEdges<Team::block, 8, 256, 3, late>, WithEdges<Team::cluster, 8, 512, 2, late>>;
+                      NormTeamWithEdges<Team::block, 4, 128, 8, late>>;
+  using Long =
+      Teams<NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
   using Ragged = Long;
   using RaggedStreams = Streams<StreamChoice<8, 3, 512, 1>>;
 };
 template <>
 struct Choices<float> {
-  using Short = Teams<NormTeam<Team::warp, 2, 128, 12, early>, WithEdges<Team::block, 2, 128, 12, early>,
-                      WithEdges<Team::block, 2, 512, 4, early>>;
-  using Long = Teams<WithEdges<Team::block, 8, 512, 2, late>, WithEdges<Team::cluster, 8, 512, 2, late>>;
+  using Short = Teams<NormTeam<Team::warp, 2, 128, 12, early>, NormTeamWithEdges<Team::block, 2, 128, 12, early>,
+                      NormTeamWithEdges<Team::block, 2, 512, 4, early>>;
+  using Long =
+      Teams<NormTeamWithEdges<Team::block, 8, 512, 2, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
   using Ragged = Long;
   using RaggedStreams = Streams<StreamChoice<8, 3, 512, 1>>;
 };

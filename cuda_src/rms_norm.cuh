@@ -49,9 +49,8 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   trifold::RowPart<T, cut, V> part;
   part.load(x, place.row, rows, x_stride, at, T(0.0f));
   const trifold::SharedByRows<T, cut, V, Choice::early> weights(weight, at, T(1.0f));
-  float squares = trifold::lane_squares<trifold::team_lanes(Choice::team)>(part, at, trifold::EdgeApart(part, at));
-  if constexpr (Choice::team == trifold::Team::block || Choice::team == trifold::Team::cluster)
-    squares = trifold::combine(trifold::team_posts<Choice::team>(squares), 0.0f, trifold::Sum{});
+  const float own = trifold::sum_of_squares(part, at, trifold::EdgeApart(part, at));
+  const float squares = trifold::team_reduce<Choice::team>(own, 0.0f, trifold::Sum{});
   const float r = trifold::close_rsqrt<T>(squares / trifold::Count(columns) + eps);
   trifold::write_row<Choice>(part, out, at, [r](float v, float w) { return v * r * w; }, weights);
   if (place.thread == 0 && place.row < rows) rstd[place.row] = r;
@@ -69,7 +68,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   for (; stream.more(); stream.next()) {
     if (stream.has_head()) {
       auto part = stream.head();
-      stream.give(trifold::lane_squares<trifold::warp_threads>(part, stream.at(), stream.head_edge()));
+      stream.give(trifold::warp_sum(trifold::sum_of_squares(part, stream.at(), stream.head_edge())));
     }
     if (stream.has_tail()) {
       const float squares = trifold::combine(stream.take(), 0.0f, trifold::Sum{});

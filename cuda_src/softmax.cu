@@ -4,31 +4,29 @@
 
 namespace {
 
-using trifold::Cut, trifold::Rows, trifold::Team, trifold::TeamChoice, trifold::Teams, trifold::Tensor;
-
-template <Team team, int pieces, int threads, int blocks>
-using WithEdges = TeamChoice<team, pieces, threads, blocks, true>;
+using trifold::Cut, trifold::Rows, trifold::Team, trifold::TeamChoice, trifold::Teams, trifold::TeamWithEdges,
+    trifold::Tensor;
 
 // As measured on an H200 (docs/performance.md).
 template <class T>
 struct Choices {
   using Forward = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
-                        WithEdges<Team::block, 4, 128, 8>, WithEdges<Team::block, 8, 256, 4>,
-                        WithEdges<Team::cluster, 8, 256, 4>, WithEdges<Team::cluster, 8, 512, 2>>;
+                        TeamWithEdges<Team::block, 4, 128, 8>, TeamWithEdges<Team::block, 8, 256, 4>,
+                        TeamWithEdges<Team::cluster, 8, 256, 4>, TeamWithEdges<Team::cluster, 8, 512, 2>>;
   using Backward = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 6>,
-                         WithEdges<Team::block, 2, 256, 3>, WithEdges<Team::cluster, 4, 256, 3>,
-                         WithEdges<Team::cluster, 4, 512, 2>, WithEdges<Team::cluster, 8, 512, 1>>;
+                         TeamWithEdges<Team::block, 2, 256, 3>, TeamWithEdges<Team::cluster, 4, 256, 3>,
+                         TeamWithEdges<Team::cluster, 4, 512, 2>, TeamWithEdges<Team::cluster, 8, 512, 1>>;
 };
 template <>
 struct Choices<float> {
-  using Forward = Teams<TeamChoice<Team::warp, 2, 128, 8>, WithEdges<Team::block, 2, 512, 4>,
-                        WithEdges<Team::block, 8, 512, 2>, WithEdges<Team::cluster, 8, 512, 2>>;
-  using Backward = Teams<TeamChoice<Team::warp, 2, 128, 6>, WithEdges<Team::block, 2, 512, 3>,
-                         WithEdges<Team::block, 8, 512, 1>, WithEdges<Team::cluster, 4, 512, 2>>;
+  using Forward = Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamWithEdges<Team::block, 2, 512, 4>,
+                        TeamWithEdges<Team::block, 8, 512, 2>, TeamWithEdges<Team::cluster, 8, 512, 2>>;
+  using Backward = Teams<TeamChoice<Team::warp, 2, 128, 6>, TeamWithEdges<Team::block, 2, 512, 3>,
+                         TeamWithEdges<Team::block, 8, 512, 1>, TeamWithEdges<Team::cluster, 4, 512, 2>>;
 };
 // Of float32, the longest rows that a cluster holds, whole or not.
 using LongestBackward = trifold::RowStreamShape<16, 2, 256, 1, 13>;
-using LongestRaggedBackward = Teams<WithEdges<Team::cluster, 8, 512, 1>>;
+using LongestRaggedBackward = Teams<TeamWithEdges<Team::cluster, 8, 512, 1>>;
 
 template <class T>
 void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {

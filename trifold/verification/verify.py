@@ -175,17 +175,14 @@ def _run(
         futures = [pool.submit(rows_of_cell, workspace, job, machine, timeout, tell, stop) for job in jobs]
         try:
             return [future.result() for future in futures], True
-        except KeyboardInterrupt:
+        except BaseException as error:
             stop.set()
             for future in futures:
                 future.cancel()
-            cells = zip(futures, jobs, strict=True)
-            return [_interrupted(job) if future.cancelled() else future.result() for future, job in cells], False
-        except BaseException:
-            stop.set()
-            for future in futures:
-                future.cancel()
-            raise
+            if not isinstance(error, KeyboardInterrupt):
+                raise
+        cells = zip(futures, jobs, strict=True)
+        return [_interrupted(job) if future.cancelled() else future.result() for future, job in cells], False
 
 
 def _interrupted(job: Job) -> list[Row]:

@@ -113,7 +113,7 @@ __device__ __forceinline__ RowExps combine(const Posts<WarpExps>& posts, bool wi
 // Of a team's row.
 template <class T, Team team>
 __device__ __forceinline__ RowExps row_exps(const WarpExps& own, bool with_differences) {
-  if constexpr (team == Team::part || team == Team::warp)
+  if constexpr (!has_warps(team))
     return {own.max, own.sum, own.differences};
   else
     return combine<T>(team_posts<team>(own), with_differences);

@@ -66,12 +66,6 @@ struct alignas(16) WarpMoments {
   float mean, squares, count;
 };
 
-// Of what a thread has of a row no element is kept apart from its pieces (norm_stream.cuh).
-struct NothingApart {
-  template <class F>
-  __device__ __forceinline__ void each(F) const {}
-};
-
 // The thread's edge of a row, where there is one (Cut::inner).
 template <class T, Cut cut>
 struct EdgeApart {
@@ -129,9 +123,9 @@ __device__ __forceinline__ float thread_squares(const RowPart<T, cut, V>& x, con
 
 // Of `count` numbers, 0 where they are not of the row, of a warp or of so many of its lanes: as exact as with the row's
 // mean.
-template <int lanes, class T, Cut cut, int V, class Apart = NothingApart>
+template <int lanes, class T, Cut cut, int V, class Apart>
 __device__ __forceinline__ Moments lane_moments(RowPart<T, cut, V>& x, const RowCut<T, cut>& at, const Count& count,
-                                                bool edges, const Apart& apart = {}) {
+                                                bool edges, const Apart& apart) {
   Moments own;
   own.mean = warp_reduce<lanes>(thread_sum(x, at.touches(0), apart, [](float v) { return v; }), Sum{}) / count;
   x.stay();
@@ -140,13 +134,12 @@ __device__ __forceinline__ Moments lane_moments(RowPart<T, cut, V>& x, const Row
   return own;
 }
 
-// Σ x² of a warp's numbers, or of those of so many of its lanes.
-template <int lanes, class T, Cut cut, int V, class Apart = NothingApart>
-__device__ __forceinline__ float lane_squares(RowPart<T, cut, V>& x, const RowCut<T, cut>& at,
-                                              const Apart& apart = {}) {
+// Σ x² of the calling thread's numbers.
+template <class T, Cut cut, int V, class Apart>
+__device__ __forceinline__ float sum_of_squares(RowPart<T, cut, V>& x, const RowCut<T, cut>& at, const Apart& apart) {
   const float squares = thread_sum(x, at.touches(0), apart, [](float v) { return v * v; });
   x.stay();
-  return warp_reduce<lanes>(squares, Sum{});
+  return squares;
 }
 
 // Of a row whose warps', at most `most`, have these moments: each is moved to the row's mean (Chan, Golub, LeVeque:
@@ -173,15 +166,15 @@ __device__ __forceinline__ Moments combine(const Posts<WarpMoments>& posts, cons
 template <class Choice, class T, Cut cut, int V>
 __device__ __forceinline__ Moments row_moments(RowPart<T, cut, V>& x, const RowCut<T, cut>& at, const Count& columns) {
   const bool edges = cut == Cut::ragged && at.template at_edge<V>();
-  if constexpr (Choice::team == Team::block || Choice::team == Team::cluster) {
-    const EdgeApart edge(x, at);
+  const EdgeApart edge(x, at);
+  if constexpr (has_warps(Choice::team)) {
     const int count = at.template of_warp<V>();
     const Moments own = lane_moments<warp_threads>(x, at, Count(count), edges, edge);
     const WarpMoments post{own.mean, own.squares, static_cast<float>(count)};
     constexpr int most = Choice::threads / warp_threads * (Choice::team == Team::block ? 1 : most_blocks_a_cluster);
     return combine<most>(team_posts<Choice::team>(post), columns);
   } else {
-    return lane_moments<team_lanes(Choice::team)>(x, at, columns, edges);
+    return lane_moments<team_lanes(Choice::team)>(x, at, columns, edges, edge);
   }
 }
 

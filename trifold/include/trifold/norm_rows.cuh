@@ -13,6 +13,8 @@ template <Team team, int pieces, int threads, int blocks, Parameters when, bool 
 struct NormTeam : TeamChoice<team, pieces, threads, blocks, edges> {
   static constexpr bool early = when == Parameters::early;
 };
+template <Team team, int pieces, int threads, int blocks, Parameters when>
+using NormTeamWithEdges = NormTeam<team, pieces, threads, blocks, when, true>;
 
 // make(element, number...) of the elements of a piece and their columns' numbers.
 template <class T, class Make, class... Numbers>
@@ -24,7 +26,7 @@ __device__ __forceinline__ Packed<T> made(const Packed<T>& x, Make make, const N
 // to the compiler.
 template <class Choice>
 __device__ __forceinline__ TeamPlace in_warps(TeamPlace place) {
-  if constexpr (Choice::team == Team::block || Choice::team == Team::cluster) {
+  if constexpr (has_warps(Choice::team)) {
     const int lane = place.thread % warp_threads;
     place.thread = (place.thread - lane) * Choice::pieces + lane;
     place.threads = warp_threads;
@@ -51,14 +53,7 @@ __device__ __forceinline__ void write_row(RowPart<T, cut, V>& x, T* out, const R
   }
   if constexpr (cut == Cut::inner)
     if (at.edge >= 0) out[at.edge] = T(make(float(x.edge), numbers.number(at.edge)...));
-  if (cut == Cut::ragged && at.template at_edge<V>()) {
-#pragma unroll
-    for (int k = 0; k < V; ++k)
-      if (!at.within(k))
-#pragma unroll
-        for (int i = 0; i < Packed<T>::size; ++i)
-          if (at.has(k, i)) out[at.column(k) + i] = x.piece[k].get(i);
-  }
+  x.store_ends(out, at);
 }
 
 }  // namespace trifold

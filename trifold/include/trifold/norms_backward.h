@@ -99,11 +99,7 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       // warp's accesses then lie in whole sectors of memory, or in whole lines.
       int64_t boundary = 128 / sizeof(T);
       if (edges && rows_a_team > 1) {
-        const auto fewer = [&] {
-          int64_t left = clusters;
-          while (left * Shape::teams * columns % boundary != 0) --left;
-          return left;
-        };
+        const auto fewer = [&] { return teams_alike(clusters, Shape::teams * columns, boundary); };
         while (boundary > size && fewer() < clusters - clusters / 16) boundary /= 2;
         clusters = fewer();
         if (clusters == 0) return false;

@@ -22,10 +22,9 @@ inline AlikeRows share_alike(int64_t rows, int64_t columns, int64_t bytes, int64
   constexpr int line = 128;
   if (rows <= most) return {rows, line};
   for (int boundary = line;; boundary /= 2) {
-    const int64_t elements = boundary / bytes, period = elements / std::gcd(elements, columns);
-    const int64_t teams = most / period * period;
+    const int64_t elements = boundary / bytes, teams = teams_alike(most, columns, elements);
     if (teams >= most - most / 16) return {teams, boundary};
-    if (boundary == vector_bytes) return {std::lcm(most, period), boundary};
+    if (boundary == vector_bytes) return {std::lcm(most, elements / std::gcd(elements, columns)), boundary};
   }
 }
 
@@ -36,20 +35,20 @@ bool launch_norm_stream(Stream stream, int64_t rows, int64_t columns, Use use) {
 #ifdef __CUDACC__
   constexpr int64_t most_behind = cut == Cut::whole ? 0 : 128 / int64_t{sizeof(T)} - 1;
   const int64_t pieces = pieces_of<T>(columns + most_behind, Cut::whole);
-  const int64_t blocks = blocks_for(pieces, int64_t{Choice::pieces} * Choice::threads);
-  if (!stream.starts_early || blocks > most_blocks_a_cluster || rows > most_blocks) return false;
-  const auto threads = static_cast<unsigned>(threads_for(pieces, Choice::pieces * blocks));
-  const auto shared = static_cast<std::size_t>(Choice::bytes(static_cast<int>(threads)));
+  const auto shape = ClusterShape::of<Choice>(pieces);
+  if (!shape.exists(stream) || rows > most_blocks) return false;
+  const auto blocks = static_cast<unsigned>(shape.blocks);
+  const auto shared = static_cast<std::size_t>(Choice::bytes(static_cast<int>(shape.threads)));
   bool fits = false;
   use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
-    const int64_t most = resident_clusters<Kernel>(dim3(threads), shared, static_cast<unsigned>(blocks),
+    const int64_t most = resident_clusters<Kernel>(shape.block(), shared, blocks,
                                                    static_cast<std::size_t>(Choice::bytes(Choice::threads)));
     fits = most > 0;
     if (!fits) return;
     const AlikeRows alike =
         cut == Cut::whole ? AlikeRows{std::min(rows, most), vector_bytes} : share_alike(rows, columns, sizeof(T), most);
-    launch_clusters<Kernel>(stream, dim3(static_cast<unsigned>(alike.teams * blocks)), dim3(threads), shared,
-                            static_cast<unsigned>(blocks), args..., alike.boundary);
+    launch_clusters<Kernel>(stream, dim3(static_cast<unsigned>(alike.teams * shape.blocks)), shape.block(), shared,
+                            blocks, args..., alike.boundary);
   });
   return fits;
 #else

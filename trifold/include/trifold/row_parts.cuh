@@ -113,6 +113,10 @@ struct RowPart {
       if (at.within(k)) write(own + k * at.step, piece[k]);
     if constexpr (cut == Cut::inner)
       if (at.edge >= 0) row[at.edge] = edge;
+    store_ends(row, at);
+  }
+  // Of pieces that stick out of the row, what is in it.
+  __device__ __forceinline__ void store_ends(T* row, const Place& at) const {
     if (cut == Cut::ragged && at.template at_edge<V>()) {
 #pragma unroll
       for (int k = 0; k < V; ++k)

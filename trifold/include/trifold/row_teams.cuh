@@ -23,6 +23,11 @@ __host__ __device__ constexpr int team_lanes(Team team) {
   return team == Team::part ? 8 : warp_threads;
 }
 
+// Whether a team has several warps, which have to tell each other what they have.
+__host__ __device__ constexpr bool has_warps(Team team) {
+  return team == Team::block || team == Team::cluster;
+}
+
 // How a kernel's teams hold rows: `pieces` a thread; blocks have `threads` threads at most, and so many of them fit on
 // a multiprocessor, as far as registers go. With `edges`, rows that are not whole are cut into inner pieces and edges
 // (row_parts.cuh).
@@ -31,8 +36,11 @@ struct TeamChoice {
   static constexpr Team team = team_;
   static constexpr int pieces = pieces_, threads = threads_, blocks = blocks_;
   static constexpr bool edges = edges_;
-  static_assert(!edges || team == Team::block || team == Team::cluster, "a team has more threads than a row has edges");
+  static_assert(!edges || has_warps(team), "a team has more threads than a row has edges");
 };
+
+template <Team team, int pieces, int threads, int blocks>
+using TeamWithEdges = TeamChoice<team, pieces, threads, blocks, true>;
 
 // Which row a thread's team has, and the thread's place in that team.
 struct TeamPlace {
@@ -54,7 +62,7 @@ struct TeamPlace {
 template <Team team>
 __device__ __forceinline__ TeamPlace team_place() {
   const int x = static_cast<int>(threadIdx.x), block = static_cast<int>(blockDim.x);
-  if constexpr (team == Team::part || team == Team::warp) {
+  if constexpr (!has_warps(team)) {
     constexpr int lanes = team_lanes(team);
     return {blockIdx.x * int64_t{block_of_warps / lanes} + x / lanes, x % lanes, lanes};
   } else if constexpr (team == Team::block) {
@@ -106,7 +114,7 @@ __device__ __forceinline__ TeamPlace begin_in_team() {
 // What each warp of a block or a cluster says, to all threads of the team. A kernel calls it once.
 template <Team team, class Post>
 __device__ __forceinline__ Posts<Post> team_posts(const Post& own) {
-  static_assert(team == Team::block || team == Team::cluster, "a warp needs no shared memory to talk");
+  static_assert(has_warps(team), "a warp needs no shared memory to talk");
   const int warp = static_cast<int>(threadIdx.x) / warp_threads, lane = static_cast<int>(threadIdx.x) % warp_threads;
   const int warps = static_cast<int>(blockDim.x) / warp_threads;
   if constexpr (team == Team::block) {
@@ -145,7 +153,7 @@ __device__ __forceinline__ T combine(const Posts<T>& posts, T neutral, Combine c
 template <Team team, class T, class Combine>
 __device__ __forceinline__ T team_reduce(T value, T neutral, Combine with) {
   value = warp_reduce<team_lanes(team)>(value, with);
-  if constexpr (team == Team::part || team == Team::warp)
+  if constexpr (!has_warps(team))
     return value;
   else
     return combine(team_posts<team>(value), neutral, with);

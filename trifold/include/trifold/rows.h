@@ -7,6 +7,7 @@
 #include <trifold/vector.cuh>
 
 #include <bit>
+#include <numeric>
 
 namespace trifold {
 
@@ -115,20 +116,40 @@ inline int64_t blocks_for(int64_t all, int64_t most) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(all, most))));
 }
 
+// Of a choice's kernel, how many blocks of how many threads are the cluster that holds a row of so many pieces.
+struct ClusterShape {
+  int64_t blocks, threads;
+
+  template <class Choice>
+  static ClusterShape of(int64_t pieces) {
+    const int64_t blocks = blocks_for(pieces, int64_t{Choice::pieces} * Choice::threads);
+    return {blocks, threads_for(pieces, Choice::pieces * blocks)};
+  }
+  // Whether there are such clusters: GPUs that start kernels early have some.
+  bool exists(Stream stream) const { return stream.starts_early && blocks <= most_blocks_a_cluster; }
+  dim3 block() const { return dim3(static_cast<unsigned>(threads)); }
+};
+
+// The most teams, of `most`, that take rows of `columns` elements in turns so that those of a team begin alike, as seen
+// from boundaries so many elements apart.
+inline int64_t teams_alike(int64_t most, int64_t columns, int64_t boundary) {
+  const int64_t period = boundary / std::gcd(boundary, columns);
+  return most / period * period;
+}
+
 // Launches the kernel of a choice, if its teams hold rows of so many pieces.
 template <Cut cut, class Choice, class Use>
 bool launch_teams(Stream stream, int64_t rows, int64_t pieces, Use use) {
-  constexpr int64_t block = int64_t{Choice::pieces} * Choice::threads;
   if constexpr (Choice::team == Team::cluster) {
 #ifdef __CUDACC__
-    // GPUs that start kernels early have clusters.
-    const int64_t blocks = blocks_for(pieces, block), threads = threads_for(pieces, Choice::pieces * blocks);
-    if (!stream.starts_early || blocks > most_blocks_a_cluster || rows > most_blocks / blocks) return false;
-    const dim3 grid(static_cast<unsigned>(rows * blocks)), block_of_cluster(static_cast<unsigned>(threads));
+    const auto shape = ClusterShape::of<Choice>(pieces);
+    if (!shape.exists(stream) || rows > most_blocks / shape.blocks) return false;
+    const dim3 grid(static_cast<unsigned>(rows * shape.blocks));
+    const auto blocks = static_cast<unsigned>(shape.blocks);
     bool fits = false;
     use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
-      fits = resident_clusters<Kernel>(block_of_cluster, 0, static_cast<unsigned>(blocks), 0) > 0;
-      if (fits) launch_clusters<Kernel>(stream, grid, block_of_cluster, 0, static_cast<unsigned>(blocks), args...);
+      fits = resident_clusters<Kernel>(shape.block(), 0, blocks, 0) > 0;
+      if (fits) launch_clusters<Kernel>(stream, grid, shape.block(), 0, blocks, args...);
     });
     return fits;
 #else
@@ -139,7 +160,7 @@ bool launch_teams(Stream stream, int64_t rows, int64_t pieces, Use use) {
     const bool alone = Choice::team == Team::block;
     const int64_t blocks = alone ? rows : ceil_div(rows, block_of_warps / lanes);
     const int64_t threads = alone ? threads_for(pieces, Choice::pieces) : block_of_warps;
-    if (pieces > (alone ? block : int64_t{Choice::pieces} * lanes) || blocks > most_blocks) return false;
+    if (pieces > int64_t{Choice::pieces} * (alone ? Choice::threads : lanes) || blocks > most_blocks) return false;
     use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
       launch_early<Kernel>(stream, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads)), 0,
                            args...);
@@ -148,16 +169,21 @@ bool launch_teams(Stream stream, int64_t rows, int64_t pieces, Use use) {
   }
 }
 
+// try_one.template operator()<own, Choice>() of one choice after the other, until one is true; `own` is how a choice's
+// kernel takes rows that are cut so.
+template <Cut cut, class... Choices, class Try>
+bool any_of(Teams<Choices...>, Try try_one) {
+  return (try_one.template operator()<cut == Cut::ragged && Choices::edges ? Cut::inner : cut, Choices>() || ...);
+}
+
 // Launches the first kernel whose teams hold rows of so many columns that are cut so:
 // use.template operator()<cut, Choice>(start), where start.template operator()<Kernel>(args...) launches. False: there
 // is none, and nothing was launched.
-template <class T, Cut cut, class... Choices, class Use>
-bool launch_cut_teams(Teams<Choices...>, Stream stream, int64_t rows, int64_t columns, Use use) {
-  const auto launch_choice = [&]<class Choice>() {
-    constexpr Cut own = cut == Cut::ragged && Choice::edges ? Cut::inner : cut;
+template <class T, Cut cut, class Choices, class Use>
+bool launch_cut_teams(Choices choices, Stream stream, int64_t rows, int64_t columns, Use use) {
+  return any_of<cut>(choices, [&]<Cut own, class Choice>() {
     return launch_teams<own, Choice>(stream, rows, pieces_of<T>(columns, own), use);
-  };
-  return (launch_choice.template operator()<Choices>() || ...);
+  });
 }
 
 template <class T, class Choices, class Use>
