@@ -48,7 +48,7 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias
     };
     const auto streaming = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<layer_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
-                                                                          x.count, columns, epsilon);
+                                                                          columns, epsilon);
     };
     if (trifold::launch_norm<Choices<T>>(stream, x, y, cut, in_registers, streaming)) return;
   }

@@ -11,9 +11,9 @@
 
 #include <trifold/cuda.cuh>
 #include <trifold/norm_rows.cuh>
-#include <trifold/norm_stream.cuh>
 #include <trifold/norms.cuh>
 #include <trifold/sums.cuh>
+#include <trifold/team_stream.cuh>
 
 inline constexpr int layer_norm_block = trifold::threads_per_block;
 
@@ -71,25 +71,24 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   }
 }
 
-// The same with rows that stream through shared memory (norm_stream.cuh).
+// The same with rows that stream through shared memory (team_stream.cuh).
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     layer_norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean,
-                             float* rstd, int64_t rows, int columns, float eps, int boundary) {
+                             float* rstd, int columns, float eps, trifold::StreamedRows shares) {
 #ifdef TRIFOLD_CLUSTERS
-  trifold::NormStream<T, cut, Choice, trifold::WarpMoments> stream(x, x_stride, y, rows, columns, boundary);
-  const auto weights = stream.numbers(weight, T(1.0f), 0), biases = stream.numbers(bias, T(0.0f), 1);
-  const int in_warp = stream.at().template of_warp<Choice::pieces>();
-  const trifold::Count of_warp(in_warp), of_row(columns);
+  trifold::TeamStream<T, cut, Choice, trifold::WarpMoments> stream(x, x_stride, y, columns, T(0.0f), shares);
+  const auto weights = stream.numbers(weight, T(1.0f), 0);
+  const auto biases = stream.numbers(bias, T(0.0f), 1);
+  const int in_thread = stream.of_thread(), in_warp = trifold::warp_sum(in_thread);
+  const trifold::Count of_thread(in_thread), of_warp(in_warp), of_row(columns);
   for (; stream.more(); stream.next()) {
     if (stream.has_head()) {
-      auto part = stream.head();
-      const trifold::Moments own =
-          trifold::lane_moments<trifold::warp_threads>(part, stream.at(), of_warp, false, stream.head_edge());
+      const trifold::Moments own = trifold::warp_moments(stream.head_sums().moments(of_thread), in_thread, of_warp);
       stream.give({own.mean, own.squares, static_cast<float>(in_warp)});
     }
     if (stream.has_tail()) {
-      const trifold::Moments all = trifold::combine<stream.most_warps>(stream.take(), of_row);
+      const trifold::Moments all = trifold::close_combine<T, stream.most_warps>(stream.take(), of_row);
       const float r = trifold::close_rsqrt<T>(all.squares / of_row + eps);
       stream.write_tail(trifold::Normalised<T>(all.mean, r), weights, biases);
       if (stream.first_thread()) {

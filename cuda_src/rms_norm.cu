@@ -47,8 +47,8 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, T* y, C* rstd
                                                                       columns, epsilon);
     };
     const auto streaming = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<rms_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, x.count,
-                                                                        columns, epsilon);
+      start.template operator()<rms_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, columns,
+                                                                        epsilon);
     };
     if (trifold::launch_norm<Choices<T>>(stream, x, y, cut, in_registers, streaming)) return;
   }

@@ -11,9 +11,9 @@
 
 #include <trifold/cuda.cuh>
 #include <trifold/norm_rows.cuh>
-#include <trifold/norm_stream.cuh>
 #include <trifold/norms.cuh>
 #include <trifold/sums.cuh>
+#include <trifold/team_stream.cuh>
 
 inline constexpr int rms_norm_block = trifold::threads_per_block;
 
@@ -56,13 +56,13 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   if (place.thread == 0 && place.row < rows) rstd[place.row] = r;
 }
 
-// The same with rows that stream through shared memory (norm_stream.cuh).
+// The same with rows that stream through shared memory (team_stream.cuh).
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
-    rms_norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int64_t rows, int columns,
-                           float eps, int boundary) {
+    rms_norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int columns, float eps,
+                           trifold::StreamedRows shares) {
 #ifdef TRIFOLD_CLUSTERS
-  trifold::NormStream<T, cut, Choice, float> stream(x, x_stride, y, rows, columns, boundary);
+  trifold::TeamStream<T, cut, Choice, float> stream(x, x_stride, y, columns, T(0.0f), shares);
   const auto weights = stream.numbers(weight, T(1.0f), 0);
   const trifold::Count of_row(columns);
   for (; stream.more(); stream.next()) {

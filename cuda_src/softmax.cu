@@ -1,4 +1,4 @@
-#include <trifold/rows.h>
+#include <trifold/team_stream.h>
 
 #include "softmax.cuh"
 
@@ -24,7 +24,10 @@ struct Choices<float> {
   using Backward = Teams<TeamChoice<Team::warp, 2, 128, 6>, TeamWithEdges<Team::block, 2, 512, 3>,
                          TeamWithEdges<Team::block, 8, 512, 1>, TeamWithEdges<Team::cluster, 4, 512, 2>>;
 };
-// Of float32, the longest rows that a cluster holds, whole or not.
+// Of float32, the longest rows that a cluster holds, whole or not: those of which a cluster in registers would have 16
+// blocks forward.
+inline constexpr int64_t longest_from = 131'073;
+using LongestForward = trifold::StreamChoice<16, 3, 256, 1>;
 using LongestBackward = trifold::RowStreamShape<16, 2, 256, 1, 13>;
 using LongestRaggedBackward = Teams<TeamWithEdges<Team::cluster, 8, 512, 1>>;
 
@@ -34,6 +37,14 @@ void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
   const auto columns = static_cast<int>(x.columns);
   if constexpr (sizeof(T) < sizeof(double)) {
     const Cut cut = trifold::row_cut<T>(x.columns, {{first, x.stride}, {y, x.columns}});
+    if constexpr (sizeof(T) == sizeof(float)) {
+      const auto streaming = [&]<Cut, class Choice>(auto start) {
+        start.template operator()<softmax_stream_kernel<T, Choice>>(first, x.stride, y, columns);
+      };
+      if (cut == Cut::whole && x.columns >= longest_from &&
+          trifold::launch_team_stream<Cut::whole, LongestForward, T>(stream, x, streaming))
+        return;
+    }
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<softmax_rows_kernel<T, cut, Choice>>(first, x.stride, y, x.count, columns);
     };

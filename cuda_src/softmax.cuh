@@ -12,6 +12,7 @@
 #include <trifold/reduce.cuh>
 #include <trifold/row_parts.cuh>
 #include <trifold/row_stream.cuh>
+#include <trifold/team_stream.cuh>
 
 inline constexpr int softmax_block = trifold::threads_per_block;
 
@@ -72,6 +73,32 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     if constexpr (cut == trifold::Cut::inner) part.edge = T(quotient(float(part.edge)));
   }
   part.store(out, at);
+}
+
+// The same with rows that stream through shared memory (team_stream.cuh), in whole pieces. An element becomes its
+// exponential there until the row's sum is known.
+template <class T, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    softmax_stream_kernel(const T* x, int64_t x_stride, T* y, int columns, trifold::StreamedRows shares) {
+#ifdef TRIFOLD_CLUSTERS
+  using trifold::Cut, trifold::Team;
+  static_assert(sizeof(T) == sizeof(float), "exponentials need a float's digits");
+  trifold::TeamStream<T, Cut::whole, Choice, trifold::WarpExps> stream(x, x_stride, y, columns, T(-INFINITY), shares);
+  for (float max = 0; stream.more(); stream.next()) {
+    const float tail_max = max;
+    if (stream.has_head()) {
+      trifold::Exps<T, Choice::pieces> exps;
+      exps.template take<Team::warp>(stream.head(), stream.at(), false);
+      stream.give(exps.warp);
+      stream.replace_head([&](int k, int i) { return exps.e[k][i]; });
+      max = exps.warp.max;
+    }
+    if (stream.has_tail()) {
+      const float factor = trifold::combine<T>(stream.take(), false).template factor<T>(tail_max);
+      stream.write_tail([factor](float e) { return e * factor; });
+    }
+  }
+#endif
 }
 
 // softmax_backward_kernel with a row in a team's registers.

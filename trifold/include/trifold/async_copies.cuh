@@ -30,6 +30,18 @@ __device__ __forceinline__ void wait_for_all_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+
+// Copies `bytes`, a multiple of 16, from and to 16-byte boundaries, for the barrier in shared memory at `mailbox`,
+// which counts them as they come (sm_90 on; PTX ISA, cp.async.bulk). One thread asks for all of it.
+__device__ __forceinline__ void copy_bulk(unsigned to, const void* from, int bytes, unsigned mailbox) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(mailbox)
+               : "memory");
+}
+
+#endif
+
 }  // namespace trifold
 
 #endif

@@ -49,6 +49,17 @@ __device__ __forceinline__ T* dynamic_shared() {
 #endif
 }
 
+// The same from a boundary of 128 bytes on, a line of memory: copies from lines to others take longer.
+template <class T>
+__device__ __forceinline__ T* dynamic_shared_lines() {
+#ifdef __CUDACC__
+  extern __shared__ __align__(128) unsigned char lines[];
+  return reinterpret_cast<T*>(lines);
+#else
+  return static_cast<T*>(host::dynamic_shared());
+#endif
+}
+
 // The type that a kernel computes in: double for double, float for everything narrower.
 template <class T>
 struct Compute {

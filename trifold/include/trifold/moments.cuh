@@ -134,6 +134,34 @@ __device__ __forceinline__ Moments lane_moments(RowPart<T, cut, V>& x, const Row
   return own;
 }
 
+// Of the sums of n numbers' differences from `shift`, and of their squares. Where that is one of the numbers, or a mean
+// of some, Σ (x - mean)² is off by n + 1 unit round-offs at most, whichever one it is.
+__device__ __forceinline__ Moments shifted_moments(float shift, float sum, float squares, const Count& count) {
+  const float mean = sum / count;
+  return {shift + mean, squares == INFINITY ? squares : fmaf(-sum, mean, squares)};
+}
+
+// These sums, of the numbers of a thread.
+struct ShiftedSums {
+  float shift;
+  FourSums sums, squares;
+
+  __device__ __forceinline__ void add(float difference, int i) {
+    sums.of[i % 4] += difference;
+    squares.of[i % 4] = fmaf(difference, difference, squares.of[i % 4]);
+  }
+  __device__ __forceinline__ Moments moments(const Count& count) const {
+    return shifted_moments(shift, sums.all(), squares.all(), count);
+  }
+};
+
+// Of a warp, whose threads' are `own`, of `count` numbers each.
+__device__ __forceinline__ Moments warp_moments(const Moments& own, int count, const Count& of_warp) {
+  const float shift = __shfl_sync(0xffffffffu, own.mean, 0), moved = own.mean - shift;
+  const float sum = static_cast<float>(count) * moved;
+  return shifted_moments(shift, warp_sum(sum), warp_sum(fmaf(sum, moved, own.squares)), of_warp);
+}
+
 // Σ x² of the calling thread's numbers.
 template <class T, Cut cut, int V, class Apart>
 __device__ __forceinline__ float sum_of_squares(RowPart<T, cut, V>& x, const RowCut<T, cut>& at, const Apart& apart) {
@@ -160,6 +188,23 @@ __device__ __forceinline__ Moments combine(const Posts<WarpMoments>& posts, cons
   }
   all.squares = warp_reduce<width>(all.squares, Sum{});
   return all;
+}
+
+// The same as close as the type T can tell: for half types both sums at once.
+template <class T, int most>
+__device__ __forceinline__ Moments close_combine(const Posts<WarpMoments>& posts, const Count& columns) {
+  if constexpr (sizeof(T) > 2) return combine<most>(posts, columns);
+  constexpr int width = std::min(warp_threads, static_cast<int>(std::bit_ceil(static_cast<unsigned>(most))));
+  const float shift = posts.of_warp[0].mean;
+  float sum = 0, squares = 0;
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x) % width; i < posts.count; i += width) {
+    const WarpMoments other = posts.of_warp[i];
+    const float moved = other.mean - shift;
+    sum += other.count * moved;
+    squares += fmaf(other.count * moved, moved, other.squares);
+  }
+  return shifted_moments(shift, warp_reduce<width>(sum, Sum{}), warp_reduce<width>(squares, Sum{}), columns);
 }
 
 // Of a row of a team of Choice (row_teams.cuh).

@@ -136,6 +136,19 @@ __device__ __forceinline__ void write(T* to, const Packed<T>& packed) {
   *reinterpret_cast<uint4*>(to) = {packed.words[0], packed.words[1], packed.words[2], packed.words[3]};
 }
 
+// As a condition of the store alone. One around it would become one around all that makes the elements.
+template <class T>
+__device__ __forceinline__ void write_if(bool condition, T* to, const Packed<T>& packed) {
+#ifdef __CUDA_ARCH__
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v4.b32 [%1], {%2, %3, %4, %5}; }" ::"r"(int{condition}),
+      "l"(to), "r"(packed.words[0]), "r"(packed.words[1]), "r"(packed.words[2]), "r"(packed.words[3])
+      : "memory");
+#else
+  if (condition) write(to, packed);
+#endif
+}
+
 // Elements that need not begin at a 16-byte boundary, from the two aligned vectors that hold them. All of both must be
 // readable.
 template <class T>

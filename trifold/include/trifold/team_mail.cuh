@@ -12,10 +12,11 @@
 namespace trifold {
 
 // How a kernel streams rows: `pieces` a thread, of `slots` rows in shared memory at once; blocks have `threads` threads
-// at most, and so many of them fit on a multiprocessor, as far as registers go.
-template <int pieces_, int slots_, int threads_, int blocks_>
+// at most, and so many of them fit on a multiprocessor, as far as registers go; `most_blocks` are a team.
+template <int pieces_, int slots_, int threads_, int blocks_, int most_blocks_ = most_blocks_a_cluster>
 struct StreamChoice {
   static constexpr int pieces = pieces_, slots = slots_, threads = threads_, blocks = blocks_;
+  static constexpr int most_blocks = most_blocks_;
 
   // Of dynamic shared memory, for a block of so many threads.
   static constexpr int bytes(int block) { return slots * pieces * block * vector_bytes; }
@@ -28,7 +29,7 @@ struct StreamChoice {
 namespace trifold {
 
 // What the warps of a team (the blocks of a cluster) tell each other of one row after the other: `give` row n's, then
-// `take` those of row n - 1.
+// `take` those of row n - 1. With each row the first warp gives a number more.
 //
 // Four rows can be under way: who gives row n has taken n - 2, for which all warps have given n - 2, having taken n
 // - 4.
@@ -37,6 +38,7 @@ class TeamMail {
  public:
   struct Memory {
     Post of_warp[4][threads / warp_threads * most_blocks_a_cluster];
+    int of_leader[4];
     Mailbox given[4];
   };
 
@@ -52,22 +54,31 @@ class TeamMail {
     if (lane < blocks) {
       to_ = address_in(shared_address(memory.of_warp[0] + own_), lane);
       box_ = address_in(shared_address(memory.given), lane);
+      if (own_ == 0) of_leader_ = address_in(shared_address(memory.of_leader), lane);
     }
   }
 
-  __device__ __forceinline__ void give(const Post& own, int n) {
+  // Whether this is the team's first warp, which also gives a number.
+  __device__ __forceinline__ bool leads() const { return own_ == 0; }
+
+  __device__ __forceinline__ void give(const Post& own, int of_leader, int n) {
     const int way = n % 4, lane = static_cast<int>(threadIdx.x) % warp_threads;
     __syncwarp();  // all lanes have read what is overwritten once this has been taken
     if (alone_) {
       if (lane == 0) {
         memory_.of_warp[way][own_] = own;
+        if (leads()) memory_.of_leader[way] = of_leader;
         memory_.given[way].arrive();
       }
     } else {
-      if (threadIdx.x == 0) memory_.given[way].arrive_and_expect(posts_ * static_cast<int>(sizeof(Post)));
-      if (lane < posts_ / warps_)
-        send(own, to_ + way * static_cast<unsigned>(sizeof memory_.of_warp[0]),
-             box_ + way * static_cast<unsigned>(sizeof(Mailbox)));
+      if (threadIdx.x == 0)
+        memory_.given[way].arrive_and_expect(posts_ * static_cast<int>(sizeof(Post)) +
+                                             static_cast<int>(sizeof of_leader));
+      if (lane < posts_ / warps_) {
+        const unsigned box = box_ + way * static_cast<unsigned>(sizeof(Mailbox));
+        send(own, to_ + way * static_cast<unsigned>(sizeof memory_.of_warp[0]), box);
+        if (leads()) send(of_leader, of_leader_ + way * static_cast<unsigned>(sizeof of_leader), box);
+      }
     }
   }
 
@@ -75,11 +86,13 @@ class TeamMail {
     memory_.given[n % 4].wait(n / 4 % 2);
     return {memory_.of_warp[n % 4], posts_};
   }
+  // What the team's first warp gave with row n, which has been taken.
+  __device__ __forceinline__ int of_leader(int n) const { return memory_.of_leader[n % 4]; }
 
  private:
   Memory& memory_;
   int warps_, posts_, own_;
-  unsigned to_ = 0, box_ = 0;
+  unsigned to_ = 0, box_ = 0, of_leader_ = 0;
   bool alone_;
 };
 
