@@ -22,6 +22,15 @@ struct StreamChoice {
   static constexpr int bytes(int block) { return slots * pieces * block * vector_bytes; }
 };
 
+// How the teams of a grid share a matrix's rows. Those of a class, every `classes`-th one, begin alike, as seen from
+// boundaries so many bytes apart. A team begins with fixed rows of its class, and goes on with others that are counted
+// out: by `counters`, one for each class, 0 at first; or, where these are null and each team has a class of its own, by
+// itself.
+struct StreamedRows {
+  int* counters;
+  int rows, classes, boundary;
+};
+
 }  // namespace trifold
 
 #ifdef TRIFOLD_CLUSTERS
@@ -45,17 +54,12 @@ class TeamMail {
   // Behind it a barrier of the cluster is needed.
   __device__ __forceinline__ explicit TeamMail(Memory& memory)
       : memory_(memory), warps_(static_cast<int>(blockDim.x) / warp_threads), posts_(warps_) {
-    const unsigned blocks = cluster_blocks(), lane = threadIdx.x % warp_threads, warp = threadIdx.x / warp_threads;
+    const auto blocks = static_cast<int>(cluster_blocks());
     alone_ = blocks == 1;
-    posts_ *= static_cast<int>(blocks);
+    posts_ *= blocks;
     if (threadIdx.x < 4) memory.given[threadIdx.x].init(alone_ ? warps_ : 1);
     Mailbox::ready();
-    own_ = static_cast<int>(cluster_rank()) * warps_ + static_cast<int>(warp);
-    if (lane < blocks) {
-      to_ = address_in(shared_address(memory.of_warp[0] + own_), lane);
-      box_ = address_in(shared_address(memory.given), lane);
-      if (own_ == 0) of_leader_ = address_in(shared_address(memory.of_leader), lane);
-    }
+    own_ = static_cast<int>(cluster_rank()) * warps_ + static_cast<int>(threadIdx.x) / warp_threads;
   }
 
   // Whether this is the team's first warp, which also gives a number.
@@ -75,9 +79,10 @@ class TeamMail {
         memory_.given[way].arrive_and_expect(posts_ * static_cast<int>(sizeof(Post)) +
                                              static_cast<int>(sizeof of_leader));
       if (lane < posts_ / warps_) {
-        const unsigned box = box_ + way * static_cast<unsigned>(sizeof(Mailbox));
-        send(own, to_ + way * static_cast<unsigned>(sizeof memory_.of_warp[0]), box);
-        if (leads()) send(of_leader, of_leader_ + way * static_cast<unsigned>(sizeof of_leader), box);
+        const auto there = [lane](const void* here) { return address_in(shared_address(here), lane); };
+        const unsigned mailbox = there(&memory_.given[way]);
+        send(own, there(&memory_.of_warp[way][own_]), mailbox);
+        if (leads()) send(of_leader, there(&memory_.of_leader[way]), mailbox);
       }
     }
   }
@@ -92,7 +97,6 @@ class TeamMail {
  private:
   Memory& memory_;
   int warps_, posts_, own_;
-  unsigned to_ = 0, box_ = 0, of_leader_ = 0;
   bool alone_;
 };
 

@@ -61,15 +61,6 @@ class ColumnNumbers {
   Packed<T> pieces_[V], *edge_;
 };
 
-// How the teams of a grid share a matrix's rows. Those of a class, every `classes`-th one, begin alike, as seen from
-// boundaries so many bytes apart. A team begins with fixed rows of its class, and goes on with others that are counted
-// out: by `counters`, one for each class, 0 at first; or, where these are null and each team has a class of its own, by
-// itself.
-struct StreamedRows {
-  int* counters;
-  int rows, classes, boundary;
-};
-
 // One matrix, whose rows the teams of a grid take. Rows of x begin x_stride apart, those of y follow one
 // another; both begin equally far behind a 16-byte boundary, and those of y of a team equally far behind one of
 // `boundary` bytes, where they are cut: where a warp's pieces end in the middle of a sector of memory, two write it.
@@ -90,7 +81,7 @@ class TeamStream {
         at_(place(), y + int64_t{team()} * columns, columns),
         x_(x),
         x_stride_(x_stride),
-        y_(y + at_.first),
+        y_(y),
         own_(dynamic_shared_lines<Packed<T>>() + place().thread % (V * static_cast<int>(blockDim.x))) {
     row_[0] = shares.rows;
 #pragma unroll
@@ -99,7 +90,6 @@ class TeamStream {
       const auto behind = static_cast<int>(reinterpret_cast<uintptr_t>(y + int64_t{row_[1]} * columns) %
                                            static_cast<unsigned>(shares.boundary));
       at_.first -= behind / vector_bytes * size;
-      y_ -= behind / vector_bytes * size;
 #pragma unroll
       for (int k = 0; k < V; ++k)
         if (at_.touches(k) && !at_.within(k) && at_.column(k) > -size) edge_ = k;
@@ -193,13 +183,13 @@ class TeamStream {
   // Writes the row at the tail, whose elements become make(element, number...).
   template <class Make, class... Numbers>
   __device__ __forceinline__ void write_tail(Make make, const Numbers&... numbers) {
-    T* const to = y_ + static_cast<int64_t>(row_[0]) * at_.columns;
+    T* const to = y_ + (static_cast<int64_t>(row_[0]) * at_.columns + at_.first);
 #pragma unroll
     for (int k = 0; k < V; ++k) {
-      const Packed<T> result = made<T>(slot(tail_)[k * warp_threads], make, numbers.piece(k)...);
+      const Packed<T> result = made<T>(slot(tail())[k * warp_threads], make, numbers.piece(k)...);
       write_if(at_.within(k), to + k * across, result);
     }
-    if (const EdgePiece<T> edge = edge_in(tail_); edge.place != nullptr) {
+    if (const EdgePiece<T> edge = edge_in(tail()); edge.place != nullptr) {
       const Packed<T> result = made<T>(*edge.place, make, numbers.edge()...);
 #pragma unroll
       for (int i = 0; i < size; ++i)
@@ -210,8 +200,7 @@ class TeamStream {
   // Ends the round. The tail's memory is that of another row.
   __device__ __forceinline__ void next() {
     __syncwarp();  // all lanes have read what is overwritten
-    fetch(tail_, row_[slots]);
-    tail_ = head_;
+    fetch(tail(), row_[slots]);
     turn_ ^= head_ == slots - 1;
     head_ = head_ == slots - 1 ? 0 : head_ + 1;
 #pragma unroll
@@ -229,7 +218,7 @@ class TeamStream {
   Packed<T>* own_;
   int row_[slots + 1];  // at the tail, at the head, and those to come
   int next_ = -1;       // of the team's first thread
-  int n_ = 0, head_ = 0, tail_ = slots - 1, turn_ = 0;
+  int n_ = 0, head_ = 0, turn_ = 0;
   int edge_ = -1;  // the piece that sticks out
 
   static __device__ __forceinline__ typename TeamMail<Post, Choice::threads>::Memory& mail_memory() {
@@ -250,6 +239,8 @@ class TeamStream {
   }
   static __device__ __forceinline__ int team() { return static_cast<int>(cluster_number()); }
   static __device__ __forceinline__ int teams() { return static_cast<int>(gridDim.x / cluster_blocks()); }
+
+  __device__ __forceinline__ int tail() const { return (head_ == 0 ? slots : head_) - 1; }
 
   // 0 where it is called. Of one address for all lanes, the compiler makes one atomicAdd for all of them, and waits for
   // it at once.
