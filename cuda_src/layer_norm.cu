@@ -5,8 +5,8 @@
 
 namespace {
 
-using trifold::Cut, trifold::NormTeam, trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::Team,
-    trifold::Teams, trifold::Tensor;
+using trifold::Cut, trifold::NormTeam, trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream,
+    trifold::StreamChoice, trifold::Streams, trifold::Team, trifold::Teams, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1 or 0
 
 constexpr const char* name = "layer_norm";
@@ -23,6 +23,7 @@ struct Choices {
   using Long = Teams<NormTeam<Team::block, 8, 256, 3, late>>;
   using Ragged =
       Teams<NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
+  using RaggedStreams = Streams<StreamChoice<7, 3, 224, 2>, StreamChoice<8, 3, 512, 1>>;
 };
 template <>
 struct Choices<float> {
@@ -30,6 +31,7 @@ struct Choices<float> {
                       NormTeamWithEdges<Team::block, 4, 256, 4, late>>;
   using Long = Teams<>;
   using Ragged = Teams<NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
+  using RaggedStreams = Streams<StreamChoice<7, 3, 224, 2>, StreamChoice<8, 3, 512, 1>>;
 };
 
 template <class T, class C>

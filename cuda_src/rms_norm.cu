@@ -5,8 +5,8 @@
 
 namespace {
 
-using trifold::Cut, trifold::NormTeam, trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::Team,
-    trifold::Teams, trifold::Tensor;
+using trifold::Cut, trifold::NormTeam, trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream,
+    trifold::StreamChoice, trifold::Streams, trifold::Team, trifold::Teams, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1
 
 constexpr const char* name = "rms_norm";
@@ -23,6 +23,7 @@ struct Choices {
   using Long =
       Teams<NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
   using Ragged = Long;
+  using RaggedStreams = Streams<StreamChoice<8, 3, 512, 1>>;
 };
 template <>
 struct Choices<float> {
@@ -31,6 +32,7 @@ struct Choices<float> {
   using Long =
       Teams<NormTeamWithEdges<Team::block, 8, 512, 2, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
   using Ragged = Long;
+  using RaggedStreams = Streams<StreamChoice<8, 3, 512, 1>>;
 };
 
 template <class T, class C>
