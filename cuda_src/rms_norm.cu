@@ -44,7 +44,8 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, T* y, C* rstd
     const Cut cut = trifold::row_cut<T>(x.columns, {{first, x.stride}, {weight, x.columns}, {y, x.columns}});
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<rms_norm_rows_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, x.count,
-                                                                      columns, epsilon);
+                                                                      columns, epsilon,
+                                                                        static_cast<int>(trifold::rows_apart<T>(x.columns)));
     };
     const auto streaming = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<rms_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, x.count,

@@ -36,6 +36,7 @@ struct TeamChoice {
   static constexpr Team team = team_;
   static constexpr int pieces = pieces_, threads = threads_, blocks = blocks_;
   static constexpr bool edges = edges_;
+  static constexpr int rows = 1;  // that a team holds at once
   static_assert(!edges || has_warps(team), "a team has more threads than a row has edges");
 };
 

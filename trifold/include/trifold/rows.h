@@ -137,7 +137,18 @@ inline int64_t teams_alike(int64_t most, int64_t columns, int64_t boundary) {
   return most / period * period;
 }
 
-// Launches the kernel of a choice, if its teams hold rows of so many pieces.
+// How far apart rows of `columns` elements are at least that follow one another and begin alike behind a 16-byte
+// boundary: a power of two.
+template <class T>
+int64_t rows_apart(int64_t columns) {
+  return Vector<T>::size / std::gcd(Vector<T>::size, columns);
+}
+// How many teams take so many rows, `held` at once, which are so far `apart`.
+inline int64_t teams_of(int64_t rows, int64_t held, int64_t apart) {
+  return rows / (held * apart) * apart + std::min(rows % (held * apart), apart);
+}
+
+// Launches the kernel of a choice for so many teams, if they hold rows of so many pieces.
 template <Cut cut, class Choice, class Use>
 bool launch_teams(Stream stream, int64_t rows, int64_t pieces, Use use) {
   if constexpr (Choice::team == Team::cluster) {
@@ -182,7 +193,8 @@ bool any_of(Teams<Choices...>, Try try_one) {
 template <class T, Cut cut, class Choices, class Use>
 bool launch_cut_teams(Choices choices, Stream stream, int64_t rows, int64_t columns, Use use) {
   return any_of<cut>(choices, [&]<Cut own, class Choice>() {
-    return launch_teams<own, Choice>(stream, rows, pieces_of<T>(columns, own), use);
+    const int64_t teams = teams_of(rows, Choice::rows, rows_apart<T>(columns));
+    return launch_teams<own, Choice>(stream, teams, pieces_of<T>(columns, own), use);
   });
 }
 
