@@ -9,6 +9,7 @@
 // backward, are of the compute type. The variance is taken of differences from the mean: E[x²] - E[x]² would cancel.
 #pragma once
 
+#include <trifold/column_copies.cuh>
 #include <trifold/cuda.cuh>
 #include <trifold/norm_rows.cuh>
 #include <trifold/norm_stream.cuh>
@@ -52,8 +53,8 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     layer_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean, float* rstd,
                            int64_t rows, int columns, float eps, int apart) {
   constexpr int V = Choice::pieces, R = Choice::rows;
-  const trifold::TeamPlace place =
-      trifold::in_warps<Choice>(trifold::begin_in_team<Choice::team, trifold::Pack<trifold::WarpMoments, R>>());
+  const trifold::TeamPlace place = trifold::in_warps<Choice>(
+      trifold::begin_in_team<Choice::team, trifold::Pack<trifold::WarpMoments, R>, Choice::mates>());
   trifold::let_later_kernels_begin();
   if (place.template done<Choice::team>(rows)) return;
   const trifold::RowsOfTeam<R> own(place.row, rows, apart);
@@ -62,7 +63,9 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   trifold::RowPart<T, cut, V> part[R];
 #pragma unroll
   for (int j = 0; j < R; ++j) part[j].load(x, own.row[j], rows, x_stride, at, T(0.0f));
-  const trifold::SharedByRows<T, cut, V, Choice::held> weights(weight, at, T(1.0f)), biases(bias, at, T(0.0f));
+  trifold::wait_for_mates<Choice::mates>();
+  const auto weights = trifold::column_numbers<Choice, 0>(weight, T(1.0f), at, columns);
+  const auto biases = trifold::column_numbers<Choice, 1>(bias, T(0.0f), at, columns);
   const trifold::Count count(columns);
   const trifold::Pack<trifold::Moments, R> all = trifold::row_moments<Choice>(part, at, count);
   trifold::Pack<float, R> r;

@@ -9,6 +9,7 @@
 // is of the compute type.
 #pragma once
 
+#include <trifold/column_copies.cuh>
 #include <trifold/cuda.cuh>
 #include <trifold/norm_rows.cuh>
 #include <trifold/norm_stream.cuh>
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
                          float eps, int apart) {
   constexpr int V = Choice::pieces, R = Choice::rows;
   const trifold::TeamPlace place =
-      trifold::in_warps<Choice>(trifold::begin_in_team<Choice::team, trifold::Pack<float, R>>());
+      trifold::in_warps<Choice>(trifold::begin_in_team<Choice::team, trifold::Pack<float, R>, Choice::mates>());
   trifold::let_later_kernels_begin();
   if (place.template done<Choice::team>(rows)) return;
   const trifold::RowsOfTeam<R> own(place.row, rows, apart);
@@ -58,12 +59,12 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   trifold::RowPart<T, cut, V> part[R];
 #pragma unroll
   for (int j = 0; j < R; ++j) part[j].load(x, own.row[j], rows, x_stride, at, T(0.0f));
-  const trifold::SharedByRows<T, cut, V, Choice::held> weights(weight, at, T(1.0f));
+  trifold::wait_for_mates<Choice::mates>();
+  const auto weights = trifold::column_numbers<Choice, 0>(weight, T(1.0f), at, columns);
   trifold::Pack<float, R> squares;
 #pragma unroll
-  for (int j = 0; j < R; ++j)
-    squares.value[j] = trifold::sum_of_squares(part[j], at, trifold::EdgeApart(part[j], at));
-  squares = trifold::team_reduce<Choice::team>(squares, trifold::Pack<float, R>{}, trifold::Sums{});
+  for (int j = 0; j < R; ++j) squares.value[j] = trifold::sum_of_squares(part[j], at, trifold::EdgeApart(part[j], at));
+  squares = trifold::team_reduce<Choice::team, Choice::mates>(squares, trifold::Pack<float, R>{}, trifold::Sums{});
   trifold::Pack<ScaledBy, R> make;
 #pragma unroll
   for (int j = 0; j < R; ++j)

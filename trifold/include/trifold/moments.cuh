@@ -227,7 +227,7 @@ __device__ __forceinline__ Pack<Moments, R> row_moments(RowPart<T, cut, V> (&x)[
 #pragma unroll
     for (int j = 0; j < R; ++j) post.value[j] = {own.value[j].mean, own.value[j].squares, static_cast<float>(count)};
     constexpr int most = Choice::threads / warp_threads * (Choice::team == Team::block ? 1 : most_blocks_a_cluster);
-    return combine<most, R>(team_posts<Choice::team>(post), columns);
+    return combine<most, R>(team_posts<Choice::team, Choice::mates, most>(post), columns);
   } else {
     return lane_moments<team_lanes(Choice::team), R>(x, at, columns, edges, edge.value);
   }

@@ -206,24 +206,26 @@ struct RowPart {
   }
 };
 
-// What all rows share, of a thread's columns: of the first `held` pieces in registers from the beginning, of the others
-// read where it is used.
-template <class T, Cut cut, int V, int held>
+// What all rows share, of a thread's columns: `held` in registers from the beginning, or read where it is used.
+template <class T, Cut cut, int V, bool held>
 class SharedByRows {
  public:
   __device__ __forceinline__ SharedByRows(const T* of_columns, const RowCut<T, cut>& at, T otherwise)
       : of_columns_(of_columns), otherwise_(otherwise) {
+    if constexpr (held) {
 #pragma unroll
-    for (int k = 0; k < held; ++k) pieces_[k] = RowPart<T, cut, V>::shared(of_columns, k, at, otherwise);
+      for (int k = 0; k < V; ++k) pieces_[k] = RowPart<T, cut, V>::shared(of_columns, k, at, otherwise);
+    }
   }
   __device__ __forceinline__ Packed<T> piece(int k, const RowCut<T, cut>& at) const {
-    if (k < held) {
+    if constexpr (held) {
       Packed<T> own = pieces_[k];
       own.stay();
       return own;
     }
     return RowPart<T, cut, V>::shared(of_columns_, k, at, otherwise_);
   }
+  __device__ __forceinline__ void wait() const {}
   __device__ __forceinline__ float number(int column) const {
     return float(of_columns_ == nullptr ? otherwise_ : of_columns_[column]);
   }
@@ -231,7 +233,7 @@ class SharedByRows {
  private:
   const T* of_columns_;
   T otherwise_;
-  Packed<T> pieces_[held > 0 ? held : 1];
+  Packed<T> pieces_[held ? V : 1];
 };
 
 }  // namespace trifold
