@@ -42,7 +42,7 @@ namespace trifold {
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {
 #ifdef __CUDACC__
-  extern __shared__ __align__(128) unsigned char memory[];
+  extern __shared__ __align__(16) unsigned char memory[];
   return reinterpret_cast<T*>(memory);
 #else
   return static_cast<T*>(host::dynamic_shared());
