@@ -194,7 +194,8 @@ Places = tuple[tuple[tuple[int, int], Layout], ...]
 _ONE_PASS: Places = (
     *(((9000, columns), "contiguous") for columns in (96, 99, 1000, 501, 999)),
     *(((600, columns), "contiguous") for columns in (4096, 3001, 8192, 7001, 16_384, 12_289, 20_000, 20_001)),
-    *(((3, columns), "contiguous") for columns in (200_000, 199_999, 250_000, 250_001)),
+    *(((100, columns), "contiguous") for columns in (40_000, 65_536, 65_537, 200_000, 199_999)),
+    *(((3, columns), "contiguous") for columns in (250_000, 250_001)),
     ((40, 9), "offset"),
 )
 
