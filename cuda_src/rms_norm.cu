@@ -23,17 +23,19 @@ struct Choices {
                       NormTeamWithEdges<Team::block, 4, 128, 8, late>>;
   using Long =
       Teams<NormPair<4, 256, 4, 16>, NormTeam<Team::block, 8, 256, 3, late>, NormTeam<Team::cluster, 8, 512, 2, late>>;
-  using Ragged = Teams<NormPairWithEdges<6, 128, 5, 16>, NormTeamWithEdges<Team::block, 8, 256, 3, late>,
-                       NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
+  using Ragged =
+      Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
+            NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
   using RaggedStreams = Streams<StreamChoice<8, 3, 512, 1>>;
 };
 template <>
 struct Choices<float> {
   using Short = Teams<NormTeam<Team::warp, 2, 128, 12, early>, NormTeamWithEdges<Team::block, 2, 128, 12, early>,
                       NormTeamWithEdges<Team::block, 2, 512, 4, early>>;
-  using Long = Teams<NormTeam<Team::block, 8, 512, 2, late>, NormTeam<Team::cluster, 8, 512, 2, late>>;
-  using Ragged = Teams<NormPairWithEdges<6, 128, 5, 16>, NormTeamWithEdges<Team::block, 8, 512, 2, late>,
-                       NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
+  using Long = Teams<NormTeam<Team::cluster, 4, 512, 3, early>>;
+  using Ragged =
+      Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
+            NormTeamWithEdges<Team::block, 8, 512, 2, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
   using RaggedStreams = Streams<StreamChoice<8, 3, 512, 1>>;
 };
 

@@ -22,7 +22,7 @@ class CopiedNumbers {
       : of_columns_(of_columns), otherwise_(otherwise) {
     const int block = static_cast<int>(blockDim.x);
     const ClusterPlace place = ClusterPlace::get<Choice::mates>();
-    Packed<T>* const all = dynamic_shared<Packed<T>>() + which * Choice::vectors(block);
+    Packed<T>* const all = memory() + which * Choice::vectors(block);
     const int base = place.rank * block * V * size;  // the block's first column, or some behind it
     // They are copied from a boundary at or before that column.
     const T* const from = of_columns + base;
@@ -60,10 +60,16 @@ class CopiedNumbers {
   T otherwise_;
   const T* own_;  // of the thread's first piece
 
+  static __device__ __forceinline__ Packed<T>* memory() {
+    extern __shared__ __align__(128) unsigned char column_copies[];
+    return reinterpret_cast<Packed<T>*>(column_copies);
+  }
+
   // The team's part of `left` numbers and fewer than a block has, to all teams.
   static __device__ __forceinline__ void copy(Packed<T>* all, const T* from, int left, const ClusterPlace& place) {
     const int vectors = max(0, min((left + size - 1) / size, Choice::vectors(static_cast<int>(blockDim.x))));
-    const int part = (vectors + Choice::mates - 1) / Choice::mates, first = place.mate * part;
+    constexpr int parts = Choice::mates * Choice::vectors_a_line;
+    const int part = (vectors + parts - 1) / parts * Choice::vectors_a_line, first = place.mate * part;
     const int count = min(part, vectors - first);
     Mailbox& mailbox = copy_mailbox(which);
     mailbox.arrive_and_expect(vectors * vector_bytes);
