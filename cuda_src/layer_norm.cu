@@ -21,10 +21,11 @@ template <class T>
 struct Choices {
   using Short = Teams<NormTeam<Team::part, 4, 128, 7, early>, NormTeam<Team::warp, 4, 128, 7, early>,
                       NormTeamWithEdges<Team::block, 4, 128, 8, late>>;
-  using Long = Teams<NormPair<4, 256, 4, 8>, NormPair<8, 128, 4, 16>, NormTeam<Team::block, 8, 256, 3, late>>;
+  using Long = Teams<NormPair<4, 256, 4, 8>, NormPair<8, 128, 4, 8>, NormTeam<Team::block, 8, 256, 3, late>>;
   using Ragged =
       Teams<NormPairWithEdges<6, 160, 4, 4>, NormPairWithEdges<8, 256, 2, 16>,
             NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
+  using LongStreams = Streams<StreamChoice<8, 3, 256, 1, 8>, StreamChoice<8, 3, 512, 1>>;
   using RaggedStreams = Streams<StreamChoice<7, 3, 224, 2>, StreamChoice<8, 3, 512, 1>>;
 };
 template <>
@@ -34,6 +35,7 @@ struct Choices<float> {
   using Long = Teams<NormPair<4, 256, 4, 8>>;
   using Ragged = Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
                        NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
+  using LongStreams = Streams<StreamChoice<8, 3, 256, 1, 8>, StreamChoice<8, 3, 512, 1>>;
   using RaggedStreams = Streams<StreamChoice<7, 3, 224, 2>, StreamChoice<8, 3, 512, 1>>;
 };
 

@@ -26,7 +26,8 @@ struct Choices {
   using Ragged =
       Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
             NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
-  using RaggedStreams = Streams<StreamChoice<8, 3, 512, 1>>;
+  using LongStreams = Streams<StreamChoice<8, 3, 512, 1>>;
+  using RaggedStreams = LongStreams;
 };
 template <>
 struct Choices<float> {
@@ -36,7 +37,8 @@ struct Choices<float> {
   using Ragged =
       Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
             NormTeamWithEdges<Team::block, 8, 512, 2, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
-  using RaggedStreams = Streams<StreamChoice<8, 3, 512, 1>>;
+  using LongStreams = Streams<StreamChoice<8, 3, 512, 1>>;
+  using RaggedStreams = LongStreams;
 };
 
 template <class T, class C>

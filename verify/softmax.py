@@ -71,6 +71,16 @@ def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None
         assert float(off) <= 8 * torch.finfo(dtype).eps, f"gradients in {dtype} sum to {float(off):.3g} of their size"
 
 
+def _many_long_rows(function: Callable[..., Tensor], device: str) -> None:
+    """Of the longest rows, so many that a kernel hands them out: each is that of ``eager`` in float64, twice alike."""
+    x = TensorCase((100, 200_000), torch.float32, seed=6).make(device)
+    y = function(x)
+    want = eager(x.double())
+    units = float(((y.double() - want).abs() / (want + want.mean())).max()) / (torch.finfo(x.dtype).eps / 2)
+    assert units <= 16, f"{units:.3g} unit round-offs, 16 are allowed"
+    assert torch.equal(function(x), y), "other bits, again"
+
+
 def _scale(reference: Callable[..., Tensor], x: Tensor) -> Tensor:
     """y itself: the errors of exp, sum and quotient are relative to it, also in the tails."""
     return reference(x)
@@ -124,6 +134,13 @@ spec = Spec(
         Property("shift", _shift_invariant, "softmax depends on differences alone"),
         Property("gradient sum", _gradients_sum_to_zero, "softmax depends on differences alone"),
         row_long(1, eager, multiple=16),
+        Property(
+            "many long rows",
+            _many_long_rows,
+            "which row is whose is told while they are under way",
+            devices=("cuda",),
+            implementations=("port",),
+        ),
         row_large(1, eager),
     ],
     scale=_scale,
