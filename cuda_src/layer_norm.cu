@@ -25,7 +25,7 @@ struct Choices {
   using Ragged =
       Teams<NormPairWithEdges<6, 160, 4, 4>, NormPairWithEdges<8, 256, 2, 16>,
             NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
-  using LongStreams = Streams<StreamChoice<8, 3, 256, 1, 8>, StreamChoice<8, 3, 512, 1>>;
+  using LongStreams = Streams<StreamChoice<8, 3, 256, 1, 8>, StreamChoice<8, 3, 256, 2>>;
   using RaggedStreams = Streams<StreamChoice<7, 3, 224, 2>, StreamChoice<8, 3, 512, 1>>;
 };
 template <>

@@ -244,7 +244,7 @@ __device__ __forceinline__ Moments close_combine(const Posts<WarpMoments>& posts
   constexpr int width = std::min(warp_threads, static_cast<int>(std::bit_ceil(static_cast<unsigned>(most))));
   const float shift = posts.of_warp[0].mean;
   float sum = 0, squares = 0;
-#pragma unroll 1
+#pragma unroll 4
   for (int i = static_cast<int>(threadIdx.x) % width; i < posts.count; i += width) {
     const WarpMoments other = posts.of_warp[i];
     const float moved = other.mean - shift;
