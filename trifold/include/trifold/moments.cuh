@@ -138,8 +138,8 @@ __device__ __forceinline__ float thread_squares(const RowPart<T, cut, V>& x, con
   return sums.all();
 }
 
-// Of `count` numbers, 0 where they are not of the row, of a warp or of so many of its lanes: as exact as with the row's
-// mean.
+// Of each of R rows that are cut alike, `count` numbers, 0 where they are not of the row, of a warp or of so many of
+// its lanes: as exact as with the row's mean.
 template <int lanes, int R, class T, Cut cut, int V, class Apart>
 __device__ __forceinline__ Pack<Moments, R> lane_moments(RowPart<T, cut, V>* x, const RowCut<T, cut>& at,
                                                          const Count& count, bool edges, const Apart* apart) {
@@ -200,7 +200,7 @@ __device__ __forceinline__ float sum_of_squares(RowPart<T, cut, V>& x, const Row
   return squares;
 }
 
-// Of a row whose warps', at most `most`, have these moments: each is moved to the row's mean (Chan, Golub, LeVeque:
+// Of R rows whose warps, at most `most`, have these moments: each is moved to its row's mean (Chan, Golub, LeVeque:
 // "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
 template <int most, int R, class Post>
 __device__ __forceinline__ Pack<Moments, R> combine(const Posts<Post>& posts, const Count& columns) {
