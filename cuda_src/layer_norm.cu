@@ -5,8 +5,9 @@
 
 namespace {
 
-using trifold::Cut, trifold::GroupChoice, trifold::NormTeam, trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream,
-    trifold::StreamChoice, trifold::Streams, trifold::Team, trifold::Teams, trifold::Tensor;
+using trifold::Cut, trifold::GroupChoice, trifold::NormPair, trifold::NormPairWithEdges, trifold::NormTeam,
+    trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams, trifold::Team,
+    trifold::Teams, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1 or 0
 
 constexpr const char* name = "layer_norm";
@@ -22,9 +23,10 @@ struct Choices {
   using Block = NormTeamWithEdges<Team::block, 4, 128, 8, late>;
   using Short = Teams<Part, Block>;
   using ShortRagged = Teams<Part, NormTeam<Team::warp, 4, 128, 7, early>, Block>;
-  using Long = Teams<NormTeam<Team::block, 8, 256, 3, late>>;
+  using Long = Teams<NormPair<4, 256, 4, 8>, NormPair<8, 128, 4, 16>, NormTeam<Team::block, 8, 256, 3, late>>;
   using Ragged =
-      Teams<NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
+      Teams<NormPairWithEdges<6, 160, 4, 4>, NormPairWithEdges<8, 256, 2, 16>,
+            NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
   using RaggedStreams = Streams<StreamChoice<7, 3, 224, 2>, StreamChoice<8, 3, 512, 1>>;
 };
 template <>
@@ -33,8 +35,9 @@ struct Choices<float> {
   using Short = Teams<NormTeam<Team::warp, 2, 128, 10, early>, NormTeamWithEdges<Team::block, 2, 128, 12, early>,
                       NormTeamWithEdges<Team::block, 4, 256, 4, late>>;
   using ShortRagged = Short;
-  using Long = Teams<>;
-  using Ragged = Teams<NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
+  using Long = Teams<NormPair<4, 256, 4, 8>, NormPair<8, 256, 2, 16>>;
+  using Ragged = Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
+                       NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
   using RaggedStreams = Streams<StreamChoice<7, 3, 224, 2>, StreamChoice<8, 3, 512, 1>>;
 };
 
@@ -51,8 +54,9 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias
                                                                      x.count, columns, epsilon);
     };
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<layer_norm_rows_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
-                                                                        x.count, columns, epsilon);
+      start.template operator()<layer_norm_rows_kernel<T, cut, Choice>>(
+          first, x.stride, weight, bias, y, mean, rstd, x.count, columns, epsilon,
+          static_cast<int>(trifold::rows_apart<T>(x.columns)));
     };
     const auto streaming = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<layer_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,

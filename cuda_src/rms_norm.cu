@@ -5,8 +5,9 @@
 
 namespace {
 
-using trifold::Cut, trifold::GroupChoice, trifold::NormTeam, trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream,
-    trifold::StreamChoice, trifold::Streams, trifold::Team, trifold::Teams, trifold::Tensor;
+using trifold::Cut, trifold::GroupChoice, trifold::NormPair, trifold::NormPairWithEdges, trifold::NormTeam,
+    trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams, trifold::Team,
+    trifold::Teams, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1
 
 constexpr const char* name = "rms_norm";
@@ -23,8 +24,10 @@ struct Choices {
   using Short = Teams<Part, Block>;
   using ShortRagged = Teams<Part, NormTeam<Team::warp, 4, 128, 7, early>, Block>;
   using Long =
-      Teams<NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
-  using Ragged = Long;
+      Teams<NormPair<4, 256, 4, 16>, NormTeam<Team::block, 8, 256, 3, late>, NormTeam<Team::cluster, 8, 512, 2, late>>;
+  using Ragged =
+      Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
+            NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
   using RaggedStreams = Streams<StreamChoice<8, 3, 512, 1>>;
 };
 template <>
@@ -33,9 +36,10 @@ struct Choices<float> {
   using Short = Teams<NormTeam<Team::warp, 2, 128, 12, early>, NormTeamWithEdges<Team::block, 2, 128, 12, early>,
                       NormTeamWithEdges<Team::block, 2, 512, 4, early>>;
   using ShortRagged = Short;
-  using Long =
-      Teams<NormTeamWithEdges<Team::block, 8, 512, 2, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
-  using Ragged = Long;
+  using Long = Teams<NormTeam<Team::cluster, 4, 512, 3, early>>;
+  using Ragged =
+      Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
+            NormTeamWithEdges<Team::block, 8, 512, 2, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
   using RaggedStreams = Streams<StreamChoice<8, 3, 512, 1>>;
 };
 
@@ -51,8 +55,9 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, T* y, C* rstd
                                                                    epsilon);
     };
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<rms_norm_rows_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, x.count,
-                                                                      columns, epsilon);
+      start.template operator()<rms_norm_rows_kernel<T, cut, Choice>>(
+          first, x.stride, weight, y, rstd, x.count, columns, epsilon,
+          static_cast<int>(trifold::rows_apart<T>(x.columns)));
     };
     const auto streaming = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<rms_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, x.count,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.wrong.entry import Wrong, edits
 
-_OF_ROW = "row_moments<Choice>(part, at, count);\n  const float r = trifold::close_rsqrt<T>("
+_SQUARES = "close_rsqrt<T>(all.value[j].squares"
+_MEAN = "all.value[j].mean"
 
 NORMS = (
     Wrong(
@@ -19,8 +20,8 @@ NORMS = (
             ),
             ("squares / C(columns) + eps", "squares / C(columns) - m * m + eps"),
             (
-                f"{_OF_ROW}all.squares / count",
-                f"{_OF_ROW}(all.squares + columns * all.mean * all.mean) / columns - all.mean * all.mean",
+                f"{_SQUARES} / count",
+                f"{_SQUARES[:-19]}(all.value[j].squares + columns * {_MEAN} * {_MEAN}) / columns - {_MEAN} * {_MEAN}",
             ),
             (
                 "(own.squares / count",

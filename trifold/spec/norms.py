@@ -193,12 +193,12 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
 
 
 # Rows of every length between which the port chooses on a GPU, those that can be cut into 16-byte pieces and others;
-# and so many of them that a team has several, but of the longest. The last ones begin behind a boundary of 16 bytes.
+# and so many of them that a team has several, but for a few. The last ones begin behind a boundary of 16 bytes.
 Places = tuple[tuple[tuple[int, int], Layout], ...]
 _ONE_PASS: Places = (
     *(((9003, columns), "contiguous") for columns in (96, 99, 200, 400, 1000, 501, 999)),
     *(((600, columns), "contiguous") for columns in (4096, 3001, 8192, 7001, 16_384, 12_289, 20_000, 20_001)),
-    *(((3, columns), "contiguous") for columns in (200_000, 199_999, 250_000, 250_001)),
+    *(((3, columns), "contiguous") for columns in (20_001, 200_000, 199_999, 250_000, 250_001)),
     ((40, 9), "offset"),
 )
 

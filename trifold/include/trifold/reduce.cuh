@@ -5,6 +5,7 @@
 #include <trifold/cuda.cuh>
 
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 namespace trifold {
@@ -15,6 +16,17 @@ struct Sum {
   template <class T>
   __host__ __device__ __forceinline__ T operator()(T a, T b) const {
     return a + b;
+  }
+};
+
+// Of each number of two Packs.
+struct Sums {
+  template <class P>
+  __device__ __forceinline__ P operator()(const P& a, const P& b) const {
+    P sums;
+#pragma unroll
+    for (int j = 0; j < static_cast<int>(std::size(sums.value)); ++j) sums.value[j] = a.value[j] + b.value[j];
+    return sums;
   }
 };
 
