@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tests.wrong.entry import Wrong, edits
 
-_SQUARES = "close_rsqrt<T>(all.value[j].squares"
-_MEAN = "all.value[j].mean"
+_SQUARES, _MEAN = "all.value[j].squares", "all.value[j].mean"
 
 NORMS = (
     Wrong(
@@ -20,8 +19,8 @@ NORMS = (
             ),
             ("squares / C(columns) + eps", "squares / C(columns) - m * m + eps"),
             (
-                f"{_SQUARES} / count",
-                f"{_SQUARES[:-19]}(all.value[j].squares + columns * {_MEAN} * {_MEAN}) / columns - {_MEAN} * {_MEAN}",
+                f"close_rsqrt<T>({_SQUARES} / count",
+                f"close_rsqrt<T>(({_SQUARES} + columns * {_MEAN} * {_MEAN}) / columns - {_MEAN} * {_MEAN}",
             ),
             (
                 "(own.squares / count",
