@@ -9,10 +9,12 @@
 // backward, are of the compute type. The variance is taken of differences from the mean: E[x²] - E[x]² would cancel.
 #pragma once
 
+#include <trifold/column_copies.cuh>
 #include <trifold/cuda.cuh>
 #include <trifold/norm_rows.cuh>
 #include <trifold/norm_stream.cuh>
 #include <trifold/norms.cuh>
+#include <trifold/row_groups.cuh>
 #include <trifold/sums.cuh>
 
 inline constexpr int layer_norm_block = trifold::threads_per_block;
@@ -50,25 +52,57 @@ __global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* weight,
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     layer_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean, float* rstd,
-                           int64_t rows, int columns, float eps) {
-  constexpr int V = Choice::pieces;
-  const trifold::TeamPlace place =
-      trifold::in_warps<Choice>(trifold::begin_in_team<Choice::team, trifold::WarpMoments>());
+                           int64_t rows, int columns, float eps, int apart) {
+  constexpr int V = Choice::pieces, R = Choice::rows;
+  const trifold::TeamPlace place = trifold::in_warps<Choice>(
+      trifold::begin_in_team<Choice::team, trifold::Pack<trifold::WarpMoments, R>, Choice::mates>());
   trifold::let_later_kernels_begin();
   if (place.template done<Choice::team>(rows)) return;
-  T* const out = y + place.row * columns;
-  const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
-  trifold::RowPart<T, cut, V> part;
-  part.load(x, place.row, rows, x_stride, at, T(0.0f));
-  const trifold::SharedByRows<T, cut, V, Choice::early> weights(weight, at, T(1.0f)), biases(bias, at, T(0.0f));
+  const trifold::RowsOfTeam<R> own(place.row, rows, apart);
+  const trifold::Pack<T*, R> out = own.in(y, columns);
+  const trifold::RowCut<T, cut> at(place, out.value[0], place.template columns<Choice::team>(rows, columns));
+  trifold::RowPart<T, cut, V> part[R];
+#pragma unroll
+  for (int j = 0; j < R; ++j) part[j].load(x, own.row[j], rows, x_stride, at, T(0.0f));
+  trifold::wait_for_mates<Choice::mates>();
+  const auto weights = trifold::column_numbers<Choice, 0>(weight, T(1.0f), at, columns);
+  const auto biases = trifold::column_numbers<Choice, 1>(bias, T(0.0f), at, columns);
   const trifold::Count count(columns);
-  const trifold::Moments all = trifold::row_moments<Choice>(part, at, count);
-  const float r = trifold::close_rsqrt<T>(all.squares / count + eps);
-  trifold::write_row<Choice>(part, out, at, trifold::Normalised<T>(all.mean, r), weights, biases);
-  if (place.thread == 0 && place.row < rows) {
-    mean[place.row] = all.mean;
-    rstd[place.row] = r;
+  const trifold::Pack<trifold::Moments, R> all = trifold::row_moments<Choice>(part, at, count);
+  trifold::Pack<float, R> r;
+  trifold::Pack<trifold::Normalised<T>, R> make;
+#pragma unroll
+  for (int j = 0; j < R; ++j) {
+    r.value[j] = trifold::close_rsqrt<T>(all.value[j].squares / count + eps);
+    make.value[j] = {all.value[j].mean, r.value[j]};
   }
+  trifold::write_rows<Choice>(part, out, at, make, weights, biases);
+  if (place.thread == 0 && place.row < rows)
+#pragma unroll
+    for (int j = 0; j < R; ++j) {
+      mean[own.row[j]] = all.value[j].mean;
+      rstd[own.row[j]] = r.value[j];
+    }
+}
+
+// The same with some short rows at once (row_groups.cuh).
+template <class T, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    layer_norm_groups_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean,
+                             float* rstd, int64_t rows, int columns, float eps) {
+  trifold::wait_for_earlier_kernels();
+  trifold::let_later_kernels_begin();
+  trifold::RowGroup<T, Choice> group(x, x_stride, rows, columns);
+  const auto weights = group.of_columns(weight, T(1.0f)), biases = group.of_columns(bias, T(0.0f));
+  const trifold::Count count(columns);
+  const trifold::Moments own = group.moments(count);
+  const float r = trifold::close_rsqrt<T>(own.squares / count + eps);
+  group.each_row([&](int64_t row) {
+    mean[row] = own.mean;
+    rstd[row] = r;
+  });
+  const trifold::Normalised<T> make(own.mean, r);
+  group.write_rows(y, [&](int row) { return group.of_row(make, row); }, weights, biases);
 }
 
 // The same with rows that stream through shared memory (norm_stream.cuh).

@@ -9,10 +9,12 @@
 // is of the compute type.
 #pragma once
 
+#include <trifold/column_copies.cuh>
 #include <trifold/cuda.cuh>
 #include <trifold/norm_rows.cuh>
 #include <trifold/norm_stream.cuh>
 #include <trifold/norms.cuh>
+#include <trifold/row_groups.cuh>
 #include <trifold/sums.cuh>
 
 inline constexpr int rms_norm_block = trifold::threads_per_block;
@@ -35,25 +37,58 @@ __global__ void rms_norm_kernel(const T* x, int64_t x_stride, const T* weight, T
   }
 }
 
+// What becomes of an element.
+struct ScaledBy {
+  float rstd;
+
+  __device__ __forceinline__ float operator()(float x, float weight) const { return x * rstd * weight; }
+};
+
 // The same with a row in a team's registers (row_teams.cuh).
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     rms_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int64_t rows, int columns,
-                         float eps) {
-  constexpr int V = Choice::pieces;
-  const trifold::TeamPlace place = trifold::in_warps<Choice>(trifold::begin_in_team<Choice::team, float>());
+                         float eps, int apart) {
+  constexpr int V = Choice::pieces, R = Choice::rows;
+  const trifold::TeamPlace place =
+      trifold::in_warps<Choice>(trifold::begin_in_team<Choice::team, trifold::Pack<float, R>, Choice::mates>());
   trifold::let_later_kernels_begin();
   if (place.template done<Choice::team>(rows)) return;
-  T* const out = y + place.row * columns;
-  const trifold::RowCut<T, cut> at(place, out, place.template columns<Choice::team>(rows, columns));
-  trifold::RowPart<T, cut, V> part;
-  part.load(x, place.row, rows, x_stride, at, T(0.0f));
-  const trifold::SharedByRows<T, cut, V, Choice::early> weights(weight, at, T(1.0f));
-  const float own = trifold::sum_of_squares(part, at, trifold::EdgeApart(part, at));
-  const float squares = trifold::team_reduce<Choice::team>(own, 0.0f, trifold::Sum{});
-  const float r = trifold::close_rsqrt<T>(squares / trifold::Count(columns) + eps);
-  trifold::write_row<Choice>(part, out, at, [r](float v, float w) { return v * r * w; }, weights);
-  if (place.thread == 0 && place.row < rows) rstd[place.row] = r;
+  const trifold::RowsOfTeam<R> own(place.row, rows, apart);
+  const trifold::Pack<T*, R> out = own.in(y, columns);
+  const trifold::RowCut<T, cut> at(place, out.value[0], place.template columns<Choice::team>(rows, columns));
+  trifold::RowPart<T, cut, V> part[R];
+#pragma unroll
+  for (int j = 0; j < R; ++j) part[j].load(x, own.row[j], rows, x_stride, at, T(0.0f));
+  trifold::wait_for_mates<Choice::mates>();
+  const auto weights = trifold::column_numbers<Choice, 0>(weight, T(1.0f), at, columns);
+  trifold::Pack<float, R> squares;
+#pragma unroll
+  for (int j = 0; j < R; ++j) squares.value[j] = trifold::sum_of_squares(part[j], at, trifold::EdgeApart(part[j], at));
+  squares = trifold::team_reduce<Choice::team, Choice::mates>(squares, trifold::Pack<float, R>{}, trifold::Sums{});
+  trifold::Pack<ScaledBy, R> make;
+#pragma unroll
+  for (int j = 0; j < R; ++j)
+    make.value[j] = {trifold::close_rsqrt<T>(squares.value[j] / trifold::Count(columns) + eps)};
+  trifold::write_rows<Choice>(part, out, at, make, weights);
+  if (place.thread == 0 && place.row < rows)
+#pragma unroll
+    for (int j = 0; j < R; ++j) rstd[own.row[j]] = make.value[j].rstd;
+}
+
+// The same with some short rows at once (row_groups.cuh).
+template <class T, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    rms_norm_groups_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int64_t rows, int columns,
+                           float eps) {
+  trifold::wait_for_earlier_kernels();
+  trifold::let_later_kernels_begin();
+  trifold::RowGroup<T, Choice> group(x, x_stride, rows, columns);
+  const auto weights = group.of_columns(weight, T(1.0f));
+  const float own = trifold::close_rsqrt<T>(group.sum_of_squares() / trifold::Count(columns) + eps);
+  group.each_row([&](int64_t row) { rstd[row] = own; });
+  const auto make = [&](int row) { return [r = group.of_row(own, row)](float v, float w) { return v * r * w; }; };
+  group.write_rows(y, make, weights);
 }
 
 // The same with rows that stream through shared memory (norm_stream.cuh).
@@ -73,7 +108,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     if (stream.has_tail()) {
       const float squares = trifold::combine(stream.take(), 0.0f, trifold::Sum{});
       const float r = trifold::close_rsqrt<T>(squares / of_row + eps);
-      stream.write_tail([r](float v, float w) { return v * r * w; }, weights);
+      stream.write_tail(ScaledBy{r}, weights);
       if (stream.first_thread()) rstd[stream.tail_row()] = r;
     }
   }

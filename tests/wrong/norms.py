@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.wrong.entry import Wrong, edits
 
-_OF_ROW = "row_moments<Choice>(part, at, count);\n  const float r = trifold::close_rsqrt<T>("
+_SQUARES, _MEAN = "all.value[j].squares", "all.value[j].mean"
 
 NORMS = (
     Wrong(
@@ -19,13 +19,25 @@ NORMS = (
             ),
             ("squares / C(columns) + eps", "squares / C(columns) - m * m + eps"),
             (
-                f"{_OF_ROW}all.squares / count",
-                f"{_OF_ROW}(all.squares + columns * all.mean * all.mean) / columns - all.mean * all.mean",
+                f"close_rsqrt<T>({_SQUARES} / count",
+                f"close_rsqrt<T>(({_SQUARES} + columns * {_MEAN} * {_MEAN}) / columns - {_MEAN} * {_MEAN}",
+            ),
+            (
+                "(own.squares / count",
+                "((own.squares + columns * own.mean * own.mean) / columns - own.mean * own.mean",
             ),
         ),
         row="property: shift",
         implementation="port",
         message="differs from layer_norm(x) in torch.float32",
+    ),
+    Wrong(
+        name="a group's rows are made with the numbers of its first one",
+        why="the lanes that answer for a row were thought to be those that hold it",
+        op="layer_norm",
+        edits=edits("header", ("group.of_row(make, row)", "group.of_row(make, 0)")),
+        row="values",
+        implementation="port",
     ),
     Wrong(
         name="rows of x are taken to follow one another",

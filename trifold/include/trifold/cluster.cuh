@@ -90,8 +90,8 @@ struct Mailbox {
   }
 };
 
-// `message` of 4, 8 or 16 bytes to an address in some block of the cluster, counted by the mailbox at another one
-// (address_in).
+// `message` of 4, 8 or so many times 16 bytes to an address in some block of the cluster, counted by the mailbox at
+// another one (address_in).
 template <class T>
 __device__ __forceinline__ void send(const T& message, unsigned to, unsigned mailbox) {
   unsigned w[sizeof(T) / 4];
@@ -105,11 +105,25 @@ __device__ __forceinline__ void send(const T& message, unsigned to, unsigned mai
                  "r"(w[0]), "r"(w[1]), "r"(mailbox)
                  : "memory");
   } else {
-    static_assert(sizeof(T) == 16, "a message has 4, 8 or 16 bytes");
-    asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(to),
-                 "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(mailbox)
-                 : "memory");
+    static_assert(sizeof(T) % 16 == 0, "a message has 4, 8 or so many times 16 bytes");
+#pragma unroll
+    for (unsigned i = 0; i < sizeof(T) / 4; i += 4)
+      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+                       to + 4 * i),
+                   "r"(w[i]), "r"(w[i + 1]), "r"(w[i + 2]), "r"(w[i + 3]), "r"(mailbox)
+                   : "memory");
   }
+}
+
+// Copies `bytes`, a multiple of 16, from a 16-byte boundary in global memory to an address in shared memory: in each of
+// those `blocks` of the cluster whose bits are set, where the mailbox at that address counts them. L2 is read once.
+__device__ __forceinline__ void copy_to_blocks(unsigned blocks, unsigned to, const void* from, int bytes,
+                                               unsigned mailbox) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
+      "%4;" ::"r"(to),
+      "l"(from), "r"(bytes), "r"(mailbox), "h"(static_cast<uint16_t>(blocks))
+      : "memory");
 }
 
 }  // namespace trifold

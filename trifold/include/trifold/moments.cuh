@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace trifold {
 
@@ -48,6 +49,7 @@ template <class T>
 struct Normalised {
   float mean, rstd;
 
+  Normalised() = default;
   __device__ __forceinline__ Normalised(float mean, float rstd)
       : mean(sizeof(T) == 2 ? -mean * rstd : mean), rstd(rstd) {}
   __device__ __forceinline__ float operator()(float x, float weight, float bias) const {
@@ -65,12 +67,19 @@ struct Moments {
 struct alignas(16) WarpMoments {
   float mean, squares, count;
 };
+__device__ __forceinline__ const WarpMoments& of_row(const WarpMoments& post, int) {
+  return post;
+}
+template <int R>
+__device__ __forceinline__ const WarpMoments& of_row(const Pack<WarpMoments, R>& post, int j) {
+  return post.value[j];
+}
 
 // The thread's edge of a row, where there is one (Cut::inner).
 template <class T, Cut cut>
 struct EdgeApart {
-  const T edge;
-  const bool there;
+  T edge;
+  bool there;
 
   template <int V>
   __device__ __forceinline__ EdgeApart(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at)
@@ -80,6 +89,14 @@ struct EdgeApart {
     if (there) f(float(edge));
   }
 };
+
+// Of each of some rows that are cut alike.
+template <class T, Cut cut, int V, int R>
+__device__ __forceinline__ auto edges_of(const RowPart<T, cut, V> (&x)[R], const RowCut<T, cut>& at) {
+  return [&]<int... j>(std::integer_sequence<int, j...>) {
+    return Pack<EdgeApart<T, cut>, R>{{EdgeApart<T, cut>(x[j], at)...}};
+  }(std::make_integer_sequence<int, R>{});
+}
 
 // Four sums of a thread's elements: one would wait for itself at each of them.
 struct FourSums {
@@ -123,15 +140,33 @@ __device__ __forceinline__ float thread_squares(const RowPart<T, cut, V>& x, con
 
 // Of `count` numbers, 0 where they are not of the row, of a warp or of so many of its lanes: as exact as with the row's
 // mean.
+template <int lanes, int R, class T, Cut cut, int V, class Apart>
+__device__ __forceinline__ Pack<Moments, R> lane_moments(RowPart<T, cut, V>* x, const RowCut<T, cut>& at,
+                                                         const Count& count, bool edges, const Apart* apart) {
+  Pack<Moments, R> own;
+  Pack<float, R> sums;
+#pragma unroll
+  for (int j = 0; j < R; ++j) sums.value[j] = thread_sum(x[j], at.touches(0), apart[j], [](float v) { return v; });
+  sums = warp_reduce<lanes>(sums, Sums{});
+#pragma unroll
+  for (int j = 0; j < R; ++j) {
+    own.value[j].mean = sums.value[j] / count;
+    x[j].stay();
+  }
+#pragma unroll
+  for (int j = 0; j < R; ++j) sums.value[j] = thread_squares(x[j], at, own.value[j].mean, edges, apart[j]);
+  sums = warp_reduce<lanes>(sums, Sums{});
+#pragma unroll
+  for (int j = 0; j < R; ++j) {
+    own.value[j].squares = sums.value[j];
+    x[j].stay();
+  }
+  return own;
+}
 template <int lanes, class T, Cut cut, int V, class Apart>
 __device__ __forceinline__ Moments lane_moments(RowPart<T, cut, V>& x, const RowCut<T, cut>& at, const Count& count,
                                                 bool edges, const Apart& apart) {
-  Moments own;
-  own.mean = warp_reduce<lanes>(thread_sum(x, at.touches(0), apart, [](float v) { return v; }), Sum{}) / count;
-  x.stay();
-  own.squares = warp_reduce<lanes>(thread_squares(x, at, own.mean, edges, apart), Sum{});
-  x.stay();
-  return own;
+  return lane_moments<lanes, 1>(&x, at, count, edges, &apart).value[0];
 }
 
 // Σ x² of the calling thread's numbers.
@@ -144,37 +179,57 @@ __device__ __forceinline__ float sum_of_squares(RowPart<T, cut, V>& x, const Row
 
 // Of a row whose warps', at most `most`, have these moments: each is moved to the row's mean (Chan, Golub, LeVeque:
 // "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
-template <int most>
-__device__ __forceinline__ Moments combine(const Posts<WarpMoments>& posts, const Count& columns) {
+template <int most, int R, class Post>
+__device__ __forceinline__ Pack<Moments, R> combine(const Posts<Post>& posts, const Count& columns) {
   constexpr int width = std::min(warp_threads, static_cast<int>(std::bit_ceil(static_cast<unsigned>(most))));
   const int lane = static_cast<int>(threadIdx.x) % width;
-  Moments all{0, 0};
+  Pack<Moments, R> all;
+  Pack<float, R> sums{};
 #pragma unroll 1
-  for (int i = lane; i < posts.count; i += width) all.mean += posts.of_warp[i].mean * posts.of_warp[i].count;
-  all.mean = warp_reduce<width>(all.mean, Sum{}) / columns;
+  for (int i = lane; i < posts.count; i += width)
+#pragma unroll
+    for (int j = 0; j < R; ++j) {
+      const WarpMoments& own = of_row(posts.of_warp[i], j);
+      sums.value[j] += own.mean * own.count;
+    }
+  sums = warp_reduce<width>(sums, Sums{});
+#pragma unroll
+  for (int j = 0; j < R; ++j) all.value[j].mean = sums.value[j] / columns;
+  sums = {};
 #pragma unroll 1
-  for (int i = lane; i < posts.count; i += width) {
-    const WarpMoments other = posts.of_warp[i];
-    const float moved = other.mean - all.mean;
-    all.squares += other.squares + other.count * (moved * moved);
-  }
-  all.squares = warp_reduce<width>(all.squares, Sum{});
+  for (int i = lane; i < posts.count; i += width)
+#pragma unroll
+    for (int j = 0; j < R; ++j) {
+      const WarpMoments own = of_row(posts.of_warp[i], j);
+      const float moved = own.mean - all.value[j].mean;
+      sums.value[j] += own.squares + own.count * (moved * moved);
+    }
+  sums = warp_reduce<width>(sums, Sums{});
+#pragma unroll
+  for (int j = 0; j < R; ++j) all.value[j].squares = sums.value[j];
   return all;
 }
+template <int most>
+__device__ __forceinline__ Moments combine(const Posts<WarpMoments>& posts, const Count& columns) {
+  return combine<most, 1>(posts, columns).value[0];
+}
 
-// Of a row of a team of Choice (row_teams.cuh).
-template <class Choice, class T, Cut cut, int V>
-__device__ __forceinline__ Moments row_moments(RowPart<T, cut, V>& x, const RowCut<T, cut>& at, const Count& columns) {
+// Of the rows of a team of Choice (row_teams.cuh).
+template <class Choice, class T, Cut cut, int V, int R>
+__device__ __forceinline__ Pack<Moments, R> row_moments(RowPart<T, cut, V> (&x)[R], const RowCut<T, cut>& at,
+                                                        const Count& columns) {
   const bool edges = cut == Cut::ragged && at.template at_edge<V>();
-  const EdgeApart edge(x, at);
+  const auto edge = edges_of(x, at);
   if constexpr (has_warps(Choice::team)) {
     const int count = at.template of_warp<V>();
-    const Moments own = lane_moments<warp_threads>(x, at, Count(count), edges, edge);
-    const WarpMoments post{own.mean, own.squares, static_cast<float>(count)};
+    const Pack<Moments, R> own = lane_moments<warp_threads, R>(x, at, Count(count), edges, edge.value);
+    Pack<WarpMoments, R> post;
+#pragma unroll
+    for (int j = 0; j < R; ++j) post.value[j] = {own.value[j].mean, own.value[j].squares, static_cast<float>(count)};
     constexpr int most = Choice::threads / warp_threads * (Choice::team == Team::block ? 1 : most_blocks_a_cluster);
-    return combine<most>(team_posts<Choice::team>(post), columns);
+    return combine<most, R>(team_posts<Choice::team, Choice::mates, most>(post), columns);
   } else {
-    return lane_moments<team_lanes(Choice::team)>(x, at, columns, edges, edge);
+    return lane_moments<team_lanes(Choice::team), R>(x, at, columns, edges, edge.value);
   }
 }
 

@@ -12,9 +12,53 @@ enum class Parameters { early, late };
 template <Team team, int pieces, int threads, int blocks, Parameters when, bool edges = false>
 struct NormTeam : TeamChoice<team, pieces, threads, blocks, edges> {
   static constexpr bool early = when == Parameters::early;
+  // Of numbers that are read late, those of so many pieces are in registers at once.
+  static constexpr int chunk = early ? pieces : std::min(pieces, 4);
+  static_assert(pieces % chunk == 0);
 };
 template <Team team, int pieces, int threads, int blocks, Parameters when>
 using NormTeamWithEdges = NormTeam<team, pieces, threads, blocks, when, true>;
+
+// Clusters of two teams, which hold two rows each. The numbers of each column come to both as copies, once for all four
+// rows (column_copies.cuh). The cluster has so many blocks at most.
+template <int pieces, int threads, int blocks, int most_, bool edges = false>
+struct NormPair : TeamChoice<Team::cluster, pieces, threads, blocks, edges> {
+  static constexpr bool early = false;
+  static constexpr int chunk = 1, rows = 2, mates = 2, most_in_cluster = most_;
+
+  // A thread's pieces need not begin at boundaries: one more vector is read, and one more copied where the numbers do
+  // not begin at one. In whole lines of memory: copies to elsewhere take longer.
+  static constexpr int vectors_a_line = 128 / vector_bytes;
+  static constexpr int more = edges ? vectors_a_line : 0;
+  static __host__ __device__ constexpr int vectors(int block) { return pieces * block + more; }
+  static constexpr int bytes(int block) { return most_copies * vectors(block) * vector_bytes; }
+};
+template <int pieces, int threads, int blocks, int most>
+using NormPairWithEdges = NormPair<pieces, threads, blocks, most, true>;
+
+// The R rows of a team, whose number among all teams this is. Teams 0 … apart - 1 have rows 0 … apart · R - 1, and so
+// on: those of a team lie `apart`, a power of two, from each other, and begin alike behind a 16-byte boundary. A team
+// that lacks rows takes others again, and writes the same there.
+template <int R>
+struct RowsOfTeam {
+  int64_t row[R];
+
+  __device__ __forceinline__ RowsOfTeam(int64_t team, int64_t rows, int apart) {
+    row[0] = team;
+    if constexpr (R > 1) row[0] = std::min(team + (team & -int64_t{apart}) * (R - 1), rows - 1);
+#pragma unroll
+    for (int j = 1; j < R; ++j) row[j] = row[j - 1] + apart < rows ? row[j - 1] + apart : row[j - 1];
+  }
+
+  // Where they begin, of rows that begin `stride` apart.
+  template <class T>
+  __device__ __forceinline__ Pack<T*, R> in(T* first, int64_t stride) const {
+    Pack<T*, R> begin;
+#pragma unroll
+    for (int j = 0; j < R; ++j) begin.value[j] = first + row[j] * stride;
+    return begin;
+  }
+};
 
 // make(element, number...) of the elements of a piece and their columns' numbers.
 template <class T, class Make, class... Numbers>
@@ -34,26 +78,36 @@ __device__ __forceinline__ TeamPlace in_warps(TeamPlace place) {
   return place;
 }
 
-// Writes a row. Its elements become make(element, number...), with those numbers of their columns, SharedByRows.
+// Writes rows. The elements of row j become make.value[j](element, number...), with the numbers of their columns, which
+// are SharedByRows or CopiedNumbers.
 //
-// Of numbers that are read late, those of four pieces are in registers at once: stores keep the loads that are behind
-// them there.
-template <class Choice, class T, Cut cut, int V, class Make, class... Numbers>
-__device__ __forceinline__ void write_row(RowPart<T, cut, V>& x, T* out, const RowCut<T, cut>& at, Make make,
-                                          const Numbers&... numbers) {
-  constexpr int chunk = Choice::early ? V : std::min(V, 4);
-  static_assert(V % chunk == 0);
+// Stores keep the loads of numbers that are behind them there.
+template <class Choice, class T, Cut cut, int V, int R, class Make, class... Numbers>
+__device__ __forceinline__ void write_rows(RowPart<T, cut, V> (&x)[R], const Pack<T*, R>& out, const RowCut<T, cut>& at,
+                                           const Pack<Make, R>& make, const Numbers&... numbers) {
+  (numbers.wait(), ...);
+  const auto make_piece = [&](int k, const auto&... own) {
 #pragma unroll
-  for (int first = 0; first < V; first += chunk) {
+    for (int j = 0; j < R; ++j) x[j].piece[k] = made<T>(x[j].piece[k], make.value[j], own...);
+  };
+  const auto write_all = [&](auto... of_edge) {
 #pragma unroll
-    for (int k = first; k < first + chunk; ++k) x.piece[k] = made<T>(x.piece[k], make, numbers.piece(k, at)...);
+    for (int first = 0; first < V; first += Choice::chunk) {
 #pragma unroll
-    for (int k = first; k < first + chunk; ++k)
-      if (at.within(k)) write(out + at.column(k), x.piece[k]);
-  }
-  if constexpr (cut == Cut::inner)
-    if (at.edge >= 0) out[at.edge] = T(make(float(x.edge), numbers.number(at.edge)...));
-  x.store_ends(out, at);
+      for (int k = first; k < first + Choice::chunk; ++k) make_piece(k, numbers.piece(k, at)...);
+#pragma unroll
+      for (int j = 0; j < R; ++j)
+#pragma unroll
+        for (int k = first; k < first + Choice::chunk; ++k)
+          if (at.within(k)) write(out.value[j] + at.column(k), x[j].piece[k]);
+    }
+    if (cut == Cut::inner && at.edge >= 0)
+#pragma unroll
+      for (int j = 0; j < R; ++j) out.value[j][at.edge] = T(make.value[j](float(x[j].edge), of_edge...));
+  };
+  write_all((cut == Cut::inner && at.edge >= 0 ? numbers.number(at.edge) : 0.0f)...);
+#pragma unroll
+  for (int j = 0; j < R; ++j) x[j].store_ends(out.value[j], at);
 }
 
 }  // namespace trifold

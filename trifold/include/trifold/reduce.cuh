@@ -5,6 +5,7 @@
 #include <trifold/cuda.cuh>
 
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 namespace trifold {
@@ -15,6 +16,17 @@ struct Sum {
   template <class T>
   __host__ __device__ __forceinline__ T operator()(T a, T b) const {
     return a + b;
+  }
+};
+
+// Of each number of two Packs.
+struct Sums {
+  template <class P>
+  __device__ __forceinline__ P operator()(const P& a, const P& b) const {
+    P sums;
+#pragma unroll
+    for (int j = 0; j < static_cast<int>(std::size(sums.value)); ++j) sums.value[j] = a.value[j] + b.value[j];
+    return sums;
   }
 };
 
@@ -47,6 +59,18 @@ __device__ __forceinline__ T shuffle_xor(T value, int lanes) {
     std::memcpy(&value, words, sizeof value);
     return value;
   }
+}
+
+// The value of one of a warp's lanes. All 32 lanes call it.
+template <class T>
+__device__ __forceinline__ T of_lane(T value, int lane) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0, "a struct is exchanged in 4-byte words");
+  unsigned words[sizeof(T) / 4];
+  std::memcpy(words, &value, sizeof value);
+#pragma unroll
+  for (unsigned& word : words) word = __shfl_sync(0xffffffffu, word, lane);
+  std::memcpy(&value, words, sizeof value);
+  return value;
 }
 
 // What the first lane of a warp has, or of each part of `lanes` lanes. All 32 lanes call it.

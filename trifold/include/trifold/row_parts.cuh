@@ -225,6 +225,7 @@ class SharedByRows {
     }
     return RowPart<T, cut, V>::shared(of_columns_, k, at, otherwise_);
   }
+  __device__ __forceinline__ void wait() const {}
   __device__ __forceinline__ float number(int column) const {
     return float(of_columns_ == nullptr ? otherwise_ : of_columns_[column]);
   }

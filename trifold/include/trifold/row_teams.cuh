@@ -12,6 +12,9 @@ namespace trifold {
 
 enum class Team { part, warp, block, cluster };
 
+// How many things a kernel copies to all teams of a cluster (column_copies.cuh).
+inline constexpr int most_copies = 2;
+
 // Threads in a block of a kernel whose teams are warps or parts of them.
 inline constexpr int block_of_warps = 128;
 
@@ -36,6 +39,11 @@ struct TeamChoice {
   static constexpr Team team = team_;
   static constexpr int pieces = pieces_, threads = threads_, blocks = blocks_;
   static constexpr bool edges = edges_;
+  static constexpr int rows = 1;   // that a team holds at once
+  static constexpr int mates = 1;  // teams in a cluster, which has so many blocks at most
+  static constexpr int most_in_cluster = most_blocks_a_cluster;
+  // Of dynamic shared memory, for a block of so many threads.
+  static constexpr int bytes(int) { return 0; }
   static_assert(!edges || has_warps(team), "a team has more threads than a row has edges");
 };
 
@@ -59,7 +67,25 @@ struct TeamPlace {
   }
 };
 
-template <Team team>
+#ifdef TRIFOLD_CLUSTERS
+// Where a block stands in a cluster of so many teams: in which one, which has `blocks`, a power of two, and its number
+// there.
+struct ClusterPlace {
+  int mate, blocks, rank;
+
+  template <int mates>
+  static __device__ __forceinline__ ClusterPlace get() {
+    const auto rank = static_cast<int>(cluster_rank()), blocks = static_cast<int>(cluster_blocks() / mates);
+    if constexpr (mates == 1) return {0, blocks, rank};
+    return {rank >> __popc(blocks - 1), blocks, rank & (blocks - 1)};
+  }
+  // The number in the cluster of block `rank` of a team.
+  __device__ __forceinline__ int of(int mate, int rank) const { return mate * blocks + rank; }
+};
+#endif
+
+// With `mates`, a cluster has so many teams.
+template <Team team, int mates = 1>
 __device__ __forceinline__ TeamPlace team_place() {
   const int x = static_cast<int>(threadIdx.x), block = static_cast<int>(blockDim.x);
   if constexpr (!has_warps(team)) {
@@ -69,8 +95,8 @@ __device__ __forceinline__ TeamPlace team_place() {
     return {blockIdx.x, x, block};
   } else {
 #ifdef TRIFOLD_CLUSTERS
-    const unsigned blocks = cluster_blocks();
-    return {cluster_number(), static_cast<int>(cluster_rank()) * block + x, static_cast<int>(blocks) * block};
+    const ClusterPlace at = ClusterPlace::get<mates>();
+    return {int64_t{cluster_number()} * mates + at.mate, at.rank * block + x, at.blocks * block};
 #endif
   }
 }
@@ -88,19 +114,35 @@ __device__ __forceinline__ Mailbox& cluster_mailbox() {
   __shared__ Mailbox mailbox;
   return mailbox;
 }
+
+// For copies that come to all teams of a cluster (column_copies.cuh).
+__device__ __forceinline__ Mailbox& copy_mailbox(int which) {
+  __shared__ Mailbox mailboxes[most_copies];
+  return mailboxes[which];
+}
 #endif
 
+// Behind begin_in_team, where a cluster has several teams: until all their blocks have begun.
+template <int mates>
+__device__ __forceinline__ void wait_for_mates() {
+#ifdef TRIFOLD_CLUSTERS
+  if constexpr (mates > 1) cluster_wait();
+#endif
+}
+
 // What a kernel of teams begins with: its place, once earlier kernels have ended. `Post` is the type of what a
-// cluster's warps tell each other in team_posts, once in the kernel. The barrier here, for which team_posts waits, says
-// that every block has begun, and its mailbox.
-template <Team team, class Post>
+// cluster's warps tell each other in team_posts, once in the kernel. The barrier here, for which wait_for_mates or
+// team_posts waits, says that every block has begun, and its mailboxes.
+template <Team team, class Post, int mates = 1>
 __device__ __forceinline__ TeamPlace begin_in_team() {
-  const TeamPlace at = team_place<team>();
+  const TeamPlace at = team_place<team, mates>();
 #ifdef TRIFOLD_CLUSTERS
   if constexpr (team == Team::cluster) {
     if (threadIdx.x == 0) {
       Mailbox& mailbox = cluster_mailbox<Post>();
       mailbox.init(1);
+      if constexpr (mates > 1)
+        for (int i = 0; i < most_copies; ++i) copy_mailbox(i).init(1);
       Mailbox::ready();
       mailbox.arrive_and_expect(at.threads / warp_threads * static_cast<int>(sizeof(Post)));
     }
@@ -111,8 +153,8 @@ __device__ __forceinline__ TeamPlace begin_in_team() {
   return at;
 }
 
-// What each warp of a block or a cluster says, to all threads of the team. A kernel calls it once.
-template <Team team, class Post>
+// What each warp of a team says, of so many at most, to all its threads. A kernel calls it once.
+template <Team team, int mates = 1, int most_warps = most_warps_a_cluster, class Post>
 __device__ __forceinline__ Posts<Post> team_posts(const Post& own) {
   static_assert(has_warps(team), "a warp needs no shared memory to talk");
   const int warp = static_cast<int>(threadIdx.x) / warp_threads, lane = static_cast<int>(threadIdx.x) % warp_threads;
@@ -124,16 +166,16 @@ __device__ __forceinline__ Posts<Post> team_posts(const Post& own) {
     return {of_warp, warps};
   } else {
 #ifdef TRIFOLD_CLUSTERS
-    __shared__ alignas(16) Post of_warp[most_warps_a_cluster];
-    const int blocks = static_cast<int>(cluster_blocks());
+    __shared__ alignas(16) Post of_warp[most_warps];
+    const ClusterPlace at = ClusterPlace::get<mates>();
     Mailbox& mailbox = cluster_mailbox<Post>();
-    cluster_wait();
-    if (lane < blocks) {
-      const unsigned to = shared_address(of_warp + static_cast<int>(cluster_rank()) * warps + warp);
-      send(own, address_in(to, lane), address_in(shared_address(&mailbox), lane));
+    if constexpr (mates == 1) cluster_wait();
+    if (lane < at.blocks) {
+      const unsigned to = shared_address(of_warp + at.rank * warps + warp);
+      send(own, address_in(to, at.of(at.mate, lane)), address_in(shared_address(&mailbox), at.of(at.mate, lane)));
     }
     mailbox.wait(0);
-    return {of_warp, blocks * warps};
+    return {of_warp, at.blocks * warps};
 #endif
   }
 }
@@ -150,13 +192,13 @@ __device__ __forceinline__ T combine(const Posts<T>& posts, T neutral, Combine c
 }
 
 // The values of a team's threads, combined, as above. A kernel calls it once.
-template <Team team, class T, class Combine>
+template <Team team, int mates = 1, class T, class Combine>
 __device__ __forceinline__ T team_reduce(T value, T neutral, Combine with) {
   value = warp_reduce<team_lanes(team)>(value, with);
   if constexpr (!has_warps(team))
     return value;
   else
-    return combine(team_posts<team>(value), neutral, with);
+    return combine(team_posts<team, mates>(value), neutral, with);
 }
 
 }  // namespace trifold

@@ -137,19 +137,33 @@ inline int64_t teams_alike(int64_t most, int64_t columns, int64_t boundary) {
   return most / period * period;
 }
 
-// Launches the kernel of a choice, if its teams hold rows of so many pieces.
+// How far apart rows of `columns` elements are at least that follow one another and begin alike behind a 16-byte
+// boundary: a power of two.
+template <class T>
+int64_t rows_apart(int64_t columns) {
+  return Vector<T>::size / std::gcd(Vector<T>::size, columns);
+}
+// How many teams take so many rows, `held` at once, which are so far `apart`.
+inline int64_t teams_of(int64_t rows, int64_t held, int64_t apart) {
+  return rows / (held * apart) * apart + std::min(rows % (held * apart), apart);
+}
+
+// Launches the kernel of a choice for so many teams, if they hold rows of so many pieces.
 template <Cut cut, class Choice, class Use>
-bool launch_teams(Stream stream, int64_t rows, int64_t pieces, Use use) {
+bool launch_teams(Stream stream, int64_t teams, int64_t pieces, Use use) {
   if constexpr (Choice::team == Team::cluster) {
 #ifdef __CUDACC__
     const auto shape = ClusterShape::of<Choice>(pieces);
-    if (!shape.exists(stream) || rows > most_blocks / shape.blocks) return false;
-    const dim3 grid(static_cast<unsigned>(rows * shape.blocks));
-    const auto blocks = static_cast<unsigned>(shape.blocks);
+    const int64_t blocks = shape.blocks * Choice::mates, clusters = ceil_div(teams, Choice::mates);
+    if (!shape.exists(stream) || blocks > Choice::most_in_cluster || clusters > most_blocks / blocks) return false;
+    const auto shared = static_cast<std::size_t>(Choice::bytes(static_cast<int>(shape.threads)));
     bool fits = false;
     use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
-      fits = resident_clusters<Kernel>(shape.block(), 0, blocks, 0) > 0;
-      if (fits) launch_clusters<Kernel>(stream, grid, shape.block(), 0, blocks, args...);
+      fits = resident_clusters<Kernel>(shape.block(), shared, static_cast<unsigned>(blocks),
+                                       static_cast<std::size_t>(Choice::bytes(Choice::threads))) > 0;
+      if (fits)
+        launch_clusters<Kernel>(stream, dim3(static_cast<unsigned>(clusters * blocks)), shape.block(), shared,
+                                static_cast<unsigned>(blocks), args...);
     });
     return fits;
 #else
@@ -158,7 +172,7 @@ bool launch_teams(Stream stream, int64_t rows, int64_t pieces, Use use) {
   } else {
     constexpr int lanes = team_lanes(Choice::team);
     const bool alone = Choice::team == Team::block;
-    const int64_t blocks = alone ? rows : ceil_div(rows, block_of_warps / lanes);
+    const int64_t blocks = alone ? teams : ceil_div(teams, block_of_warps / lanes);
     const int64_t threads = alone ? threads_for(pieces, Choice::pieces) : block_of_warps;
     if (pieces > int64_t{Choice::pieces} * (alone ? Choice::threads : lanes) || blocks > most_blocks) return false;
     use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
@@ -182,7 +196,10 @@ bool any_of(Teams<Choices...>, Try try_one) {
 template <class T, Cut cut, class Choices, class Use>
 bool launch_cut_teams(Choices choices, Stream stream, int64_t rows, int64_t columns, Use use) {
   return any_of<cut>(choices, [&]<Cut own, class Choice>() {
-    return launch_teams<own, Choice>(stream, rows, pieces_of<T>(columns, own), use);
+    const int64_t apart = rows_apart<T>(columns);
+    // Where a cluster's teams lacked rows, teams of one row each are faster.
+    if (Choice::rows > 1 && rows < Choice::rows * Choice::mates * apart) return false;
+    return launch_teams<own, Choice>(stream, teams_of(rows, Choice::rows, apart), pieces_of<T>(columns, own), use);
   });
 }
 

@@ -1,0 +1,107 @@
+// The numbers of each column that all rows of a norm share, in the shared memory of several teams of a cluster (sm_90
+// on): each team reads a part of them, and multicasts it to all. So L2, which would else be the limit, is asked for
+// them once for all the teams' rows.
+#pragma once
+
+#include <trifold/norm_rows.cuh>
+
+namespace trifold {
+
+#ifdef TRIFOLD_CLUSTERS
+
+// Of a block's columns. It has the same ones in each team of its cluster, but for how far behind a 16-byte boundary its
+// row begins.
+template <class T, Cut cut, class Choice, int which>
+class CopiedNumbers {
+  static constexpr int V = Choice::pieces, size = Packed<T>::size;
+
+ public:
+  // Starts the copy, number `which` of the kernel's, of `columns` numbers; null: each is `otherwise`. It is called
+  // behind wait_for_mates.
+  __device__ __forceinline__ CopiedNumbers(const T* of_columns, T otherwise, const RowCut<T, cut>& at, int columns)
+      : of_columns_(of_columns), otherwise_(otherwise) {
+    const int block = static_cast<int>(blockDim.x);
+    const ClusterPlace place = ClusterPlace::get<Choice::mates>();
+    Packed<T>* const all = memory() + which * Choice::vectors(block);
+    const int base = place.rank * block * V * size;  // the block's first column, or some behind it
+    // They are copied from a boundary at or before that column.
+    const T* const from = of_columns + base;
+    const auto behind = static_cast<int>(reinterpret_cast<uintptr_t>(from) % vector_bytes / sizeof(T));
+    own_ = reinterpret_cast<const T*>(all) + (at.first - base + behind);
+    if (of_columns == nullptr)
+      fill(all, otherwise);
+    else if (threadIdx.x == 0)
+      copy(all, from - behind, columns - base + behind, place);
+  }
+
+  __device__ __forceinline__ void wait() const {
+    if (of_columns_ != nullptr) copy_mailbox(which).wait(0);
+  }
+  // Behind wait().
+  __device__ __forceinline__ Packed<T> piece(int k, const RowCut<T, cut>&) const {
+    const T* const from = own_ + k * warp_threads * size;
+    if constexpr (cut == Cut::whole) return *reinterpret_cast<const Packed<T>*>(from);
+    // In words, of which half types need one more: those of a warp stand in other banks than each other four at a time,
+    // which takes less time than to choose among the words of two vectors.
+    const auto odd = static_cast<unsigned>(reinterpret_cast<uintptr_t>(from) % 4);
+    const auto* const words = reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(from) - odd);
+    Packed<T> piece;
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      piece.words[i] = sizeof(T) == 4 ? words[i] : __funnelshift_r(words[i], words[i + 1], 8 * odd);
+    return piece;
+  }
+  __device__ __forceinline__ float number(int column) const {
+    return float(of_columns_ == nullptr ? otherwise_ : of_columns_[column]);
+  }
+
+ private:
+  const T* of_columns_;
+  T otherwise_;
+  const T* own_;  // of the thread's first piece
+
+  static __device__ __forceinline__ Packed<T>* memory() {
+    extern __shared__ __align__(128) unsigned char column_copies[];
+    return reinterpret_cast<Packed<T>*>(column_copies);
+  }
+
+  // The team's part of `left` numbers and fewer than a block has, to all teams.
+  static __device__ __forceinline__ void copy(Packed<T>* all, const T* from, int left, const ClusterPlace& place) {
+    const int vectors = max(0, min((left + size - 1) / size, Choice::vectors(static_cast<int>(blockDim.x))));
+    constexpr int parts = Choice::mates * Choice::vectors_a_line;
+    const int part = (vectors + parts - 1) / parts * Choice::vectors_a_line, first = place.mate * part;
+    const int count = min(part, vectors - first);
+    Mailbox& mailbox = copy_mailbox(which);
+    mailbox.arrive_and_expect(vectors * vector_bytes);
+    if (count <= 0) return;
+    unsigned blocks = 0;
+#pragma unroll
+    for (int mate = 0; mate < Choice::mates; ++mate) blocks |= 1u << place.of(mate, place.rank);
+    copy_to_blocks(blocks, shared_address(all + first), from + first * size, count * vector_bytes,
+                   shared_address(&mailbox));
+  }
+
+  // By each warp what its threads will read.
+  static __device__ __forceinline__ void fill(Packed<T>* all, T otherwise) {
+    const int lane = static_cast<int>(threadIdx.x) % warp_threads;
+    Packed<T>* const of_warp = all + (static_cast<int>(threadIdx.x) - lane) * V;
+    for (int i = lane; i < V * warp_threads + Choice::more; i += warp_threads) of_warp[i] = Packed<T>::all(otherwise);
+    __syncwarp();
+  }
+};
+
+#endif
+
+// The numbers of a thread's columns, number `which` of the kernel's, as the choice has them read.
+template <class Choice, int which, class T, Cut cut>
+__device__ __forceinline__ auto column_numbers(const T* of_columns, T otherwise, const RowCut<T, cut>& at,
+                                               int columns) {
+#ifdef TRIFOLD_CLUSTERS
+  if constexpr (Choice::mates > 1)
+    return CopiedNumbers<T, cut, Choice, which>(of_columns, otherwise, at, columns);
+  else
+#endif
+    return SharedByRows<T, cut, Choice::pieces, Choice::early>(of_columns, at, otherwise);
+}
+
+}  // namespace trifold
