@@ -58,7 +58,7 @@ bool choose_row_stream(int64_t columns, Use use) {
            ragged.template operator()<RowStreamShape<4, 4, 128, 2, 3>>(1) ||
            fits.template operator()<RowStreamShape<4, 4, 256, 1, 3>>(1) ||
            whole.template operator()<RowStreamShape<2, 2, 256, 1, 3, !centred, 2>>(4) ||
-           ragged.template operator()<RowStreamShape<2, 2, 416, 1, 4>>(2) ||
+           ragged.template operator()<RowStreamShape<2, 2, 416, 1, centred ? 5 : 4>>(2) ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 3>, Larger>() ||
            fits.template operator()<RowStreamShape<8, 4, 256, 1, 4>>(16);
   }
