@@ -5,9 +5,9 @@
 
 namespace {
 
-using trifold::Cut, trifold::NormPair, trifold::NormPairWithEdges, trifold::NormTeam, trifold::NormTeamWithEdges,
-    trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams, trifold::Team, trifold::Teams,
-    trifold::Tensor;
+using trifold::Cut, trifold::GroupChoice, trifold::NormPair, trifold::NormPairWithEdges, trifold::NormTeam,
+    trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams, trifold::Team,
+    trifold::Teams, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1 or 0
 
 constexpr const char* name = "layer_norm";
@@ -15,12 +15,14 @@ constexpr const char* backward_name = "layer_norm_backward";
 
 using enum trifold::Parameters;
 
-// As measured on an H200 (docs/performance.md): of rows however they are cut, of longer whole ones, and of longer ones
-// that are not.
+// As measured on an H200 (docs/performance.md): of whole rows and of others, short ones and longer ones.
 template <class T>
 struct Choices {
-  using Short = Teams<NormTeam<Team::part, 4, 128, 7, early>, NormTeam<Team::warp, 4, 128, 7, early>,
-                      NormTeamWithEdges<Team::block, 4, 128, 8, late>>;
+  using Groups = trifold::Groups<GroupChoice<1, 8, 1, 20>, GroupChoice<1, 8, 2, 10>, GroupChoice<1, 4, 4, 8>>;
+  using Part = NormTeam<Team::part, 4, 128, 7, early>;
+  using Block = NormTeamWithEdges<Team::block, 4, 128, 8, late>;
+  using Short = Teams<Part, Block>;
+  using ShortRagged = Teams<Part, NormTeam<Team::warp, 4, 128, 7, early>, Block>;
   using Long = Teams<NormPair<4, 256, 4, 8>, NormPair<8, 128, 4, 8>, NormTeam<Team::block, 8, 256, 3, late>>;
   using Ragged =
       Teams<NormPairWithEdges<6, 160, 4, 4>, NormPairWithEdges<8, 256, 2, 16>,
@@ -30,8 +32,10 @@ struct Choices {
 };
 template <>
 struct Choices<float> {
+  using Groups = trifold::Groups<GroupChoice<1, 8, 1, 24>, GroupChoice<2, 4, 1, 28>, GroupChoice<2, 4, 2, 14>>;
   using Short = Teams<NormTeam<Team::warp, 2, 128, 10, early>, NormTeamWithEdges<Team::block, 2, 128, 12, early>,
                       NormTeamWithEdges<Team::block, 4, 256, 4, late>>;
+  using ShortRagged = Short;
   using Long = Teams<NormPair<4, 256, 4, 8>>;
   using Ragged = Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
                        NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
@@ -47,6 +51,10 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias
     const auto epsilon = static_cast<float>(eps);
     const Cut cut =
         trifold::row_cut<T>(x.columns, {{first, x.stride}, {weight, x.columns}, {bias, x.columns}, {y, x.columns}});
+    const auto in_groups = [&]<class Choice>(auto start) {
+      start.template operator()<layer_norm_groups_kernel<T, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
+                                                                     x.count, columns, epsilon);
+    };
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<layer_norm_rows_kernel<T, cut, Choice>>(
           first, x.stride, weight, bias, y, mean, rstd, x.count, columns, epsilon,
@@ -56,7 +64,7 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias
       start.template operator()<layer_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
                                                                           columns, epsilon);
     };
-    if (trifold::launch_norm<Choices<T>>(stream, x, y, cut, in_registers, streaming)) return;
+    if (trifold::launch_norm<Choices<T>>(stream, x, y, cut, in_groups, in_registers, streaming)) return;
   }
   trifold::launch<layer_norm_kernel<T>>(stream, trifold::block_a_row(x.count), layer_norm_block, 0, first, x.stride,
                                         weight, bias, y, mean, rstd, x.count, x.columns, C(eps));

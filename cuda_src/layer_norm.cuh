@@ -13,6 +13,7 @@
 #include <trifold/cuda.cuh>
 #include <trifold/norm_rows.cuh>
 #include <trifold/norms.cuh>
+#include <trifold/row_groups.cuh>
 #include <trifold/sums.cuh>
 #include <trifold/team_stream.cuh>
 
@@ -83,6 +84,26 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
       mean[own.row[j]] = all.value[j].mean;
       rstd[own.row[j]] = r.value[j];
     }
+}
+
+// The same with some short rows at once (row_groups.cuh).
+template <class T, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    layer_norm_groups_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean,
+                             float* rstd, int64_t rows, int columns, float eps) {
+  trifold::wait_for_earlier_kernels();
+  trifold::let_later_kernels_begin();
+  trifold::RowGroup<T, Choice> group(x, x_stride, rows, columns);
+  const auto weights = group.of_columns(weight, T(1.0f)), biases = group.of_columns(bias, T(0.0f));
+  const trifold::Count count(columns);
+  const trifold::Moments own = group.moments(count);
+  const float r = trifold::close_rsqrt<T>(own.squares / count + eps);
+  group.each_row([&](int64_t row) {
+    mean[row] = own.mean;
+    rstd[row] = r;
+  });
+  const trifold::Normalised<T> make(own.mean, r);
+  group.write_rows(y, [&](int row) { return group.of_row(make, row); }, weights, biases);
 }
 
 // The same with rows that stream through shared memory (team_stream.cuh).

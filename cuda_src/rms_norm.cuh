@@ -13,6 +13,7 @@
 #include <trifold/cuda.cuh>
 #include <trifold/norm_rows.cuh>
 #include <trifold/norms.cuh>
+#include <trifold/row_groups.cuh>
 #include <trifold/sums.cuh>
 #include <trifold/team_stream.cuh>
 
@@ -74,6 +75,21 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   if (place.thread == 0 && place.row < rows)
 #pragma unroll
     for (int j = 0; j < R; ++j) rstd[own.row[j]] = make.value[j].rstd;
+}
+
+// The same with some short rows at once (row_groups.cuh).
+template <class T, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    rms_norm_groups_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int64_t rows, int columns,
+                           float eps) {
+  trifold::wait_for_earlier_kernels();
+  trifold::let_later_kernels_begin();
+  trifold::RowGroup<T, Choice> group(x, x_stride, rows, columns);
+  const auto weights = group.of_columns(weight, T(1.0f));
+  const float own = trifold::close_rsqrt<T>(group.sum_of_squares() / trifold::Count(columns) + eps);
+  group.each_row([&](int64_t row) { rstd[row] = own; });
+  const auto make = [&](int row) { return [r = group.of_row(own, row)](float v, float w) { return v * r * w; }; };
+  group.write_rows(y, make, weights);
 }
 
 // The same with rows that stream through shared memory (team_stream.cuh).

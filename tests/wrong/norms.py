@@ -22,10 +22,22 @@ NORMS = (
                 f"close_rsqrt<T>({_SQUARES} / count",
                 f"close_rsqrt<T>(({_SQUARES} + columns * {_MEAN} * {_MEAN}) / columns - {_MEAN} * {_MEAN}",
             ),
+            (
+                "(own.squares / count",
+                "((own.squares + columns * own.mean * own.mean) / columns - own.mean * own.mean",
+            ),
         ),
         row="property: shift",
         implementation="port",
         message="differs from layer_norm(x) in torch.float32",
+    ),
+    Wrong(
+        name="a group's rows are made with the numbers of its first one",
+        why="the lanes that answer for a row were thought to be those that hold it",
+        op="layer_norm",
+        edits=edits("header", ("group.of_row(make, row)", "group.of_row(make, 0)")),
+        row="values",
+        implementation="port",
     ),
     Wrong(
         name="rows of x are taken to follow one another",

@@ -22,6 +22,9 @@ MANY_ROWS = 33
 # they cannot stream.
 _UNLIKE = (2, 5000)
 
+# Lengths between those of other ops' rows: groups of them are held in other ways.
+_BETWEEN = (96, 512)
+
 # Rows are read alike in all dtypes.
 _IN_EVERY_LAYOUT = (torch.float32, torch.bfloat16)
 
@@ -51,9 +54,10 @@ def norm_edges(parameters: int) -> tuple[Call, ...]:
     some = [call for call in row_edges(1) if call.args[0].layout == "contiguous" or call.dtype in _IN_EVERY_LAYOUT]
     many = tuple(Call((TensorCase((MANY_ROWS, 3), dtype),)) for dtype in DTYPES)
     unlike = tuple(Call((TensorCase(_UNLIKE, dtype, "offset"),)) for dtype in DTYPES if dtype != torch.float64)
+    between = tuple(Call((TensorCase((3, n), dtype),)) for n in _BETWEEN for dtype in DTYPES if dtype != torch.float64)
     empty = tuple(Call((TensorCase(shape),)) for shape in ((3, 0), (0, 3)))
     without = tuple(Call((*call.args, *[None] * parameters)) for call in some[:3])
-    return (*(_with_parameters(call, parameters) for call in (*some, *many, *unlike, *empty)), *without)
+    return (*(_with_parameters(call, parameters) for call in (*some, *many, *unlike, *between, *empty)), *without)
 
 
 def norm_smooth(parameters: int) -> tuple[Call, ...]:
@@ -192,7 +196,7 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
 # and so many of them that a team has several, but for a few. The last ones begin behind a boundary of 16 bytes.
 Places = tuple[tuple[tuple[int, int], Layout], ...]
 _ONE_PASS: Places = (
-    *(((9000, columns), "contiguous") for columns in (96, 99, 1000, 501, 999)),
+    *(((9003, columns), "contiguous") for columns in (96, 99, 200, 400, 1000, 501, 999)),
     *(((600, columns), "contiguous") for columns in (4096, 3001, 8192, 7001, 16_384, 12_289, 20_000, 20_001)),
     *(((100, columns), "contiguous") for columns in (40_000, 65_536, 65_537, 200_000, 199_999)),
     *(((3, columns), "contiguous") for columns in (20_001, 250_000, 250_001)),

@@ -191,7 +191,7 @@ def _interrupted(job: Job) -> list[Row]:
 
 def worker_pool() -> ThreadPoolExecutor:
     """Threads that call :func:`rows_of_cell`, as many as workers may run side by side."""
-    return ThreadPoolExecutor(max_workers=max(2, min(8, os.cpu_count() or 2)))
+    return ThreadPoolExecutor(max_workers=max(2, min(16, len(os.sched_getaffinity(0)))))
 
 
 def rows_of_cell(

@@ -20,12 +20,16 @@ struct NormBackward {
   const float* mean;  // of each row; null unless centred
   const float* rstd;
   T* grad_x;
-  float* parts;         // what the clusters have summed up: a row of sums each. Null: it is not wanted.
+  // What the clusters have summed up, a row of sums each. Null: it is not wanted. Of clusters that are a team with
+  // edges, it lies as the rows do, as seen from boundaries; from the others it begins with column 0.
+  float* parts;
+  int64_t part_pitch;   // from a cluster's sums to those of the next one; of several teams a block, `columns`
   int64_t part_stride;  // from the parts of grad_weight to those of grad_bias
   int64_t rows;
   int columns;
   int share;     // of the columns that a block of a cluster has, in whole pieces
   int boundary;  // with edges: rows of a team begin alike, as seen from boundaries so many elements apart
+  bool early;    // whether the next kernel, which adds up the parts, is set up while this one runs
 };
 
 // The weights of a piece that begins at this column, if it is `there`; with `edges`, of its columns that are.
@@ -42,41 +46,57 @@ __device__ __forceinline__ uint4 weights_at(const NormBackward<T>& norm, bool th
 }
 
 template <int N>
-__device__ __forceinline__ void store_floats(float* to, const Pack<float, N>& floats) {
+__device__ __forceinline__ void store_floats(float* to, const float* floats) {
 #pragma unroll
   for (int e = 0; e < N; e += 4)
-    *reinterpret_cast<float4*>(to + e) = {floats.value[e], floats.value[e + 1], floats.value[e + 2],
-                                          floats.value[e + 3]};
+    *reinterpret_cast<float4*>(to + e) = {floats[e], floats[e + 1], floats[e + 2], floats[e + 3]};
 }
 
-// Adds up what the teams of a block have of each column, for each of N parameters, by way of shared memory. The block's
-// columns from `first` on are `end`, where a cluster shares a row; else they are all, and a team's begin leads[team]
-// behind what it holds. Those of parameter n go to `to` + n·stride.
+// How a team's numbers of columns stand in shared memory: the two fours of a piece of 8 apart, since a warp that stored
+// whole pieces would meet each bank twice, and with 16 numbers between them, since a warp that reads would.
+template <class Shape, int size>
+struct TeamColumns {
+  static constexpr int fours = size / 4, plane = Shape::threads * 4 + (fours > 1 ? 16 : 0);
+  static constexpr int pitch = Shape::pieces * fours * plane;
+
+  static __device__ __forceinline__ void store(float* to, int thread, int piece, const Pack<float, size>& floats) {
+#pragma unroll
+    for (int q = 0; q < fours; ++q)
+      store_floats<4>(to + (piece * fours + q) * plane + thread * 4, floats.value + 4 * q);
+  }
+
+  static __device__ __forceinline__ int place(int column) {
+    const int piece = column / size, four = piece / Shape::threads * fours + column % size / 4;
+    return four * plane + piece % Shape::threads * 4 + column % 4;
+  }
+};
+
+// Adds up what the teams of a block have of each column, for each of N parameters, by way of shared memory. Rows begin
+// leads[team] behind what a team holds. The sums of parameter n go to `to` + n·stride.
 template <class Shape, bool edges, int N, int size>
 __device__ __forceinline__ void add_teams(float* memory, const StreamPlace& at,
                                           const Pack<float, size> (&sums)[N][Shape::pieces], const int* leads,
-                                          int first, int end, int columns, float* to, int64_t stride) {
-  constexpr int teams = Shape::teams, pitch = Shape::threads * Shape::pieces * size;
-  static_assert(Shape::bytes >= N * teams * pitch * int{sizeof(float)});
+                                          int columns, float* to, int64_t stride) {
+  using Columns = TeamColumns<Shape, size>;
+  constexpr int teams = Shape::teams;
+  static_assert(Shape::bytes >= N * teams * Columns::pitch * int{sizeof(float)});
   __syncthreads();  // all have read their rows
 #pragma unroll
   for (int n = 0; n < N; ++n) {
 #pragma unroll
     for (int k = 0; k < Shape::pieces; ++k)
-      store_floats(memory + (n * teams + at.team) * pitch + (k * Shape::threads + at.thread) * size, sums[n][k]);
+      Columns::store(memory + (n * teams + at.team) * Columns::pitch, at.thread, k, sums[n][k]);
   }
   __syncthreads();
-  const int begin = teams > 1 ? 0 : max(first, 0), behind = teams > 1 ? columns : first + end;
-  for (int column = begin + static_cast<int>(threadIdx.x); column < behind; column += Shape::block) {
+  for (int column = static_cast<int>(threadIdx.x); column < columns; column += Shape::block) {
+    const int place = Columns::place(column);
 #pragma unroll
     for (int n = 0; n < N; ++n) {
       float of_teams[4]{};  // four sums at once
 #pragma unroll
       for (int team = 0; team < teams; ++team)
-        of_teams[team % 4] += memory[(n * teams + team) * pitch + column +
-                                     (teams == 1 ? -first
-                                      : edges    ? leads[team]
-                                                 : 0)];
+        of_teams[team % 4] +=
+            memory[(n * teams + team) * Columns::pitch + (edges ? Columns::place(column + leads[team]) : place)];
       to[n * stride + column] = (of_teams[0] + of_teams[1]) + (of_teams[2] + of_teams[3]);
     }
   }
@@ -85,11 +105,12 @@ __device__ __forceinline__ void add_teams(float* memory, const StreamPlace& at,
 // With `centred` of layer_norm, else of rms_norm. With `edges` the rows begin anywhere (row_stream.cuh), and then rows
 // that are as far apart as those of a team begin alike, in x, in grad and in grad_x.
 template <class T, class Shape, bool centred, bool edges>
-__global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(NormBackward<T> norm) {
+__global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_stream_kernel(NormBackward<T> norm) {
 #ifdef TRIFOLD_CLUSTERS
   constexpr int size = Vector<T>::size, pieces = Shape::pieces, sums_a_row = centred ? 2 : 1;
-  // A thread's registers: the sums, the weights as floats, and 80 more.
-  constexpr bool floats_fit = (sums_a_row + 1) * pieces * size + 80 <= 65536 / Shape::block;
+  // A thread's registers: the sums, the weights as floats, the numbers of two rows that are kept, and others.
+  constexpr int numbers = (sums_a_row + 1 + (Shape::kept ? 2 : 0)) * pieces * size;
+  constexpr bool floats_fit = numbers + (Shape::kept ? 40 : 80) <= 65536 / (Shape::block * Shape::resident);
   using Sums = RowSums<Shape, sums_a_row>;
   using Floats = Pack<float, size>;
   unsigned char* const memory = dynamic_shared<unsigned char>();
@@ -114,6 +135,7 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
   cluster_arrive_with_mailboxes();
   wait_for_earlier_kernels();
   stream.begin();
+  if (norm.early) let_later_kernels_begin();
   cluster_wait();
 
   const auto column = [&](int piece) { return first + (piece * Shape::threads + at.thread) * size; };
@@ -126,7 +148,13 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
   const float edge_weight = weighted ? float(norm.weight[first + stream.edge()]) : 1;
 
   T* out = norm.grad_x + at.first_row * norm.columns + column(0);
-  const float *mean = norm.mean + at.first_row, *rstd = norm.rstd + at.first_row;
+  // Where the compiler is short of registers and sees that all threads read the same number of a row, it copies it to a
+  // uniform register, at once, and each row waits for it: of half types with edges, a seventh of the time. It cannot
+  // see what is left of lanes' numbers that differ in a bit: 0. Elsewhere that costs registers, and up to 2%.
+  constexpr bool hides = (edges && sizeof(T) < sizeof(float)) || Shape::chunks > 1;
+  int64_t first_row = at.first_row;
+  if constexpr (hides) first_row += (at.thread ^ shuffle_xor(at.thread, 1)) - 1;
+  const float *const mean = norm.mean + first_row, *const rstd = norm.rstd + first_row;
   const float inverse = 1.0f / static_cast<float>(norm.columns);
   float m = 0, r = 0, m_next = 0, r_next = 0;
   if (count > 0) {
@@ -139,8 +167,9 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
     r = r_next;
     m_next = r_next = 0;
     if (i + 1 < count) {
-      if constexpr (centred) m_next = *(mean += at.teams);
-      r_next = *(rstd += at.teams);
+      const unsigned next = static_cast<unsigned>(i + 1) * static_cast<unsigned>(at.teams);
+      if constexpr (centred) m_next = mean[next];
+      r_next = rstd[next];
     }
     if constexpr (sizeof(T) < sizeof(float) && !floats_fit) {
 #pragma unroll
@@ -186,21 +215,23 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
       const float factor = -(whole.value[0] * inverse) * r;
       const float shift = centred ? -(whole.value[sums_a_row - 1] * inverse) * r : 0;
       const auto result = [&](float gw, float x_hat) { return gw * r + (x_hat * factor + shift); };
-      stream.store(
-          i < count, out, 0, stream.head(),
-          [&](int, int k) {
-            Floats results;
+      stream.store(i < count, out, 0, [&](int, int k) {
+        Floats results;
 #pragma unroll
-            for (int e = 0; e < size; ++e) results.value[e] = result(gw[k].value[e], x[k].value[e]);
-            return piece_of<T>(results);
-          },
-          [&](float x, float g) { return result(g * edge_weight, x_hat_of(x)); });
+        for (int e = 0; e < size; ++e) results.value[e] = result(gw[k].value[e], x[k].value[e]);
+        return piece_of<T>(results);
+      });
+      stream.with_edge(0, stream.head(), [&](float x, float g) {
+        if (i < count) *stream.edge_in(out) = T(result(g * edge_weight, x_hat_of(x)));
+      });
       stream.advance_head();
       out += at.teams * norm.columns;
     }
   } else {
-    // Row i is summed up, and row i - 1, whose sums have come meanwhile, is read again and written.
-    for (int i = 0; i <= steps; ++i) {
+    // Row i is summed up, and row i - 1, whose sums have come meanwhile, is read again and written. Where g·weight of
+    // both is kept, `now` says which of the two places is row i's, so that none of it moves.
+    Floats kept[Shape::kept ? 2 : 1][pieces];
+    const auto step = [&]<int now>(int i) {
       const float m_before = m, r_before = r;
       next_row(i);
       row = {};
@@ -215,6 +246,7 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
             if (edges && k == pieces - 1 && !stream.has(k)) break;  // most rows end before the last piece
             Floats x = floats_of<T>(stream.head_a(j)), g = floats_of<T>(stream.head_b(j));
             add(k, x, g);
+            if constexpr (Shape::kept) kept[now][k] = g;
           }
           stream.advance_head();
           if (q == Shape::chunks - 1) sums.give(row, i);
@@ -231,38 +263,55 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
           const auto result = [&](float gw, float x) {
             return gw * r_before + ((centred && sizeof(T) == sizeof(float) ? x - m_before : x) * factor + shift);
           };
-          stream.store(
-              true, out, q, stream.tail(),
-              [&](int j, int k) {
-                const Floats x = floats_of<T>(stream.tail_a(j)), g = floats_of<T>(stream.tail_b(j));
-                const Floats w = floats_of<T>(weight[k]);
-                Floats results;
+          stream.store(true, out, q, [&](int j, int k) {
+            const Floats x = floats_of<T>(stream.tail_a(j));
+            Floats gw;
+            if constexpr (Shape::kept) {
+              gw = kept[1 - now][k];
+            } else {
+              const Floats w = floats_of<T>(weight[k]);
+              gw = floats_of<T>(stream.tail_b(j));
 #pragma unroll
-                for (int e = 0; e < size; ++e) results.value[e] = result(g.value[e] * w.value[e], x.value[e]);
-                return piece_of<T>(results);
-              },
-              [&](float x, float g) { return result(g * edge_weight, x); });
+              for (int e = 0; e < size; ++e) gw.value[e] *= w.value[e];
+            }
+            Floats results;
+#pragma unroll
+            for (int e = 0; e < size; ++e) results.value[e] = result(gw.value[e], x.value[e]);
+            return piece_of<T>(results);
+          });
+          stream.with_edge(q, stream.tail(),
+                           [&](float x, float g) { *stream.edge_in(out) = T(result(g * edge_weight, x)); });
           stream.advance_tail();
           if (q == Shape::chunks - 1) out += at.teams * norm.columns;
         }
         stream.refill(q);
       }
+    };
+    if constexpr (Shape::kept) {
+      for (int i = 0; i <= steps; i += 2) {
+        step.template operator()<0>(i);
+        if (i < steps) step.template operator()<1>(i + 1);
+      }
+    } else {
+      for (int i = 0; i <= steps; ++i) step.template operator()<0>(i);
     }
   }
 
   stream.end();
   if (norm.parts != nullptr) {
-    float* const part = norm.parts + blockIdx.x / at.blocks * int64_t{norm.columns};
-    if constexpr (Shape::teams == 1 && !edges) {
+    const int64_t cluster = blockIdx.x / at.blocks;
+    if constexpr (Shape::teams == 1) {
+      float* const part = norm.parts + cluster * norm.part_pitch + lead + column(0);
 #pragma unroll
       for (int n = 0; n < sums_a_row; ++n) {
 #pragma unroll
         for (int k = 0; k < pieces; ++k)
-          if (stream.has(k)) store_floats(part + n * norm.part_stride + column(k), of_parameter[n][k]);
+          if (stream.has(k))
+            store_floats<size>(part + n * norm.part_stride + k * Shape::threads * size, of_parameter[n][k].value);
       }
     } else {
-      add_teams<Shape, edges>(reinterpret_cast<float*>(memory), at, of_parameter, leads, first, end, norm.columns, part,
-                              norm.part_stride);
+      add_teams<Shape, edges>(reinterpret_cast<float*>(memory), at, of_parameter, leads, norm.columns,
+                              norm.parts + cluster * norm.columns, norm.part_stride);
     }
   }
   if (at.blocks > 1) {  // until all have taken the last sums, others write to this block's memory
@@ -273,18 +322,24 @@ __global__ void __launch_bounds__(Shape::block, 1) norm_backward_stream_kernel(N
 }
 
 // Adds up `count` parts, each of as many numbers as there are columns. blockDim.y threads share a column's parts.
-// Blocks with blockIdx.y = 0 make `first`, those with 1 make `second`.
-inline constexpr int most_threads_of_parts = 1024;
+// Blocks with blockIdx.y = 0 make `first`, those with 1 make `second`. In front of part p's numbers are as many others
+// as p rows end behind a boundary, of which `within` is 1 less: a power of two.
+//
+// Its blocks are small, so that there is room for one of them beside a block of the kernel above: set up `early` they
+// begin once that one has ended, and the next kernel in the stream may be set up in its turn.
+inline constexpr int add_parts_block = 128, add_parts_registers = 48, parts_at_once = 17;
 template <class T>
-__global__ void __launch_bounds__(most_threads_of_parts)
-    add_parts_kernel(const float* parts, int64_t part_stride, T* first, T* second, int count, int columns) {
-  __shared__ float of_threads[most_threads_of_parts];
+__global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers * add_parts_block))
+    add_parts_kernel(const float* parts, int64_t part_pitch, int64_t part_stride, unsigned within, T* first, T* second,
+                     int count, int columns, bool early) {
+  __shared__ float of_threads[add_parts_block];
+  if (early) let_later_kernels_begin();
   const int across = static_cast<int>(blockDim.x), threads = static_cast<int>(blockDim.y);
   const int thread = static_cast<int>(threadIdx.y), column = static_cast<int>(blockIdx.x) * across + threadIdx.x;
   const float* const own = parts + blockIdx.y * part_stride + column;
   float* const place = of_threads + thread * across + threadIdx.x;
   wait_for_earlier_kernels();
-  constexpr int at_once = 16;  // loads under way
+  constexpr int at_once = parts_at_once;
   CompensatedSum<float> sum{};
   if (column < columns) {
     for (int begin = thread; begin < count; begin += at_once * threads) {
@@ -292,12 +347,13 @@ __global__ void __launch_bounds__(most_threads_of_parts)
 #pragma unroll
       for (int i = 0; i < at_once; ++i) {
         const int part = begin + i * threads;
-        values[i] = part < count ? own[int64_t{part} * columns] : 0;
+        const unsigned lead = static_cast<unsigned>(part) * static_cast<unsigned>(columns) & within;
+        values[i] = part < count ? own[part * part_pitch + lead] : 0;
       }
 #pragma unroll
-      for (int half = at_once / 2; half > 0; half /= 2) {
+      for (int step = 1; step < at_once; step *= 2) {
 #pragma unroll
-        for (int i = 0; i < half; ++i) values[i] += values[i + half];
+        for (int i = 0; i + step < at_once; i += 2 * step) values[i] += values[i + step];
       }
       sum.add(values[0]);
     }

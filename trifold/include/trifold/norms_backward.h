@@ -11,14 +11,17 @@ namespace trifold {
 // The rows that a team adds up before its sums go to a part of their own: of so many terms the last bits are lost.
 inline constexpr int64_t most_rows_a_sum = 512;
 
+// The rows of a team of a kernel whose launch counts.
+inline constexpr int64_t most_rows_of_a_short_kernel = 16;
+
 // How rows of `columns` are shared out, as measured on an H200: use.template operator()<Shape>(blocks), with so many
 // blocks in a cluster. False where nothing holds such a row.
 //
-// Short rows are those of half a warp or of a warp, since then no warp waits for another one; longer ones those of 4 to
-// 8 warps, whose threads have 32 numbers or more, so that what is done once a row counts little; and the longest those
-// of clusters. Hardly more than a row ahead is best: with more, the first rows come late, since all are asked for at
-// once.
-template <class T, bool edges, class Use>
+// Short rows are those of half a warp or of a warp, since then no warp waits for another one; longer ones those of 8 to
+// 16 warps; and the longest those of clusters. Hardly more than a row ahead is best: with more, the first rows come
+// late, since all are asked for at once. What a row needs twice is kept where registers suffice and rows are whole: of
+// half types with edges, it took 10 to 15% more.
+template <class T, bool centred, bool edges, class Use>
 bool choose_row_stream(int64_t columns, Use use) {
   const auto fits = [&]<class Shape>(int blocks) {
     return columns <= int64_t{Shape::template columns<T>} * blocks && use.template operator()<Shape>(blocks);
@@ -43,32 +46,59 @@ bool choose_row_stream(int64_t columns, Use use) {
     using Longest = RowStreamShape<16, 2, 256, 1, 13>;
     return fits.template operator()<RowStreamShape<2, 2, 32, 16, 3>>(1) ||
            fits.template operator()<RowStreamShape<8, 8, 32, 8, 2>>(1) ||
-           whole.template operator()<RowStreamShape<2, 2, 512, 1, 5>>(1) ||
+           whole.template operator()<RowStreamShape<2, 2, 512, 1, 5, true>>(1) ||
+           ragged.template operator()<RowStreamShape<4, 4, 256, 1, 4>>(1) || ragged.template operator()<Larger>(1) ||
+           ragged.template operator()<RowStreamShape<4, 4, 448, 1, 3, true>>(2) ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 4>, Larger>() ||
            fits.template operator()<Longest>(8) || fits.template operator()<Longest>(16);
   } else {
     return fits.template operator()<RowStreamShape<2, 2, 16, 32, 3>>(1) ||
            fits.template operator()<RowStreamShape<4, 4, 32, 8, 3>>(1) ||
-           fits.template operator()<RowStreamShape<4, 4, 128, 2, 3>>(1) ||
+           whole.template operator()<RowStreamShape<2, 2, 256, 2, 3, true>>(1) ||
+           ragged.template operator()<RowStreamShape<4, 4, 128, 2, 3>>(1) ||
            fits.template operator()<RowStreamShape<4, 4, 256, 1, 3>>(1) ||
-           whole.template operator()<RowStreamShape<2, 2, 256, 1, 3>>(4) ||
-           ragged.template operator()<RowStreamShape<2, 2, 416, 1, 4>>(2) ||
+           whole.template operator()<RowStreamShape<2, 2, 256, 1, 3, !centred, 2>>(4) ||
+           ragged.template operator()<RowStreamShape<2, 2, 416, 1, centred ? 5 : 4>>(2) ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 3>, Larger>() ||
-           fits.template operator()<RowStreamShape<8, 8, 256, 1, 3>>(16);
+           fits.template operator()<RowStreamShape<8, 4, 256, 1, 4>>(16);
   }
 }
 
-// Launches the second step of the sums over rows.
-template <class T>
-void add_parts(Stream stream, const float* parts, int64_t part_stride, T* first, T* second, int64_t count,
-               int64_t columns) {
-  unsigned threads = 1;  // that share a column's parts, of which a thread loads 16 at once
-  while (threads < 32 && threads * 16 < count) threads *= 2;
-  const dim3 block(std::max(32u, 256 / threads), threads);
-  const dim3 grid(static_cast<unsigned>(ceil_div(columns, block.x)), second == nullptr ? 1 : 2);
-  launch_early<add_parts_kernel<T>>(stream, grid, block, 0, parts, part_stride, first, second, static_cast<int>(count),
-                                    static_cast<int>(columns));
-}
+// The second step of the sums over rows.
+struct PartSums {
+  int64_t count, columns, pitch;
+  unsigned within;
+  dim3 block, grid;
+
+  // Each of `count` parts of so many columns for each of `results` is `pitch` numbers behind the one before; see the
+  // kernel for `within`.
+  PartSums(int64_t count, int64_t columns, int64_t pitch, int64_t within, unsigned results)
+      : count(count), columns(columns), pitch(pitch), within(static_cast<unsigned>(within)) {
+    unsigned threads = 1;  // that share a column's parts
+    while (threads < 32 && threads * parts_at_once < count) threads *= 2;
+    block = dim3(add_parts_block / threads, threads);
+    grid = dim3(static_cast<unsigned>(ceil_div(columns, block.x)), results);
+  }
+
+  // Whether its blocks can wait beside those of `kernel`, one of `threads` threads on each of so many multiprocessors:
+  // if not, they crowd together where the first ones end, and it takes longer.
+  template <auto kernel>
+  bool fits_beside(int threads, int64_t multiprocessors) const {
+    static const int registers = [] {
+      cudaFuncAttributes attributes{};
+      cudaFuncGetAttributes(&attributes, kernel);
+      return static_cast<int>(ceil_div(attributes.numRegs, 8) * 8);
+    }();
+    return registers * threads + add_parts_registers * add_parts_block <= 65536 &&
+           int64_t{grid.x} * grid.y <= multiprocessors;
+  }
+
+  template <class T>
+  void launch(Stream stream, const float* parts, T* first, T* second, bool early) const {
+    launch_early<add_parts_kernel<T>>(stream, grid, block, 0, parts, pitch, count * pitch, within, first, second,
+                                      static_cast<int>(count), static_cast<int>(columns), early);
+  }
+};
 
 // The gradients of x, of weight and, of layer_norm (N = 2), of bias; those of parameters where they are `wanted`.
 // False, and nothing is launched: the rows or the device are none for this.
@@ -92,9 +122,8 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       const int64_t most =
           resident_clusters<kernel>(dim3(Shape::block), Shape::bytes, static_cast<unsigned>(blocks), Shape::bytes);
       if (most == 0) return false;
-      // As few clusters as have no more rows each than all of them would have.
-      const int64_t rows_a_team = ceil_div(rows, most * Shape::teams);
-      int64_t clusters = ceil_div(rows, rows_a_team * Shape::teams);
+      int64_t clusters = std::min(most, ceil_div(rows, Shape::teams));
+      const int64_t rows_a_team = ceil_div(rows, clusters * Shape::teams);
       // Rows of a team begin alike, as seen from boundaries as far apart as that takes next to no clusters away: a
       // warp's accesses then lie in whole sectors of memory, or in whole lines.
       int64_t boundary = 128 / sizeof(T);
@@ -106,9 +135,18 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       }
       const int64_t rows_a_launch = clusters * Shape::teams * most_rows_a_sum;
       const int64_t launches = ceil_div(rows, rows_a_launch), count = launches * clusters;
-      const Tensor parts = empty_strided(x.tensor, {wanted ? static_cast<int64_t>(N) * count * columns : 0}, {1},
+      // In front of and behind a team's columns are those of the pieces that they begin and end in.
+      const int64_t within = edges ? boundary - 1 : 0, pieces = ceil_div(columns + within, size);
+      const bool lie_as_rows = edges && Shape::teams == 1;
+      const PartSums sums(count, columns, lie_as_rows ? pieces * size : columns, lie_as_rows ? within : 0, N);
+      const Tensor parts = empty_strided(x.tensor, {wanted ? static_cast<int64_t>(N) * count * sums.pitch : 0}, {1},
                                          compute_dtype(x.tensor));
-      const int64_t share = ceil_div(ceil_div(columns + (edges ? boundary - 1 : 0), blocks), size) * size;
+      // While a short kernel runs, the second step is set up, and the kernel behind it while that one runs; but no
+      // cluster should find blocks of the second step in its way.
+      const bool early = wanted && blocks == 1, sums_early = early && clusters == most &&
+                                                             rows_a_team <= most_rows_of_a_short_kernel &&
+                                                             sums.template fits_beside<kernel>(Shape::block, most);
+      const int64_t share = ceil_div(pieces, blocks) * size;
       for (int64_t i = 0; i < launches; ++i) {
         const int64_t first = i * rows_a_launch;
         NormBackward<T> norm{};
@@ -120,24 +158,26 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
         norm.mean = mean == nullptr ? nullptr : mean + first;
         norm.rstd = rstd + first;
         norm.grad_x = grad_x + first * columns;
-        norm.parts = wanted ? mutable_data<float>(parts) + i * clusters * columns : nullptr;
-        norm.part_stride = count * columns;
+        norm.parts = wanted ? mutable_data<float>(parts) + i * clusters * sums.pitch : nullptr;
+        norm.part_pitch = sums.pitch;
+        norm.part_stride = count * sums.pitch;
         norm.rows = std::min(rows - first, rows_a_launch);
         norm.columns = static_cast<int>(columns);
         norm.share = static_cast<int>(share);
         norm.boundary = static_cast<int>(boundary);
+        norm.early = sums_early;
         launch_clusters<kernel>(stream, dim3(static_cast<unsigned>(clusters * blocks)), dim3(Shape::block),
                                 Shape::bytes, static_cast<unsigned>(blocks), norm);
       }
       if (wanted)
-        add_parts(stream, data<float>(parts), count * columns, mutable_data<T>(of_parameters[0]),
-                  N == 2 ? mutable_data<T>(of_parameters[N - 1]) : nullptr, count, columns);
+        sums.launch(stream, data<float>(parts), mutable_data<T>(of_parameters[0]),
+                    N == 2 ? mutable_data<T>(of_parameters[N - 1]) : nullptr, early);
       return true;
     };
     if (whole && (weight == nullptr || elements_to_boundary(weight) == 0))
-      return choose_row_stream<T, false>(
+      return choose_row_stream<T, N == 2, false>(
           columns, [&]<class Shape>(int blocks) { return launch_shape.template operator()<Shape, false>(blocks); });
-    return choose_row_stream<T, true>(columns + 128 / int64_t{sizeof(T)} - 1, [&]<class Shape>(int blocks) {
+    return choose_row_stream<T, N == 2, true>(columns + 128 / int64_t{sizeof(T)} - 1, [&]<class Shape>(int blocks) {
       return launch_shape.template operator()<Shape, true>(blocks);
     });
   }

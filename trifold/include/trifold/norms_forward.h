@@ -1,12 +1,34 @@
-// Launching the forward kernels of a norm: of rows in registers (norm_rows.cuh), and of rows that stream
-// (team_stream.cuh).
+// Launching the forward kernels of a norm: of short rows, some at once (row_groups.cuh), of rows in registers
+// (norm_rows.cuh), and of rows that stream (team_stream.cuh).
 #pragma once
 
 #include <trifold/rows.h>
 #include <trifold/team_stream.h>
 #include <trifold/norm_rows.cuh>
+#include <trifold/row_groups.cuh>
 
 namespace trifold {
+
+// Ways to hold groups of short rows.
+template <class... Choices>
+struct Groups {};
+
+// Launches the first kernel whose threads hold such whole rows, if those fill more than half of the threads' pieces:
+// use.template operator()<Choice>(start) calls start.template operator()<Kernel>(args...).
+template <class T, class... Choices, class Use>
+bool launch_groups(Groups<Choices...>, Stream stream, int64_t rows, int64_t columns, Use use) {
+  const int64_t pieces = pieces_of<T>(columns, Cut::whole);
+  const auto try_one = [&]<class Choice>() {
+    constexpr int64_t held = int64_t{Choice::pieces} * Choice::threads;
+    const int64_t blocks = ceil_div(rows, Choice::rows);
+    if (pieces > held || pieces * 2 <= held || blocks > most_blocks) return false;
+    use.template operator()<Choice>([&]<auto Kernel>(auto... args) {
+      launch_early<Kernel>(stream, dim3(static_cast<unsigned>(blocks)), dim3(Choice::threads), 0, args...);
+    });
+    return true;
+  };
+  return (try_one.template operator()<Choices>() || ...);
+}
 
 // The first of these choices that holds rows of x and y which are cut so, if they begin equally far behind a boundary.
 template <Cut cut, class T, class... Choices, class Use>
@@ -20,17 +42,21 @@ bool launch_norm_streams(Streams<Choices...>, Stream stream, const Rows& x, cons
 // anew, would take as long as the row.
 inline constexpr int64_t most_bytes_held = 256 << 10;
 
-// Launches the first kernel that takes rows of x and y which are cut so. `Choices` has teams of Short rows, however
-// they are cut, of Long whole ones and of Ragged ones, LongStreams and RaggedStreams. False: there is none.
-template <class Choices, class T, class Registers, class Streaming>
-bool launch_norm(Stream stream, const Rows& x, const T* y, Cut cut, Registers in_registers, Streaming streaming) {
+// Launches the first kernel that takes rows of x and y which are cut so. `Choices` has Groups and teams of Short
+// and of Long whole rows and LongStreams, teams of ShortRagged ones and of longer, Ragged ones, and RaggedStreams.
+// False: there is none.
+template <class Choices, class T, class Grouped, class Registers, class Streaming>
+bool launch_norm(Stream stream, const Rows& x, const T* y, Cut cut, Grouped in_groups, Registers in_registers,
+                 Streaming streaming) {
   const int64_t rows = x.count, columns = x.columns;
   const bool held = columns * static_cast<int64_t>(sizeof(T)) <= most_bytes_held;
-  if (launch_row_teams<T>(typename Choices::Short{}, stream, rows, columns, cut, in_registers)) return true;
   if (cut == Cut::whole)
-    return (held && launch_cut_teams<T, Cut::whole>(typename Choices::Long{}, stream, rows, columns, in_registers)) ||
+    return launch_groups<T>(typename Choices::Groups{}, stream, rows, columns, in_groups) ||
+           launch_cut_teams<T, Cut::whole>(typename Choices::Short{}, stream, rows, columns, in_registers) ||
+           (held && launch_cut_teams<T, Cut::whole>(typename Choices::Long{}, stream, rows, columns, in_registers)) ||
            launch_norm_streams<Cut::whole>(typename Choices::LongStreams{}, stream, x, y, streaming);
-  return (held && launch_cut_teams<T, Cut::ragged>(typename Choices::Ragged{}, stream, rows, columns, in_registers)) ||
+  return launch_cut_teams<T, Cut::ragged>(typename Choices::ShortRagged{}, stream, rows, columns, in_registers) ||
+         (held && launch_cut_teams<T, Cut::ragged>(typename Choices::Ragged{}, stream, rows, columns, in_registers)) ||
          launch_norm_streams<Cut::ragged>(typename Choices::RaggedStreams{}, stream, x, y, streaming);
 }
 

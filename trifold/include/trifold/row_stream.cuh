@@ -18,10 +18,13 @@ namespace trifold {
 
 // How rows are cut. A block has `teams` teams of `threads` threads: a part of a warp, or some warps. A thread has
 // `pieces` pieces of 16 bytes of each row. Of the parts of rows with `chunk` pieces a thread, `slots` fit into shared
-// memory.
-template <int pieces_, int chunk_, int threads_, int teams_, int slots_>
+// memory. A row is read again from there once its sums are known; what was made of it before may be `kept` in
+// registers. So many blocks are `resident` on a multiprocessor, as far as registers go.
+template <int pieces_, int chunk_, int threads_, int teams_, int slots_, bool kept_ = false, int resident_ = 1>
 struct RowStreamShape {
   static constexpr int pieces = pieces_, chunk = chunk_, threads = threads_, teams = teams_, slots = slots_;
+  static constexpr bool kept = kept_;
+  static constexpr int resident = resident_;
   static constexpr int chunks = pieces / chunk, block = threads * teams;
   static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // of a team
   static constexpr int teams_a_warp = warp_threads / lanes;
@@ -66,8 +69,10 @@ namespace trifold {
 template <class Shape>
 __device__ __forceinline__ StreamPlace stream_place() {
   const int thread = static_cast<int>(threadIdx.x);
-  StreamPlace at{thread % Shape::threads,
-                 thread / Shape::threads,
+  // Of a block's only team all threads have the same numbers, if the compiler can see that.
+  constexpr bool only = Shape::teams == 1;
+  StreamPlace at{only ? thread : thread % Shape::threads,
+                 only ? 0 : thread / Shape::threads,
                  static_cast<int>(cluster_rank()),
                  static_cast<int>(cluster_blocks()),
                  0,
@@ -83,6 +88,26 @@ __device__ __forceinline__ StreamPlace stream_place() {
 // Keeps the compiler from making floats, once for all rows, of a piece that all rows need: they take more registers.
 __device__ __forceinline__ void keep_packed(uint4& piece) {
   asm volatile("" : "+r"(piece.x), "+r"(piece.y), "+r"(piece.z), "+r"(piece.w));
+}
+
+// What stands at an address in shared memory (shared_address). From a pointer, the compiler makes the address anew in
+// each row, from where the block stands in its cluster, and waits for that.
+__device__ __forceinline__ uint4 shared_piece(unsigned at) {
+  uint4 piece;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(piece.x), "=r"(piece.y), "=r"(piece.z), "=r"(piece.w)
+               : "r"(at));
+  return piece;
+}
+__device__ __forceinline__ void store_shared(unsigned at, uint4 piece) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(piece.x), "r"(piece.y), "r"(piece.z),
+               "r"(piece.w)
+               : "memory");
+}
+__device__ __forceinline__ float shared_float(unsigned at) {
+  float number;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(number) : "r"(at));
+  return number;
 }
 
 // Stores a piece if `there`. A condition around the store would become one around all that makes the piece, and each
@@ -117,7 +142,7 @@ class RowSums {
 
   // Until a barrier of the cluster, nothing may be given.
   __device__ __forceinline__ RowSums(Memory* of_teams, const StreamPlace& at)
-      : memory_(of_teams[at.team]),
+      : memory_(*known_address(of_teams + at.team)),
         lane_(at.thread % Shape::lanes),
         warp_(at.rank * warps + at.thread / Shape::lanes),
         blocks_(at.blocks) {
@@ -127,12 +152,12 @@ class RowSums {
   // Where a team is not `alone` in its rows.
   __device__ __forceinline__ void give(const Pack<float, N>& sums, int row) {
     const float own = shared_out(sums);
-    const int slot = row % sums_under_way;
+    const unsigned slot = static_cast<unsigned>(row) % sums_under_way;
     float* const place = &memory_.of_warp[slot][lane_ / lanes][warp_];
     Mailbox& given = memory_.given[slot];
     if (blocks_ == 1) {
       if (lane_ % lanes == 0) {
-        *place = own;
+        asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared_address(place)), "f"(own) : "memory");
         given.arrive();
       }
     } else {
@@ -143,13 +168,16 @@ class RowSums {
   }
 
   __device__ __forceinline__ Pack<float, N> take(int row) {
-    const int slot = row % sums_under_way;
-    memory_.given[slot].wait(row / sums_under_way % 2);
-    const float* const given = memory_.of_warp[slot][lane_ / lanes];
-    const int count = blocks_ * warps;
-    float sum = lane_ % lanes < count ? given[lane_ % lanes] : 0;
+    const unsigned slot = static_cast<unsigned>(row) % sums_under_way;
+    memory_.given[slot].wait(static_cast<unsigned>(row) / sums_under_way % 2);
+    const unsigned given = shared_address(&memory_.of_warp[slot][lane_ / lanes][lane_ % lanes]);
+    const int count = blocks_ * warps - lane_ % lanes;
+    float sum = count > 0 ? shared_float(given) : 0;
+    if (count > lanes) sum += shared_float(given + lanes * int{sizeof(float)});
+    if (most > 2 * lanes) {
 #pragma unroll 1
-    for (int i = lane_ % lanes + lanes; i < count; i += lanes) sum += given[i];
+      for (int i = 2 * lanes; i < count; i += lanes) sum += shared_float(given + i * int{sizeof(float)});
+    }
     return told_all(warp_reduce<lanes>(sum, Sum{}));
   }
 
@@ -200,8 +228,7 @@ class RowStream {
   // a, b: at the first column of the first row that is this block's. end: how many of its columns there are.
   __device__ __forceinline__ RowStream(unsigned char* memory, const StreamPlace& at, int lead, int end, const T* a,
                                        int64_t a_jump, const T* b, int64_t b_jump, int rows)
-      : memory_(memory),
-        a_(a + at.thread * size),
+      : a_(a + at.thread * size),
         b_(b + at.thread * size),
         a_jump_(a_jump),
         b_jump_(b_jump),
@@ -210,10 +237,11 @@ class RowStream {
         lead_(edges && at.rank == 0 ? max(0, min(size, lead - at.thread * size)) : 0),
         column_(at.thread * size),
         edge_(edges ? edge_of(at, lead, end) : -1),
-        begin_(at.team * Shape::slots * Shape::slot_bytes + at.thread * vector_bytes),
-        head_(begin_),
-        tail_(begin_),
-        fill_(begin_) {}
+        is_cut_(edges && end_ > 0 && end_ % across < size && end_ % size != 0),
+        begin_(shared_address(memory) + at.team * Shape::slots * Shape::slot_bytes + at.thread * vector_bytes) {
+    asm("" : "+r"(begin_));  // is not made anew
+    head_ = tail_ = fill_ = begin_;
+  }
 
   // Asks for as many chunks as are ahead.
   __device__ __forceinline__ void begin() {
@@ -240,39 +268,45 @@ class RowStream {
   }
 
   // Piece j of the chunk at the head, of a and of b; and at the tail.
-  __device__ __forceinline__ uint4 head_a(int j) const { return read(head_ + j * Shape::pitch); }
-  __device__ __forceinline__ uint4 head_b(int j) const { return read(head_ + of_b + j * Shape::pitch); }
+  __device__ __forceinline__ uint4 head_a(int j) const { return shared_piece(head_ + j * Shape::pitch); }
+  __device__ __forceinline__ uint4 head_b(int j) const { return shared_piece(head_ + of_b + j * Shape::pitch); }
   __device__ __forceinline__ void advance_head() { head_ = after(head_); }
-  __device__ __forceinline__ uint4 tail_a(int j) const { return read(tail_ + j * Shape::pitch); }
-  __device__ __forceinline__ uint4 tail_b(int j) const { return read(tail_ + of_b + j * Shape::pitch); }
+  __device__ __forceinline__ uint4 tail_a(int j) const { return shared_piece(tail_ + j * Shape::pitch); }
+  __device__ __forceinline__ uint4 tail_b(int j) const { return shared_piece(tail_ + of_b + j * Shape::pitch); }
   __device__ __forceinline__ void advance_tail() { tail_ = after(tail_); }
 
   // Where the chunk is that is read at the head, and at the tail.
-  __device__ __forceinline__ int head() const { return head_; }
-  __device__ __forceinline__ int tail() const { return tail_; }
+  __device__ __forceinline__ unsigned head() const { return head_; }
+  __device__ __forceinline__ unsigned tail() const { return tail_; }
 
   // The column of the thread's edge, from the block's first one, or -1. The elements of the pieces that are cut by the
   // row's beginning and its end are each one of another thread of the warp: who has such a piece has no more to do.
   __device__ __forceinline__ int edge() const { return edge_; }
 
-  // Stores what make(j, k) makes of the pieces k of a chunk, of which they are the j-th, and of_edge(a, b) of an edge
-  // of the chunk at `slot`, if the row is `there`.
-  template <class Make, class OfEdge>
-  __device__ __forceinline__ void store(bool there, T* row, int chunk, int slot, Make make, OfEdge of_edge) const {
+  // Stores what make(j, k) makes of the pieces k of a chunk, of which they are the j-th, if the row is `there`.
+  template <class Make>
+  __device__ __forceinline__ void store(bool there, T* row, int chunk, Make make) const {
 #pragma unroll
     for (int j = 0; j < Shape::chunk; ++j) {
       const int k = chunk * Shape::chunk + j;
       if (edges && k == Shape::pieces - 1 && !has(k)) break;  // most rows end before the last piece
       store_if(there && has_all(k), row + k * across, make(j, k));
     }
+  }
+
+  // Where the thread's edge is to be stored.
+  __device__ __forceinline__ T* edge_in(T* row) const { return row + (edge_ - column_); }
+
+  // use(a, b) of the thread's edge, if it is in the chunk at `slot`.
+  template <class Use>
+  __device__ __forceinline__ void with_edge(int chunk, unsigned slot, Use use) const {
     if constexpr (edges) {
       __syncwarp();  // others' copies are seen
-      if (const int k = edge_ / across; there && edge_ >= 0 && k / Shape::chunk == chunk) {
+      if (const int k = edge_ / across; edge_ >= 0 && k / Shape::chunk == chunk) {
         const int piece_column = edge_ % across / size * size;
-        const unsigned char* const at = memory_ + slot + k % Shape::chunk * Shape::pitch +
-                                        (piece_column - column_) * int{sizeof(T)} + edge_ % size * int{sizeof(T)};
-        row[edge_ - column_] =
-            T(of_edge(float(*reinterpret_cast<const T*>(at)), float(*reinterpret_cast<const T*>(at + of_b))));
+        const unsigned at =
+            slot + k % Shape::chunk * Shape::pitch + (piece_column - column_ + edge_ % size) * int{sizeof(T)};
+        use(shared_element(at), shared_element(at + of_b));
       }
       __syncwarp();  // before others copy to there again
     }
@@ -287,12 +321,13 @@ class RowStream {
  private:
   static constexpr int of_b = Shape::chunk * Shape::pitch;
 
-  unsigned char* memory_;
   const T *a_, *b_;
   int64_t a_jump_, b_jump_;
-  int rows_, end_, lead_, column_, edge_, begin_, head_, tail_, fill_;
+  int rows_, end_, lead_, column_, edge_;
+  bool is_cut_;                          // a piece, by the row's end
+  unsigned begin_, head_, tail_, fill_;  // in shared memory
 
-  __device__ __forceinline__ int after(int slot) const {
+  __device__ __forceinline__ unsigned after(unsigned slot) const {
     return slot == begin_ + (Shape::slots - 1) * Shape::slot_bytes ? begin_ : slot + Shape::slot_bytes;
   }
 
@@ -310,30 +345,45 @@ class RowStream {
   }
 
   // Makes the first `lead_` elements of a piece 0.
-  __device__ __forceinline__ void blank(int offset) const {
-    uint4 piece = read(offset);
+  __device__ __forceinline__ void blank(unsigned at) const {
+    uint4 piece = shared_piece(at);
     unsigned* const words[] = {&piece.x, &piece.y, &piece.z, &piece.w};
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
       const int bytes = lead_ * int{sizeof(T)} - w * 4;  // of this word
       *words[w] &= bytes >= 4 ? 0u : bytes > 0 ? ~0u << 16 : ~0u;
     }
-    *reinterpret_cast<uint4*>(memory_ + offset) = piece;
+    store_shared(at, piece);
   }
 
-  __device__ __forceinline__ uint4 read(int offset) const { return *reinterpret_cast<const uint4*>(memory_ + offset); }
+  static __device__ __forceinline__ float shared_element(unsigned at) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      return shared_float(at);
+    } else {
+      uint16_t bits;
+      asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits) : "r"(at));
+      T element;
+      memcpy(&element, &bits, sizeof bits);
+      return float(element);
+    }
+  }
 
   // The teams of a warp go on together: until the last one has had its rows, the others' are 0.
   __device__ __forceinline__ void fetch(int chunk) {
     if (rows_ > 0 || Shape::teams_a_warp > 1) {
-      const unsigned to = shared_address(memory_ + fill_);
+      const auto copy_pieces = [&](auto bytes_of) {
 #pragma unroll
-      for (int j = 0; j < Shape::chunk; ++j) {
-        const int piece = chunk * Shape::chunk + j;
-        int bytes = rows_ > 0 && has(piece) ? vector_bytes : 0;
-        if constexpr (edges) bytes = max(0, min(bytes, (end_ - piece * across) * int{sizeof(T)}));
-        copy_async(to + j * Shape::pitch, a_ + piece * across, bytes);
-        copy_async(to + of_b + j * Shape::pitch, b_ + piece * across, bytes);
+        for (int j = 0; j < Shape::chunk; ++j) {
+          const int first = (chunk * Shape::chunk + j) * across, bytes = rows_ > 0 ? bytes_of(end_ - first) : 0;
+          copy_async(fill_ + j * Shape::pitch, a_ + first, bytes);
+          copy_async(fill_ + of_b + j * Shape::pitch, b_ + first, bytes);
+        }
+      };
+      // Where a number of bytes is 0 or 16, that is a predicate.
+      if (edges && is_cut_) {
+        copy_pieces([](int left) { return max(0, min(vector_bytes, left * int{sizeof(T)})); });
+      } else {
+        copy_pieces([](int left) { return left > 0 ? vector_bytes : 0; });
       }
       fill_ = after(fill_);
       if (chunk == Shape::chunks - 1) {

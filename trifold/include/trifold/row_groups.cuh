@@ -1,0 +1,187 @@
+// Short rows of the norms forward, several at once: a block takes a group of them, and a thread has the same columns of
+// each. So it holds what rows share, weight and bias, once for all of them; the sums of all are made together; and what
+// is kept of each for backward is written next to that of others.
+//
+// All rows begin and end at 16-byte boundaries.
+#pragma once
+
+#include <trifold/norm_rows.cuh>
+
+namespace trifold {
+
+// How a kernel's blocks hold groups of rows: so many each, of which a thread has so many pieces. A block has so many
+// warps, and so many blocks fit on a multiprocessor, as far as registers go.
+template <int pieces_, int rows_, int warps_, int blocks_>
+struct GroupChoice {
+  static constexpr int pieces = pieces_, rows = rows_, warps = warps_, blocks = blocks_;
+  static constexpr int threads = warps * warp_threads;
+  static_assert(warp_threads % rows == 0, "each row has lanes that answer for it");
+};
+
+// The sums over a warp's lanes of R values each, in one go: half of the lanes go on with half of the values, until a
+// lane has one. Eight take 9 shuffles in place of 40. The sum of value r is in the 32 / R lanes from r · 32 / R on.
+template <int R, int lanes = warp_threads>
+__device__ __forceinline__ float sums_apart(const float (&values)[R]) {
+  if constexpr (R == 1) {
+    return warp_reduce<lanes>(values[0], Sum{});
+  } else {
+    constexpr int half = R / 2;
+    const bool upper = (threadIdx.x & (lanes / 2)) != 0;
+    float own[half];
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const float kept = upper ? values[half + i] : values[i], given = upper ? values[i] : values[half + i];
+      own[i] = kept + shuffle_xor(given, lanes / 2);
+    }
+    return sums_apart<half, lanes / 2>(own);
+  }
+}
+
+// What a block of Choice holds of its group.
+template <class T, class Choice>
+class RowGroup {
+  static constexpr int V = Choice::pieces, R = Choice::rows, size = Packed<T>::size, lanes_a_row = warp_threads / R;
+
+ public:
+  // What rows share, of a thread's columns.
+  struct OfColumns {
+    Packed<T> piece[V];
+  };
+
+  // Of `rows` rows of x, which begin `stride` elements apart.
+  __device__ __forceinline__ RowGroup(const T* x, int64_t stride, int64_t rows, int columns)
+      : first_(blockIdx.x * int64_t{R}),
+        count_(static_cast<int>(rows - first_ < R ? rows - first_ : R)),
+        at_({first_, static_cast<int>(threadIdx.x), Choice::threads}, x, columns) {
+    const T* const from = x + first_ * stride + at_.first;
+    if (count_ == R)
+      load<true>(from, stride);
+    else
+      load<false>(from, stride);
+  }
+
+  // Null: each number is `otherwise`.
+  __device__ __forceinline__ OfColumns of_columns(const T* numbers, T otherwise) const {
+    OfColumns own;
+#pragma unroll
+    for (int k = 0; k < V; ++k) own.piece[k] = RowPart<T, Cut::whole, V>::shared(numbers, k, at_, otherwise);
+    return own;
+  }
+
+  // Of each row, in the lanes that answer for it.
+  __device__ __forceinline__ Moments moments(const Count& columns) {
+    float values[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) values[r] = thread_sum(r, [](float v, int) { return v; });
+    const float mean = sums<0>(values) / columns;
+    stay();
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const float mean_of_row = of_row(mean, r);
+      values[r] = thread_sum(r, [&](float v, int k) {
+        const float difference = v - (at_.touches(k) ? mean_of_row : 0.0f);
+        return difference * difference;
+      });
+    }
+    stay();
+    return {mean, sums<1>(values)};
+  }
+  __device__ __forceinline__ float sum_of_squares() {
+    float values[R];
+#pragma unroll
+    for (int r = 0; r < R; ++r) values[r] = thread_sum(r, [](float v, int) { return v * v; });
+    stay();
+    return sums<0>(values);
+  }
+
+  // What the lanes say that answer for row r.
+  template <class Value>
+  __device__ __forceinline__ Value of_row(Value value, int r) const {
+    return of_lane(value, r * lanes_a_row);
+  }
+  // Calls f(row) in one thread of each row, which answers for it.
+  template <class F>
+  __device__ __forceinline__ void each_row(F f) const {
+    const int thread = static_cast<int>(threadIdx.x), row = thread / lanes_a_row;
+    if (thread % lanes_a_row == 0 && row < count_) f(first_ + row);
+  }
+
+  // Writes the rows of y: of row r each element becomes make(r)(element, number...), with those numbers of its column.
+  template <class Make, class... Numbers>
+  __device__ __forceinline__ void write_rows(T* y, Make make, const Numbers&... numbers) const {
+    T* out = y + first_ * at_.columns + at_.first;
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+      const auto make_of_row = make(r);
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        const Packed<T> result = made<T>(piece_[r][k], make_of_row, numbers.piece[k]...);
+        if (r < count_ && at_.touches(k)) write(out + k * at_.step, result);
+      }
+      out += at_.columns;
+    }
+  }
+
+ private:
+  // Rows that are not there, where not `all` are, become 0. The next row is found from the one before: addresses that
+  // are computed apart took 100 instructions.
+  template <bool all>
+  __device__ __forceinline__ void load(const T* from, int64_t stride) {
+#pragma unroll
+    for (int r = 0; r < R; ++r) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        piece_[r][k] = Packed<T>::all(T(0.0f));
+        if ((all || r < count_) && at_.touches(k)) piece_[r][k] = read_once(from + k * at_.step);
+      }
+      from += stride;
+    }
+  }
+
+  __device__ __forceinline__ void stay() {
+#pragma unroll
+    for (auto& row : piece_)
+#pragma unroll
+      for (Packed<T>& each : row) each.stay();
+  }
+
+  // Σ term(x, k) of a thread's elements of row r, k being the number of the piece. Those beyond the row are 0.
+  template <class Term>
+  __device__ __forceinline__ float thread_sum(int r, Term term) const {
+    FourSums sums;
+    if (at_.touches(0))  // as in moments.cuh: without the branch floats would be kept
+#pragma unroll
+      for (int k = 0; k < V; ++k)
+#pragma unroll
+        for (int i = 0; i < size; ++i) {
+          const float value = term(piece_[r][k][i], k);
+          sums.of[i % 4] = k == 0 && i < 4 ? value : sums.of[i % 4] + value;
+        }
+    return sums.all();
+  }
+
+  // The sums over the block's threads, in the lanes that answer for a row. A kernel calls each `number` of it once.
+  template <int number>
+  __device__ __forceinline__ float sums(const float (&values)[R]) const {
+    const float own = sums_apart(values);
+    if constexpr (Choice::warps == 1) {
+      return own;
+    } else {
+      __shared__ float of_warp[Choice::warps][R];
+      const int lane = static_cast<int>(threadIdx.x) % warp_threads, row = lane / lanes_a_row;
+      if (lane % lanes_a_row == 0) of_warp[static_cast<int>(threadIdx.x) / warp_threads][row] = own;
+      __syncthreads();
+      float all = of_warp[0][row];
+#pragma unroll
+      for (int warp = 1; warp < Choice::warps; ++warp) all += of_warp[warp][row];
+      return all;
+    }
+  }
+
+  const int64_t first_;  // of the rows
+  const int count_;      // how many of them there are
+  const RowCut<T, Cut::whole> at_;
+  Packed<T> piece_[R][V];
+};
+
+}  // namespace trifold
