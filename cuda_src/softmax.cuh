@@ -170,18 +170,13 @@ __global__ void __launch_bounds__(Shape::block, 1)
       }
       if (i > 0) {
         if (q == 0) sum = sums.take(i - 1).value[0];
-        stream.store(
-            true, out, q, stream.tail(),
-            [&](int j, int) {
-              const Floats result = trifold::floats_of<T>(stream.tail_a(j)),
-                           grad = trifold::floats_of<T>(stream.tail_b(j));
-              Floats product;
+        stream.store(true, out, q, [&](int j, int) {
+          const Floats result = trifold::floats_of<T>(stream.tail_a(j)), grad = trifold::floats_of<T>(stream.tail_b(j));
+          Floats product;
 #pragma unroll
-              for (int e = 0; e < trifold::Vector<T>::size; ++e)
-                product.value[e] = result.value[e] * (grad.value[e] - sum);
-              return trifold::piece_of<T>(product);
-            },
-            [&](float result, float grad) { return result * (grad - sum); });
+          for (int e = 0; e < trifold::Vector<T>::size; ++e) product.value[e] = result.value[e] * (grad.value[e] - sum);
+          return trifold::piece_of<T>(product);
+        });
         stream.advance_tail();
         if (q == Shape::chunks - 1) out += at.teams * columns;
       }
