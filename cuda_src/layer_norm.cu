@@ -23,7 +23,7 @@ struct Choices {
   using Block = NormTeamWithEdges<Team::block, 4, 128, 8, late>;
   using Short = Teams<Part, Block>;
   using ShortRagged = Teams<Part, NormTeam<Team::warp, 4, 128, 7, early>, Block>;
-  using Long = Teams<NormPair<4, 256, 4, 8>, NormPair<8, 128, 4, 8>, NormTeam<Team::block, 8, 256, 3, late>>;
+  using Long = Teams<NormPair<4, 256, 4, 8>, NormTeam<Team::block, 8, 256, 3, late>>;
   using Ragged =
       Teams<NormPairWithEdges<6, 160, 4, 4>, NormPairWithEdges<8, 256, 2, 16>,
             NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
