@@ -42,7 +42,7 @@ SHAPES: dict[int, tuple[int, int]] = {
 LOOKED_AT: dict[str, tuple[int, ...]] = {
     "softmax forward": (4096, 65536, 262144),
     "softmax backward": (65536, 262144),
-    "layer_norm forward": (256, 1000, 4096, 65536, 12289),
+    "layer_norm forward": (256, 1000, 4096, 16384, 65536, 12289),
     "layer_norm backward": (4096, 1000, 12289),
     "rms_norm forward": (65536, 12289),
     "rms_norm backward": (4096,),
@@ -129,15 +129,16 @@ def profiled() -> None:
 
 def profiles(lines: Iterable[str], said: Iterable[str]) -> Iterator[Profile]:
     """Of ncu's table (CSV, page ``raw``), with what was said before each pass: it has one kernel, a backward pass of a
-    norm a second one, which adds up parts.
+    norm a second one, which adds up parts, and a stream of counted rows a first one, which sets the counter.
     """
     head, _, *launches = csv.reader(line for line in lines if line.startswith('"'))
-    passes, what = iter(said), ""
+    passes, what, begun = iter(said), "", False
     for launch in launches:
         row = dict(zip(head, launch, strict=True))
         kernel = row["Kernel Name"].split("<")[0].split("(")[0].split("::")[-1].split()[-1]
-        if not kernel.startswith("add_parts"):
+        if not (begun or kernel.startswith("add_parts")):
             what = next(passes)
+        begun = kernel.startswith("begin_counts")
         yield Profile(
             kernel,
             what,
