@@ -148,9 +148,12 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const T* const x = trifold::known_address(logits + row * logits_stride);
   T* const out = trifold::known_address(residual + row * columns);
   const trifold::RowCut<T, cut> at(place, out, place.template columns<team>(rows, columns));
-  // One lane asks for the class, and tells the others once it has come. If all asked, the compiler would have them wait
-  // for it in front, before they ask for the row.
-  const int64_t asked = place.thread % lanes == 0 && row < rows ? targets[row * targets_stride] : ignored;
+  // One lane asks for the class, another one for the number of rows, and they tell the others once it has come. If all
+  // asked, the compiler would have them wait for the class in front, before they ask for the row; and for the number
+  // once the row's sums are known, for as long as a load takes.
+  const int lane = place.thread % lanes;
+  const int64_t* const number = lane == 1 ? count : lane == 0 && row < rows ? targets + row * targets_stride : nullptr;
+  const int64_t asked = number != nullptr ? *number : lane == 1 ? 1 : ignored;
   trifold::RowPart<T, cut, Choice::pieces> part;
   part.load(x, 0, rows - row, logits_stride, at, T(-INFINITY));
   trifold::Exps<T, Choice::pieces> exps;
@@ -159,8 +162,9 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const float logit = place.thread == 0 ? target.logit(x) : NAN;
   const trifold::RowExps all = trifold::row_exps<T, team>(exps.warp, smooth);
   if (place.thread == 0 && row < rows) losses[row] = L(target.template loss<T>(logit, all, smoothing, columns));
-  if (residual != nullptr)
-    store_residual(out, x, at, part, exps, target, all, smoothing, columns, share_of<float>(count));
+  if (residual == nullptr) return;
+  const float share = 1 / static_cast<float>(trifold::of_lane<lanes>(asked, 1));
+  store_residual(out, x, at, part, exps, target, all, smoothing, columns, share);
 }
 
 #ifdef __CUDACC__

@@ -61,14 +61,14 @@ __device__ __forceinline__ T shuffle_xor(T value, int lanes) {
   }
 }
 
-// The value of one of a warp's lanes. All 32 lanes call it.
-template <class T>
+// The value of one of a warp's lanes, or of each part of `lanes` lanes. All 32 lanes call it.
+template <int lanes = warp_threads, class T>
 __device__ __forceinline__ T of_lane(T value, int lane) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 4 == 0, "a struct is exchanged in 4-byte words");
   unsigned words[sizeof(T) / 4];
   std::memcpy(words, &value, sizeof value);
 #pragma unroll
-  for (unsigned& word : words) word = __shfl_sync(0xffffffffu, word, lane);
+  for (unsigned& word : words) word = __shfl_sync(0xffffffffu, word, lane, lanes);
   std::memcpy(&value, words, sizeof value);
   return value;
 }
