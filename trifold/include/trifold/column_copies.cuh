@@ -22,7 +22,7 @@ class CopiedNumbers {
       : of_columns_(of_columns), otherwise_(otherwise) {
     const int block = static_cast<int>(blockDim.x);
     const ClusterPlace place = ClusterPlace::get<Choice::mates>();
-    Packed<T>* const all = memory() + which * Choice::vectors(block);
+    Packed<T>* const all = dynamic_shared_lines<Packed<T>>() + which * Choice::vectors(block);
     const int base = place.rank * block * V * size;  // the block's first column, or some behind it
     // They are copied from a boundary at or before that column.
     const T* const from = of_columns + base;
@@ -59,11 +59,6 @@ class CopiedNumbers {
   const T* of_columns_;
   T otherwise_;
   const T* own_;  // of the thread's first piece
-
-  static __device__ __forceinline__ Packed<T>* memory() {
-    extern __shared__ __align__(128) unsigned char column_copies[];
-    return reinterpret_cast<Packed<T>*>(column_copies);
-  }
 
   // The team's part of `left` numbers and fewer than a block has, to all teams.
   static __device__ __forceinline__ void copy(Packed<T>* all, const T* from, int left, const ClusterPlace& place) {

@@ -136,7 +136,8 @@ __device__ __forceinline__ void write(T* to, const Packed<T>& packed) {
   *reinterpret_cast<uint4*>(to) = {packed.words[0], packed.words[1], packed.words[2], packed.words[3]};
 }
 
-// As a condition of the store alone. One around it would become one around all that makes the elements.
+// As a condition of the store alone. One around it would become one around all that makes the elements, and each piece
+// would wait for its own loads.
 template <class T>
 __device__ __forceinline__ void write_if(bool condition, T* to, const Packed<T>& packed) {
 #ifdef __CUDA_ARCH__

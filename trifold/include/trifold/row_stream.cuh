@@ -110,14 +110,6 @@ __device__ __forceinline__ float shared_float(unsigned at) {
   return number;
 }
 
-// Stores a piece if `there`. A condition around the store would become one around all that makes the piece, and each
-// piece would wait for its own loads.
-__device__ __forceinline__ void store_if(bool there, void* to, uint4 piece) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v4.b32 [%1], {%2, %3, %4, %5}; }" ::"r"(int{there}),
-               "l"(to), "r"(piece.x), "r"(piece.y), "r"(piece.z), "r"(piece.w)
-               : "memory");
-}
-
 // -------------------------------------------------------------------------------------------------- sums along rows
 
 // N sums, 1 or 2, along each row: a team's threads `give` theirs of row r, then those of row r + 1, and then `take` the
@@ -290,7 +282,8 @@ class RowStream {
     for (int j = 0; j < Shape::chunk; ++j) {
       const int k = chunk * Shape::chunk + j;
       if (edges && k == Shape::pieces - 1 && !has(k)) break;  // most rows end before the last piece
-      store_if(there && has_all(k), row + k * across, make(j, k));
+      const uint4 piece = make(j, k);
+      write_if<T>(there && has_all(k), row + k * across, {{piece.x, piece.y, piece.z, piece.w}});
     }
   }
 

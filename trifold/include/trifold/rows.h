@@ -130,18 +130,19 @@ struct ClusterShape {
   dim3 block() const { return dim3(static_cast<unsigned>(threads)); }
 };
 
-// The most teams, of `most`, that take rows of `columns` elements in turns so that those of a team begin alike, as seen
-// from boundaries so many elements apart.
-inline int64_t teams_alike(int64_t most, int64_t columns, int64_t boundary) {
-  const int64_t period = boundary / std::gcd(boundary, columns);
-  return most / period * period;
+// How far apart rows of `columns` elements are at least that follow one another and begin alike, as seen from
+// boundaries so many elements apart: where these are powers of two, so is that.
+inline int64_t rows_apart(int64_t columns, int64_t boundary) {
+  return boundary / std::gcd(boundary, columns);
+}
+template <class T>
+int64_t rows_apart(int64_t columns) {  // as seen from 16-byte boundaries
+  return rows_apart(columns, Vector<T>::size);
 }
 
-// How far apart rows of `columns` elements are at least that follow one another and begin alike behind a 16-byte
-// boundary: a power of two.
-template <class T>
-int64_t rows_apart(int64_t columns) {
-  return Vector<T>::size / std::gcd(Vector<T>::size, columns);
+// The most teams, of `most`, that take such rows in turns so that those of a team begin alike.
+inline int64_t teams_alike(int64_t most, int64_t columns, int64_t boundary) {
+  return most - most % rows_apart(columns, boundary);
 }
 // How many teams take so many rows, `held` at once, which are so far `apart`.
 inline int64_t teams_of(int64_t rows, int64_t held, int64_t apart) {

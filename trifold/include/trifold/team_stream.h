@@ -23,8 +23,8 @@ inline AlikeRows share_alike(int64_t rows, int64_t columns, int64_t bytes, int64
   constexpr int line = 128;
   if (rows <= most) return {rows, rows, line};
   for (int boundary = line;; boundary /= 2) {
-    const int64_t elements = boundary / bytes, classes = elements / std::gcd(elements, columns);
-    const int64_t teams = most / classes * classes;
+    const int64_t elements = boundary / bytes, classes = rows_apart(columns, elements);
+    const int64_t teams = teams_alike(most, columns, elements);
     if (teams >= most - most / 16) return {teams, classes, boundary};
     if (boundary == vector_bytes) return {std::lcm(most, classes), classes, boundary};
   }
