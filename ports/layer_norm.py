@@ -25,7 +25,6 @@ def register(op: Operators) -> None:
         "layer_norm",
         save=lambda x, weight, bias, eps, results: (x, weight, *results[1:]),
         backward=_backward,
-        materialize_grads=False,
         no_gradient=(1, 2),
     )
     op.autograd(
@@ -35,9 +34,7 @@ def register(op: Operators) -> None:
     )
 
 
-def _backward(ctx, grad, *_):  # type: ignore[no-untyped-def]
-    if grad is None:
-        return None, None, None, None
+def _backward(ctx, grad):  # type: ignore[no-untyped-def]
     x, weight, mean, rstd = ctx.saved_tensors
     _, of_weight, of_bias, _ = ctx.needs_input_grad
     grad_x, grad_weight, grad_bias = op.layer_norm_backward(grad, x, weight, mean, rstd, of_weight or of_bias)
@@ -80,7 +77,7 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
     tensor([[-1.0000,  2.0000],
             [ 0.0000,  1.0000]])
     """
-    y: Tensor = op.layer_norm(x, weight, bias, eps)[0]
+    y: Tensor = op.layer_norm(x, weight, bias, eps)
     return y
 
 

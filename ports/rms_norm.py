@@ -20,7 +20,6 @@ def register(op: Operators) -> None:
         "rms_norm",
         save=lambda x, weight, eps, results: (x, weight, results[1]),
         backward=_backward,
-        materialize_grads=False,
         no_gradient=(1,),
     )
     op.autograd(
@@ -30,9 +29,7 @@ def register(op: Operators) -> None:
     )
 
 
-def _backward(ctx, grad, _):  # type: ignore[no-untyped-def]
-    if grad is None:
-        return None, None, None
+def _backward(ctx, grad):  # type: ignore[no-untyped-def]
     _, of_weight, _ = ctx.needs_input_grad
     grad_x, grad_weight = op.rms_norm_backward(grad, *ctx.saved_tensors, of_weight)
     return grad_x, grad_weight if of_weight else None, None
@@ -71,7 +68,7 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tens
     tensor([[ 0.8485, -2.2627],
             [ 0.0000,  0.0000]])
     """
-    y: Tensor = op.rms_norm(x, weight, eps)[0]
+    y: Tensor = op.rms_norm(x, weight, eps)
     return y
 
 

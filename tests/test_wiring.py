@@ -299,36 +299,77 @@ def test_a_tuple_of_results(library: Library) -> None:
     assert torch.autograd.grad(up + down, x)[0].tolist() == [-1]
 
 
-@pytest.mark.parametrize("way", ["entry", "dispatcher", "torch.func"])
-def test_a_result_for_backward_alone_has_no_gradient_and_gets_no_zeros(library: Library, way: str) -> None:
-    came: list[Any] = []
+@pytest.mark.parametrize("way", ["entry", "dispatcher", "torch.func", "compiled"])
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_a_result_for_backward_alone_has_no_gradient_and_is_left_out_of_a_call(library: Library, way: str) -> None:
+    torch._dynamo.reset()
 
     def register(op: Operators) -> None:
         op.define("halves(Tensor x) -> (Tensor, Tensor)", fake=lambda x: (torch.empty_like(x), torch.empty_like(x)))
-        op.autograd(
-            "halves",
-            save=lambda x, outputs: (outputs[1],),
-            backward=backward,
-            materialize_grads=False,
-            no_gradient=(1,),
-        )
+        op.autograd("halves", save=lambda x, outputs: (outputs[1],), backward=backward, no_gradient=(1,))
 
-    def backward(ctx: Any, grad: Tensor, of_statistic: None) -> Tensor:
-        came.append(of_statistic)
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         (factor,) = ctx.saved_tensors
         result: Tensor = grad * factor
         return result
 
     op = wired(library, register, halves=lambda x: (0.5 * x, torch.full_like(x, 0.5)))
     x = torch.tensor([3.0], requires_grad=True)
+    assert op.halves(x.detach()).tolist() == [1.5]
     if way == "torch.func":
-        assert torch.func.grad(lambda x: op.halves(x)[0].sum())(x.detach()).tolist() == [0.5]
-    else:
-        half, statistic = op.halves(x) if way == "entry" else op.overload("halves")(x)
-        assert half.requires_grad
+        assert torch.func.grad(lambda x: op.halves(x).sum())(x.detach()).tolist() == [0.5]
+        return
+    if way == "dispatcher":
+        half, statistic = op.overload("halves")(x)
         assert not statistic.requires_grad
-        assert torch.autograd.grad(half, x)[0].tolist() == [0.5]
-    assert came == [None]
+    else:
+        half = torch.compile(op.halves, backend="aot_eager")(x) if way == "compiled" else op.halves(x)
+    assert torch.autograd.grad(half, x)[0].tolist() == [0.5]
+
+
+@pytest.mark.parametrize("way", ["entry", "dispatcher"])
+def test_of_two_results_with_a_gradient_and_one_without_each_has_its_own(library: Library, way: str) -> None:
+    came: list[Any] = []
+
+    def register(op: Operators) -> None:
+        fake = lambda x: tuple(torch.empty_like(x) for _ in range(3))  # noqa: E731
+        op.define("thirds(Tensor x) -> (Tensor, Tensor, Tensor)", fake=fake)
+        op.autograd("thirds", save=lambda x, outputs: (), backward=backward, materialize_grads=False, no_gradient=(1,))
+
+    def backward(ctx: Any, up: Tensor | None, down: Tensor | None) -> Tensor | None:
+        came.append((up, down))
+        return up
+
+    op = wired(library, register, thirds=lambda x: (x.clone(), x.clone(), -x))
+    x = torch.ones(1, requires_grad=True)
+    results = op.thirds(x) if way == "entry" else op.overload("thirds")(x)
+    assert [result.requires_grad for result in results] == ([True, True] if way == "entry" else [True, False, True])
+    torch.autograd.grad(results[0], x)
+    assert came == [(torch.ones(1), None)]
+
+
+class _NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> None:
+        return None
+
+
+@pytest.mark.parametrize("way", ["entry", "dispatcher"])
+def test_a_result_that_nothing_comes_back_to_has_no_gradient_to_pass_on(library: Library, way: str) -> None:
+    def register(op: Operators) -> None:
+        op.define("halves(Tensor x) -> (Tensor, Tensor)", fake=lambda x: (torch.empty_like(x), torch.empty_like(x)))
+        op.autograd("halves", save=lambda x, outputs: (), backward=lambda ctx, grad: grad * 0.5, no_gradient=(1,))
+
+    op = wired(library, register, halves=lambda x: (0.5 * x, torch.full_like(x, 0.5)))
+    x = torch.tensor([3.0], requires_grad=True)
+    half = op.halves(x) if way == "entry" else op.overload("halves")(x)[0]
+    nothing = _NoGradient.apply(half)  # type: ignore[no-untyped-call]
+    (grad,) = torch.autograd.grad(nothing, x, allow_unused=True)
+    assert grad is None or grad.tolist() == [0]
 
 
 @pytest.mark.parametrize("materialize", [True, False])

@@ -54,6 +54,7 @@ Tried and left:
 from __future__ import annotations
 
 import functools
+import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -203,14 +204,17 @@ class Operators:
                 object or torch, so that second derivatives are what those give.
             materialize_grads: whether an output that nothing was made of has a gradient of zeros; else it has None. An
                 operator with several outputs saves that memory so.
-            no_gradient: positions, among several outputs, of those that are there for backward alone: they require no
-                gradient.
+            no_gradient: positions, among several outputs, of those that are there for backward alone. They require no
+                gradient, and a call through this object leaves them out, as ``backward`` does their gradients: where
+                one output is left, it gives that one.
         """
         if name not in self.schemas:
             raise ValueError(f"autograd('{name}') comes before define('{name}(...)')")
         saving = _Saving.by_function(save) if callable(save) else _Saving.by_names(self.schemas[name], save)
-        declared = _Declared(materialize_grads, tuple(no_gradient))
-        self._formulas[name] = _formula(name, _overload(self.library, name), saving, backward, declared)
+        overload = _overload(self.library, name)
+        left = tuple(i for i in range(len(overload._schema.returns)) if i not in no_gradient)
+        declared = _Declared(materialize_grads, tuple(no_gradient), left)
+        self._formulas[name] = _formula(name, overload, saving, backward, declared)
 
     def overload(self, name: str) -> torch._ops.OpOverload[..., Any]:
         """``torch.ops.<namespace>.<name>.default``."""
@@ -237,14 +241,18 @@ class _Formula:
     """The gradient of one operator.
 
     Attributes:
-        function: computes and saves in one step, which is the fastest.
-        transformable: the same for torch.func, which takes the two apart.
+        function: computes and saves in one step, which is the fastest; gives the outputs that a caller is to have.
+        complete: the same with all outputs, which the dispatcher wants.
+        transformable: as ``complete``, for torch.func, which takes the two steps apart.
         compute: the operator below autograd.
+        pick: takes all outputs, returns those that a caller is to have; None: that is all of them.
     """
 
     function: type[torch.autograd.Function]
+    complete: type[torch.autograd.Function]
     transformable: type[torch.autograd.Function]
     compute: _Call
+    pick: _Call | None
 
 
 @dataclass(frozen=True)
@@ -278,10 +286,10 @@ class _Saving:
         positions = tuple(tensors[name] for name in names)
         return cls(lambda *values: tuple(values[i] for i in positions), positions)
 
-    def forward(self, run: _Call, arity: int) -> Callable[..., Any]:
-        """``forward`` of an ``autograd.Function`` that computes and saves in one step."""
-        if self.positions is None:
-            return self._forward_of_anything(run)
+    def forward(self, run: _Call, arity: int, pick: _Call | None = None) -> Callable[..., Any]:
+        """``forward`` of an ``autograd.Function`` that computes and saves in one step, and gives what ``pick`` does."""
+        if self.positions is None or pick is not None:
+            return self._forward_of_anything(run, pick)
         if self.positions == (arity,) and arity == 1:
             return _forward_saving_the_result_of_one(run)
         choose, positions = self.choose, self.positions
@@ -298,7 +306,7 @@ class _Saving:
 
         return forward
 
-    def _forward_of_anything(self, run: _Call) -> Callable[..., Any]:
+    def _forward_of_anything(self, run: _Call, pick: _Call | None) -> Callable[..., Any]:
         choose = self.choose
 
         def forward(ctx: Any, *args: Any) -> Any:
@@ -311,9 +319,10 @@ class _Saving:
             for value in saved:
                 if type(value) is not Tensor:
                     _keep(ctx, saved)
-                    return output
-            ctx.save_for_backward(*saved)
-            return output
+                    break
+            else:
+                ctx.save_for_backward(*saved)
+            return output if pick is None else pick(output)
 
         return forward
 
@@ -337,16 +346,22 @@ class _Declared:
 
     materialize_grads: bool = True
     no_gradient: tuple[int, ...] = ()
+    left: tuple[int, ...] = (0,)  # the others
+
+    @property
+    def pick(self) -> _Call | None:
+        return operator.itemgetter(*self.left) if self.no_gradient else None
 
     def declare(self, ctx: Any, outputs: Any) -> None:
-        if not self.materialize_grads:
+        # Of an only one that has a gradient, backward is given it; zeros for the others would be for nothing.
+        if not self.materialize_grads or (self.no_gradient and len(self.left) == 1):
             ctx.set_materialize_grads(False)
         if self.no_gradient:
             ctx.mark_non_differentiable(*(outputs[i] for i in self.no_gradient))
 
     def after(self, forward: Callable[..., Any]) -> Callable[..., Any]:
-        """``forward`` of an ``autograd.Function`` that declares this in its end."""
-        if self == _Declared():
+        """``forward`` of an ``autograd.Function``, which gives all outputs, with this declared in its end."""
+        if self.materialize_grads and not self.no_gradient:
             return forward
 
         def declaring(ctx: Any, *args: Any) -> Any:
@@ -356,6 +371,19 @@ class _Declared:
 
         return declaring
 
+    def picking(self, backward: Callable[..., Any], arity: int) -> Callable[..., Any]:
+        """``backward`` of one that gives all outputs: it takes the gradients of those that have one."""
+        if not self.no_gradient:
+            return backward
+        left = self.left
+
+        def picking(ctx: Any, *grads: Any) -> Any:
+            if len(left) == 1 and grads[left[0]] is None:
+                return (None,) * arity
+            return backward(ctx, *(grads[i] for i in left))
+
+        return picking
+
 
 def _formula(
     name: str,
@@ -364,8 +392,7 @@ def _formula(
     backward: Callable[..., Any],
     declared: _Declared,
 ) -> _Formula:
-    run = _below(overload)
-    forward = saving.forward(run, len(overload._schema.arguments))
+    run, arity, pick = _below(overload), len(overload._schema.arguments), declared.pick
 
     def compute(*args: Any) -> Any:
         guard = _below_autograd()
@@ -378,17 +405,22 @@ def _formula(
         _keep(ctx, saving.choose(*args, output))
         declared.declare(ctx, output)
 
-    def function(**members: Any) -> type[torch.autograd.Function]:
+    def function(backward: Callable[..., Any], **members: Any) -> type[torch.autograd.Function]:
+        members = {member: staticmethod(function) for member, function in members.items()}
         return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
 
-    fast = function(forward=staticmethod(declared.after(forward)))
+    forward = declared.after(saving.forward(run, arity))
+    of_all = declared.picking(backward, arity)
+    complete = function(of_all, forward=forward)
+    fast = complete
+    if pick is not None:
+        of_picked = replace(declared, no_gradient=())
+        fast = function(backward, forward=of_picked.after(saving.forward(run, arity, pick)))
     # What the engine calls: otherwise a method of torch's in Python that looks for `backward` and calls it.
     fast._backward_cls.apply = backward  # type: ignore[attr-defined]
-    return _Formula(
-        fast,
-        function(forward=staticmethod(compute), setup_context=staticmethod(setup_context), generate_vmap_rule=True),
-        compute,
-    )
+    transformable = function(of_all, forward=compute, setup_context=setup_context)
+    transformable.generate_vmap_rule = True
+    return _Formula(fast, complete, transformable, compute, pick)
 
 
 def _below(overload: torch._ops.OpOverload[..., Any]) -> _Call:
@@ -419,7 +451,7 @@ def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> _
     if not overload._schema.is_mutable:
         return formula
     refused = type(name, (torch.autograd.Function,), {"forward": staticmethod(forward)})
-    return replace(formula, function=refused, transformable=refused)
+    return replace(formula, function=refused, complete=refused, transformable=refused)
 
 
 def _autograd_kernel(schema: Schema, formula: _Formula) -> Callable[..., Any]:
@@ -428,9 +460,9 @@ def _autograd_kernel(schema: Schema, formula: _Formula) -> Callable[..., Any]:
 
     def kernel(*args: Any) -> Any:
         if _forward_ad._current_level >= 0:
-            return formula.function.apply(*args)  # which has no jvp: a tangent is an error, not dropped
+            return formula.complete.apply(*args)  # which has no jvp: a tangent is an error, not dropped
         if _is_grad_enabled() and any(args[i] is not None and args[i].requires_grad for i in tensors):
-            return formula.function.apply(*args)
+            return formula.complete.apply(*args)
         return formula.compute(*args)
 
     return kernel
@@ -442,17 +474,22 @@ def _entry(schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: _
     One and two tensors, the arguments of most operators, have a function of their own: half a microsecond counts here,
     and ``*args`` with a loop over it costs a tenth.
     """
-    kinds = [kind for kind, _ in schema.arguments]
-    make = {("Tensor",): _unary, ("Tensor", "Tensor"): _binary}.get(tuple(kinds), _variadic)
+    kinds, pick = tuple(kind for kind, _ in schema.arguments), formula.pick
     # Function.apply of Python first unwraps dead functorch wrappers; without a transform there are none.
     apply = super(torch.autograd.Function, formula.function).apply  # type: ignore[misc]
-    call = make(overload, _below(overload), apply, formula.transformable.apply, schema.tensor_positions)
+    ways = overload, _below(overload), apply, formula.transformable.apply
+    if pick is None and kinds == ("Tensor",):
+        call = _unary(*ways)
+    elif pick is None and kinds == ("Tensor", "Tensor"):
+        call = _binary(*ways)
+    else:
+        call = _variadic(*ways, schema.tensor_positions, pick)
     call.__name__ = call.__qualname__ = schema.name
     call.__doc__ = f"Calls {overload}: {schema.text}"
     return call
 
 
-def _unary(overload: _Call, run: _Call, apply: _Call, transformable: _Call, _: tuple[int, ...]) -> _Call:
+def _unary(overload: _Call, run: _Call, apply: _Call, transformable: _Call) -> _Call:
     def call(x: Tensor) -> Any:
         if _is_tracing() or _has_torch_function(x):
             return overload(x)
@@ -469,7 +506,7 @@ def _unary(overload: _Call, run: _Call, apply: _Call, transformable: _Call, _: t
     return call
 
 
-def _binary(overload: _Call, run: _Call, apply: _Call, transformable: _Call, _: tuple[int, ...]) -> _Call:
+def _binary(overload: _Call, run: _Call, apply: _Call, transformable: _Call) -> _Call:
     def call(x: Tensor, y: Tensor) -> Any:
         if _is_tracing() or _has_torch_function(x, y):
             return overload(x, y)
@@ -486,20 +523,24 @@ def _binary(overload: _Call, run: _Call, apply: _Call, transformable: _Call, _: 
     return call
 
 
-def _variadic(overload: _Call, run: _Call, apply: _Call, transformable: _Call, tensors: tuple[int, ...]) -> _Call:
+def _variadic(
+    overload: _Call, run: _Call, apply: _Call, transformable: _Call, tensors: tuple[int, ...], pick: _Call | None
+) -> _Call:
     def call(*args: Any) -> Any:
         if _is_tracing() or _has_torch_function(*args):
-            return overload(*args)
-        if _functorch_is_active() or _forward_ad._current_level >= 0:
-            return transformable(*args)
-        if _is_grad_enabled():
-            for i in tensors:
-                if getattr(args[i], "requires_grad", False):
-                    return apply(*args)
-        guard = _below_autograd()
-        try:
-            return run(*args)
-        finally:
-            del guard
+            outputs = overload(*args)
+        elif _functorch_is_active() or _forward_ad._current_level >= 0:
+            outputs = transformable(*args)
+        else:
+            if _is_grad_enabled():
+                for i in tensors:
+                    if getattr(args[i], "requires_grad", False):
+                        return apply(*args)  # which picks
+            guard = _below_autograd()
+            try:
+                outputs = run(*args)
+            finally:
+                del guard
+        return outputs if pick is None else pick(outputs)
 
     return call
