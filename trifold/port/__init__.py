@@ -3,7 +3,8 @@
 from .layout import elementwise_output, row_output
 from .random import philox_state
 from .reuse import is_last_use, saves_without_hooks
-from .wiring import Library, Operators, Schema, wire
+from .schema import Schema
+from .wiring import Library, Operators, wire
 
 __all__ = [
     "Library",

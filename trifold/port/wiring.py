@@ -53,64 +53,21 @@ Tried and left:
 
 from __future__ import annotations
 
-import functools
-import operator
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad as _forward_ad
 
-_below_autograd = torch._C._AutoDispatchBelowAutograd
+from .formulas import Call, Declared, Formula, Saving, below, below_autograd, formula_of, undifferentiable
+from .schema import Schema
+
 _has_torch_function = torch.overrides.has_torch_function_variadic
 _is_tracing = torch.compiler.is_dynamo_compiling
 _is_grad_enabled = torch.is_grad_enabled
 _functorch_is_active = torch._C._are_functorch_transforms_active
-
-_Call = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class Schema:
-    """A parsed operator schema such as ``add(Tensor x, Tensor y) -> Tensor``."""
-
-    text: str
-    name: str
-    arguments: tuple[tuple[str, str], ...]  # (type, name)
-    returns: str
-
-    @classmethod
-    def parse(cls, text: str) -> Schema:
-        """Raises ``ValueError`` where torch would not accept ``text`` as a schema."""
-        try:
-            parsed = torch._C.parse_schema(f"trifold::{text}")
-        except RuntimeError as error:
-            raise ValueError(f"'{text}' is not a schema: {error}") from None
-        body = re.fullmatch(r"\s*(\w+)\s*\(.*\)\s*->\s*(.*?)\s*", text, re.DOTALL)
-        assert body is not None
-        arguments = tuple((_type_name(argument.type), argument.name) for argument in parsed.arguments)
-        returns = [_type_name(value.type) for value in parsed.returns]
-        joined = returns[0] if len(returns) == 1 else f"({', '.join(returns)})"
-        return cls(text, body[1], arguments, joined)
-
-    @property
-    def types(self) -> str:
-        """The types alone, as the C++ side spells them: ``(Tensor, Tensor) -> Tensor``."""
-        return f"({', '.join(kind for kind, _ in self.arguments)}) -> {self.returns}"
-
-    @property
-    def tensor_positions(self) -> tuple[int, ...]:
-        return tuple(i for i, (kind, _) in enumerate(self.arguments) if kind.rstrip("?") == "Tensor")
-
-
-def _type_name(kind: Any) -> str:
-    text = str(kind)
-    if text.startswith("Optional["):
-        return f"{_type_name(kind.getElementType())}?"
-    return {"number": "Scalar"}.get(text, text)
 
 
 @dataclass(frozen=True)
@@ -159,7 +116,7 @@ class Operators:
     def __init__(self, library: Library) -> None:
         self.library = library
         self.schemas: dict[str, Schema] = {}
-        self._formulas: dict[str, _Formula] = {}
+        self._formulas: dict[str, Formula] = {}
 
     def define(
         self,
@@ -210,11 +167,10 @@ class Operators:
         """
         if name not in self.schemas:
             raise ValueError(f"autograd('{name}') comes before define('{name}(...)')")
-        saving = _Saving.by_function(save) if callable(save) else _Saving.by_names(self.schemas[name], save)
+        saving = Saving.by_function(save) if callable(save) else Saving.by_names(self.schemas[name], save)
         overload = _overload(self.library, name)
-        left = tuple(i for i in range(len(overload._schema.returns)) if i not in no_gradient)
-        declared = _Declared(materialize_grads, tuple(no_gradient), left)
-        self._formulas[name] = _formula(name, overload, saving, backward, declared)
+        declared = Declared(len(overload._schema.returns), materialize_grads, tuple(no_gradient))
+        self._formulas[name] = formula_of(name, overload, saving, backward, declared)
 
     def overload(self, name: str) -> torch._ops.OpOverload[..., Any]:
         """``torch.ops.<namespace>.<name>.default``."""
@@ -226,7 +182,7 @@ class Operators:
     def _seal(self) -> None:
         for name, schema in self.schemas.items():
             overload = self.overload(name)
-            formula = self._formulas.get(name) or _undifferentiable(name, overload)
+            formula = self._formulas.get(name) or undifferentiable(name, overload)
             self.library.registry.impl(name, _autograd_kernel(schema, formula), "Autograd")
             setattr(self, name, _entry(schema, overload, formula))
 
@@ -236,225 +192,7 @@ def _overload(library: Library, name: str) -> torch._ops.OpOverload[..., Any]:
     return overload
 
 
-@dataclass(frozen=True)
-class _Formula:
-    """The gradient of one operator.
-
-    Attributes:
-        function: computes and saves in one step, which is the fastest; gives the outputs that a caller is to have.
-        complete: the same with all outputs, which the dispatcher wants.
-        transformable: as ``complete``, for torch.func, which takes the two steps apart.
-        compute: the operator below autograd.
-        pick: takes all outputs, returns those that a caller is to have; None: that is all of them.
-    """
-
-    function: type[torch.autograd.Function]
-    complete: type[torch.autograd.Function]
-    transformable: type[torch.autograd.Function]
-    compute: _Call
-    pick: _Call | None
-
-
-@dataclass(frozen=True)
-class _Saving:
-    """What backward needs.
-
-    Attributes:
-        choose: takes the arguments and then the output; returns what is saved.
-        positions: of tensors among the arguments and then the output, where that is all; the fastest to save.
-    """
-
-    choose: Callable[..., tuple[Any, ...]]
-    positions: tuple[int, ...] | None = None
-
-    @classmethod
-    def by_function(cls, choose: Callable[..., tuple[Any, ...]]) -> _Saving:
-        return cls(choose)
-
-    @classmethod
-    def by_names(cls, schema: Schema, names: Sequence[str]) -> _Saving:
-        """Raises ``ValueError`` where ``names`` is not what can be named."""
-        tensors = {argument: i for i, (kind, argument) in enumerate(schema.arguments) if kind == "Tensor"}
-        if schema.returns == "Tensor":
-            tensors["result"] = len(schema.arguments)
-        unknown = [name for name in names if name not in tensors]
-        if isinstance(names, str) or unknown:
-            raise ValueError(
-                f"autograd('{schema.name}', save={names!r}): it is a list of names out of {', '.join(tensors)}, or a "
-                "function that returns what to save"
-            )
-        positions = tuple(tensors[name] for name in names)
-        return cls(lambda *values: tuple(values[i] for i in positions), positions)
-
-    def forward(self, run: _Call, arity: int, pick: _Call | None = None) -> Callable[..., Any]:
-        """``forward`` of an ``autograd.Function`` that computes and saves in one step, and gives what ``pick`` does."""
-        if self.positions is None or pick is not None:
-            return self._forward_of_anything(run, pick)
-        if self.positions == (arity,) and arity == 1:
-            return _forward_saving_the_result_of_one(run)
-        choose, positions = self.choose, self.positions
-
-        def forward(ctx: Any, *args: Any) -> Any:
-            guard = _below_autograd()
-            try:
-                output = run(*args)
-            finally:
-                del guard
-            if positions:
-                ctx.save_for_backward(*choose(*args, output))
-            return output
-
-        return forward
-
-    def _forward_of_anything(self, run: _Call, pick: _Call | None) -> Callable[..., Any]:
-        choose = self.choose
-
-        def forward(ctx: Any, *args: Any) -> Any:
-            guard = _below_autograd()
-            try:
-                output = run(*args)
-            finally:
-                del guard
-            saved = choose(*args, output)
-            for value in saved:
-                if type(value) is not Tensor:
-                    _keep(ctx, saved)
-                    break
-            else:
-                ctx.save_for_backward(*saved)
-            return output if pick is None else pick(output)
-
-        return forward
-
-
-def _forward_saving_the_result_of_one(run: _Call) -> Callable[..., Any]:
-    def forward(ctx: Any, x: Tensor) -> Any:
-        guard = _below_autograd()
-        try:
-            output = run(x)
-        finally:
-            del guard
-        ctx.save_for_backward(output)
-        return output
-
-    return forward
-
-
-@dataclass(frozen=True)
-class _Declared:
-    """What an operator says of the gradients of its outputs."""
-
-    materialize_grads: bool = True
-    no_gradient: tuple[int, ...] = ()
-    left: tuple[int, ...] = (0,)  # the others
-
-    @property
-    def pick(self) -> _Call | None:
-        return operator.itemgetter(*self.left) if self.no_gradient else None
-
-    def declare(self, ctx: Any, outputs: Any) -> None:
-        # Of an only one that has a gradient, backward is given it; zeros for the others would be for nothing.
-        if not self.materialize_grads or (self.no_gradient and len(self.left) == 1):
-            ctx.set_materialize_grads(False)
-        if self.no_gradient:
-            ctx.mark_non_differentiable(*(outputs[i] for i in self.no_gradient))
-
-    def after(self, forward: Callable[..., Any]) -> Callable[..., Any]:
-        """``forward`` of an ``autograd.Function``, which gives all outputs, with this declared in its end."""
-        if self.materialize_grads and not self.no_gradient:
-            return forward
-
-        def declaring(ctx: Any, *args: Any) -> Any:
-            outputs = forward(ctx, *args)
-            self.declare(ctx, outputs)
-            return outputs
-
-        return declaring
-
-    def picking(self, backward: Callable[..., Any], arity: int) -> Callable[..., Any]:
-        """``backward`` of one that gives all outputs: it takes the gradients of those that have one."""
-        if not self.no_gradient:
-            return backward
-        left = self.left
-
-        def picking(ctx: Any, *grads: Any) -> Any:
-            if len(left) == 1 and grads[left[0]] is None:
-                return (None,) * arity
-            return backward(ctx, *(grads[i] for i in left))
-
-        return picking
-
-
-def _formula(
-    name: str,
-    overload: torch._ops.OpOverload[..., Any],
-    saving: _Saving,
-    backward: Callable[..., Any],
-    declared: _Declared,
-) -> _Formula:
-    run, arity, pick = _below(overload), len(overload._schema.arguments), declared.pick
-
-    def compute(*args: Any) -> Any:
-        guard = _below_autograd()
-        try:
-            return run(*args)
-        finally:
-            del guard
-
-    def setup_context(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
-        _keep(ctx, saving.choose(*args, output))
-        declared.declare(ctx, output)
-
-    def function(backward: Callable[..., Any], **members: Any) -> type[torch.autograd.Function]:
-        members = {member: staticmethod(function) for member, function in members.items()}
-        return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
-
-    forward = declared.after(saving.forward(run, arity))
-    of_all = declared.picking(backward, arity)
-    complete = function(of_all, forward=forward)
-    fast = complete
-    if pick is not None:
-        of_picked = replace(declared, no_gradient=())
-        fast = function(backward, forward=of_picked.after(saving.forward(run, arity, pick)))
-    # What the engine calls: otherwise a method of torch's in Python that looks for `backward` and calls it.
-    fast._backward_cls.apply = backward  # type: ignore[attr-defined]
-    transformable = function(of_all, forward=compute, setup_context=setup_context)
-    transformable.generate_vmap_rule = True
-    return _Formula(fast, complete, transformable, compute, pick)
-
-
-def _below(overload: torch._ops.OpOverload[..., Any]) -> _Call:
-    """``overload`` below autograd: what it calls in the end, without the search for ``__torch_function__``."""
-    schema = overload._schema
-    handle = torch._C._dispatch_find_schema_or_throw(schema.name, schema.overload_name)
-    return functools.partial(torch._C._dispatch_call_boxed, handle)
-
-
-def _keep(ctx: Any, saved: tuple[Any, ...]) -> None:
-    tensors: list[Tensor | None] = []
-    constants: list[Any] = []
-    for value in saved:  # once: it is a call's host time
-        (tensors if value is None or isinstance(value, Tensor) else constants).append(value)
-    if constants:
-        ctx.constants = tuple(constants)
-    ctx.save_for_backward(*tensors)
-
-
-def _undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> _Formula:
-    def backward(ctx: Any, *grads: Any) -> Any:
-        raise RuntimeError(f"{name} has no gradient: ports/*.py states no op.autograd('{name}', ...) for it")
-
-    def forward(ctx: Any, *args: Any) -> Any:
-        raise RuntimeError(f"{name} writes over an argument and has no gradient; call it under torch.no_grad()")
-
-    formula = _formula(name, overload, _Saving(lambda *_: (), ()), backward, _Declared())
-    if not overload._schema.is_mutable:
-        return formula
-    refused = type(name, (torch.autograd.Function,), {"forward": staticmethod(forward)})
-    return replace(formula, function=refused, complete=refused, transformable=refused)
-
-
-def _autograd_kernel(schema: Schema, formula: _Formula) -> Callable[..., Any]:
+def _autograd_kernel(schema: Schema, formula: Formula) -> Callable[..., Any]:
     """What the dispatcher calls for the Autograd key."""
     tensors = schema.tensor_positions
 
@@ -468,7 +206,7 @@ def _autograd_kernel(schema: Schema, formula: _Formula) -> Callable[..., Any]:
     return kernel
 
 
-def _entry(schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: _Formula) -> Callable[..., Any]:
+def _entry(schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: Formula) -> Callable[..., Any]:
     """What the public function calls: the operator by the shortest way that is right.
 
     One and two tensors, the arguments of most operators, have a function of their own: half a microsecond counts here,
@@ -477,7 +215,7 @@ def _entry(schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: _
     kinds, pick = tuple(kind for kind, _ in schema.arguments), formula.pick
     # Function.apply of Python first unwraps dead functorch wrappers; without a transform there are none.
     apply = super(torch.autograd.Function, formula.function).apply  # type: ignore[misc]
-    ways = overload, _below(overload), apply, formula.transformable.apply
+    ways = overload, below(overload), apply, formula.transformable.apply
     if pick is None and kinds == ("Tensor",):
         call = _unary(*ways)
     elif pick is None and kinds == ("Tensor", "Tensor"):
@@ -489,7 +227,7 @@ def _entry(schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: _
     return call
 
 
-def _unary(overload: _Call, run: _Call, apply: _Call, transformable: _Call) -> _Call:
+def _unary(overload: Call, run: Call, apply: Call, transformable: Call) -> Call:
     def call(x: Tensor) -> Any:
         if _is_tracing() or _has_torch_function(x):
             return overload(x)
@@ -497,7 +235,7 @@ def _unary(overload: _Call, run: _Call, apply: _Call, transformable: _Call) -> _
             return transformable(x)
         if _is_grad_enabled() and getattr(x, "requires_grad", False):
             return apply(x)
-        guard = _below_autograd()
+        guard = below_autograd()
         try:
             return run(x)
         finally:
@@ -506,7 +244,7 @@ def _unary(overload: _Call, run: _Call, apply: _Call, transformable: _Call) -> _
     return call
 
 
-def _binary(overload: _Call, run: _Call, apply: _Call, transformable: _Call) -> _Call:
+def _binary(overload: Call, run: Call, apply: Call, transformable: Call) -> Call:
     def call(x: Tensor, y: Tensor) -> Any:
         if _is_tracing() or _has_torch_function(x, y):
             return overload(x, y)
@@ -514,7 +252,7 @@ def _binary(overload: _Call, run: _Call, apply: _Call, transformable: _Call) -> 
             return transformable(x, y)
         if _is_grad_enabled() and (getattr(x, "requires_grad", False) or getattr(y, "requires_grad", False)):
             return apply(x, y)
-        guard = _below_autograd()
+        guard = below_autograd()
         try:
             return run(x, y)
         finally:
@@ -524,8 +262,8 @@ def _binary(overload: _Call, run: _Call, apply: _Call, transformable: _Call) -> 
 
 
 def _variadic(
-    overload: _Call, run: _Call, apply: _Call, transformable: _Call, tensors: tuple[int, ...], pick: _Call | None
-) -> _Call:
+    overload: Call, run: Call, apply: Call, transformable: Call, tensors: tuple[int, ...], pick: Call | None
+) -> Call:
     def call(*args: Any) -> Any:
         if _is_tracing() or _has_torch_function(*args):
             outputs = overload(*args)
@@ -536,7 +274,7 @@ def _variadic(
                 for i in tensors:
                     if getattr(args[i], "requires_grad", False):
                         return apply(*args)  # which picks
-            guard = _below_autograd()
+            guard = below_autograd()
             try:
                 outputs = run(*args)
             finally:

@@ -1,0 +1,245 @@
+"""The gradient of an operator as functions of autograd: for the port's own calls, the dispatcher, and torch.func."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .schema import Schema
+
+Call = Callable[..., Any]
+
+below_autograd = torch._C._AutoDispatchBelowAutograd
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The gradient of one operator.
+
+    Attributes:
+        function: computes and saves in one step, which is the fastest; gives the outputs that a caller is to have.
+        complete: the same with all outputs, which the dispatcher wants.
+        transformable: as ``complete``, for torch.func, which takes the two steps apart.
+        compute: the operator below autograd.
+        pick: takes all outputs, returns those that a caller is to have; None: that is all of them.
+    """
+
+    function: type[torch.autograd.Function]
+    complete: type[torch.autograd.Function]
+    transformable: type[torch.autograd.Function]
+    compute: Call
+    pick: Call | None
+
+
+@dataclass(frozen=True)
+class Saving:
+    """What backward needs.
+
+    Attributes:
+        choose: takes the arguments and then the output; returns what is saved.
+        positions: of tensors among the arguments and then the output, where that is all; the fastest to save.
+    """
+
+    choose: Callable[..., tuple[Any, ...]]
+    positions: tuple[int, ...] | None = None
+
+    @classmethod
+    def by_function(cls, choose: Callable[..., tuple[Any, ...]]) -> Saving:
+        return cls(choose)
+
+    @classmethod
+    def by_names(cls, schema: Schema, names: Sequence[str]) -> Saving:
+        """Raises ``ValueError`` where ``names`` is not what can be named."""
+        tensors = {argument: i for i, (kind, argument) in enumerate(schema.arguments) if kind == "Tensor"}
+        if schema.returns == "Tensor":
+            tensors["result"] = len(schema.arguments)
+        unknown = [name for name in names if name not in tensors]
+        if isinstance(names, str) or unknown:
+            raise ValueError(
+                f"autograd('{schema.name}', save={names!r}): it is a list of names out of {', '.join(tensors)}, or a "
+                "function that returns what to save"
+            )
+        positions = tuple(tensors[name] for name in names)
+        return cls(lambda *values: tuple(values[i] for i in positions), positions)
+
+    def forward(self, run: Call, arity: int, pick: Call | None = None) -> Callable[..., Any]:
+        """``forward`` of an ``autograd.Function`` that computes and saves in one step, and gives what ``pick`` does."""
+        if self.positions is None or pick is not None:
+            return self._forward_of_anything(run, pick)
+        if self.positions == (arity,) and arity == 1:
+            return _forward_saving_the_result_of_one(run)
+        choose, positions = self.choose, self.positions
+
+        def forward(ctx: Any, *args: Any) -> Any:
+            guard = below_autograd()
+            try:
+                output = run(*args)
+            finally:
+                del guard
+            if positions:
+                ctx.save_for_backward(*choose(*args, output))
+            return output
+
+        return forward
+
+    def _forward_of_anything(self, run: Call, pick: Call | None) -> Callable[..., Any]:
+        choose = self.choose
+
+        def forward(ctx: Any, *args: Any) -> Any:
+            guard = below_autograd()
+            try:
+                output = run(*args)
+            finally:
+                del guard
+            saved = choose(*args, output)
+            for value in saved:
+                if type(value) is not Tensor:
+                    _keep(ctx, saved)
+                    break
+            else:
+                ctx.save_for_backward(*saved)
+            return output if pick is None else pick(output)
+
+        return forward
+
+
+def _forward_saving_the_result_of_one(run: Call) -> Callable[..., Any]:
+    def forward(ctx: Any, x: Tensor) -> Any:
+        guard = below_autograd()
+        try:
+            output = run(x)
+        finally:
+            del guard
+        ctx.save_for_backward(output)
+        return output
+
+    return forward
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What an operator says of the gradients of its outputs.
+
+    Attributes:
+        outputs: how many it has.
+        materialize_grads, no_gradient: as in ``Operators.autograd``.
+    """
+
+    outputs: int
+    materialize_grads: bool = True
+    no_gradient: tuple[int, ...] = ()
+
+    @property
+    def left(self) -> tuple[int, ...]:
+        return tuple(i for i in range(self.outputs) if i not in self.no_gradient)
+
+    @property
+    def pick(self) -> Call | None:
+        return operator.itemgetter(*self.left) if self.no_gradient else None
+
+    def declare(self, ctx: Any, outputs: Any) -> None:
+        # Of an only one that has a gradient, backward is given it; zeros for the others would be for nothing.
+        if not self.materialize_grads or (self.no_gradient and len(self.left) == 1):
+            ctx.set_materialize_grads(False)
+        if self.no_gradient:
+            ctx.mark_non_differentiable(*(outputs[i] for i in self.no_gradient))
+
+    def after(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+        """``forward`` of an ``autograd.Function``, which gives all outputs, with this declared in its end."""
+        if self.materialize_grads and not self.no_gradient:
+            return forward
+
+        def declaring(ctx: Any, *args: Any) -> Any:
+            outputs = forward(ctx, *args)
+            self.declare(ctx, outputs)
+            return outputs
+
+        return declaring
+
+    def picking(self, backward: Callable[..., Any], arity: int) -> Callable[..., Any]:
+        """``backward`` of one that gives all outputs: it takes the gradients of those that have one."""
+        if not self.no_gradient:
+            return backward
+        left = self.left
+
+        def picking(ctx: Any, *grads: Any) -> Any:
+            if len(left) == 1 and grads[left[0]] is None:
+                return (None,) * arity
+            return backward(ctx, *(grads[i] for i in left))
+
+        return picking
+
+
+def formula_of(
+    name: str,
+    overload: torch._ops.OpOverload[..., Any],
+    saving: Saving,
+    backward: Callable[..., Any],
+    declared: Declared,
+) -> Formula:
+    run, arity, pick = below(overload), len(overload._schema.arguments), declared.pick
+
+    def compute(*args: Any) -> Any:
+        guard = below_autograd()
+        try:
+            return run(*args)
+        finally:
+            del guard
+
+    def setup_context(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, saving.choose(*args, output))
+        declared.declare(ctx, output)
+
+    def function(backward: Callable[..., Any], **members: Any) -> type[torch.autograd.Function]:
+        members = {member: staticmethod(function) for member, function in members.items()}
+        return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
+
+    forward = declared.after(saving.forward(run, arity))
+    of_all = declared.picking(backward, arity)
+    complete = function(of_all, forward=forward)
+    fast = complete
+    if pick is not None:
+        of_picked = replace(declared, no_gradient=())
+        fast = function(backward, forward=of_picked.after(saving.forward(run, arity, pick)))
+    # What the engine calls: otherwise a method of torch's in Python that looks for `backward` and calls it.
+    fast._backward_cls.apply = backward  # type: ignore[attr-defined]
+    transformable = function(of_all, forward=compute, setup_context=setup_context)
+    transformable.generate_vmap_rule = True
+    return Formula(fast, complete, transformable, compute, pick)
+
+
+def below(overload: torch._ops.OpOverload[..., Any]) -> Call:
+    """``overload`` below autograd: what it calls in the end, without the search for ``__torch_function__``."""
+    schema = overload._schema
+    handle = torch._C._dispatch_find_schema_or_throw(schema.name, schema.overload_name)
+    return functools.partial(torch._C._dispatch_call_boxed, handle)
+
+
+def _keep(ctx: Any, saved: tuple[Any, ...]) -> None:
+    tensors: list[Tensor | None] = []
+    constants: list[Any] = []
+    for value in saved:  # once: it is a call's host time
+        (tensors if value is None or isinstance(value, Tensor) else constants).append(value)
+    if constants:
+        ctx.constants = tuple(constants)
+    ctx.save_for_backward(*tensors)
+
+
+def undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> Formula:
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(f"{name} has no gradient: ports/*.py states no op.autograd('{name}', ...) for it")
+
+    def forward(ctx: Any, *args: Any) -> Any:
+        raise RuntimeError(f"{name} writes over an argument and has no gradient; call it under torch.no_grad()")
+
+    formula = formula_of(name, overload, Saving(lambda *_: (), ()), backward, Declared(len(overload._schema.returns)))
+    if not overload._schema.is_mutable:
+        return formula
+    refused = type(name, (torch.autograd.Function,), {"forward": staticmethod(forward)})
+    return replace(formula, function=refused, complete=refused, transformable=refused)
