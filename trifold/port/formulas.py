@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -141,7 +140,14 @@ class Declared:
 
     @property
     def pick(self) -> Call | None:
-        return operator.itemgetter(*self.left) if self.no_gradient else None
+        """What a caller is to have of all outputs, as a function that torch.compile can trace; None: all."""
+        left = self.left
+        if not self.no_gradient:
+            return None
+        if len(left) == 1:
+            (one,) = left
+            return lambda outputs: outputs[one]
+        return lambda outputs: tuple(outputs[i] for i in left)
 
     def declare(self, ctx: Any, outputs: Any) -> None:
         # Of an only one that has a gradient, backward is given it; zeros for the others would be for nothing.
