@@ -32,6 +32,12 @@ __device__ __forceinline__ void wait_for_all_copies() {
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 
+// Asks for `bytes`, a multiple of 16, from a 16-byte boundary in global memory, to be in L2. A kernel may ask before it
+// waits for earlier ones: what they write goes to L2 as well, so that nothing there is out of date.
+__device__ __forceinline__ void prefetch_to_l2(const void* from, int bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
 // Copies `bytes`, a multiple of 16, from and to 16-byte boundaries, for the barrier in shared memory at `mailbox`,
 // which counts them as they come (sm_90 on; PTX ISA, cp.async.bulk). One thread asks for all of it.
 __device__ __forceinline__ void copy_bulk(unsigned to, const void* from, int bytes, unsigned mailbox) {

@@ -4,6 +4,7 @@
 
 #include <trifold/row_stream.cuh>
 #include <trifold/sums.cuh>
+#include <trifold/warp_rows.cuh>
 
 #ifdef __CUDACC__
 
@@ -30,6 +31,7 @@ struct NormBackward {
   int share;     // of the columns that a block of a cluster has, in whole pieces
   int boundary;  // with edges: rows of a team begin alike, as seen from boundaries so many elements apart
   bool early;    // whether the next kernel, which adds up the parts, is set up while this one runs
+  int ahead;     // of a team that is a warp: for so many rows L2 is asked before earlier kernels have ended
 };
 
 // The weights of a piece that begins at this column, if it is `there`; with `edges`, of its columns that are.
@@ -128,11 +130,24 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
   __shared__ int leads[Shape::teams];
   if (at.thread == 0) leads[at.team] = lead;
   Sums sums(sums_memory, at);
-  RowStream<T, Shape, edges> stream(memory, at, lead, end, norm.x + at.first_row * norm.x_stride + first,
-                                    at.teams * norm.x_stride, norm.grad + at.first_row * norm.grad_stride + first,
-                                    at.teams * norm.grad_stride, count);
+  const T* const x = norm.x + at.first_row * norm.x_stride + first;
+  const T* const grad = norm.grad + at.first_row * norm.grad_stride + first;
+  const int64_t x_jump = at.teams * norm.x_stride, grad_jump = at.teams * norm.grad_stride;
+  constexpr bool bulk = Shape::bulk && !edges;
+  auto stream = [&] {
+    if constexpr (bulk) {
+      WarpPairs<Shape, sums_a_row, size>::begin();
+      return WarpRowStream<T, Shape>(memory, at, end, x, x_jump, grad, grad_jump, count);
+    } else {
+      return RowStream<T, Shape, edges>(memory, at, lead, end, x, x_jump, grad, grad_jump, count);
+    }
+  }();
   Mailbox::ready();
   cluster_arrive_with_mailboxes();
+  if constexpr (Sums::alone) {
+    const int i = at.thread / 2, bytes = (end * int{sizeof(T)} + vector_bytes - 1) & -vector_bytes;
+    if (i < norm.ahead && i < count) prefetch_to_l2(at.thread % 2 == 0 ? x + i * x_jump : grad + i * grad_jump, bytes);
+  }
   wait_for_earlier_kernels();
   stream.begin();
   if (norm.early) let_later_kernels_begin();
@@ -300,7 +315,10 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
   stream.end();
   if (norm.parts != nullptr) {
     const int64_t cluster = blockIdx.x / at.blocks;
-    if constexpr (Shape::teams == 1) {
+    if constexpr (Shape::teams == 1 || bulk) {
+      if constexpr (bulk) {
+        if (!WarpPairs<Shape, sums_a_row, size>::add(memory, of_parameter)) return;
+      }
       float* const part = norm.parts + cluster * norm.part_pitch + lead + column(0);
 #pragma unroll
       for (int n = 0; n < sums_a_row; ++n) {

@@ -19,11 +19,13 @@ namespace trifold {
 // How rows are cut. A block has `teams` teams of `threads` threads: a part of a warp, or some warps. A thread has
 // `pieces` pieces of 16 bytes of each row. Of the parts of rows with `chunk` pieces a thread, `slots` fit into shared
 // memory. A row is read again from there once its sums are known; what was made of it before may be `kept` in
-// registers. So many blocks are `resident` on a multiprocessor, as far as registers go.
-template <int pieces_, int chunk_, int threads_, int teams_, int slots_, bool kept_ = false, int resident_ = 1>
+// registers. So many blocks are `resident` on a multiprocessor, as far as registers go. Whole rows of a warp may come
+// in `bulk` (warp_rows.cuh).
+template <int pieces_, int chunk_, int threads_, int teams_, int slots_, bool kept_ = false, int resident_ = 1,
+          bool bulk_ = false>
 struct RowStreamShape {
   static constexpr int pieces = pieces_, chunk = chunk_, threads = threads_, teams = teams_, slots = slots_;
-  static constexpr bool kept = kept_;
+  static constexpr bool kept = kept_, bulk = bulk_;
   static constexpr int resident = resident_;
   static constexpr int chunks = pieces / chunk, block = threads * teams;
   static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // of a team
