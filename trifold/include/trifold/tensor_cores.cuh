@@ -1,9 +1,9 @@
-// Sums of a warp's packed half types by tensor cores (sm_80 on): an instruction for two numbers and more, in place of
-// five for each number, to unpack it twice and to add it up twice.
+// Sums of a warp's packed half types by tensor cores (sm_80 on): five instructions for eight numbers of a thread, in
+// place of five for each one, which is unpacked twice and added up twice.
 //
-// In mma.m16n8k8 (PTX ISA) lane 4·g + t has in a0 row g of A, columns 2·t and 2·t + 1, in a1 the same of row g + 8; in
-// b those rows of B's column g; and in c0 to c3 of the result what it has of A in a0 and a1. m16n8k16 has 8 columns
-// more of A in a2 and a3.
+// In mma.m16n8k8 (PTX ISA) lane 4·g + t has of A, in a0, row g, columns 2·t and 2·t + 1, and in a1 the same of row g +
+// 8; of B, in b, rows 2·t and 2·t + 1 of column g; and of the result, in d0 to d3, the places that it has of A.
+// m16n8k16 has eight more columns of A, in a2 and a3, and rows of B.
 #pragma once
 
 #include <trifold/packed.cuh>
@@ -39,8 +39,8 @@ __device__ __forceinline__ void multiply_add(float (&d)[4], const Packed<T>& a, 
         : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "r"(b0), "r"(b1));
 }
 
-// Σ x and Σ x² of a warp's pieces, which all lanes add at once. Products are exact, and sums are rounded towards zero,
-// as floats are: each piece costs about half a unit in the last place.
+// Σ x and Σ x² of a warp's pieces, which all lanes add at once. Products are exact; a sum of floats is cut off, not
+// rounded, so that each piece costs about half a unit in the last place.
 template <class T>
 class TensorSums {
  public:
@@ -48,7 +48,7 @@ class TensorSums {
     // A column of ones: one lane of four gets the sum of what they have.
     const uint32_t ones = lane() < 4 ? Packed<T>::all(T(1.0f)).words[0] : 0;
     multiply_add(sums_, x, ones, ones);
-    // The rows of A that B's columns are: squares are on the diagonal of the product.
+    // B's columns are rows of A, the upper ones or the lower ones: their squares are on the diagonal of the product.
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
       multiply_add<T>(upper_, x.words[i], x.words[i + 1], x.words[i]);
@@ -58,7 +58,7 @@ class TensorSums {
   // What is to be added up over the warp's lanes.
   __device__ __forceinline__ float sum() const { return sums_[0] + sums_[2]; }
   __device__ __forceinline__ float squares() const {
-    const int behind = lane() / 4 - lane() % 4 * 2;  // the first of the lane's two columns stands the diagonal
+    const int behind = lane() / 4 - lane() % 4 * 2;  // so far behind the lane's first column the diagonal stands
     const float own = behind == 0 ? upper_[0] + lower_[2] : upper_[1] + lower_[3];
     return behind == 0 || behind == 1 ? own : 0.0f;
   }

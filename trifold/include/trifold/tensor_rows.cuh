@@ -1,6 +1,6 @@
-// Rows of half types of layer_norm in the registers of teams, as in norm_rows.cuh, that need not begin at 16-byte
-// boundaries. What is done once a row costs as much there as what is done with its numbers: it is spread over lanes,
-// and sums are made by tensor cores (sm_90 on).
+// Odd rows of half types in the registers of teams, as in norm_rows.cuh, where layer_norm had a third of its
+// instructions to do once a row or once a thread, and another third for sums: those are spread over lanes, and sums are
+// made by tensor cores (sm_90 on).
 #pragma once
 
 #include <trifold/column_copies.cuh>
