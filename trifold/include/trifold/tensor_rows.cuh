@@ -73,8 +73,9 @@ class TensorRows {
     SumAndSquares own = team_sums<0>(values);
     float mean = own.sum / columns, squares = fmaf(-own.sum, mean, own.squares);
     // Where that cancels more than two bits, or squares overflow, anew with differences from the mean. All warps of the
-    // team see that alike.
-    if (!__all_sync(0xffffffffu, squares * 4 >= own.squares && own.squares < INFINITY)) {
+    // team see that alike; a row's numbers do not depend on whether another one needs it.
+    const bool close = squares * 4 >= own.squares && own.squares < INFINITY;
+    if (!__all_sync(0xffffffffu, close)) {
 #pragma unroll
       for (int j = 0; j < R; ++j) {
         const float shift = of_row(mean, j);
@@ -90,8 +91,8 @@ class TensorRows {
       add_edges(values, of_edge_row(mean));
       own = team_sums<1>(values);
       const Moments moved = shifted_moments(mean, own.sum, own.squares, columns);
-      mean = moved.mean;
-      squares = moved.squares;
+      mean = close ? mean : moved.mean;
+      squares = close ? squares : moved.squares;
     }
     return {mean, close_rsqrt<T>(squares / columns + eps)};
   }
