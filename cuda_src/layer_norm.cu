@@ -7,7 +7,7 @@ namespace {
 
 using trifold::Cut, trifold::GroupChoice, trifold::NormPair, trifold::NormPairWithEdges, trifold::NormTeam,
     trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams, trifold::Team,
-    trifold::Teams, trifold::Tensor;
+    trifold::Teams, trifold::Tensor, trifold::TensorPair;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1 or 0
 
 constexpr const char* name = "layer_norm";
@@ -25,7 +25,7 @@ struct Choices {
   using ShortRagged = Teams<Part, NormTeam<Team::warp, 4, 128, 7, early>, Block>;
   using Long = Teams<NormPair<4, 256, 4, 8>, NormTeam<Team::block, 8, 256, 3, late>>;
   using Ragged =
-      Teams<NormPairWithEdges<6, 160, 4, 4>, NormPairWithEdges<8, 256, 2, 16>,
+      Teams<TensorPair<6, 5, 90>, TensorPair<7, 5, 85>, TensorPair<8, 4, 85>, NormPairWithEdges<8, 256, 2, 16>,
             NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
   using LongStreams = Streams<StreamChoice<8, 3, 256, 1, 8>, StreamChoice<8, 3, 256, 2>>;
   using RaggedStreams = Streams<StreamChoice<7, 3, 224, 2>, StreamChoice<8, 3, 512, 1>>;
@@ -56,9 +56,13 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias
                                                                      x.count, columns, epsilon);
     };
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<layer_norm_rows_kernel<T, cut, Choice>>(
-          first, x.stride, weight, bias, y, mean, rstd, x.count, columns, epsilon,
-          static_cast<int>(trifold::rows_apart<T>(x.columns)));
+      const auto apart = static_cast<int>(trifold::rows_apart<T>(x.columns));
+      if constexpr (Choice::by_tensor)
+        start.template operator()<layer_norm_tensor_kernel<T, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
+                                                                       x.count, columns, epsilon, apart);
+      else
+        start.template operator()<layer_norm_rows_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
+                                                                          x.count, columns, epsilon, apart);
     };
     const auto streaming = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<layer_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,

@@ -16,6 +16,7 @@
 #include <trifold/row_groups.cuh>
 #include <trifold/sums.cuh>
 #include <trifold/team_stream.cuh>
+#include <trifold/tensor_rows.cuh>
 
 inline constexpr int layer_norm_block = trifold::threads_per_block;
 
@@ -84,6 +85,31 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
       mean[own.row[j]] = all.value[j].mean;
       rstd[own.row[j]] = r.value[j];
     }
+}
+
+// The same of half types that do not begin at 16-byte boundaries (tensor_rows.cuh).
+template <class T, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
+    layer_norm_tensor_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean,
+                             float* rstd, int64_t rows, int columns, float eps, int apart) {
+#ifdef TRIFOLD_CLUSTERS
+  using Rows = trifold::TensorRows<T, Choice>;
+  trifold::begin_in_team<Choice::team, typename Rows::Post, Choice::mates>();
+  trifold::let_later_kernels_begin();
+  const int64_t team = trifold::ClusterPlace::get<Choice::mates>().template team<Choice::mates>();
+  if (team >= rows) return;
+  const Rows own(team, x, x_stride, y, rows, columns, apart);
+  trifold::wait_for_mates<Choice::mates>();
+  const trifold::CopiedNumbers<T, trifold::Cut::inner, Choice, 0> weights(weight, T(1.0f), own.at(), columns);
+  const trifold::CopiedNumbers<T, trifold::Cut::inner, Choice, 1> biases(bias, T(0.0f), own.at(), columns);
+  const T edge_weight = own.at_edge(weight, T(1.0f)), edge_bias = own.at_edge(bias, T(0.0f));
+  const trifold::RowStatistics of_row = own.statistics(trifold::Count(columns), eps);
+  own.write_rows(trifold::Normalised<T>(of_row.mean, of_row.rstd), weights, biases, edge_weight, edge_bias);
+  own.each_row([&](int64_t row) {
+    mean[row] = of_row.mean;
+    rstd[row] = of_row.rstd;
+  });
+#endif
 }
 
 // The same with some short rows at once (row_groups.cuh).

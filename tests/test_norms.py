@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trifold.port.norms import norm_backward_of_backward
 from trifold.prototype.norms import share_rows
-from trifold.spec.norms import norm_one_pass
+from trifold.spec.norms import norm_far_from_zero, norm_one_pass
 
 ROWS, COLUMNS, EPS = (2, 3), 4, 0.1
 
@@ -116,3 +116,24 @@ def test_the_check_of_one_pass_finds_what_a_gradient_forgets(forgotten: str) -> 
 
 def _rms_norm(x: Tensor, weight: Tensor) -> Tensor:
     return torch.nn.functional.rms_norm(x, x.shape[-1:], weight, 1e-6)
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+def test_the_check_far_from_0_finds_a_variance_that_cancels(cancels: bool) -> None:
+    """E[x²] - E[x]² in float32 is off by a hundredth and more where the mean is 1,000 times the deviation."""
+
+    def norm(x: Tensor) -> Tensor:
+        numbers = x.float()
+        mean = _mean(numbers)
+        variance = _mean(numbers.square()) - mean.square() if cancels else _mean((numbers - mean).square())
+        return ((numbers - mean) * (variance + 1e-5).rsqrt()).to(x.dtype)
+
+    def eager(x: Tensor) -> Tensor:
+        return torch.nn.functional.layer_norm(x, x.shape[-1:])
+
+    check = norm_far_from_zero(eager, shapes=(((9, 7001), "contiguous"),)).check
+    if cancels:
+        with pytest.raises(AssertionError, match=r"\(9, 7001\) torch.float16"):
+            check(norm, "cpu")
+    else:
+        check(norm, "cpu")

@@ -32,6 +32,16 @@ NORMS = (
         message="differs from layer_norm(x) in torch.float32",
     ),
     Wrong(
+        name="an odd row's edges have their weights for biases",
+        why="the two lines that ask for them are alike",
+        op="layer_norm",
+        edits=edits("header", ("own.at_edge(bias, T(0.0f))", "own.at_edge(weight, T(0.0f))")),
+        row="property: one pass",
+        implementation="port",
+        device="cuda",
+        message="7001",
+    ),
+    Wrong(
         name="a group's rows are made with the numbers of its first one",
         why="the lanes that answer for a row were thought to be those that hold it",
         op="layer_norm",

@@ -197,8 +197,8 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
 Places = tuple[tuple[tuple[int, int], Layout], ...]
 _ONE_PASS: Places = (
     *(((9003, columns), "contiguous") for columns in (96, 99, 200, 400, 1000, 501, 999)),
-    *(((600, columns), "contiguous") for columns in (4096, 3001, 8192, 7001, 16_384, 12_289, 20_000, 20_001)),
-    *(((100, columns), "contiguous") for columns in (40_000, 65_536, 65_537, 200_000, 199_999)),
+    *(((600, columns), "contiguous") for columns in (4096, 3001, 8192, 7001, 16_384, 12_289, 15_001, 20_000, 20_001)),
+    *(((100, columns), "contiguous") for columns in (40_000, 65_536, 65_537, 100_001, 200_000, 199_999)),
     *(((3, columns), "contiguous") for columns in (20_001, 250_000, 250_001)),
     ((40, 9), "offset"),
 )
@@ -235,6 +235,27 @@ def norm_one_pass(parameters: Sequence[str], eager: Callable[..., Tensor], *, sh
     return Property(
         "one pass", check, "a row of another length is another kernel's", devices=("cuda",), implementations=("port",)
     )
+
+
+# Where squares are taken of the numbers themselves first, and of their differences from the mean where those cancel.
+_FAR: Places = tuple(((100, columns), "contiguous") for columns in (7001, 12_289, 15_001))
+
+
+def norm_far_from_zero(eager: Callable[..., Tensor], *, shapes: Places = _FAR) -> Property:
+    """Odd rows of half types whose mean is far larger than their deviation, and beside them rows that are not such,
+    against ``eager`` in float64."""
+
+    def check(function: Callable[..., Tensor], device: str) -> None:
+        for dtype, shift in ((torch.float16, 1000.0), (torch.bfloat16, 200.0)):
+            for shape, layout in shapes:
+                x = TensorCase(shape, dtype, layout, seed=8).make(device)
+                x[::3] += shift
+                exact = eager(x.double())
+                units = float(((function(x).double() - exact).abs() / (exact.abs() + 1)).max())
+                units /= torch.finfo(dtype).eps / 2
+                assert units <= 4, f"{shape} {dtype} + {shift:g}: {units:.3g} unit round-offs, 4 are allowed"
+
+    return Property("far from 0", check, "E[x²] - E[x]² cancels", devices=("cuda",), implementations=("port",))
 
 
 def norm_benchmarks(op: str, eager: Callable[..., Tensor], parameters: int) -> tuple[Benchmark, ...]:

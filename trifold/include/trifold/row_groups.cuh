@@ -18,25 +18,6 @@ struct GroupChoice {
   static_assert(warp_threads % rows == 0, "each row has lanes that answer for it");
 };
 
-// The sums over a warp's lanes of R values each, in one go: half of the lanes go on with half of the values, until a
-// lane has one. Eight take 9 shuffles in place of 40. The sum of value r is in the 32 / R lanes from r · 32 / R on.
-template <int R, int lanes = warp_threads>
-__device__ __forceinline__ float sums_apart(const float (&values)[R]) {
-  if constexpr (R == 1) {
-    return warp_reduce<lanes>(values[0], Sum{});
-  } else {
-    constexpr int half = R / 2;
-    const bool upper = (threadIdx.x & (lanes / 2)) != 0;
-    float own[half];
-#pragma unroll
-    for (int i = 0; i < half; ++i) {
-      const float kept = upper ? values[half + i] : values[i], given = upper ? values[i] : values[half + i];
-      own[i] = kept + shuffle_xor(given, lanes / 2);
-    }
-    return sums_apart<half, lanes / 2>(own);
-  }
-}
-
 // What a block of Choice holds of its group.
 template <class T, class Choice>
 class RowGroup {

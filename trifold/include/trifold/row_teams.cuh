@@ -42,6 +42,8 @@ struct TeamChoice {
   static constexpr int rows = 1;   // that a team holds at once
   static constexpr int mates = 1;  // teams in a cluster, which has so many blocks at most
   static constexpr int most_in_cluster = most_blocks_a_cluster;
+  static constexpr int filled = 0;          // takes rows that fill at least so many percent of their threads' pieces
+  static constexpr bool by_tensor = false;  // makes its sums by tensor cores (tensor_rows.cuh)
   // Of dynamic shared memory, for a block of so many threads.
   static constexpr int bytes(int) { return 0; }
   static_assert(!edges || has_warps(team), "a team has more threads than a row has edges");
@@ -78,6 +80,11 @@ struct ClusterPlace {
     const auto rank = static_cast<int>(cluster_rank()), blocks = static_cast<int>(cluster_blocks() / mates);
     if constexpr (mates == 1) return {0, blocks, rank};
     return {rank >> __popc(blocks - 1), blocks, rank & (blocks - 1)};
+  }
+  // The number of the team among all.
+  template <int mates>
+  __device__ __forceinline__ int64_t team() const {
+    return (blockIdx.x >> __popc(blocks * mates - 1)) * int64_t{mates} + mate;
   }
   // The number in the cluster of block `rank` of a team.
   __device__ __forceinline__ int of(int mate, int rank) const { return mate * blocks + rank; }

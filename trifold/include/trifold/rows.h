@@ -157,6 +157,7 @@ bool launch_teams(Stream stream, int64_t teams, int64_t pieces, Use use) {
     const auto shape = ClusterShape::of<Choice>(pieces);
     const int64_t blocks = shape.blocks * Choice::mates, clusters = ceil_div(teams, Choice::mates);
     if (!shape.exists(stream) || blocks > Choice::most_in_cluster || clusters > most_blocks / blocks) return false;
+    if (100 * pieces < Choice::filled * Choice::pieces * shape.blocks * shape.threads) return false;
     const auto shared = static_cast<std::size_t>(Choice::bytes(static_cast<int>(shape.threads)));
     bool fits = false;
     use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
