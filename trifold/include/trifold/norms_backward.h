@@ -20,7 +20,8 @@ inline constexpr int64_t most_rows_of_a_short_kernel = 16;
 // Short rows are those of half a warp or of a warp, since then no warp waits for another one; longer ones those of 8 to
 // 16 warps; and the longest those of clusters. Hardly more than a row ahead is best: with more, the first rows come
 // late, since all are asked for at once. What a row needs twice is kept where registers suffice and rows are whole: of
-// half types with edges, it took 10 to 15% more.
+// half types with edges, it took 10 to 15% more. 12 warps have more registers each than 13 or 14, of which a quarter of
+// the multiprocessor has 4: rows of 12,289 floats leave a fifth piece to one of them.
 template <class T, bool centred, bool edges, class Use>
 bool choose_row_stream(int64_t columns, Use use) {
   const auto fits = [&]<class Shape>(int blocks) {
@@ -48,7 +49,7 @@ bool choose_row_stream(int64_t columns, Use use) {
            fits.template operator()<RowStreamShape<8, 8, 32, 8, 2>>(1) ||
            whole.template operator()<RowStreamShape<2, 2, 512, 1, 5, true>>(1) ||
            ragged.template operator()<RowStreamShape<4, 4, 256, 1, 4>>(1) || ragged.template operator()<Larger>(1) ||
-           ragged.template operator()<RowStreamShape<4, 4, 448, 1, 3, true>>(2) ||
+           ragged.template operator()<RowStreamShape<5, 5, 384, 1, 3, true, 1, true>>(2) ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 4>, Larger>() ||
            fits.template operator()<Longest>(8) || fits.template operator()<Longest>(16);
   } else {
@@ -142,11 +143,14 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       const Tensor parts = empty_strided(x.tensor, {wanted ? static_cast<int64_t>(N) * count * sums.pitch : 0}, {1},
                                          compute_dtype(x.tensor));
       // While a short kernel runs, the second step is set up, and the kernel behind it while that one runs; but no
-      // cluster should find blocks of the second step in its way.
-      const bool early = wanted && blocks == 1, sums_early = early && clusters == most &&
-                                                             rows_a_team <= most_rows_of_a_short_kernel &&
-                                                             sums.template fits_beside<kernel>(Shape::block, most);
-      const int64_t share = ceil_div(pieces, blocks) * size;
+      // larger cluster should find blocks of the second step in its way.
+      const bool early = wanted && blocks <= 2;
+      const bool sums_early = wanted && blocks == 1 && clusters == most && rows_a_team <= most_rows_of_a_short_kernel &&
+                              sums.template fits_beside<kernel>(Shape::block, most);
+      // A block's columns are whole lines of memory, if those of the row are.
+      constexpr int64_t line = 128 / sizeof(T);
+      const int64_t share =
+          std::min(ceil_div(pieces * size, blocks * line) * line, int64_t{Shape::template columns<T>});
       for (int64_t i = 0; i < launches; ++i) {
         const int64_t first = i * rows_a_launch;
         NormBackward<T> norm{};
