@@ -2,6 +2,7 @@
 // weight and bias is added to sums that its team's threads keep in registers, and grad_x is written once.
 #pragma once
 
+#include <trifold/pace.cuh>
 #include <trifold/row_stream.cuh>
 #include <trifold/sums.cuh>
 #include <trifold/warp_rows.cuh>
@@ -149,6 +150,7 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
     if (i < norm.ahead && i < count) prefetch_to_l2(at.thread % 2 == 0 ? x + i * x_jump : grad + i * grad_jump, bytes);
   }
   wait_for_earlier_kernels();
+  Pace pace(Shape::paced && at.rank == 0 && at.thread == 0, static_cast<int>(at.teams));
   stream.begin();
   if (norm.early) let_later_kernels_begin();
   cluster_wait();
@@ -264,7 +266,10 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
             if constexpr (Shape::kept) kept[now][k] = g;
           }
           stream.advance_head();
-          if (q == Shape::chunks - 1) sums.give(row, i);
+          if (q == Shape::chunks - 1) {
+            if constexpr (Shape::paced) pace.step(i);
+            sums.give(row, i);
+          }
         }
         if (i > 0) {
           if (q == 0) {

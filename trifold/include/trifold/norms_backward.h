@@ -25,7 +25,8 @@ inline constexpr int64_t most_rows_ahead = 3, most_bytes_ahead = 13 << 20;
 // 16 warps; and the longest those of clusters. Hardly more than a row ahead is best: with more, the first rows come
 // late, since all are asked for at once. What a row needs twice is kept where registers suffice and rows are whole: of
 // half types with edges, it took 10 to 15% more. Bulk copies of a warp's rows are up to 3% faster in half types, and
-// slower in float32.
+// slower in float32. 12 warps have more registers each than 13 or 14, of which a quarter of the multiprocessor has 4:
+// rows of 12,289 floats leave a fifth piece to one of them.
 template <class T, bool centred, bool edges, class Use>
 bool choose_row_stream(int64_t columns, Use use) {
   const auto fits = [&]<class Shape>(int blocks) {
@@ -51,18 +52,18 @@ bool choose_row_stream(int64_t columns, Use use) {
     using Longest = RowStreamShape<16, 2, 256, 1, 13>;
     return fits.template operator()<RowStreamShape<2, 2, 32, 16, 3>>(1) ||
            fits.template operator()<RowStreamShape<8, 8, 32, 8, 2>>(1) ||
-           whole.template operator()<RowStreamShape<2, 2, 512, 1, 5, true>>(1) ||
+           whole.template operator()<RowStreamShape<2, 2, 512, 1, 5, rows_kept>>(1) ||
            ragged.template operator()<RowStreamShape<4, 4, 256, 1, 4>>(1) || ragged.template operator()<Larger>(1) ||
-           ragged.template operator()<RowStreamShape<4, 4, 448, 1, 3, true>>(2) ||
+           ragged.template operator()<RowStreamShape<5, 5, 384, 1, 3, rows_kept | rows_paced>>(2) ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 4>, Larger>() ||
            fits.template operator()<Longest>(8) || fits.template operator()<Longest>(16);
   } else {
     return fits.template operator()<RowStreamShape<2, 2, 16, 32, 3>>(1) ||
-           fits.template operator()<RowStreamShape<4, 4, 32, 8, 3, false, 1, true>>(1) ||
-           whole.template operator()<RowStreamShape<2, 2, 256, 2, 3, true>>(1) ||
+           fits.template operator()<RowStreamShape<4, 4, 32, 8, 3, rows_in_bulk>>(1) ||
+           whole.template operator()<RowStreamShape<2, 2, 256, 2, 3, rows_kept>>(1) ||
            ragged.template operator()<RowStreamShape<4, 4, 128, 2, 3>>(1) ||
            fits.template operator()<RowStreamShape<4, 4, 256, 1, 3>>(1) ||
-           whole.template operator()<RowStreamShape<2, 2, 256, 1, 3, !centred, 2>>(4) ||
+           whole.template operator()<RowStreamShape<2, 2, 256, 1, 3, centred ? 0 : rows_kept, 2>>(4) ||
            ragged.template operator()<RowStreamShape<2, 2, 416, 1, centred ? 5 : 4>>(2) ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 3>, Larger>() ||
            fits.template operator()<RowStreamShape<8, 4, 256, 1, 4>>(16);
@@ -147,11 +148,14 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       const Tensor parts = empty_strided(x.tensor, {wanted ? static_cast<int64_t>(N) * count * sums.pitch : 0}, {1},
                                          compute_dtype(x.tensor));
       // While a short kernel runs, the second step is set up, and the kernel behind it while that one runs; but no
-      // cluster should find blocks of the second step in its way.
-      const bool early = wanted && blocks == 1, sums_early = early && clusters == most &&
-                                                             rows_a_team <= most_rows_of_a_short_kernel &&
-                                                             sums.template fits_beside<kernel>(Shape::block, most);
-      const int64_t share = ceil_div(pieces, blocks) * size;
+      // larger cluster should find blocks of the second step in its way.
+      const bool early = wanted && blocks <= 2;
+      const bool sums_early = wanted && blocks == 1 && clusters == most && rows_a_team <= most_rows_of_a_short_kernel &&
+                              sums.template fits_beside<kernel>(Shape::block, most);
+      // A block's columns are whole lines of memory, if those of the row are.
+      constexpr int64_t line = 128 / sizeof(T);
+      const int64_t share =
+          std::min(ceil_div(pieces * size, blocks * line) * line, int64_t{Shape::template columns<T>});
       const int64_t bytes_a_round = clusters * Shape::teams * 2 * columns * int64_t{sizeof(T)};
       const int64_t ahead =
           sums_early && Shape::warps == 1 ? std::min(most_rows_ahead, most_bytes_ahead / bytes_a_round) : 0;

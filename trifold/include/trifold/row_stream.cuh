@@ -16,16 +16,22 @@
 
 namespace trifold {
 
+// Ways to stream rows. What was made of a row before its sums are known is kept in registers.
+inline constexpr unsigned rows_kept = 1;
+// Whole rows of a warp come in bulk copies (warp_rows.cuh).
+inline constexpr unsigned rows_in_bulk = 2;
+// Clusters keep a common pace (pace.cuh).
+inline constexpr unsigned rows_paced = 4;
+
 // How rows are cut. A block has `teams` teams of `threads` threads: a part of a warp, or some warps. A thread has
 // `pieces` pieces of 16 bytes of each row. Of the parts of rows with `chunk` pieces a thread, `slots` fit into shared
-// memory. A row is read again from there once its sums are known; what was made of it before may be `kept` in
-// registers. So many blocks are `resident` on a multiprocessor, as far as registers go. Whole rows of a warp may come
-// in `bulk` (warp_rows.cuh).
-template <int pieces_, int chunk_, int threads_, int teams_, int slots_, bool kept_ = false, int resident_ = 1,
-          bool bulk_ = false>
+// memory. A row is read again from there once its sums are known. So many blocks are `resident` on a multiprocessor, as
+// far as registers go. `ways` are the sum of those above.
+template <int pieces_, int chunk_, int threads_, int teams_, int slots_, unsigned ways = 0, int resident_ = 1>
 struct RowStreamShape {
   static constexpr int pieces = pieces_, chunk = chunk_, threads = threads_, teams = teams_, slots = slots_;
-  static constexpr bool kept = kept_, bulk = bulk_;
+  static constexpr bool kept = (ways & rows_kept) != 0, bulk = (ways & rows_in_bulk) != 0;
+  static constexpr bool paced = (ways & rows_paced) != 0;
   static constexpr int resident = resident_;
   static constexpr int chunks = pieces / chunk, block = threads * teams;
   static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // of a team
@@ -33,6 +39,7 @@ struct RowStreamShape {
   static constexpr int pitch = threads * vector_bytes, slot_bytes = 2 * chunk * pitch;
   static constexpr int bytes = teams * slots * slot_bytes;
   static_assert(pieces % chunk == 0 && threads % lanes == 0 && block % warp_threads == 0 && slots > chunks);
+  static_assert(!paced || teams == 1);
 
   // That a block holds at most.
   template <class T>
@@ -217,6 +224,8 @@ class RowSums {
 template <class T, class Shape, bool edges>
 class RowStream {
   static constexpr int size = Vector<T>::size, across = Shape::threads * size;
+  // Of five pieces, the last one is that of a warp (norms_backward.h). To the others', no zeros are copied.
+  static constexpr bool last_is_rare = edges && Shape::pieces == 5;
 
  public:
   // a, b: at the first column of the first row that is this block's. end: how many of its columns there are.
@@ -369,7 +378,9 @@ class RowStream {
       const auto copy_pieces = [&](auto bytes_of) {
 #pragma unroll
         for (int j = 0; j < Shape::chunk; ++j) {
-          const int first = (chunk * Shape::chunk + j) * across, bytes = rows_ > 0 ? bytes_of(end_ - first) : 0;
+          const int k = chunk * Shape::chunk + j;
+          if (last_is_rare && k == Shape::pieces - 1 && !has(k)) continue;  // nobody reads it
+          const int first = k * across, bytes = rows_ > 0 ? bytes_of(end_ - first) : 0;
           copy_async(fill_ + j * Shape::pitch, a_ + first, bytes);
           copy_async(fill_ + of_b + j * Shape::pitch, b_ + first, bytes);
         }
