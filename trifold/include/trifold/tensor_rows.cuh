@@ -61,13 +61,15 @@ class TensorRows {
   // Of each row, in the lanes that answer for it.
   __device__ __forceinline__ RowStatistics statistics(const Count& columns, float eps) const {
     float values[2 * R];
+    TensorSums<T> of_rows[R];
+#pragma unroll
+    for (int k = 0; k < V; ++k)
+#pragma unroll
+      for (int j = 0; j < R; ++j) of_rows[j].add(piece_[j][k]);
 #pragma unroll
     for (int j = 0; j < R; ++j) {
-      TensorSums<T> all;
-#pragma unroll
-      for (int k = 0; k < V; ++k) all.add(piece_[j][k]);
-      values[2 * j] = all.sum();
-      values[2 * j + 1] = all.squares();
+      values[2 * j] = of_rows[j].sum();
+      values[2 * j + 1] = of_rows[j].squares();
     }
     add_edges(values, 0.0f);
     SumAndSquares own = team_sums<0>(values);
