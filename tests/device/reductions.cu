@@ -1,4 +1,4 @@
-#include <trifold/rows.h>
+#include <trifold/team_stream.h>
 
 #include "reductions.cuh"
 
@@ -51,6 +51,13 @@ std::tuple<int64_t, int64_t, int64_t, bool> rows(const Tensor& x) {
   return {of.count, of.columns, of.stride, of.tensor.const_data_ptr() != x.const_data_ptr()};
 }
 
+// How a stream shares out ragged rows: teams, their classes, and the boundary, in bytes.
+std::tuple<int64_t, int64_t, int64_t> shares(const Tensor&, int64_t rows, int64_t columns, int64_t bytes,
+                                             int64_t most) {
+  const trifold::AlikeRows of = trifold::share_alike(rows, columns, bytes, most);
+  return {of.teams, of.classes, of.boundary};
+}
+
 }  // namespace
 
 TRIFOLD_LIBRARY(m) {
@@ -58,4 +65,5 @@ TRIFOLD_LIBRARY(m) {
   trifold::implement<&pairs>(m, "pairs");
   trifold::implement<&sums>(m, "sums");
   trifold::implement<&rows>(m, "rows");
+  trifold::implement<&shares>(m, "shares");
 }

@@ -155,6 +155,29 @@ def test_rows_of_a_prototype_are_those_of_the_port(forms: dict[str, Any], case: 
     assert torch.equal(matrix.flatten(), x.flatten())
 
 
+@settings(deadline=None, derandomize=True, database=None, max_examples=300)
+@given(
+    rows=st.integers(1, 5000),
+    columns=st.integers(1, 1_000_000),
+    element=st.sampled_from([2, 4]),
+    most=st.integers(1, 132),
+)
+def test_rows_of_a_team_of_a_stream_begin_alike(
+    forms: dict[str, Any], rows: int, columns: int, element: int, most: int
+) -> None:
+    shape = rows, columns, element, most
+    teams, classes, boundary = forms["port"](torch.empty(0), way="shares", shape=shape)
+    assert boundary in (16, 32, 64, 128)
+    if rows <= most:  # a row each
+        assert teams == rows
+        return
+    assert teams * columns * element % boundary == 0  # from a team's row to its next one
+    assert teams % classes == 0  # classes have as many teams each
+    assert classes * element <= 128  # a thread each sets their counters
+    assert teams >= most - most // 16  # hardly a place on the GPU is left empty
+    assert teams <= most or boundary == 16
+
+
 @pytest.mark.parametrize(
     ("a", "b", "quotient"), [(0, 3, 0), (1, 3, 1), (3, 3, 1), (4, 3, 2), (2**40 + 1, 2**20, 2**20 + 1)]
 )
