@@ -52,9 +52,9 @@ std::tuple<int64_t, int64_t, int64_t, bool> rows(const Tensor& x) {
 }
 
 // How a stream shares out ragged rows: teams, their classes, and the boundary, in bytes.
-std::tuple<int64_t, int64_t, int64_t> shares(const Tensor&, int64_t rows, int64_t columns, int64_t bytes,
+std::tuple<int64_t, int64_t, int64_t> shares(const Tensor&, int64_t rows, int64_t columns, int64_t element,
                                              int64_t most) {
-  const trifold::AlikeRows of = trifold::share_alike(rows, columns, bytes, most);
+  const trifold::AlikeRows of = trifold::share_alike(rows, columns, element, most);
   return {of.teams, of.classes, of.boundary};
 }
 

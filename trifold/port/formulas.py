@@ -134,7 +134,7 @@ class Declared:
     materialize_grads: bool = True
     no_gradient: tuple[int, ...] = ()
 
-    @property
+    @functools.cached_property
     def left(self) -> tuple[int, ...]:
         return tuple(i for i in range(self.outputs) if i not in self.no_gradient)
 

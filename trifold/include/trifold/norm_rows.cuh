@@ -36,6 +36,12 @@ struct NormPair : TeamChoice<Team::cluster, pieces, threads, blocks, edges> {
 template <int pieces, int threads, int blocks, int most>
 using NormPairWithEdges = NormPair<pieces, threads, blocks, most, true>;
 
+// The first row of a team of RowsOfTeam that has more than one, or the last row of all, if the team has none.
+template <int R>
+__device__ __forceinline__ int64_t first_of_team(int64_t team, int64_t rows, int apart) {
+  return std::min(team + (team & -int64_t{apart}) * (R - 1), rows - 1);
+}
+
 // The R rows of a team, whose number among all teams this is. Teams 0 … apart - 1 have rows 0 … apart · R - 1, and so
 // on: those of a team lie `apart`, a power of two, from each other, and begin alike behind a 16-byte boundary. A team
 // that lacks rows takes others again, and writes the same there.
@@ -44,8 +50,7 @@ struct RowsOfTeam {
   int64_t row[R];
 
   __device__ __forceinline__ RowsOfTeam(int64_t team, int64_t rows, int apart) {
-    row[0] = team;
-    if constexpr (R > 1) row[0] = std::min(team + (team & -int64_t{apart}) * (R - 1), rows - 1);
+    row[0] = R > 1 ? first_of_team<R>(team, rows, apart) : team;
 #pragma unroll
     for (int j = 1; j < R; ++j) row[j] = row[j - 1] + apart < rows ? row[j - 1] + apart : row[j - 1];
   }

@@ -54,7 +54,7 @@ bool choose_row_stream(int64_t columns, Use use) {
            fits.template operator()<RowStreamShape<8, 8, 32, 8, 2>>(1) ||
            whole.template operator()<RowStreamShape<2, 2, 512, 1, 5, rows_kept>>(1) ||
            ragged.template operator()<RowStreamShape<4, 4, 256, 1, 4>>(1) || ragged.template operator()<Larger>(1) ||
-           ragged.template operator()<RowStreamShape<5, 5, 384, 1, 3, rows_kept | rows_paced>>(2) ||
+           ragged.template operator()<RowStreamShape<5, 5, 384, 1, 3, rows_kept | rows_paced | rows_end_rarely>>(2) ||
            in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 4>, Larger>() ||
            fits.template operator()<Longest>(8) || fits.template operator()<Longest>(16);
   } else {

@@ -22,6 +22,8 @@ inline constexpr unsigned rows_kept = 1;
 inline constexpr unsigned rows_in_bulk = 2;
 // Clusters keep a common pace (pace.cuh).
 inline constexpr unsigned rows_paced = 4;
+// With edges, few warps have a last piece: to the others', which nobody reads, no zeros are copied.
+inline constexpr unsigned rows_end_rarely = 8;
 
 // How rows are cut. A block has `teams` teams of `threads` threads: a part of a warp, or some warps. A thread has
 // `pieces` pieces of 16 bytes of each row. Of the parts of rows with `chunk` pieces a thread, `slots` fit into shared
@@ -31,7 +33,7 @@ template <int pieces_, int chunk_, int threads_, int teams_, int slots_, unsigne
 struct RowStreamShape {
   static constexpr int pieces = pieces_, chunk = chunk_, threads = threads_, teams = teams_, slots = slots_;
   static constexpr bool kept = (ways & rows_kept) != 0, bulk = (ways & rows_in_bulk) != 0;
-  static constexpr bool paced = (ways & rows_paced) != 0;
+  static constexpr bool paced = (ways & rows_paced) != 0, end_rarely = (ways & rows_end_rarely) != 0;
   static constexpr int resident = resident_;
   static constexpr int chunks = pieces / chunk, block = threads * teams;
   static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // of a team
@@ -224,8 +226,6 @@ class RowSums {
 template <class T, class Shape, bool edges>
 class RowStream {
   static constexpr int size = Vector<T>::size, across = Shape::threads * size;
-  // Of five pieces, the last one is that of a warp (norms_backward.h). To the others', no zeros are copied.
-  static constexpr bool last_is_rare = edges && Shape::pieces == 5;
 
  public:
   // a, b: at the first column of the first row that is this block's. end: how many of its columns there are.
@@ -379,7 +379,7 @@ class RowStream {
 #pragma unroll
         for (int j = 0; j < Shape::chunk; ++j) {
           const int k = chunk * Shape::chunk + j;
-          if (last_is_rare && k == Shape::pieces - 1 && !has(k)) continue;  // nobody reads it
+          if (edges && Shape::end_rarely && k == Shape::pieces - 1 && !has(k)) continue;
           const int first = k * across, bytes = rows_ > 0 ? bytes_of(end_ - first) : 0;
           copy_async(fill_ + j * Shape::pitch, a_ + first, bytes);
           copy_async(fill_ + of_b + j * Shape::pitch, b_ + first, bytes);

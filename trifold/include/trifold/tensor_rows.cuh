@@ -41,7 +41,7 @@ class TensorRows {
   // Of the rows of team number `team` among all, as RowsOfTeam has them.
   __device__ __forceinline__ TensorRows(int64_t team, const T* x, int64_t stride, T* y, int64_t rows, int columns,
                                         int apart)
-      : first_(std::min(team + (team & -int64_t{apart}) * (R - 1), rows - 1)),
+      : first_(first_of_team<R>(team, rows, apart)),
         apart_(apart),
         behind_(static_cast<int>(std::min(rows - first_, int64_t{R} * apart))),
         columns_(columns),

@@ -142,7 +142,7 @@ class WarpPairs {
         Pair& own = pair(pairs_before + number / 2);
         int before = 0;
         if (lane == 0) before = atomicAdd(&own.come, 1);
-        before = __shfl_sync(~0u, before, 0);
+        before = of_first_lane(before);
         const unsigned there = shared_address(&own.there);
         if (before == 0) {
           each_four(sums, begin + warp * region, [](unsigned at, float* four) {
