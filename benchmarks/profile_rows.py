@@ -90,7 +90,7 @@ def calls(which: str, rows: int, columns: int, dtype: torch.dtype) -> Callable[[
     x = torch.randn(rows, columns, device="cuda", dtype=dtype)
     weight = torch.randn(columns, device="cuda", dtype=dtype)
     target = torch.randint(columns, (rows,), device="cuda")
-    mean, rstd = torch.randn(rows, device="cuda"), torch.rand(rows, device="cuda")
+    statistics = torch.rand(2, rows, device="cuda")
     arguments: dict[str, tuple[Tensor, ...]] = {
         "softmax": (x,),
         "layer_norm": (x, weight, weight),
@@ -99,8 +99,8 @@ def calls(which: str, rows: int, columns: int, dtype: torch.dtype) -> Callable[[
     }
     backward: dict[str, Callable[[], object]] = {
         "softmax": lambda: op.softmax_backward(x, x),
-        "layer_norm": lambda: op.layer_norm_backward(x, x, weight, mean, rstd, True),
-        "rms_norm": lambda: op.rms_norm_backward(x, x, weight, rstd, True),
+        "layer_norm": lambda: op.layer_norm_backward(x, x, weight, statistics, True),
+        "rms_norm": lambda: op.rms_norm_backward(x, x, weight, statistics[:1], True),
     }
     if part == "backward":
         return backward[name]

@@ -93,42 +93,42 @@ void launch_weight_gradients(Stream stream, const Rows& grad, const Rows& x, con
   trifold::sum_over_rows<T>(stream, x, std::array{grad_weight, grad_bias}, first_step);
 }
 
-std::tuple<Tensor, Tensor, Tensor> layer_norm(const Tensor& x, Numbers weight, Numbers bias, double eps) {
+// Beside y, mean and rstd of each row, one behind the other.
+std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, Numbers weight, Numbers bias, double eps) {
   trifold::check_rows(name, x, "x");
   trifold::check_of_columns(name, x, weight, "weight");
   trifold::check_of_columns(name, x, bias, "bias");
-  const Tensor y = trifold::row_output(x), mean = trifold::row_statistic(x), rstd = trifold::row_statistic(x);
   const Rows rows = trifold::rows_of(x);
+  const Tensor y = trifold::row_output(x), statistics = trifold::row_statistics(rows, 2);
   weight = trifold::dense(weight);
   bias = trifold::dense(bias);
   if (!rows.empty())
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       using C = trifold::compute_t<T>;
       const trifold::OnDevice device(x);
+      C* const mean = trifold::mutable_data<C>(statistics);
       launch_forward<T, C>(device.stream(), rows, trifold::data_or_null<T>(weight), trifold::data_or_null<T>(bias),
-                           trifold::mutable_data<T>(y), trifold::mutable_data<C>(mean), trifold::mutable_data<C>(rstd),
-                           eps);
+                           trifold::mutable_data<T>(y), mean, mean + rows.count, eps);
       trifold::check_launch();
     });
-  return {y, mean, rstd};
+  return {y, statistics};
 }
 
 // With `parameters` also the gradients of weight and bias; else two tensors of no element.
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& x, Numbers weight,
-                                                       const Tensor& mean, const Tensor& rstd, bool parameters) {
+                                                       const Tensor& statistics, bool parameters) {
   trifold::check_rows(backward_name, x, "x");
   trifold::check_alike(backward_name, x, "x", grad, "grad");
   trifold::check_of_columns(backward_name, x, weight, "weight");
-  trifold::check_row_statistic(backward_name, x, mean, "mean");
-  trifold::check_row_statistic(backward_name, x, rstd, "rstd");
   const Tensor grad_x = trifold::row_output(x), grad_weight = trifold::of_columns(x, parameters),
                grad_bias = trifold::of_columns(x, parameters);
   const Rows rows = trifold::rows_of(x), of_y = trifold::rows_of(grad);
+  trifold::check_row_statistics(backward_name, rows, statistics, "statistics", 2);
   weight = trifold::dense(weight);
   trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
     using C = trifold::compute_t<T>;
     const trifold::OnDevice device(x);
-    const C *const m = trifold::data<C>(mean), *const r = trifold::data<C>(rstd);
+    const C *const m = trifold::data<C>(statistics), *const r = m + rows.count;
     const T* const w = trifold::data_or_null<T>(weight);
     T* const result = trifold::mutable_data<T>(grad_x);
     if (trifold::norm_backward_in_one_pass<T>(device.stream(), of_y, rows, w, m, r, result,

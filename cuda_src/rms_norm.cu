@@ -88,11 +88,12 @@ void launch_weight_gradient(Stream stream, const Rows& grad, const Rows& x, cons
   trifold::sum_over_rows<T>(stream, x, std::array{grad_weight}, first_step);
 }
 
+// Beside y, rstd of each row.
 std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, Numbers weight, double eps) {
   trifold::check_rows(name, x, "x");
   trifold::check_of_columns(name, x, weight, "weight");
-  const Tensor y = trifold::row_output(x), rstd = trifold::row_statistic(x);
   const Rows rows = trifold::rows_of(x);
+  const Tensor y = trifold::row_output(x), rstd = trifold::row_statistics(rows, 1);
   weight = trifold::dense(weight);
   if (!rows.empty())
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
@@ -111,9 +112,9 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
   trifold::check_rows(backward_name, x, "x");
   trifold::check_alike(backward_name, x, "x", grad, "grad");
   trifold::check_of_columns(backward_name, x, weight, "weight");
-  trifold::check_row_statistic(backward_name, x, rstd, "rstd");
   const Tensor grad_x = trifold::row_output(x), grad_weight = trifold::of_columns(x, parameters);
   const Rows rows = trifold::rows_of(x), of_y = trifold::rows_of(grad);
+  trifold::check_row_statistics(backward_name, rows, rstd, "rstd", 1);
   weight = trifold::dense(weight);
   trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
     const trifold::OnDevice device(x);

@@ -3,19 +3,19 @@
 from torch import Tensor
 
 from trifold.port import Operators, row_output, wire
-from trifold.port.norms import norm_backward_of_backward, of_columns, row_statistic
+from trifold.port.norms import norm_backward_of_backward, of_columns, row_statistics
 
 
 def register(op: Operators) -> None:
-    # Beside y, forward returns mean and rstd of each row, for backward.
+    # Beside y, forward returns the mean of each row and then rstd of each, for backward.
     op.define(
-        "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
-        fake=lambda x, weight, bias, eps: (row_output(x), row_statistic(x), row_statistic(x)),
+        "layer_norm(Tensor x, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor)",
+        fake=lambda x, weight, bias, eps: (row_output(x), row_statistics(x, 2)),
     )
     op.define(
-        "layer_norm_backward(Tensor grad, Tensor x, Tensor? weight, Tensor mean, Tensor rstd, bool parameters) "
+        "layer_norm_backward(Tensor grad, Tensor x, Tensor? weight, Tensor statistics, bool parameters) "
         "-> (Tensor, Tensor, Tensor)",
-        fake=lambda grad, x, weight, mean, rstd, parameters: (
+        fake=lambda grad, x, weight, statistics, parameters: (
             row_output(x),
             of_columns(x, parameters),
             of_columns(x, parameters),
@@ -23,32 +23,31 @@ def register(op: Operators) -> None:
     )
     op.autograd(
         "layer_norm",
-        save=lambda x, weight, bias, eps, results: (x, weight, *results[1:]),
+        save=["x", "weight", "result[1]"],
         backward=_backward,
-        no_gradient=(1, 2),
+        no_gradient=(1,),
     )
     op.autograd(
         "layer_norm_backward",
-        save=lambda grad, x, weight, mean, rstd, parameters, results: (grad, x, weight, rstd, parameters),
+        save=lambda grad, x, weight, statistics, parameters, results: (grad, x, weight, statistics, parameters),
         backward=_backward_of_backward,
     )
 
 
 def _backward(ctx, grad):  # type: ignore[no-untyped-def]
-    x, weight, mean, rstd = ctx.saved_tensors
     _, of_weight, of_bias, _ = ctx.needs_input_grad
-    grad_x, grad_weight, grad_bias = op.layer_norm_backward(grad, x, weight, mean, rstd, of_weight or of_bias)
+    grad_x, grad_weight, grad_bias = op.layer_norm_backward(grad, *ctx.saved_tensors, of_weight or of_bias)
     return grad_x, grad_weight if of_weight else None, grad_bias if of_bias else None, None
 
 
 def _backward_of_backward(ctx, of_grad_x, of_grad_weight, of_grad_bias):  # type: ignore[no-untyped-def]
-    grad, x, weight, rstd = ctx.saved_tensors
+    grad, x, weight, statistics = ctx.saved_tensors
     if not ctx.constants[0]:
         of_grad_weight = of_grad_bias = None
     # mean and rstd are functions of x: what goes through them is in the gradient of x.
     upstream = of_grad_x, of_grad_weight, of_grad_bias
-    of_grad, of_x, of_weight = norm_backward_of_backward(grad, x, weight, rstd, *upstream, centred=True)
-    return of_grad, of_x, of_weight, None, None, None
+    of_grad, of_x, of_weight = norm_backward_of_backward(grad, x, weight, statistics[1], *upstream, centred=True)
+    return of_grad, of_x, of_weight, None, None
 
 
 def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Tensor:

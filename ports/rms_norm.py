@@ -3,14 +3,14 @@
 from torch import Tensor
 
 from trifold.port import Operators, row_output, wire
-from trifold.port.norms import norm_backward_of_backward, of_columns, row_statistic
+from trifold.port.norms import norm_backward_of_backward, of_columns, row_statistics
 
 
 def register(op: Operators) -> None:
     # Beside y, forward returns rstd of each row, for backward.
     op.define(
         "rms_norm(Tensor x, Tensor? weight, float eps) -> (Tensor, Tensor)",
-        fake=lambda x, weight, eps: (row_output(x), row_statistic(x)),
+        fake=lambda x, weight, eps: (row_output(x), row_statistics(x, 1)),
     )
     op.define(
         "rms_norm_backward(Tensor grad, Tensor x, Tensor? weight, Tensor rstd, bool parameters) -> (Tensor, Tensor)",
@@ -18,7 +18,7 @@ def register(op: Operators) -> None:
     )
     op.autograd(
         "rms_norm",
-        save=lambda x, weight, eps, results: (x, weight, results[1]),
+        save=["x", "weight", "result[1]"],
         backward=_backward,
         no_gradient=(1,),
     )

@@ -7,7 +7,7 @@ from numba import cuda, float64
 from torch import Tensor
 
 from trifold.device import block_sum
-from trifold.port.norms import of_columns, row_statistic
+from trifold.port.norms import of_columns, row_statistics
 from trifold.prototype import THREADS_PER_BLOCK, check_alike, launch, output, row_output, rows
 from trifold.prototype.norms import (
     COLUMN_BLOCK,
@@ -92,40 +92,40 @@ def layer_norm_weight_gradient_kernel(grad, x, mean, rstd, parts, rows, rows_a_p
         parts[1, part, column] = of_bias
 
 
-def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
     check_rows("layer_norm", x=x)
     check_of_columns("layer_norm", x, weight=weight, bias=bias)
-    y, mean, rstd = row_output(x), row_statistic(x), row_statistic(x)
+    y, statistics = row_output(x), row_statistics(x, 2)
     count, columns = rows(x).shape
-    outputs = output(rows(y)), output(mean.view(-1)), output(rstd.view(-1))
+    outputs = output(rows(y)), output(statistics[0]), output(statistics[1])
     numbers = given(weight, x), given(bias, x)
     launch(layer_norm_kernel, count * (columns > 0), rows(x), *numbers, *outputs, columns, eps)
-    return y, mean, rstd
+    return y, statistics
 
 
 def layer_norm_backward(
-    grad: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, rstd: Tensor, parameters: bool
+    grad: Tensor, x: Tensor, weight: Tensor | None, statistics: Tensor, parameters: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     check_rows("layer_norm_backward", x=x)
     check_alike("layer_norm_backward", x=x, grad=grad)
     check_of_columns("layer_norm_backward", x, weight=weight)
     grad_x, grad_weight, grad_bias = row_output(x), of_columns(x, parameters), of_columns(x, parameters)
     count, columns = rows(x).shape
-    operands, statistics = (rows(grad), rows(x)), (mean.view(-1), rstd.view(-1))
+    operands, moments = (rows(grad), rows(x)), (statistics[0], statistics[1])
     launch(
         layer_norm_backward_kernel,
         count * (columns > 0),
         *operands,
         given(weight, x),
-        *statistics,
+        *moments,
         output(rows(grad_x)),
         columns,
     )
     if parameters:
         shares, rows_a_part = share_rows(count, columns)
-        parts = mean.new_empty((2, shares, columns))
+        parts = statistics.new_empty((2, shares, columns))
         extent = count, rows_a_part, columns
         kernel = layer_norm_weight_gradient_kernel
-        launch_columns(kernel, columns, shares, *operands, *statistics, output(parts), *extent)
+        launch_columns(kernel, columns, shares, *operands, *moments, output(parts), *extent)
         sum_parts(parts, grad_weight, grad_bias)
     return grad_x, grad_weight, grad_bias

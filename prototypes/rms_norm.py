@@ -7,7 +7,7 @@ from numba import cuda, float64
 from torch import Tensor
 
 from trifold.device import block_sum
-from trifold.port.norms import of_columns, row_statistic
+from trifold.port.norms import of_columns, row_statistics
 from trifold.prototype import THREADS_PER_BLOCK, check_alike, launch, output, row_output, rows
 from trifold.prototype.norms import (
     COLUMN_BLOCK,
@@ -79,7 +79,7 @@ def rms_norm_weight_gradient_kernel(grad, x, rstd, parts, rows, rows_a_part, col
 def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
     check_rows("rms_norm", x=x)
     check_of_columns("rms_norm", x, weight=weight)
-    y, rstd = row_output(x), row_statistic(x)
+    y, rstd = row_output(x), row_statistics(x, 1)
     count, columns = rows(x).shape
     outputs = output(rows(y)), output(rstd.view(-1))
     launch(rms_norm_kernel, count * (columns > 0), rows(x), given(weight, x), *outputs, columns, eps)

@@ -89,7 +89,7 @@ def test_what_is_saved_is_named_as_in_the_schema(library: Library, save: Any) ->
         op.define("f(Tensor x, Tensor? y, int k) -> Tensor", fake=lambda x, y, k: torch.empty_like(x))
         op.autograd("f", save=save, backward=lambda ctx, grad: (grad, None, None))
 
-    with pytest.raises(ValueError, match=r"autograd\('f', save=.*\): it is a list of names out of x, result, or a"):
+    with pytest.raises(ValueError, match=r"autograd\('f', save=.*\): it is a list of names out of x, y, result, or"):
         wired(library, register)
 
 
@@ -98,7 +98,7 @@ def test_of_several_outputs_none_is_named_result(library: Library) -> None:
         op.define("f(Tensor x) -> (Tensor, Tensor)", fake=lambda x: (torch.empty_like(x), torch.empty_like(x)))
         op.autograd("f", save=["result"], backward=lambda ctx, up, down: up + down)
 
-    with pytest.raises(ValueError, match=r"it is a list of names out of x, or a"):
+    with pytest.raises(ValueError, match=re.escape("it is a list of names out of x, result[0], result[1], or a")):
         wired(library, register)
 
 
@@ -120,6 +120,36 @@ def test_named_tensors_come_back_in_order(library: Library, names: list[str]) ->
     op.overload("total")(x, y).backward()
     torch.func.grad(lambda x: op.total(x, y).sum())(x)
     values = {"x": 1.0, "y": 2.0, "result": 3.0}
+    assert kept == [[values[name] for name in names]] * 3
+
+
+@pytest.mark.parametrize("left_out", [(), (1,)])
+@pytest.mark.parametrize("names", [["result[1]"], ["x", "y", "result[1]"], ["result[0]", "x"], []])
+def test_named_tensors_of_several_outputs_and_none_come_back_in_order(
+    library: Library, names: list[str], left_out: tuple[int, ...]
+) -> None:
+    kept: list[list[float | None]] = []
+
+    def register(op: Operators) -> None:
+        fake = lambda x, y: (torch.empty_like(x), torch.empty_like(x))  # noqa: E731
+        op.define("pair(Tensor x, Tensor? y) -> (Tensor, Tensor)", fake=fake)
+        op.autograd("pair", save=names, backward=backward, no_gradient=left_out)
+
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        kept.append([None if saved is None else saved.item() for saved in ctx.saved_tensors])
+        return grads[0], None
+
+    op = wired(library, register, pair=lambda x, y: (x + 1, x + 2))
+    x = torch.tensor([1.0], requires_grad=True)
+
+    def first(outputs: Any) -> Tensor:
+        output: Tensor = outputs if isinstance(outputs, Tensor) else outputs[0]
+        return output
+
+    first(op.pair(x, None)).backward()
+    first(op.overload("pair")(x, None)).backward()
+    torch.func.grad(lambda x: first(op.pair(x, None)).sum())(x)
+    values = {"x": 1.0, "y": None, "result[0]": 2.0, "result[1]": 3.0}
     assert kept == [[values[name] for name in names]] * 3
 
 

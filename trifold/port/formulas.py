@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -42,11 +43,14 @@ class Saving:
 
     Attributes:
         choose: takes the arguments and then the output; returns what is saved.
-        positions: of tensors among the arguments and then the output, where that is all; the fastest to save.
+        positions: of tensors, or None, among the arguments and then the output or outputs, where that is all; the
+            fastest to save.
+        several: whether there are several outputs.
     """
 
     choose: Callable[..., tuple[Any, ...]]
     positions: tuple[int, ...] | None = None
+    several: bool = False
 
     @classmethod
     def by_function(cls, choose: Callable[..., tuple[Any, ...]]) -> Saving:
@@ -55,25 +59,29 @@ class Saving:
     @classmethod
     def by_names(cls, schema: Schema, names: Sequence[str]) -> Saving:
         """Raises ``ValueError`` where ``names`` is not what can be named."""
-        tensors = {argument: i for i, (kind, argument) in enumerate(schema.arguments) if kind == "Tensor"}
-        if schema.returns == "Tensor":
-            tensors["result"] = len(schema.arguments)
+        arity, outputs = len(schema.arguments), schema.outputs
+        tensors = {schema.arguments[i][1]: i for i in schema.tensor_positions}
+        tensors |= {"result": arity} if outputs == 1 else {f"result[{i}]": arity + i for i in range(outputs)}
         unknown = [name for name in names if name not in tensors]
         if isinstance(names, str) or unknown:
             raise ValueError(
                 f"autograd('{schema.name}', save={names!r}): it is a list of names out of {', '.join(tensors)}, or a "
                 "function that returns what to save"
             )
-        positions = tuple(tensors[name] for name in names)
-        return cls(lambda *values: tuple(values[i] for i in positions), positions)
+        positions, several = tuple(tensors[name] for name in names), outputs > 1
+        chosen = _chosen(positions)
+        if several:
+            return cls(lambda *values: chosen((*values[:-1], *values[-1])), positions, several)
+        return cls(lambda *values: chosen(values), positions)
 
     def forward(self, run: Call, arity: int, pick: Call | None = None) -> Callable[..., Any]:
         """``forward`` of an ``autograd.Function`` that computes and saves in one step, and gives what ``pick`` does."""
-        if self.positions is None or pick is not None:
+        positions = self.positions
+        if positions is None:
             return self._forward_of_anything(run, pick)
-        if self.positions == (arity,) and arity == 1:
+        if positions == (arity,) and arity == 1:
             return _forward_saving_the_result_of_one(run)
-        choose, positions = self.choose, self.positions
+        chosen, several = _chosen(positions), self.several
 
         def forward(ctx: Any, *args: Any) -> Any:
             guard = below_autograd()
@@ -82,8 +90,8 @@ class Saving:
             finally:
                 del guard
             if positions:
-                ctx.save_for_backward(*choose(*args, output))
-            return output
+                ctx.save_for_backward(*chosen((*args, *output) if several else (*args, output)))
+            return output if pick is None else pick(output)
 
         return forward
 
@@ -106,6 +114,13 @@ class Saving:
             return output if pick is None else pick(output)
 
         return forward
+
+
+def _chosen(positions: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """What takes a tuple, and returns one of what stands at these positions."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda values: tuple(values[i] for i in positions)
 
 
 def _forward_saving_the_result_of_one(run: Call) -> Callable[..., Any]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 
-def row_statistic(x: Tensor) -> Tensor:
-    """A new, unwritten tensor of a number for each row of ``x``, as ``trifold::row_statistic`` of the C++ binding.
+def row_statistics(x: Tensor, kinds: int) -> Tensor:
+    """A new, unwritten tensor of numbers for each row of ``x``, as ``trifold::row_statistics`` of the C++ binding.
 
     Args:
         x: one dimension or more. A fake tensor is fine.
+        kinds: how many numbers a row has.
 
     Returns:
-        The shape of ``x`` without its last dimension; float64 for float64, float32 for all else.
+        Of shape (``kinds``, rows of ``x``); float64 for float64, float32 for all else.
     """
-    return x.new_empty(x.shape[:-1], dtype=_compute_dtype(x))
+    return x.new_empty((kinds, math.prod(x.shape[:-1])), dtype=_compute_dtype(x))
 
 
 def of_columns(x: Tensor, wanted: bool) -> Tensor:
@@ -43,7 +46,7 @@ def norm_backward_of_backward(
     Args:
         grad, x: of one shape.
         weight: one number for each column, or None for ones.
-        rstd: one number for each row: 1 / sqrt(variance + eps).
+        rstd: one number for each row: 1 / sqrt(variance + eps). Of any shape.
         of_grad_x, of_grad_weight, of_grad_bias: the upstream gradients of what backward returns; None where it
             returned nothing of interest.
         centred: whether the mean is subtracted; otherwise all means of x, v and g are left out.
@@ -62,7 +65,7 @@ def norm_backward_of_backward(
     # rstd as a function of x, for the derivatives after these: 1 / rstd² is the variance plus eps, which is constant.
     difference = centre(numbers)
     variance = mean(difference * difference)
-    r = (variance + (rstd.unsqueeze(-1) ** -2 - variance).detach()).rsqrt()
+    r = (variance + (rstd.view(variance.shape) ** -2 - variance).detach()).rsqrt()
     x_hat = difference * r
 
     def project(values: Tensor) -> Tensor:

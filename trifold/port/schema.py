@@ -38,6 +38,10 @@ class Schema:
         return f"({', '.join(kind for kind, _ in self.arguments)}) -> {self.returns}"
 
     @property
+    def outputs(self) -> int:
+        return self.returns.count(",") + 1
+
+    @property
     def tensor_positions(self) -> tuple[int, ...]:
         return tuple(i for i, (kind, _) in enumerate(self.arguments) if kind.rstrip("?") == "Tensor")
 

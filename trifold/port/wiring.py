@@ -153,9 +153,10 @@ class Operators:
 
         Args:
             name: a defined operator.
-            save: what backward needs: names of tensor arguments, and ``"result"`` for the output. Or a function that
-                takes the arguments and then the output, and returns it. Tensors (and None) come back as
-                ``ctx.saved_tensors``, all else, if there is any, as ``ctx.constants``, each in order.
+            save: what backward needs: names of tensor arguments, and ``"result"`` for the output, or ``"result[1]"``
+                for one of several. Or a function that takes the arguments and then the output, and returns it. Tensors
+                (and None) come back as ``ctx.saved_tensors``, all else, if there is any, as ``ctx.constants``, each in
+                order.
             backward: takes ``ctx`` and the gradient of each output; returns one gradient for each argument, None
                 where there is none. ``ctx.needs_input_grad`` says which are asked for. It calls operators of this
                 object or torch, so that second derivatives are what those give.

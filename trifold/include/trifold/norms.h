@@ -28,20 +28,21 @@ inline int32_t compute_dtype(const Tensor& x) {
   return x.scalar_type() == ScalarType::Double ? aoti_torch_dtype_float64() : aoti_torch_dtype_float32();
 }
 
-// A new, unwritten tensor of a number of the compute type for each row of x, in the shape of its rows.
-inline Tensor row_statistic(const Tensor& x) {
-  const Dims sizes = x.sizes();
-  return empty_contiguous(x, Dims(sizes.data(), sizes.size() - 1), compute_dtype(x));
+// A new, unwritten tensor of `kinds` rows, which have a number of the compute type for each row of x: one tensor for
+// all that forward leaves for backward, since each costs a microsecond of a call.
+inline Tensor row_statistics(const Rows& x, int64_t kinds) {
+  return empty_strided(x.tensor, {kinds, x.count}, {x.count, 1}, compute_dtype(x.tensor));
 }
 
-// Raises unless `statistic` is like one that `row_statistic` made.
-inline void check_row_statistic(const char* op, const Tensor& x, const Tensor& statistic, const char* name) {
-  check_same_device(op, x, "x", statistic, name);
-  const Dims sizes = x.sizes(), own = statistic.sizes();
-  check(dtype_code(statistic) == compute_dtype(x) &&
-            std::equal(sizes.begin(), sizes.end() - 1, own.begin(), own.end()) && statistic.is_contiguous(),
-        op, ": ", name, " must be what forward returned for x, but is ", Dtype{statistic}, " of shape ",
-        Shape{statistic});
+// Raises unless `statistics` is like what `row_statistics` made.
+inline void check_row_statistics(const char* op, const Rows& x, const Tensor& statistics, const char* name,
+                                 int64_t kinds) {
+  check_same_device(op, x.tensor, "x", statistics, name);
+  const Dims sizes = statistics.sizes();
+  check(dtype_code(statistics) == compute_dtype(x.tensor) && sizes.size() == 2 && sizes[0] == kinds &&
+            sizes[1] == x.count && statistics.is_contiguous(),
+        op, ": ", name, " must be what forward returned for x, but is ", Dtype{statistics}, " of shape ",
+        Shape{statistics});
 }
 
 // `numbers` without gaps, if given.
