@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -121,6 +122,34 @@ def test_named_tensors_come_back_in_order(library: Library, names: list[str]) ->
     torch.func.grad(lambda x: op.total(x, y).sum())(x)
     values = {"x": 1.0, "y": 2.0, "result": 3.0}
     assert kept == [[values[name] for name in names]] * 3
+
+
+def test_arguments_have_the_names_and_defaults_of_the_schema(library: Library) -> None:
+    def register(op: Operators) -> None:
+        op.define("power(Tensor run, int ctx=2, float self=1.5) -> Tensor", fake=lambda x, k, s: torch.empty_like(x))
+        op.autograd("power", save=["run"], backward=lambda ctx, grad: (grad * ctx.saved_tensors[0], None, None))
+
+    op = wired(library, register, power=lambda x, k=2, s=1.5: s * x**k)
+    x = torch.tensor([3.0], requires_grad=True)
+    assert op.power(x.detach()).tolist() == [13.5]
+    assert op.power(x.detach(), self=2.0).tolist() == [18.0]
+    assert torch.autograd.grad(op.power(x, 1), x)[0].tolist() == [3.0]
+    with pytest.raises(TypeError, match=re.escape("power() missing 1 required positional argument: 'run'")):
+        op.power()
+
+
+def test_a_traceback_shows_the_text_of_a_function_written_for_an_operator(library: Library) -> None:
+    def register(op: Operators) -> None:
+        op.define("twice(Tensor x) -> Tensor", fake=torch.empty_like)
+        op.autograd("twice", save=["x"], backward=lambda ctx, grad: 2 * grad)
+
+    def fails(x: Tensor) -> Tensor:
+        raise RuntimeError("no such thing")
+
+    op = wired(library, register, twice=fails)
+    with pytest.raises(RuntimeError, match="no such thing") as error:
+        op.twice(torch.ones(1))
+    assert "_output = _run(x)" in "".join(traceback.format_exception(error.value))
 
 
 @pytest.mark.parametrize("left_out", [(), (1,)])

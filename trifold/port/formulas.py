@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from .schema import Schema
+from .written import listed, parameters, written
 
 Call = Callable[..., Any]
 
@@ -27,14 +27,14 @@ class Formula:
         complete: the same with all outputs, which the dispatcher wants.
         transformable: as ``complete``, for torch.func, which takes the two steps apart.
         compute: the operator below autograd.
-        pick: takes all outputs, returns those that a caller is to have; None: that is all of them.
+        picked: what of ``_output`` a caller is to have, as text.
     """
 
     function: type[torch.autograd.Function]
     complete: type[torch.autograd.Function]
     transformable: type[torch.autograd.Function]
     compute: Call
-    pick: Call | None
+    picked: str
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,10 @@ class Saving:
         choose: takes the arguments and then the output; returns what is saved.
         positions: of tensors, or None, among the arguments and then the output or outputs, where that is all; the
             fastest to save.
-        several: whether there are several outputs.
     """
 
     choose: Callable[..., tuple[Any, ...]]
     positions: tuple[int, ...] | None = None
-    several: bool = False
 
     @classmethod
     def by_function(cls, choose: Callable[..., tuple[Any, ...]]) -> Saving:
@@ -69,71 +67,12 @@ class Saving:
                 "function that returns what to save"
             )
         positions, several = tuple(tensors[name] for name in names), outputs > 1
-        chosen = _chosen(positions)
-        if several:
-            return cls(lambda *values: chosen((*values[:-1], *values[-1])), positions, several)
-        return cls(lambda *values: chosen(values), positions)
 
-    def forward(self, run: Call, arity: int, pick: Call | None = None) -> Callable[..., Any]:
-        """``forward`` of an ``autograd.Function`` that computes and saves in one step, and gives what ``pick`` does."""
-        positions = self.positions
-        if positions is None:
-            return self._forward_of_anything(run, pick)
-        if positions == (arity,) and arity == 1:
-            return _forward_saving_the_result_of_one(run)
-        chosen, several = _chosen(positions), self.several
+        def choose(*values: Any) -> tuple[Any, ...]:
+            values = (*values[:-1], *values[-1]) if several else values
+            return tuple(values[i] for i in positions)
 
-        def forward(ctx: Any, *args: Any) -> Any:
-            guard = below_autograd()
-            try:
-                output = run(*args)
-            finally:
-                del guard
-            if positions:
-                ctx.save_for_backward(*chosen((*args, *output) if several else (*args, output)))
-            return output if pick is None else pick(output)
-
-        return forward
-
-    def _forward_of_anything(self, run: Call, pick: Call | None) -> Callable[..., Any]:
-        choose = self.choose
-
-        def forward(ctx: Any, *args: Any) -> Any:
-            guard = below_autograd()
-            try:
-                output = run(*args)
-            finally:
-                del guard
-            saved = choose(*args, output)
-            for value in saved:
-                if type(value) is not Tensor:
-                    _keep(ctx, saved)
-                    break
-            else:
-                ctx.save_for_backward(*saved)
-            return output if pick is None else pick(output)
-
-        return forward
-
-
-def _chosen(positions: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """What takes a tuple, and returns one of what stands at these positions."""
-    if len(positions) > 1:
-        return itemgetter(*positions)
-    return lambda values: tuple(values[i] for i in positions)
-
-
-def _forward_saving_the_result_of_one(run: Call) -> Callable[..., Any]:
-    def forward(ctx: Any, x: Tensor) -> Any:
-        guard = below_autograd()
-        try:
-            output = run(x)
-        finally:
-            del guard
-        ctx.save_for_backward(output)
-        return output
-
-    return forward
+        return cls(choose, positions)
 
 
 @dataclass(frozen=True)
@@ -154,15 +93,10 @@ class Declared:
         return tuple(i for i in range(self.outputs) if i not in self.no_gradient)
 
     @property
-    def pick(self) -> Call | None:
-        """What a caller is to have of all outputs, as a function that torch.compile can trace; None: all."""
-        left = self.left
-        if not self.no_gradient:
-            return None
-        if len(left) == 1:
-            (one,) = left
-            return lambda outputs: outputs[one]
-        return lambda outputs: tuple(outputs[i] for i in left)
+    def picked(self) -> str:
+        """What of ``_output`` a caller is to have, as text."""
+        one_by_one = [f"_output[{i}]" for i in self.left]
+        return "_output" if not self.no_gradient else listed(one_by_one)
 
     def declare(self, ctx: Any, outputs: Any) -> None:
         # Of an only one that has a gradient, backward is given it; zeros for the others would be for nothing.
@@ -204,7 +138,7 @@ def formula_of(
     backward: Callable[..., Any],
     declared: Declared,
 ) -> Formula:
-    run, arity, pick = below(overload), len(overload._schema.arguments), declared.pick
+    run, arguments = below(overload), [argument.name for argument in overload._schema.arguments]
 
     def compute(*args: Any) -> Any:
         guard = below_autograd()
@@ -212,6 +146,9 @@ def formula_of(
             return run(*args)
         finally:
             del guard
+
+    def forward(title: str, picked: str) -> Call:
+        return _forward(f"{overload}: {title}", run, arguments, saving, declared.outputs, picked)
 
     def setup_context(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
         _keep(ctx, saving.choose(*args, output))
@@ -221,18 +158,41 @@ def formula_of(
         members = {member: staticmethod(function) for member, function in members.items()}
         return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
 
-    forward = declared.after(saving.forward(run, arity))
-    of_all = declared.picking(backward, arity)
-    complete = function(of_all, forward=forward)
+    of_all = declared.picking(backward, len(arguments))
+    complete = function(of_all, forward=declared.after(forward("forward", "_output")))
     fast = complete
-    if pick is not None:
+    if declared.no_gradient:
         of_picked = replace(declared, no_gradient=())
-        fast = function(backward, forward=of_picked.after(saving.forward(run, arity, pick)))
+        fast = function(backward, forward=of_picked.after(forward("forward of a call", declared.picked)))
     # What the engine calls: otherwise a method of torch's in Python that looks for `backward` and calls it.
     fast._backward_cls.apply = backward  # type: ignore[attr-defined]
     transformable = function(of_all, forward=compute, setup_context=setup_context)
     transformable.generate_vmap_rule = True
-    return Formula(fast, complete, transformable, compute, pick)
+    return Formula(fast, complete, transformable, compute, declared.picked)
+
+
+def _forward(
+    title: str, run: Call, arguments: Sequence[str], saving: Saving, outputs: int, picked: str
+) -> Callable[..., Any]:
+    """``forward`` of an ``autograd.Function`` that computes and saves in one step."""
+    values = parameters(arguments)
+    given, kept = ", ".join(values), "pass"
+    if saving.positions is None:
+        kept = f"_keep(_ctx, _choose({given}, _output))"
+    elif saving.positions:
+        values += ["_output"] if outputs == 1 else [f"_output[{i}]" for i in range(outputs)]
+        kept = f"_ctx.save_for_backward({', '.join(values[i] for i in saving.positions)})"
+    text = f"""\
+def forward(_ctx, {given}):
+    _guard = _below_autograd()
+    try:
+        _output = _run({given})
+    finally:
+        del _guard
+    {kept}
+    return {picked}
+"""
+    return written(text, title, _run=run, _keep=_keep, _choose=saving.choose, _below_autograd=below_autograd)
 
 
 def below(overload: torch._ops.OpOverload[..., Any]) -> Call:
@@ -243,6 +203,12 @@ def below(overload: torch._ops.OpOverload[..., Any]) -> Call:
 
 
 def _keep(ctx: Any, saved: tuple[Any, ...]) -> None:
+    for value in saved:
+        if type(value) is not Tensor:
+            break
+    else:
+        ctx.save_for_backward(*saved)
+        return
     tensors: list[Tensor | None] = []
     constants: list[Any] = []
     for value in saved:  # once: it is a call's host time
