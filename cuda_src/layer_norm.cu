@@ -27,7 +27,7 @@ struct Choices {
   using Ragged =
       Teams<TensorPair<6, 5, 90>, TensorPair<7, 5, 85>, TensorPair<8, 4, 85>, NormPairWithEdges<8, 256, 2, 16>,
             NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
-  using LongStreams = Streams<StreamChoice<8, 3, 256, 1, 8>, StreamChoice<8, 3, 256, 2>>;
+  using LongStreams = Streams<StreamChoice<8, 3, 256, 1, 8>, StreamChoice<8, 3, 512, 1>>;
   using RaggedStreams = Streams<StreamChoice<7, 3, 224, 2>, StreamChoice<8, 3, 512, 1>>;
 };
 template <>

@@ -138,16 +138,20 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     layer_norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean,
                              float* rstd, int columns, float eps, trifold::StreamedRows shares) {
 #ifdef TRIFOLD_CLUSTERS
-  trifold::TeamStream<T, cut, Choice, trifold::WarpMoments> stream(x, x_stride, y, columns, T(0.0f), shares);
-  const auto weights = stream.numbers(weight, T(1.0f), 0);
-  const auto biases = stream.numbers(bias, T(0.0f), 1);
+  trifold::TeamStream<T, cut, Choice, trifold::WarpMoments> stream(x, x_stride, y, columns, T(0.0f), shares, weight,
+                                                                   bias);
   const int in_thread = stream.of_thread(), in_warp = trifold::warp_sum(in_thread);
   const trifold::Count of_thread(in_thread), of_warp(in_warp), of_row(columns);
-  for (; stream.more(); stream.next()) {
-    if (stream.has_head()) {
-      const trifold::Moments own = trifold::warp_moments(stream.head_sums().moments(of_thread), in_thread, of_warp);
-      stream.give({own.mean, own.squares, static_cast<float>(in_warp)});
-    }
+  const auto read_head = [&] {
+    if (!stream.has_head()) return;
+    const trifold::Moments own = trifold::warp_moments(stream.head_sums().moments(of_thread), in_thread, of_warp);
+    stream.give({own.mean, own.squares, static_cast<float>(in_warp)});
+  };
+  read_head();
+  const auto weights = stream.numbers(weight, T(1.0f), 0);
+  const auto biases = stream.numbers(bias, T(0.0f), 1);
+  for (stream.next(); stream.more(); stream.next()) {
+    read_head();
     if (stream.has_tail()) {
       const trifold::Moments all = trifold::close_combine<T, stream.most_warps>(stream.take(), of_row);
       const float r = trifold::close_rsqrt<T>(all.squares / of_row + eps);

@@ -98,14 +98,17 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     rms_norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int columns, float eps,
                            trifold::StreamedRows shares) {
 #ifdef TRIFOLD_CLUSTERS
-  trifold::TeamStream<T, cut, Choice, float> stream(x, x_stride, y, columns, T(0.0f), shares);
-  const auto weights = stream.numbers(weight, T(1.0f), 0);
+  trifold::TeamStream<T, cut, Choice, float> stream(x, x_stride, y, columns, T(0.0f), shares, weight);
   const trifold::Count of_row(columns);
-  for (; stream.more(); stream.next()) {
-    if (stream.has_head()) {
-      auto part = stream.head();
-      stream.give(trifold::warp_sum(trifold::sum_of_squares(part, stream.at(), stream.head_edge())));
-    }
+  const auto read_head = [&] {
+    if (!stream.has_head()) return;
+    auto part = stream.head();
+    stream.give(trifold::warp_sum(trifold::sum_of_squares(part, stream.at(), stream.head_edge())));
+  };
+  read_head();
+  const auto weights = stream.numbers(weight, T(1.0f), 0);
+  for (stream.next(); stream.more(); stream.next()) {
+    read_head();
     if (stream.has_tail()) {
       const float squares = trifold::combine(stream.take(), 0.0f, trifold::Sum{});
       const float r = trifold::close_rsqrt<T>(squares / of_row + eps);

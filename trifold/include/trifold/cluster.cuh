@@ -38,6 +38,13 @@ __device__ __forceinline__ unsigned cluster_number() {
   return number;
 }
 
+// How many clusters the grid has.
+__device__ __forceinline__ unsigned cluster_count() {
+  unsigned count;
+  asm("mov.u32 %0, %%nclusterid.x;" : "=r"(count));
+  return count;
+}
+
 // All threads of the cluster arrive; who waits knows that all have, and sees what they wrote before.
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");

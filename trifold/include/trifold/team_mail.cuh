@@ -38,7 +38,7 @@ struct StreamedRows {
 namespace trifold {
 
 // What the warps of a team (the blocks of a cluster) tell each other of one row after the other: `give` row n's, then
-// `take` those of row n - 1. With each row the first warp gives a number more.
+// `take` those of row n - 1. The first warp also tells a number of each row, in the end of that round.
 //
 // Four rows can be under way: who gives row n has taken n - 2, for which all warps have given n - 2, having taken n
 // - 4.
@@ -57,33 +57,44 @@ class TeamMail {
     const auto blocks = static_cast<int>(cluster_blocks());
     alone_ = blocks == 1;
     posts_ *= blocks;
-    if (threadIdx.x < 4) memory.given[threadIdx.x].init(alone_ ? warps_ : 1);
+    if (threadIdx.x < 4) memory.given[threadIdx.x].init(alone_ ? warps_ + 1 : 1);
     Mailbox::ready();
     own_ = static_cast<int>(cluster_rank()) * warps_ + static_cast<int>(threadIdx.x) / warp_threads;
   }
 
-  // Whether this is the team's first warp, which also gives a number.
+  // Whether this is the team's first warp, which also tells a number.
   __device__ __forceinline__ bool leads() const { return own_ == 0; }
 
-  __device__ __forceinline__ void give(const Post& own, int of_leader, int n) {
+  __device__ __forceinline__ void give(const Post& own, int n) {
     const int way = n % 4, lane = static_cast<int>(threadIdx.x) % warp_threads;
     __syncwarp();  // all lanes have read what is overwritten once this has been taken
     if (alone_) {
       if (lane == 0) {
         memory_.of_warp[way][own_] = own;
-        if (leads()) memory_.of_leader[way] = of_leader;
         memory_.given[way].arrive();
       }
     } else {
       if (threadIdx.x == 0)
         memory_.given[way].arrive_and_expect(posts_ * static_cast<int>(sizeof(Post)) +
-                                             static_cast<int>(sizeof of_leader));
+                                             static_cast<int>(sizeof memory_.of_leader[way]));
       if (lane < posts_ / warps_) {
         const auto there = [lane](const void* here) { return address_in(shared_address(here), lane); };
         const unsigned mailbox = there(&memory_.given[way]);
         send(own, there(&memory_.of_warp[way][own_]), mailbox);
-        if (leads()) send(of_leader, there(&memory_.of_leader[way]), mailbox);
       }
+    }
+  }
+  // By the first warp: behind give(), and before it gives the next row's.
+  __device__ __forceinline__ void tell(int of_leader, int n) {
+    const int way = n % 4, lane = static_cast<int>(threadIdx.x) % warp_threads;
+    if (alone_) {
+      if (lane == 0) {
+        memory_.of_leader[way] = of_leader;
+        memory_.given[way].arrive();
+      }
+    } else if (lane < posts_ / warps_) {
+      const auto there = [lane](const void* here) { return address_in(shared_address(here), lane); };
+      send(of_leader, there(&memory_.of_leader[way]), there(&memory_.given[way]));
     }
   }
 
@@ -91,7 +102,7 @@ class TeamMail {
     memory_.given[n % 4].wait(n / 4 % 2);
     return {memory_.of_warp[n % 4], posts_};
   }
-  // What the team's first warp gave with row n, which has been taken.
+  // What the team's first warp told of row n, which has been taken.
   __device__ __forceinline__ int of_leader(int n) const { return memory_.of_leader[n % 4]; }
 
  private:

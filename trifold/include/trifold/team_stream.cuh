@@ -2,7 +2,8 @@
 //
 // Each warp asks for its own part of a row, and reads it from there. Copies run some rows ahead, and what the warps
 // tell each other about a row is taken one row later (team_mail.cuh). Which rows a team has is told with that, too:
-// where shares are fixed, all wait for the slowest multiprocessor. All rows of a team begin equally far behind a
+// where shares are fixed, all wait for the slowest multiprocessor. It is asked for as late as possible: a slow team
+// that has many rows to come keeps the others waiting in the end. All rows of a team begin equally far behind a
 // boundary in memory, also where they are ragged: a thread has the same columns of each, whose parameters stay in its
 // registers.
 #pragma once
@@ -74,8 +75,10 @@ class TeamStream {
   using Part = RowPart<T, cut, V>;
   using At = RowCut<T, cut>;
 
+  // `of_columns`: what numbers() will be called with.
+  template <class... Numbers>
   __device__ __forceinline__ TeamStream(const T* x, int64_t x_stride, T* y, int columns, T beyond,
-                                        const StreamedRows& shares)
+                                        const StreamedRows& shares, const Numbers*... of_columns)
       : mail_(mail_memory()),
         shares_(shares),
         at_(place(), y + int64_t{team()} * columns, columns),
@@ -103,15 +106,16 @@ class TeamStream {
     Mailbox::ready();
     __syncwarp();
     cluster_arrive_with_mailboxes();
+    prefetch(of_columns...);
     wait_for_earlier_kernels();
     let_later_kernels_begin();
 #pragma unroll
     for (int n = 0; n < slots - 1; ++n) fetch(n, row_[n + 1]);
-    if (first_thread()) ask();
     cluster_wait();
   }
 
-  // The numbers of the thread's columns: those that are asked for first, 0, and next, 1.
+  // The numbers of the thread's columns: those that are asked for first, 0, and next, 1. Best behind the first row's
+  // sums: the loop behind it waits until they are there.
   __device__ __forceinline__ ColumnNumbers<T, cut, V> numbers(const T* of_columns, T otherwise, int which) const {
     return {of_columns, at_, otherwise, edge_in(0), edge_place(slots + which)};
   }
@@ -171,12 +175,12 @@ class TeamStream {
 
   // Tells the team what the thread's warp has of the row at the head; and what its warps had of that at the tail.
   __device__ __forceinline__ void give(const Post& own) {
-    mail_.give(own, mail_.leads() ? __shfl_sync(0xffffffffu, next_, 0) : 0, n_);
+    mail_.give(own, n_);
     if (first_thread()) ask();
   }
   __device__ __forceinline__ Posts<Post> take() {
     const Posts<Post> posts = mail_.take(n_ - 1);
-    row_[slots] = of_class() + slots * teams() + shares_.classes * mail_.of_leader(n_ - 1);
+    row_[slots] = mail_.of_leader(n_ - 1);
     return posts;
   }
 
@@ -197,8 +201,10 @@ class TeamStream {
     }
   }
 
-  // Ends the round. The tail's memory is that of another row.
+  // Ends the round, and tells which row the team gets for it. The tail's memory is that of another one.
   __device__ __forceinline__ void next() {
+    if (mail_.leads() && has_head())
+      mail_.tell(of_class() + slots * teams() + shares_.classes * __shfl_sync(0xffffffffu, next_, 0), n_);
     __syncwarp();  // all lanes have read what is overwritten
     fetch(tail(), row_[slots]);
     turn_ ^= head_ == slots - 1;
@@ -238,7 +244,7 @@ class TeamStream {
     return {0, before * V + lane(), warp_threads};
   }
   static __device__ __forceinline__ int team() { return static_cast<int>(cluster_number()); }
-  static __device__ __forceinline__ int teams() { return static_cast<int>(gridDim.x / cluster_blocks()); }
+  static __device__ __forceinline__ int teams() { return static_cast<int>(cluster_count()); }
 
   __device__ __forceinline__ int tail() const { return (head_ == 0 ? slots : head_) - 1; }
 
@@ -275,15 +281,37 @@ class TeamStream {
     return {edge_place(slot), at_.column(edge_), at_.columns};
   }
 
-  // Asks for a row, where there is one: of the warp's columns, for those in whole pieces, which follow one another.
+  // Of a row, what is in the warp's whole pieces, which follow one another.
+  struct Span {
+    int begin, bytes;
+  };
+  __device__ __forceinline__ Span of_warp() const {
+    const int row_begin = cut == Cut::whole ? 0 : (size + at_.first % size) % size;
+    const int row_end = at_.columns - (at_.columns - row_begin) % size;
+    const int begin = max(at_.first, row_begin);
+    return {begin, max(0, min(at_.first + V * across, row_end) - begin) * static_cast<int>(sizeof(T))};
+  }
+
+  // Has L2 read what is needed first, while earlier kernels end: two rows, and numbers of columns.
+  template <class... Numbers>
+  __device__ __forceinline__ void prefetch(const Numbers*... of_columns) const {
+    const auto [begin, bytes] = of_warp();  // of lane 0
+    if (lane() != 0 || bytes == 0) return;
+#pragma unroll
+    for (int n = 1; n <= 2; ++n)
+      if (row_[n] < shares_.rows) prefetch_to_l2(x_ + row_[n] * x_stride_ + begin, bytes);
+    const auto early = [=](const T* all) {
+      if (all != nullptr) prefetch_to_l2(all + begin, bytes);
+    };
+    if constexpr (cut == Cut::whole) (early(of_columns), ...);
+  }
+
+  // Asks for a row, where there is one.
   __device__ __forceinline__ void fetch(int number, int row) {
     if (row < shares_.rows) {
       const T* const from = x_ + row * x_stride_;
       if (lane() == 0) {
-        const int row_begin = cut == Cut::whole ? 0 : (size + at_.first % size) % size;
-        const int row_end = at_.columns - (at_.columns - row_begin) % size;
-        const int begin = max(at_.first, row_begin);
-        const int bytes = max(0, min(at_.first + V * across, row_end) - begin) * static_cast<int>(sizeof(T));
+        const auto [begin, bytes] = of_warp();
         arrived(number).arrive_and_expect(bytes);
         if (bytes > 0)
           copy_bulk(shared_address(slot(number)) + (begin - at_.first) * static_cast<int>(sizeof(T)), from + begin,
