@@ -58,6 +58,13 @@ __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+// Whether this is the one of a warp's lanes that the hardware picks. All 32 lanes call it.
+__device__ __forceinline__ bool is_elected() {
+  unsigned elected;
+  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
+  return elected != 0;
+}
+
 // Where what this block has at `address` stands in block `rank` of the cluster.
 __device__ __forceinline__ unsigned address_in(unsigned address, unsigned rank) {
   unsigned there;
@@ -79,9 +86,10 @@ struct Mailbox {
   __device__ __forceinline__ void arrive() {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
   }
-  __device__ __forceinline__ void arrive_and_expect(int bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier)), "r"(bytes)
-                 : "memory");
+  __device__ __forceinline__ void arrive_and_expect(int bytes) { arrive_and_expect(shared_address(&barrier), bytes); }
+  // Of the one at an address in shared memory.
+  static __device__ __forceinline__ void arrive_and_expect(unsigned mailbox, int bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mailbox), "r"(bytes) : "memory");
   }
 
   // Until the phase has ended whose number is even or odd as `parity`. What comes to shared memory by `send` is there

@@ -137,7 +137,6 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
   constexpr bool bulk = Shape::bulk && !edges;
   auto stream = [&] {
     if constexpr (bulk) {
-      WarpPairs<Shape, sums_a_row, size>::begin();
       return WarpRowStream<T, Shape>(memory, at, end, x, x_jump, grad, grad_jump, count);
     } else {
       return RowStream<T, Shape, edges>(memory, at, lead, end, x, x_jump, grad, grad_jump, count);
@@ -320,10 +319,10 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
   stream.end();
   if (norm.parts != nullptr) {
     const int64_t cluster = blockIdx.x / at.blocks;
-    if constexpr (Shape::teams == 1 || bulk) {
-      if constexpr (bulk) {
-        if (!WarpPairs<Shape, sums_a_row, size>::add(memory, of_parameter)) return;
-      }
+    if constexpr (bulk) {
+      WarpHalves<Shape, sums_a_row, size>::store(memory, of_parameter, norm.columns,
+                                                 norm.parts + cluster * norm.part_pitch, norm.part_stride);
+    } else if constexpr (Shape::teams == 1) {
       float* const part = norm.parts + cluster * norm.part_pitch + lead + column(0);
 #pragma unroll
       for (int n = 0; n < sums_a_row; ++n) {
@@ -387,6 +386,59 @@ __global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers 
     if (thread < half) *place += place[half * across];
   }
   if (thread == 0 && column < columns) (blockIdx.y == 0 ? first : second)[column] = T(*place);
+}
+
+// The same for parts that begin at 16-byte boundaries, `part_pitch` and `part_stride` being multiples of 4: threads
+// take fours of columns, four a block. That is a quarter of the loads, and one barrier.
+inline constexpr int fours_a_block = 4, fours_at_once = 5;
+template <class T>
+__global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers * add_parts_block))
+    add_parts_in_fours_kernel(const float* parts, int64_t part_pitch, int64_t part_stride, T* first, T* second,
+                              int count, int columns, bool early) {
+  constexpr int threads = add_parts_block / fours_a_block, warps = add_parts_block / warp_threads;
+  constexpr int across = fours_a_block * 4, at_once = fours_at_once;
+  using Four = Pack<float, 4>;
+  alignas(vector_bytes) __shared__ float of_warps[warps][across];
+  if (early) let_later_kernels_begin();
+  const int id = static_cast<int>(threadIdx.x), thread = id / fours_a_block, four = id % fours_a_block;
+  const int begin_of_block = static_cast<int>(blockIdx.x) * across, column = begin_of_block + four * 4;
+  const float* const own = parts + blockIdx.y * part_stride + column;
+  wait_for_earlier_kernels();
+  CompensatedSum<float> sums[4]{};
+  if (column < columns) {
+    for (int begin = thread; begin < count; begin += at_once * threads) {
+      Four values[at_once];
+#pragma unroll
+      for (int i = 0; i < at_once; ++i) {
+        const int part = begin + i * threads;
+        values[i] = {};
+        if (part < count) {
+          const float4 read = __ldcg(reinterpret_cast<const float4*>(own + part * part_pitch));
+          values[i] = {read.x, read.y, read.z, read.w};
+        }
+      }
+#pragma unroll
+      for (int step = 1; step < at_once; step *= 2) {
+#pragma unroll
+        for (int i = 0; i + step < at_once; i += 2 * step) values[i] = values[i] + values[i + step];
+      }
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[e].add(values[0].value[e]);
+    }
+  }
+  Four sum{sums[0].value(), sums[1].value(), sums[2].value(), sums[3].value()};
+#pragma unroll
+  for (int distance = warp_threads / 2; distance >= fours_a_block; distance /= 2)
+    sum = sum + shuffle_xor(sum, distance);
+  const int warp = id / warp_threads;
+  if (id % warp_threads < fours_a_block) store_floats<4>(of_warps[warp] + four * 4, sum.value);
+  __syncthreads();
+  if (id < across && begin_of_block + id < columns) {
+    float of_column = 0;
+#pragma unroll
+    for (int w = 0; w < warps; ++w) of_column += of_warps[w][id];
+    (blockIdx.y == 0 ? first : second)[begin_of_block + id] = T(of_column);
+  }
 }
 
 }  // namespace trifold

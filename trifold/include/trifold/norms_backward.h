@@ -59,7 +59,7 @@ bool choose_row_stream(int64_t columns, Use use) {
            fits.template operator()<Longest>(8) || fits.template operator()<Longest>(16);
   } else {
     return fits.template operator()<RowStreamShape<2, 2, 16, 32, 3>>(1) ||
-           fits.template operator()<RowStreamShape<4, 4, 32, 8, 3, rows_in_bulk>>(1) ||
+           fits.template operator()<RowStreamShape<4, 4, 32, 8, centred || edges ? 3 : 4, rows_in_bulk>>(1) ||
            whole.template operator()<RowStreamShape<2, 2, 256, 2, 3, rows_kept>>(1) ||
            ragged.template operator()<RowStreamShape<4, 4, 128, 2, 3>>(1) ||
            fits.template operator()<RowStreamShape<4, 4, 256, 1, 3>>(1) ||
@@ -74,12 +74,18 @@ bool choose_row_stream(int64_t columns, Use use) {
 struct PartSums {
   int64_t count, columns, pitch;
   unsigned within;
+  bool in_fours;
   dim3 block, grid;
 
   // Each of `count` parts of so many columns for each of `results` is `pitch` numbers behind the one before; see the
-  // kernel for `within`.
-  PartSums(int64_t count, int64_t columns, int64_t pitch, int64_t within, unsigned results)
-      : count(count), columns(columns), pitch(pitch), within(static_cast<unsigned>(within)) {
+  // kernel for `within`. `in_fours`: where they are few, and begin at 16-byte boundaries.
+  PartSums(int64_t count, int64_t columns, int64_t pitch, int64_t within, unsigned results, bool in_fours)
+      : count(count), columns(columns), pitch(pitch), within(static_cast<unsigned>(within)), in_fours(in_fours) {
+    if (in_fours) {
+      block = dim3(add_parts_block);
+      grid = dim3(static_cast<unsigned>(ceil_div(columns, 4 * fours_a_block)), results);
+      return;
+    }
     unsigned threads = 1;  // that share a column's parts
     while (threads < 32 && threads * parts_at_once < count) threads *= 2;
     block = dim3(add_parts_block / threads, threads);
@@ -101,6 +107,12 @@ struct PartSums {
 
   template <class T>
   void launch(Stream stream, const float* parts, T* first, T* second, bool early) const {
+    if constexpr (sizeof(T) < sizeof(float)) {
+      if (in_fours)
+        return launch_early<add_parts_in_fours_kernel<T>>(stream, grid, block, 0, parts, pitch, count * pitch, first,
+                                                          second, static_cast<int>(count), static_cast<int>(columns),
+                                                          early);
+    }
     launch_early<add_parts_kernel<T>>(stream, grid, block, 0, parts, pitch, count * pitch, within, first, second,
                                       static_cast<int>(count), static_cast<int>(columns), early);
   }
@@ -144,7 +156,8 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       // In front of and behind a team's columns are those of the pieces that they begin and end in.
       const int64_t within = edges ? boundary - 1 : 0, pieces = ceil_div(columns + within, size);
       const bool lie_as_rows = edges && Shape::teams == 1;
-      const PartSums sums(count, columns, lie_as_rows ? pieces * size : columns, lie_as_rows ? within : 0, N);
+      const bool in_fours = Shape::bulk && !edges;
+      const PartSums sums(count, columns, lie_as_rows ? pieces * size : columns, lie_as_rows ? within : 0, N, in_fours);
       const Tensor parts = empty_strided(x.tensor, {wanted ? static_cast<int64_t>(N) * count * sums.pitch : 0}, {1},
                                          compute_dtype(x.tensor));
       // While a short kernel runs, the second step is set up, and the kernel behind it while that one runs; but no

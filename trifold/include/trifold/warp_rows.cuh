@@ -19,8 +19,8 @@ class WarpRowStream {
   // Mailbox::ready() has to follow.
   __device__ __forceinline__ WarpRowStream(unsigned char* memory, const StreamPlace& at, int end, const T* a,
                                            int64_t a_jump, const T* b, int64_t b_jump, int rows)
-      : a_(a),
-        b_(b),
+      : a_(of_lane(a, 0)),
+        b_(of_lane(b, 0)),
         a_jump_(a_jump),
         b_jump_(b_jump),
         come_(come(at.team)),
@@ -28,7 +28,9 @@ class WarpRowStream {
         end_(end - at.thread * size),
         bytes_(end * static_cast<int>(sizeof(T))),
         lane_(at.thread),
-        begin_(shared_address(memory) + at.team * Shape::slots * Shape::slot_bytes) {
+        begin_(shared_address(memory) + at.team * Shape::slots * Shape::slot_bytes),
+        to_(of_first_lane(begin_)),
+        mailboxes_(of_first_lane(shared_address(come_))) {
     asm("" : "+r"(begin_));  // is not made anew
     if (lane_ < Shape::slots) come_[lane_].init(1);
     // What is behind a row is never copied there.
@@ -90,7 +92,8 @@ class WarpRowStream {
   int64_t a_jump_, b_jump_;
   Mailbox* come_;
   int rows_, end_, bytes_, lane_, head_ = 0, turn_ = 0;
-  unsigned begin_;  // in shared memory
+  unsigned begin_;           // in shared memory
+  unsigned to_, mailboxes_;  // where the slots and their mailboxes are: known to be the same for all lanes
 
   // The mailboxes of a team's slots.
   static __device__ __forceinline__ Mailbox* come(int team) {
@@ -102,12 +105,17 @@ class WarpRowStream {
     return begin_ + slot * Shape::slot_bytes + lane_ * vector_bytes;
   }
 
+  // By a lane that the hardware picks, with addresses that the compiler knows to be the same for all of them. Of others
+  // it makes a loop over the lanes for each copy: 20 instructions a row, and registers.
   __device__ __forceinline__ void fetch(int slot) {
-    if (rows_ > 0 && lane_ == 0) {
-      const unsigned to = begin_ + slot * Shape::slot_bytes, mailbox = shared_address(&come_[slot].barrier);
-      come_[slot].arrive_and_expect(2 * bytes_);
-      copy_bulk(to, a_, bytes_, mailbox);
-      copy_bulk(to + of_b, b_, bytes_, mailbox);
+    if (rows_ > 0) {
+      if (is_elected()) {
+        const unsigned to = to_ + slot * Shape::slot_bytes, mailbox = mailboxes_ + slot * int{sizeof(Mailbox)};
+        Mailbox::arrive_and_expect(mailbox, 2 * bytes_);
+        copy_bulk(to, a_, bytes_, mailbox);
+        copy_bulk(to + of_b, b_, bytes_, mailbox);
+      }
+      __syncwarp();
       a_ += a_jump_;
       b_ += b_jump_;
       --rows_;
@@ -115,83 +123,76 @@ class WarpRowStream {
   }
 };
 
-// Adds up what the warps of a block have of each column, for each of N parameters: two by two, then pairs of these, and
-// so on. Of two, the one that comes first leaves its sums in shared memory, where its rows were, and the second one
-// adds them: nobody waits for a warp that has still rows to read, and since a + b is b + a, the result does not depend
-// on who comes when.
+// Adds up what the warps of a block have of each column, for each of N parameters, by way of shared memory, where their
+// rows were. Of two warps, each gives the other one half of its sums, and adds the half that it is given to its own
+// one; then it does so with a warp of another two, and so on, until each has the block's sums of some columns. A warp
+// waits for no other one than that. Since a + b is b + a, the result does not depend on who comes when.
 template <class Shape, int N, int size>
-class WarpPairs {
+class WarpHalves {
   static constexpr int warps = Shape::block / warp_threads, region = Shape::slots * Shape::slot_bytes;
-  static_assert(Shape::threads == warp_threads && warps <= 32);
-  static_assert(region >= N * Shape::pieces * size / 4 * Shape::pitch, "a warp's rows leave room for its sums");
+  static constexpr int fours = N * Shape::pieces * size / 4;  // of a lane's sums: those of all lanes follow one another
+  static_assert(Shape::threads == warp_threads && warps <= 8 && (warps & (warps - 1)) == 0 && fours % warps == 0);
+  static_assert(region >= fours * Shape::pitch, "a warp's rows leave room for its sums");
 
  public:
-  // Behind it a barrier of the block is needed.
-  static __device__ __forceinline__ void begin() {
-    for (int i = static_cast<int>(threadIdx.x); i < most_pairs; i += Shape::block) pair(i) = {};
-  }
-
-  // By a warp that has read its rows. Whether its sums are now those of the block.
-  static __device__ __forceinline__ bool add(unsigned char* rows, Pack<float, size> (&sums)[N][Shape::pieces]) {
-    const int warp = static_cast<int>(threadIdx.x) / warp_threads, lane = static_cast<int>(threadIdx.x) % warp_threads;
-    const unsigned begin = shared_address(rows) + lane * vector_bytes;
-    int number = warp, left = warps, pairs_before = 0;
+  // By all warps, once they have read their rows. The sums of parameter n go to `to` + n·stride.
+  static __device__ __forceinline__ void store(unsigned char* rows, const Pack<float, size> (&sums)[N][Shape::pieces],
+                                               int columns, float* to, int64_t stride) {
+    float own[fours * 4];
 #pragma unroll
-    for (int step = 0; (1 << step) < warps; ++step) {
-      if ((number ^ 1) < left) {
-        Pair& own = pair(pairs_before + number / 2);
-        int before = 0;
-        if (lane == 0) before = atomicAdd(&own.come, 1);
-        before = of_first_lane(before);
-        const unsigned there = shared_address(&own.there);
-        if (before == 0) {
-          each_four(sums, begin + warp * region, [](unsigned at, float* four) {
-            asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(at), "f"(four[0]), "f"(four[1]), "f"(four[2]),
-                         "f"(four[3])
-                         : "memory");
-          });
-          __syncwarp();
-          if (lane == 0) asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(there), "r"(warp + 1) : "memory");
-          return false;
-        }
-        int other;
-        do {
-          asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(other) : "r"(there) : "memory");
-        } while (other == 0);
-        each_four(sums, begin + (other - 1) * region, [](unsigned at, float* four) {
-          float of_other[4];
-          asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                       : "=f"(of_other[0]), "=f"(of_other[1]), "=f"(of_other[2]), "=f"(of_other[3])
-                       : "r"(at)
-                       : "memory");
-#pragma unroll
-          for (int e = 0; e < 4; ++e) four[e] += of_other[e];
-        });
-      }
-      pairs_before += left / 2;
-      number /= 2;
-      left = (left + 1) / 2;
-    }
-    return true;
+    for (int i = 0; i < fours * 4; ++i)
+      own[i] = sums[i / (Shape::pieces * size)][i / size % Shape::pieces].value[i % size];
+    add<0>(shared_address(rows), own, 0, columns, to, stride);
   }
 
  private:
-  static constexpr int most_pairs = warps - 1;
-  struct Pair {
-    int come, there;  // how many of the two; the warp, from 1, whose sums are there
-  };
-  static __device__ __forceinline__ Pair& pair(int number) {
-    __shared__ Pair pairs[most_pairs];
-    return pairs[number];
-  }
-
-  // use(address, four) of each four of a lane's sums: those of all lanes follow one another.
-  template <class Use>
-  static __device__ __forceinline__ void each_four(Pack<float, size> (&sums)[N][Shape::pieces], unsigned at, Use use) {
+  // `first`: the number, of all fours, of the first one in `own`.
+  template <int step, int count>
+  static __device__ __forceinline__ void add(unsigned rows, const float (&own)[count], int first, int columns,
+                                             float* to, int64_t stride) {
+    const int warp = static_cast<int>(threadIdx.x) / warp_threads, lane = static_cast<int>(threadIdx.x) % warp_threads;
+    if constexpr (1 << step == warps) {
 #pragma unroll
-    for (int i = 0; i < N * Shape::pieces * size / 4; ++i)
-      use(at + i * Shape::pitch,
-          sums[i / (Shape::pieces * size / 4)][i / (size / 4) % Shape::pieces].value + i % (size / 4) * 4);
+      for (int i = 0; i < count; i += 4) {
+        const int four = first + i / 4, piece = four / (size / 4);
+        const int column = (piece % Shape::pieces * warp_threads + lane) * size + four % (size / 4) * 4;
+        float4* const there = reinterpret_cast<float4*>(to + piece / Shape::pieces * stride + column);
+        if (column < columns) *there = {own[i], own[i + 1], own[i + 2], own[i + 3]};
+      }
+    } else {
+      constexpr int half = count / 2;
+      const bool upper = (warp >> step & 1) != 0;
+      // Behind what was given before: that may still be read.
+      const unsigned given = rows + (fours - count / 4) * Shape::pitch + lane * vector_bytes;
+      const unsigned here = given + warp * region, there = given + (warp ^ 1 << step) * region;
+      float kept[half];
+#pragma unroll
+      for (int i = 0; i < half; i += 4) {
+        float four[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          four[e] = upper ? own[i + e] : own[half + i + e];
+          kept[i + e] = upper ? own[half + i + e] : own[i + e];
+        }
+        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(here + i / 4 * Shape::pitch), "f"(four[0]),
+                     "f"(four[1]), "f"(four[2]), "f"(four[3])
+                     : "memory");
+      }
+      // A barrier of the two: __syncthreads is number 0.
+      const int pair = (warp >> (step + 1) << step) | (warp & ((1 << step) - 1));
+      asm volatile("bar.sync %0, %1;" ::"r"(1 + step * (warps / 2) + pair), "n"(2 * warp_threads) : "memory");
+#pragma unroll
+      for (int i = 0; i < half; i += 4) {
+        float four[4];
+        asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(four[0]), "=f"(four[1]), "=f"(four[2]), "=f"(four[3])
+                     : "r"(there + i / 4 * Shape::pitch)
+                     : "memory");
+#pragma unroll
+        for (int e = 0; e < 4; ++e) kept[i + e] += four[e];
+      }
+      add<step + 1>(rows, kept, first + (upper ? half / 4 : 0), columns, to, stride);
+    }
   }
 };
 
