@@ -94,12 +94,13 @@ struct Mailbox {
 
   // Until the phase has ended whose number is even or odd as `parity`. What comes to shared memory by `send` is there
   // then, and acquire at the scope of the block is enough to read it; at that of the cluster, each wait would empty L1.
-  __device__ __forceinline__ void wait(int parity) {
+  __device__ __forceinline__ void wait(int parity) { wait_at(shared_address(&barrier), parity); }
+  static __device__ __forceinline__ void wait_at(unsigned address, int parity) {
     asm volatile(
         "{\n\t.reg .pred ended;\n"
         "again:\n\t"
         "mbarrier.try_wait.parity.shared::cta.b64 ended, [%0], %1;\n\t"
-        "@!ended bra again;\n\t}" ::"r"(shared_address(&barrier)),
+        "@!ended bra again;\n\t}" ::"r"(address),
         "r"(parity)
         : "memory");
   }
@@ -128,6 +129,15 @@ __device__ __forceinline__ void send(const T& message, unsigned to, unsigned mai
                    "r"(w[i]), "r"(w[i + 1]), "r"(w[i + 2]), "r"(w[i + 3]), "r"(mailbox)
                    : "memory");
   }
+}
+
+// As a condition of the message alone, not of a branch.
+__device__ __forceinline__ void send_if(bool condition, float message, unsigned to, unsigned mailbox) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%1], %2, "
+      "[%3]; }" ::"r"(int{condition}),
+      "r"(to), "r"(__float_as_uint(message)), "r"(mailbox)
+      : "memory");
 }
 
 // Copies `bytes`, a multiple of 16, from a 16-byte boundary in global memory to an address in shared memory: in each of

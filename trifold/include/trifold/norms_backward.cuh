@@ -114,7 +114,8 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
   // A thread's registers: the sums, the weights as floats, the numbers of two rows that are kept, and others.
   constexpr int numbers = (sums_a_row + 1 + (Shape::kept ? 2 : 0)) * pieces * size;
   constexpr bool floats_fit = numbers + (Shape::kept ? 40 : 80) <= 65536 / (Shape::block * Shape::resident);
-  using Sums = RowSums<Shape, sums_a_row>;
+  using Sums = std::conditional_t<Shape::pairs, PairSums<Shape>, RowSums<Shape, sums_a_row>>;
+  static_assert(!Shape::pairs || centred);
   using Floats = Pack<float, size>;
   unsigned char* const memory = dynamic_shared<unsigned char>();
   __shared__ typename Sums::Memory sums_memory[Shape::teams];
@@ -171,14 +172,35 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
   int64_t first_row = at.first_row;
   if constexpr (hides) first_row += (at.thread ^ shuffle_xor(at.thread, 1)) - 1;
   const float *const mean = norm.mean + first_row, *const rstd = norm.rstd + first_row;
+  // Of pairs, a warp's lanes hold these numbers of so many rows, and those of as many more are under way: asked for row
+  // by row, they hold up each row of a kernel that waits for little else.
+  constexpr int rows_held = warp_threads / 2;
+  const auto held_from = [&](int row) {
+    const int lane = at.thread % warp_threads;
+    row += lane / 2;
+    const float* const of_row = (lane % 2 == 0 ? norm.mean : norm.rstd) + at.first_row;
+    return row < count ? of_row[static_cast<unsigned>(row) * static_cast<unsigned>(at.teams)] : 0;
+  };
+  float held = 0, held_next = 0;
+  if constexpr (Shape::pairs) held_next = held_from(0);
   const float inverse = 1.0f / static_cast<float>(norm.columns);
   float m = 0, r = 0, m_next = 0, r_next = 0;
-  if (count > 0) {
+  if (!Shape::pairs && count > 0) {
     if constexpr (centred) m_next = *mean;
     r_next = *rstd;
   }
   // Goes on to row i.
   const auto next_row = [&](int i) {
+    if constexpr (Shape::pairs) {
+      const int place = static_cast<int>(static_cast<unsigned>(i) % rows_held);
+      if (place == 0) {
+        held = held_next;
+        held_next = held_from(i + rows_held);
+      }
+      m = of_lane(held, 2 * place);
+      r = of_lane(held, 2 * place + 1);
+      return;
+    }
     m = m_next;
     r = r_next;
     m_next = r_next = 0;
@@ -252,6 +274,7 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
       next_row(i);
       row = {};
       float factor = 0, shift = 0;
+      Pack<float, sums_a_row> taken;
 #pragma unroll
       for (int q = 0; q < Shape::chunks; ++q) {
         if (i < steps) {
@@ -267,12 +290,15 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
           stream.advance_head();
           if (q == Shape::chunks - 1) {
             if constexpr (Shape::paced) pace.step(i);
-            sums.give(row, i);
+            if constexpr (Shape::pairs)
+              taken = sums.give_and_take(row, i);
+            else
+              sums.give(row, i);
           }
         }
         if (i > 0) {
           if (q == 0) {
-            const Pack<float, sums_a_row> whole = sums.take(i - 1);
+            const Pack<float, sums_a_row> whole = Shape::pairs && i < steps ? taken : sums.take(i - 1);
             factor = -(whole.value[0] * inverse) * r_before * r_before;
             if constexpr (centred) {
               shift = -(whole.value[1] * inverse) * r_before;

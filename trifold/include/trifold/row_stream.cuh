@@ -24,6 +24,8 @@ inline constexpr unsigned rows_in_bulk = 2;
 inline constexpr unsigned rows_paced = 4;
 // With edges, few warps have a last piece: to the others', which nobody reads, no zeros are copied.
 inline constexpr unsigned rows_end_rarely = 8;
+// Clusters have two blocks, always, and a row's two sums are given while those of the row before are taken (PairSums).
+inline constexpr unsigned rows_of_pairs = 16;
 
 // How rows are cut. A block has `teams` teams of `threads` threads: a part of a warp, or some warps. A thread has
 // `pieces` pieces of 16 bytes of each row. Of the parts of rows with `chunk` pieces a thread, `slots` fit into shared
@@ -34,6 +36,7 @@ struct RowStreamShape {
   static constexpr int pieces = pieces_, chunk = chunk_, threads = threads_, teams = teams_, slots = slots_;
   static constexpr bool kept = (ways & rows_kept) != 0, bulk = (ways & rows_in_bulk) != 0;
   static constexpr bool paced = (ways & rows_paced) != 0, end_rarely = (ways & rows_end_rarely) != 0;
+  static constexpr bool pairs = (ways & rows_of_pairs) != 0;
   static constexpr int resident = resident_;
   static constexpr int chunks = pieces / chunk, block = threads * teams;
   static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // of a team
@@ -41,7 +44,7 @@ struct RowStreamShape {
   static constexpr int pitch = threads * vector_bytes, slot_bytes = 2 * chunk * pitch;
   static constexpr int bytes = teams * slots * slot_bytes;
   static_assert(pieces % chunk == 0 && threads % lanes == 0 && block % warp_threads == 0 && slots > chunks);
-  static_assert(!paced || teams == 1);
+  static_assert((!paced && !pairs) || teams == 1);
 
   // That a block holds at most.
   template <class T>
@@ -85,7 +88,7 @@ __device__ __forceinline__ StreamPlace stream_place() {
   StreamPlace at{only ? thread : thread % Shape::threads,
                  only ? 0 : thread / Shape::threads,
                  static_cast<int>(cluster_rank()),
-                 static_cast<int>(cluster_blocks()),
+                 Shape::pairs ? 2 : static_cast<int>(cluster_blocks()),
                  0,
                  0};
   const int64_t clusters = gridDim.x / at.blocks;
@@ -213,6 +216,99 @@ class RowSums {
       const float kept = lower ? sums.value[0] : sums.value[1], passed = lower ? sums.value[1] : sums.value[0];
       return warp_reduce<lanes>(kept + shuffle_xor(passed, lanes), Sum{});
     }
+  }
+};
+
+// Two sums along each row of a cluster of two blocks, in fewer steps, one after the other: the shuffles that add up a
+// warp's own sums of row r are made between those that add up what all warps gave of row r - 1. For that a warp waits
+// for the others' sums before it has given its own ones of the next row.
+template <class Shape>
+class PairSums {
+  static constexpr int blocks = 2, half = warp_threads / 2, quarter = warp_threads / 4;
+
+ public:
+  static constexpr bool alone = false;
+
+  // Of each sum a quarter of a warp reads all places, four a lane; those that no warp has are 0.
+  struct Memory {
+    alignas(vector_bytes) float of_warp[sums_under_way][2][warp_threads];
+    Mailbox given[sums_under_way];
+  };
+  static_assert(blocks * Shape::warps <= warp_threads);
+
+  // As of RowSums.
+  __device__ __forceinline__ PairSums(Memory* of_teams, const StreamPlace& at)
+      : leads_(at.thread == 0), lane_(at.thread % warp_threads) {
+    Memory& memory = *of_teams;
+    const int sum = lane_ / half, to = lane_ % half % blocks;
+    sends_ = lane_ % half < blocks;
+    if (at.thread < sums_under_way) memory.given[at.thread].init(1);
+    if (at.thread < 2 * sums_under_way) {
+      for (int place = blocks * Shape::warps; place < warp_threads; ++place)
+        memory.of_warp[at.thread / 2][at.thread % 2][place] = 0;
+    }
+    __syncthreads();
+    own_mailbox_ = shared_address(&memory.given[0]);
+    taken_ = shared_address(&memory.of_warp[0][lane_ / quarter % 2][lane_ % quarter * 4]);
+    mailbox_ = address_in(own_mailbox_, to);
+    place_ = address_in(shared_address(&memory.of_warp[0][sum][at.rank * Shape::warps + at.thread / warp_threads]), to);
+    // Are not made anew.
+    asm("" : "+r"(own_mailbox_));
+    asm("" : "+r"(taken_));
+    asm("" : "+r"(mailbox_));
+    asm("" : "+r"(place_));
+  }
+
+  // Gives a row's sums, and takes those of the row before, if there is one.
+  __device__ __forceinline__ Pack<float, 2> give_and_take(const Pack<float, 2>& sums, int row) {
+    const bool lower = lane_ < half;
+    const float kept = lower ? sums.value[0] : sums.value[1], passed = lower ? sums.value[1] : sums.value[0];
+    float own = shuffle_xor(passed, half);
+    if (row > 0) wait(row - 1);
+    own += kept;
+    float taken = four_of(row - 1);
+    own += shuffle_xor(own, quarter);
+#pragma unroll
+    for (int distance = quarter / 2; distance > 0; distance /= 2) {
+      const float of_own = shuffle_xor(own, distance), of_taken = shuffle_xor(taken, distance);
+      own += of_own;
+      taken += of_taken;
+    }
+    const unsigned slot = slot_of(row);
+    if (leads_) {
+      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(own_mailbox_ + slot * mailbox_bytes),
+                   "n"(blocks * Shape::warps * 2 * int{sizeof(float)})
+                   : "memory");
+    }
+    send_if(sends_, own, place_ + slot * slot_bytes, mailbox_ + slot * mailbox_bytes);
+    return told_all(taken);
+  }
+
+  __device__ __forceinline__ Pack<float, 2> take(int row) {
+    wait(row);
+    return told_all(warp_reduce<quarter>(four_of(row), Sum{}));
+  }
+
+ private:
+  static constexpr int slot_bytes = sizeof(Memory::of_warp) / sums_under_way, mailbox_bytes = sizeof(Mailbox);
+
+  bool leads_, sends_;
+  int lane_;
+  unsigned own_mailbox_, taken_;  // in this block, of slot 0
+  unsigned mailbox_, place_;      // in the one that the lane sends to
+
+  static __device__ __forceinline__ unsigned slot_of(int row) { return static_cast<unsigned>(row) % sums_under_way; }
+
+  __device__ __forceinline__ void wait(int row) const {
+    Mailbox::wait_at(own_mailbox_ + slot_of(row) * mailbox_bytes, static_cast<unsigned>(row) / sums_under_way % 2);
+  }
+  __device__ __forceinline__ float four_of(int row) const {
+    const uint4 four = shared_piece(taken_ + slot_of(row) * slot_bytes);
+    return (__uint_as_float(four.x) + __uint_as_float(four.y)) + (__uint_as_float(four.z) + __uint_as_float(four.w));
+  }
+  __device__ __forceinline__ Pack<float, 2> told_all(float sum) const {
+    const float other = shuffle_xor(sum, quarter);
+    return lane_ / quarter % 2 == 0 ? Pack<float, 2>{sum, other} : Pack<float, 2>{other, sum};
   }
 };
 
