@@ -197,6 +197,7 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
 Places = tuple[tuple[tuple[int, int], Layout], ...]
 _ONE_PASS: Places = (
     *(((9003, columns), "contiguous") for columns in (96, 99, 200, 400, 1000, 501, 999)),
+    ((17_500, 640), "contiguous"),
     *(((600, columns), "contiguous") for columns in (4096, 3001, 8192, 7001, 16_384, 12_289, 15_001, 20_000, 20_001)),
     *(((100, columns), "contiguous") for columns in (40_000, 65_536, 65_537, 100_001, 200_000, 199_999)),
     *(((3, columns), "contiguous") for columns in (20_001, 250_000, 250_001)),

@@ -125,8 +125,9 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
     return row < norm.rows ? static_cast<int>((norm.rows - row - 1) / at.teams) + 1 : 0;
   };
   const int count = rows_from(at.first_row);
+  constexpr bool bulk = Shape::bulk && !edges;
   // The first one of a warp's teams has the most.
-  const int steps = rows_from(at.first_row - at.team % Shape::teams_a_warp * (at.teams / Shape::teams));
+  const int steps = bulk ? count : rows_from(at.first_row - at.team % Shape::teams_a_warp * (at.teams / Shape::teams));
   const int lead = edges ? static_cast<int>(at.first_row * norm.columns % norm.boundary) : 0;
   const int first = at.rank * norm.share - lead, end = min(norm.columns - first, norm.share);
   __shared__ int leads[Shape::teams];
@@ -135,7 +136,6 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
   const T* const x = norm.x + at.first_row * norm.x_stride + first;
   const T* const grad = norm.grad + at.first_row * norm.grad_stride + first;
   const int64_t x_jump = at.teams * norm.x_stride, grad_jump = at.teams * norm.grad_stride;
-  constexpr bool bulk = Shape::bulk && !edges;
   auto stream = [&] {
     if constexpr (bulk) {
       return WarpRowStream<T, Shape>(memory, at, end, x, x_jump, grad, grad_jump, count);
@@ -172,42 +172,43 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
   int64_t first_row = at.first_row;
   if constexpr (hides) first_row += (at.thread ^ shuffle_xor(at.thread, 1)) - 1;
   const float *const mean = norm.mean + first_row, *const rstd = norm.rstd + first_row;
-  // Of pairs, a warp's lanes hold these numbers of so many rows, and those of as many more are under way: asked for row
-  // by row, they hold up each row of a kernel that waits for little else.
-  constexpr int rows_held = warp_threads / 2;
+  // Gathered, a warp's lanes hold these numbers of so many rows, and those of as many more are under way: asked for row
+  // by row, they hold up each short row, and each row of a kernel that waits for little else.
+  constexpr bool gathered = Shape::gathered;
+  constexpr int rows_held = warp_threads / sums_a_row;
   const auto held_from = [&](int row) {
     const int lane = at.thread % warp_threads;
-    row += lane / 2;
-    const float* const of_row = (lane % 2 == 0 ? norm.mean : norm.rstd) + at.first_row;
+    row += lane / sums_a_row;
+    const float* const of_row = (centred && lane % 2 == 0 ? norm.mean : norm.rstd) + at.first_row;
     return row < count ? of_row[static_cast<unsigned>(row) * static_cast<unsigned>(at.teams)] : 0;
   };
   float held = 0, held_next = 0;
-  if constexpr (Shape::pairs) held_next = held_from(0);
+  if constexpr (gathered) held_next = held_from(0);
   const float inverse = 1.0f / static_cast<float>(norm.columns);
   float m = 0, r = 0, m_next = 0, r_next = 0;
-  if (!Shape::pairs && count > 0) {
+  if (!gathered && count > 0) {
     if constexpr (centred) m_next = *mean;
     r_next = *rstd;
   }
   // Goes on to row i.
   const auto next_row = [&](int i) {
-    if constexpr (Shape::pairs) {
+    if constexpr (gathered) {
       const int place = static_cast<int>(static_cast<unsigned>(i) % rows_held);
       if (place == 0) {
         held = held_next;
         held_next = held_from(i + rows_held);
       }
-      m = of_lane(held, 2 * place);
-      r = of_lane(held, 2 * place + 1);
-      return;
-    }
-    m = m_next;
-    r = r_next;
-    m_next = r_next = 0;
-    if (i + 1 < count) {
-      const unsigned next = static_cast<unsigned>(i + 1) * static_cast<unsigned>(at.teams);
-      if constexpr (centred) m_next = mean[next];
-      r_next = rstd[next];
+      if constexpr (centred) m = of_lane(held, 2 * place);
+      r = of_lane(held, sums_a_row * place + sums_a_row - 1);
+    } else {
+      m = m_next;
+      r = r_next;
+      m_next = r_next = 0;
+      if (i + 1 < count) {
+        const unsigned next = static_cast<unsigned>(i + 1) * static_cast<unsigned>(at.teams);
+        if constexpr (centred) m_next = mean[next];
+        r_next = rstd[next];
+      }
     }
     if constexpr (sizeof(T) < sizeof(float) && !floats_fit) {
 #pragma unroll
@@ -253,7 +254,7 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
       const float factor = -(whole.value[0] * inverse) * r;
       const float shift = centred ? -(whole.value[sums_a_row - 1] * inverse) * r : 0;
       const auto result = [&](float gw, float x_hat) { return gw * r + (x_hat * factor + shift); };
-      stream.store(i < count, out, 0, [&](int, int k) {
+      stream.store(bulk || i < count, out, 0, [&](int, int k) {
         Floats results;
 #pragma unroll
         for (int e = 0; e < size; ++e) results.value[e] = result(gw[k].value[e], x[k].value[e]);

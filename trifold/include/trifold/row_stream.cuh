@@ -26,6 +26,8 @@ inline constexpr unsigned rows_paced = 4;
 inline constexpr unsigned rows_end_rarely = 8;
 // Clusters have two blocks, always, and a row's two sums are given while those of the row before are taken (PairSums).
 inline constexpr unsigned rows_of_pairs = 16;
+// A warp's lanes load the mean and rstd of many rows at once, as many rows ahead.
+inline constexpr unsigned rows_gathered = 32;
 
 // How rows are cut. A block has `teams` teams of `threads` threads: a part of a warp, or some warps. A thread has
 // `pieces` pieces of 16 bytes of each row. Of the parts of rows with `chunk` pieces a thread, `slots` fit into shared
@@ -37,6 +39,7 @@ struct RowStreamShape {
   static constexpr bool kept = (ways & rows_kept) != 0, bulk = (ways & rows_in_bulk) != 0;
   static constexpr bool paced = (ways & rows_paced) != 0, end_rarely = (ways & rows_end_rarely) != 0;
   static constexpr bool pairs = (ways & rows_of_pairs) != 0;
+  static constexpr bool gathered = (ways & rows_gathered) != 0;
   static constexpr int resident = resident_;
   static constexpr int chunks = pieces / chunk, block = threads * teams;
   static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // of a team
