@@ -278,11 +278,8 @@ class PairSums {
       taken += of_taken;
     }
     const unsigned slot = slot_of(row);
-    if (leads_) {
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(own_mailbox_ + slot * mailbox_bytes),
-                   "n"(blocks * Shape::warps * 2 * int{sizeof(float)})
-                   : "memory");
-    }
+    if (leads_)
+      Mailbox::arrive_and_expect(own_mailbox_ + slot * mailbox_bytes, blocks * Shape::warps * 2 * int{sizeof(float)});
     send_if(sends_, own, place_ + slot * slot_bytes, mailbox_ + slot * mailbox_bytes);
     return told_all(taken);
   }
