@@ -31,7 +31,7 @@ inline int32_t compute_dtype(const Tensor& x) {
 // A new, unwritten tensor of `kinds` rows, which have a number of the compute type for each row of x: one tensor for
 // all that forward leaves for backward, since each costs a microsecond of a call.
 inline Tensor row_statistics(const Rows& x, int64_t kinds) {
-  return empty_strided(x.tensor, {kinds, x.count}, {x.count, 1}, compute_dtype(x.tensor));
+  return empty_contiguous(x.tensor, {kinds, x.count}, compute_dtype(x.tensor));
 }
 
 // Raises unless `statistics` is like what `row_statistics` made.

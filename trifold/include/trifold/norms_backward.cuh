@@ -370,6 +370,17 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
 #endif
 }
 
+// The sum of `values`, which are added two by two, then these sums, and so on: all additions of a step at once.
+template <class V, int N>
+__device__ __forceinline__ V sum_by_pairs(V (&values)[N]) {
+#pragma unroll
+  for (int step = 1; step < N; step *= 2) {
+#pragma unroll
+    for (int i = 0; i + step < N; i += 2 * step) values[i] = values[i] + values[i + step];
+  }
+  return values[0];
+}
+
 // Adds up `count` parts, each of as many numbers as there are columns. blockDim.y threads share a column's parts.
 // Blocks with blockIdx.y = 0 make `first`, those with 1 make `second`. In front of part p's numbers are as many others
 // as p rows end behind a boundary, of which `within` is 1 less: a power of two.
@@ -399,12 +410,7 @@ __global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers 
         const unsigned lead = static_cast<unsigned>(part) * static_cast<unsigned>(columns) & within;
         values[i] = part < count ? own[part * part_pitch + lead] : 0;
       }
-#pragma unroll
-      for (int step = 1; step < at_once; step *= 2) {
-#pragma unroll
-        for (int i = 0; i + step < at_once; i += 2 * step) values[i] += values[i + step];
-      }
-      sum.add(values[0]);
+      sum.add(sum_by_pairs(values));
     }
   }
   *place = sum.value();
@@ -444,13 +450,9 @@ __global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers 
           values[i] = {read.x, read.y, read.z, read.w};
         }
       }
+      const Four of_parts = sum_by_pairs(values);
 #pragma unroll
-      for (int step = 1; step < at_once; step *= 2) {
-#pragma unroll
-        for (int i = 0; i + step < at_once; i += 2 * step) values[i] = values[i] + values[i + step];
-      }
-#pragma unroll
-      for (int e = 0; e < 4; ++e) sums[e].add(values[0].value[e]);
+      for (int e = 0; e < 4; ++e) sums[e].add(of_parts.value[e]);
     }
   }
   Four sum{sums[0].value(), sums[1].value(), sums[2].value(), sums[3].value()};
