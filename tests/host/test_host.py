@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -204,6 +206,19 @@ def test_blocks_with_barriers_run_on_several_threads_of_the_host(plain: Cases) -
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda _: plain(x, 0), range(8)))
     assert all(torch.equal(result, reversed_blocks(x)) for result in results)
+
+
+def test_what_a_library_says_for_debuggers_is_read_once_for_a_kernel(
+    checked: Cases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, times = tmp_path / "addr2line", tmp_path / "times"
+    reader.write_text(f'#!/bin/sh\necho >>"{times}"\nexec "{shutil.which("addr2line")}" "$@"\n')
+    reader.chmod(0o755)
+    times.touch()
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for _ in range(4):
+        checked(numbers(5), 0)
+    assert len(times.read_text()) <= 1  # none, where another test has launched it
 
 
 def test_schedules_are_checked() -> None:

@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <string_view>
 
 extern char** environ;
@@ -137,8 +139,7 @@ bool of_the_dialect(std::string_view file) {
   return header != "philox.cuh" && header != "reduce.cuh" && header != "vector.cuh";
 }
 
-// The frames at an address, the innermost first.
-std::vector<engine::Location> frames_at(const void* address) {
+std::vector<engine::Location> ask_for_frames(const void* address) {
   Dl_info module;
   if (dladdr(address, &module) == 0 || module.dli_fname == nullptr) return {};
   char offset[32];
@@ -157,6 +158,17 @@ std::vector<engine::Location> frames_at(const void* address) {
     at = end + 1;
   }
   return frames;
+}
+
+// The frames at an address, the innermost first. addr2line reads all that a library says for debuggers, 0.1 s for a
+// large one: an address is asked for once.
+const std::vector<engine::Location>& frames_at(const void* address) {
+  static std::mutex mutex;
+  static std::map<const void*, std::vector<engine::Location>> known;
+  const std::lock_guard<std::mutex> locked(mutex);
+  const auto [place, fresh] = known.try_emplace(address);
+  if (fresh) place->second = ask_for_frames(address);
+  return place->second;
 }
 
 }  // namespace
@@ -184,11 +196,9 @@ engine::Location location_of(engine::Site site) {
     return {file, place.line, "", line_of(file, place.line)};
   }
   // The call's own instruction lies before its return address.
-  for (engine::Location& frame : frames_at(static_cast<const char*>(place.pointer) - 1)) {
-    if (frame.line == 0 || of_the_dialect(frame.file)) continue;
-    frame.source = line_of(frame.file, frame.line);
-    return frame;
-  }
+  for (const engine::Location& frame : frames_at(static_cast<const char*>(place.pointer) - 1))
+    if (frame.line != 0 && !of_the_dialect(frame.file))
+      return {frame.file, frame.line, frame.function, line_of(frame.file, frame.line)};
   return {};
 }
 
@@ -229,7 +239,7 @@ IndexedArray array_indexed_at(const char* file, int line, int column) {
 }
 
 std::vector<std::string> parameter_names(const void* function, std::string_view name) {
-  const std::vector<engine::Location> frames = frames_at(function);
+  const std::vector<engine::Location>& frames = frames_at(function);
   if (frames.empty() || frames.back().line == 0) return {};
   std::ifstream stream(frames.back().file);
   std::string line, text;
