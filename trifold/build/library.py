@@ -101,12 +101,12 @@ class BuiltLibrary:
 
 @dataclass(frozen=True)
 class CompiledObject:
-    """A port's binding, compiled by nvcc for one architecture but not linked: proof that it compiles.
+    """A port's kernels, compiled by nvcc for one architecture but not linked: proof that the binding compiles.
 
     Attributes:
         op: the op's name.
         arch: the architecture, as TORCH_CUDA_ARCH_LIST writes it: ``"9.0"``.
-        path: the object file.
+        path: the device's code (a cubin), for cuobjdump and nvdisasm.
         log: what nvcc printed.
         seconds: how long this call took.
         cached: whether it came from the cache, with no compiler run.

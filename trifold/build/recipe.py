@@ -234,7 +234,10 @@ def for_cuda(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = NVC
 
 
 def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
-    """nvcc called directly, without linking: needs neither a GPU nor a torch with CUDA, nor ninja."""
+    """nvcc called directly, without linking: needs neither a GPU nor a torch with CUDA, nor ninja.
+
+    nvcc's front end checks the host's code too, and that is all: to make code of it takes most of a small op's time.
+    """
     import torch
 
     torch_cuda = torch.version.cuda
@@ -257,9 +260,9 @@ def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
         toolchain.require_nvcc(nvcc.path, torch_cuda)
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
-        source, made = folder / f"{name}.cu", folder / f"{name}.o"
+        source, made = folder / f"{name}.cu", folder / f"{name}.cubin"
         source.write_text(sources.with_line_directive(binding), encoding="utf-8")
-        return [str(nvcc.path), *flags, "-c", str(source), "-o", str(made)], made
+        return [str(nvcc.path), *flags, "-cubin", str(source), "-o", str(made)], made
 
     programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path))
     return Recipe((*_facts_of_the_process(), *flags, str(binding), *programs), environment(gxx), check, prepare)
