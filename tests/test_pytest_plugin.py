@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import trifold
+from trifold.verification.certificate import certificate_path
 from trifold.workspace import FOLDERS, Workspace
 
 GALLERY = Path(__file__).parent.parent
@@ -60,6 +63,26 @@ def test_a_port_that_does_not_compile_fails_the_checks_that_it_keeps_from_runnin
     result = run_pytest(workspace, "verify", "-k", "errors and port and cpu")
     assert result.returncode == 1, result.stdout
     assert "add.cuh" in result.stdout
+
+
+@pytest.mark.parametrize("edit", ["", "kernel", "versions", "verdict"])
+def test_what_a_certificate_says_is_not_run_again_unless_something_changed(workspace: Path, edit: str) -> None:
+    trifold.verify("add", workspace=workspace, implementations=["prototype"], devices=["cpu"], examples=1)
+    path = certificate_path(Workspace.at(workspace), "add")
+    certificate = json.loads(path.read_text())
+    row = next(row for row in certificate["rows"] if row["check"] == "values")
+    row["cases"], row["reason"] = 12345, "as certified"
+    row["outcome"] = "failed" if edit == "verdict" else "not run"
+    if edit == "versions":
+        certificate["versions"]["torch"] = "0.0"
+    path.write_text(json.dumps(certificate))
+    if edit == "kernel":
+        kernel = workspace / "prototypes" / "add.py"
+        kernel.write_text(kernel.read_text() + "# edited\n")
+    options = ("--trifold-certified", "--trifold-examples", "1")
+    result = run_pytest(workspace, "verify", "-k", "values and prototype and cpu", *options)
+    assert ("as certified" in result.stdout) == (edit == "")
+    assert ("1 passed" in result.stdout) == (edit != "")
 
 
 def test_other_python_files_are_left_alone(workspace: Path) -> None:

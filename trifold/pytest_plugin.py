@@ -6,6 +6,8 @@
 A test's name is ``check[implementation-device]``. The checks of one cell run together in a worker process, as under
 ``trifold verify``; cells run side by side. What cannot run on this machine is skipped with its reason.
 
+``--trifold-certified`` takes what passed from the certificates that ``trifold verify`` left.
+
 Under pytest-xdist each worker verifies the cells of its own tests, one after the other: ``--dist loadfile`` keeps those
 of a cell together.
 """
@@ -32,6 +34,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--trifold-timeout", type=float, default=120.0, help="seconds that one case of an op may take")
     group.addoption("--trifold-seed", type=int, default=None, help="draw other calls: a seed for hypothesis")
     group.addoption("--trifold-examples", type=int, default=None, help="calls drawn for each check that draws")
+    group.addoption(
+        "--trifold-certified",
+        action="store_true",
+        help="do not run again what a certificate of the same files and versions says has passed",
+    )
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -157,11 +164,18 @@ class _Runs:
         return Row(item.check, cell.implementation, cell.device, "not run", reason=reason)
 
     def _run(self, path: Path, cell: CellName, checks: tuple[str, ...]) -> list[Row]:
+        from trifold.verification.certificate import certified_rows
         from trifold.verification.job import Job
         from trifold.verification.verify import rows_of_cell
         from trifold.workspace import Workspace
 
         workspace = Workspace.find(path.parent)
         options = self._options
-        job = Job(str(workspace.root), cell, checks, (), options.trifold_examples, options.trifold_seed)
+        examples, seed = options.trifold_examples, options.trifold_seed
+        if options.trifold_certified:
+            device = self._machine.device_name
+            known = certified_rows(workspace, cell, device, examples=examples, seed=seed)
+            if known:
+                return known
+        job = Job(str(workspace.root), cell, checks, (), examples, seed)
         return rows_of_cell(workspace, job, self._machine, options.trifold_timeout)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 
-from trifold.verification.certificate import certificate_path, toolkit_digest
+from trifold.verification.certificate import certificate_path, currency
 from trifold.workspace import OpFiles, Workspace
 
 
@@ -43,20 +42,3 @@ def _stage(workspace: Workspace, files: OpFiles) -> Stage:
     devices = " and ".join(certificate.get("devices", []))
     verdict = f"{certificate.get('verdict')}{f' on {devices}' if devices else ''}"
     return Stage(files.name, shape, verdict, currency(workspace, files, certificate))
-
-
-def currency(workspace: Workspace, files: OpFiles, certificate: dict[str, object]) -> str:
-    """``current``, or why the certificate is not of these files and this toolkit."""
-    sources = certificate.get("sources")
-    changed = [
-        str(path.relative_to(workspace.root))
-        for path in files
-        if not path.is_file()
-        or not isinstance(sources, dict)
-        or sources.get(str(path.relative_to(workspace.root))) != hashlib.sha256(path.read_bytes()).hexdigest()
-    ]
-    if changed:
-        return f"stale: {', '.join(changed)} changed since"
-    if certificate.get("toolkit") != toolkit_digest():
-        return "stale: trifold's headers changed since"
-    return "current"

@@ -8,8 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from trifold.errors import GraduationError
-from trifold.stages import currency
-from trifold.verification.certificate import certificate_path
+from trifold.verification.certificate import certificate_path, currency
 from trifold.workspace import OpFiles, Workspace
 
 Certificate = dict[str, Any]

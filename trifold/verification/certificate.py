@@ -12,7 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from trifold.verification.report import OpReport, Report
+from trifold.verification.job import CellName
+from trifold.verification.report import OpReport, Report, Row
 from trifold.workspace import OpFiles, Workspace
 
 _PACKAGES = ("torch", "numba", "numba-cuda", "numpy", "hypothesis")
@@ -32,7 +33,7 @@ def write_certificate(
         "devices": list(result.devices),
         "device": report.device,
         "trifold": report.trifold,
-        "versions": {name: _version(name) for name in _PACKAGES} | {"python": platform.python_version()},
+        "versions": _versions(),
         "sources": {
             str(path.relative_to(workspace.root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
         },
@@ -63,6 +64,60 @@ def write_certificate(
     return path
 
 
+def currency(workspace: Workspace, files: OpFiles, certificate: dict[str, object]) -> str:
+    """``current``, or why the certificate is not of these files and this toolkit."""
+    sources = certificate.get("sources")
+    changed = [
+        str(path.relative_to(workspace.root))
+        for path in files
+        if not path.is_file()
+        or not isinstance(sources, dict)
+        or sources.get(str(path.relative_to(workspace.root))) != hashlib.sha256(path.read_bytes()).hexdigest()
+    ]
+    if changed:
+        return f"stale: {', '.join(changed)} changed since"
+    if certificate.get("toolkit") != toolkit_digest():
+        return "stale: trifold's headers changed since"
+    return "current"
+
+
+def certified_rows(
+    workspace: Workspace, cell: CellName, device_name: str, *, examples: int | None, seed: int | None
+) -> list[Row]:
+    """What the op's certificate says of a cell, where that is what a verification here and now would say.
+
+    Args:
+        workspace, cell: what was verified.
+        device_name: of this machine.
+        examples, seed: of the search; None: the default.
+
+    Returns:
+        No row where there is no certificate, where it is of other files, versions, devices or searches, or where a
+        check of the cell failed.
+    """
+    try:
+        certificate = json.loads(certificate_path(workspace, cell.op).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return []
+    here = {
+        "device": device_name,
+        "trifold": version("trifold"),
+        "versions": _versions(),
+        "examples": examples,
+        "seed": seed,
+    }
+    if any(certificate.get(name) != value for name, value in here.items()):
+        return []
+    if currency(workspace, workspace.files(cell.op), certificate) != "current":
+        return []
+    rows = [
+        Row(**row)
+        for row in certificate["rows"]
+        if (row["implementation"], row["device"]) == (cell.implementation, cell.device)
+    ]
+    return [] if any(row.outcome == "failed" for row in rows) else rows
+
+
 def toolkit_digest() -> str:
     """SHA-256 of the headers and of the wiring that a port is built from."""
     root = Path(__file__).parent.parent
@@ -71,6 +126,10 @@ def toolkit_digest() -> str:
         digest.update(f"{path.relative_to(root)}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _versions() -> dict[str, str | None]:
+    return {name: _version(name) for name in _PACKAGES} | {"python": platform.python_version()}
 
 
 def _version(package: str) -> str | None:
