@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trifold.verification.job import CellName
 
 # Read when they are needed, and not by a process that starts: a worker has its own.
-_READ_LATE = frozenset({"PYTEST_CURRENT_TEST", "TRIFOLD_CACHE_DIR", "TRIFOLD_KERNEL_SECONDS"})
+_READ_LATE = frozenset({"CXX", "PYTEST_CURRENT_TEST", "TRIFOLD_CACHE_DIR", "TRIFOLD_KERNEL_SECONDS"})
 # What a worker imports, and its checks in their course.
 _IMPORTED = (
     "trifold.verification.worker",
