@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from trifold.build import cache, diagnostics, recipe, sources
+from trifold.build import cache, diagnostics, recipe, script, sources
 from trifold.build.library import BuiltLibrary, CompiledObject
 from trifold.build.recipe import Recipe
 from trifold.cells import Device, Form
@@ -150,20 +149,13 @@ def _run(source: Path, steps: Recipe, entry: cache.Entry, attempt: Path) -> Path
     command, made = steps.prepare(name, attempt)
     log = attempt / cache.LOG
     with log.open("wb") as output:
-        done = subprocess.run(
-            command,
-            cwd=attempt,
-            env={**os.environ, **steps.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    if done.returncode == 0 and made.is_file():
+        status = script.run(command, attempt, {**os.environ, **steps.environment}, output)
+    if status == 0 and made.is_file():
         return made
     text = log.read_text(encoding="utf-8", errors="replace")
     for_cpu = sources.local_sources(source) if steps.for_cpu else ()
     problem = diagnostics.summarise(text, source.resolve().parent, for_cpu)
-    if done.returncode < 0 and made.is_file():
+    if status < 0 and made.is_file():
         place = diagnostics.shown(source.resolve())
-        problem = f"{place}: error: the library crashes while it is loaded (signal {-done.returncode})"
+        problem = f"{place}: error: the library crashes while it is loaded (signal {-status})"
     raise BuildError(problem, f"the compilers' whole output: {entry.keep_failure_log(attempt)}")

@@ -40,6 +40,7 @@ _IMPORTED = (
     "torch._inductor.compile_fx",
     "torch._export",
     "torch.testing",
+    "torch.utils.cpp_extension",
 )
 
 
@@ -211,8 +212,10 @@ def _work(request: dict[str, object], events: int, output: int, status: int) -> 
         for name in _READ_LATE:
             os.environ.pop(name, None)
         os.environ.update(request["environment"])  # type: ignore[call-overload]
+        from trifold.build import script
         from trifold.verification import worker
 
+        script.fork_from_now_on()
         worker.work(str(request["job"]), events)
         ended = 0
     except BaseException:
