@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import trifold
-from tests.wrong.entry import Wrong, copy_of_gallery, edits
+from tests.wrong.entry import GALLERY, Wrong, copy_of_gallery, edits
 from tests.wrong.findings import FINDINGS
 from trifold.cells import Kind
+from trifold.verification import worker
+from trifold.verification.job import CellName, Job
+from trifold.verification.load_spec import load_spec
 from trifold.verification.report import Row
 
 RACE = FINDINGS[0]
@@ -62,3 +67,12 @@ def test_a_good_kernel_earns_no_remark(tmp_path: Path) -> None:
     copy_of_gallery("add", tmp_path)
     row = _findings("add", tmp_path)
     assert (row.outcome, row.reason) == ("passed", "")
+
+
+@pytest.mark.parametrize(
+    ("checks", "needed"),
+    [((), True), (("build", "findings"), True), (("findings", "values"), True), (("findings",), False)],
+)
+def test_the_row_alone_needs_no_build_but_its_own(checks: tuple[str, ...], needed: bool) -> None:
+    job = Job(str(GALLERY.root), CellName("add", "port", "cpu"), checks)
+    assert worker._needs_build(job, load_spec(GALLERY.op("add"))) is needed

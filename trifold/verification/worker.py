@@ -133,6 +133,10 @@ def _checks(job: Job, spec: Spec) -> list[Check]:
     return [check for check in possible if check.name in asked | needed]
 
 
+def _needs_build(job: Job, spec: Spec) -> bool:
+    return _wanted(job, BUILD) or not all(check.own_build for check in _checks(job, spec))
+
+
 def property_check(stated: Property) -> Check:
     """A property of a spec as a check."""
 
@@ -158,7 +162,7 @@ def _cell(job: Job, files: OpFiles, events: Events) -> Cell:
         implementation = load_prototype(files, job.cell.device)
     else:
         implementation = load_port(files, "fast" if job.coverage is None else "coverage")
-        if not (spec.not_on_cpu and job.cell.device == "cpu"):
+        if not (spec.not_on_cpu and job.cell.device == "cpu") and _needs_build(job, spec):
             library = implementation.kernels(job.cell.device)
             if job.coverage is not None and library is not None:
                 gcov.keep_notes(library.path, Path(job.coverage))

@@ -21,6 +21,7 @@ class Check:
         finds: the mistakes that it shows, for the documentation.
         devices: where it applies.
         after: checks whose work it looks at; they run before it, also where they were not asked for.
+        own_build: it builds a port for itself.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Check:
     finds: str
     devices: tuple[str, ...] = ("cpu", "cuda")
     after: tuple[str, ...] = ()
+    own_build: bool = False
 
 
 _VALUES = ("values",)
@@ -46,7 +48,13 @@ CHECKS: tuple[Check, ...] = (
     Check("compile", registration.compiles, "graph breaks, results that change under torch.compile"),
     Check("errors", contract.errors, "bad arguments that pass, crash, or raise without naming the argument"),
     Check("repeatable", contract.repeatable, "results that change from call to call"),
-    Check("findings", findings.findings, "races, uninitialised reads, divergent barriers, deadlocks", ("cpu",)),
+    Check(
+        "findings",
+        findings.findings,
+        "races, uninitialised reads, divergent barriers, deadlocks",
+        ("cpu",),
+        own_build=True,
+    ),
     Check("branches", contract.branches, "kernels of the port that no case reaches", after=_CASES),
     Check("stream", gpu.stream, "work in another stream than torch's current one", ("cuda",)),
     Check("no sync", gpu.no_synchronisation, "a call that waits for the device", ("cuda",)),
