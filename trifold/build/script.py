@@ -7,9 +7,9 @@ import runpy
 import subprocess
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 _forks = False
 
@@ -44,31 +44,41 @@ def _run_in_fork(arguments: Sequence[str], folder: Path, environment: Mapping[st
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
-    if pid != 0:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    ended = 1
+    if pid == 0:
+        end_with(lambda: _run_here(arguments, folder, environment, output))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _run_here(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], output: IO[bytes]) -> int:
+    os.chdir(folder)
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(output.fileno(), 1)
+    os.dup2(output.fileno(), 2)
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(stream, mode, closefd=False)  # noqa: SIM115
+        for stream, mode in enumerate("rww")
+    )
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = list(arguments)
     try:
-        os.chdir(folder)
-        with open(os.devnull, "rb") as nothing:
-            os.dup2(nothing.fileno(), 0)
-        os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
-        sys.stdin, sys.stdout, sys.stderr = (
-            open(stream, mode, closefd=False)  # noqa: SIM115
-            for stream, mode in enumerate("rww")
-        )
-        os.environ.clear()
-        os.environ.update(environment)
-        sys.argv = list(arguments)
         runpy.run_path(arguments[0], run_name="__main__")
-        ended = 0
     except SystemExit as end:
-        ended = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+    return 0
+
+
+def end_with(last: Callable[[], int]) -> NoReturn:
+    """End a forked process by what it has to do: with the status that this gives, or with 1 where it raises."""
+    status = 1
+    try:
+        status = last()
     except BaseException:
         traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(ended)
+        os._exit(status)

@@ -22,10 +22,11 @@ import socket
 import subprocess
 import sys
 import threading
-import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NoReturn
+
+from trifold.build import script
 
 if TYPE_CHECKING:
     from trifold.verification.job import CellName
@@ -198,32 +199,27 @@ def _wait_for_worker(request: dict[str, object], events: int, output: int, statu
     os._exit(0)
 
 
-def _work(request: dict[str, object], events: int, output: int, status: int) -> None:
+def _work(request: dict[str, object], events: int, output: int, status: int) -> NoReturn:
     os.setsid()  # so that a hung worker goes with its compilers
     os.write(status, f"{os.getpid()}\n".encode())
     os.close(status)
     for stream in (1, 2):
         os.dup2(output, stream)
     os.close(output)
-    ended = 1
-    try:
-        os.chdir(str(request["folder"]))
-        sys.path[0] = str(request["folder"])
-        for name in _READ_LATE:
-            os.environ.pop(name, None)
-        os.environ.update(request["environment"])  # type: ignore[call-overload]
-        from trifold.build import script
-        from trifold.verification import worker
+    script.end_with(lambda: _check(request, events))
 
-        script.fork_from_now_on()
-        worker.work(str(request["job"]), events)
-        ended = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(ended)
+
+def _check(request: dict[str, object], events: int) -> int:
+    os.chdir(str(request["folder"]))
+    sys.path[0] = str(request["folder"])
+    for name in _READ_LATE:
+        os.environ.pop(name, None)
+    os.environ.update(request["environment"])  # type: ignore[call-overload]
+    from trifold.verification import worker
+
+    script.fork_from_now_on()
+    worker.work(str(request["job"]), events)
+    return 0
 
 
 if __name__ == "__main__":
