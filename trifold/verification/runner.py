@@ -177,21 +177,22 @@ def _listen(
             selector.register(stop, selectors.EVENT_READ)
         while True:
             limit = max(timeout, _START_S) if told.builds else timeout
-            ready = selector.select(timeout=max(0.0, told.heard + limit - time.monotonic()))
+            ready = [key.fileobj for key, _ in selector.select(max(0.0, told.heard + limit - time.monotonic()))]
             if not ready:
                 return limit
-            if any(key.fileobj is stop for key, _ in ready):
+            if events in ready:  # first: what was told before the stop counts
+                chunk = events.read(1 << 16)
+                if not chunk:
+                    return None
+                buffer += chunk
+                *lines, buffer = buffer.split(b"\n")
+                before = told.check
+                for line in lines:
+                    told.take(json.loads(line))
+                if told.check != before:
+                    tell()
+            if stop in ready:
                 raise _Stopped(told)
-            chunk = events.read(1 << 16)
-            if not chunk:
-                return None
-            buffer += chunk
-            *lines, buffer = buffer.split(b"\n")
-            before = told.check
-            for line in lines:
-                told.take(json.loads(line))
-            if told.check != before:
-                tell()
 
 
 def _kill(process: subprocess.Popen[bytes] | Forked) -> None:
