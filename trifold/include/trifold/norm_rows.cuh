@@ -28,7 +28,7 @@ struct NormPair : TeamChoice<Team::cluster, pieces, threads, blocks, edges> {
 
   // A thread's pieces need not begin at boundaries: one more vector is read, and one more copied where the numbers do
   // not begin at one. In whole lines of memory: copies to elsewhere take longer.
-  static constexpr int vectors_a_line = 128 / vector_bytes;
+  static constexpr int vectors_a_line = line_bytes / vector_bytes;
   static constexpr int more = edges ? vectors_a_line : 0;
   static __host__ __device__ constexpr int vectors(int block) { return pieces * block + more; }
   static constexpr int bytes(int block) { return most_copies * vectors(block) * vector_bytes; }

@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
   using Sums = std::conditional_t<Shape::pairs, PairSums<Shape>, RowSums<Shape, sums_a_row>>;
   static_assert(!Shape::pairs || centred);
   using Floats = Pack<float, size>;
-  unsigned char* const memory = dynamic_shared<unsigned char>();
+  unsigned char* const memory = dynamic_shared_lines<unsigned char>();
   __shared__ typename Sums::Memory sums_memory[Shape::teams];
 
   const StreamPlace at = stream_place<Shape>();

@@ -159,7 +159,7 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       if (rows_a_team > most_rows) return false;
       // Rows of a team begin alike, as seen from boundaries as far apart as that takes next to no clusters away: a
       // warp's accesses then lie in whole sectors of memory, or in whole lines.
-      int64_t boundary = 128 / sizeof(T);
+      int64_t boundary = line_bytes / sizeof(T);
       if (edges && rows_a_team > 1) {
         const auto fewer = [&] { return teams_alike(clusters, Shape::teams * columns, boundary); };
         while (boundary > size && fewer() < clusters - clusters / 16) boundary /= 2;
@@ -181,7 +181,7 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       const bool sums_early = wanted && blocks == 1 && clusters == most && rows_a_team <= most_rows_of_a_short_kernel &&
                               sums.template fits_beside<kernel>(Shape::block, most);
       // A block's columns are whole lines of memory, if those of the row are.
-      constexpr int64_t line = 128 / sizeof(T);
+      constexpr int64_t line = line_bytes / sizeof(T);
       const int64_t share =
           std::min(ceil_div(pieces * size, blocks * line) * line, int64_t{Shape::template columns<T>});
       const int64_t bytes_a_round = clusters * Shape::teams * 2 * columns * int64_t{sizeof(T)};
@@ -219,7 +219,7 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       return choose_row_stream<T, N == 2, false>(columns, [&]<class Shape>(int blocks, int64_t most_rows) {
         return launch_shape.template operator()<Shape, false>(blocks, most_rows);
       });
-    return choose_row_stream<T, N == 2, true>(columns + 128 / int64_t{sizeof(T)} - 1,
+    return choose_row_stream<T, N == 2, true>(columns + line_bytes / int64_t{sizeof(T)} - 1,
                                               [&]<class Shape>(int blocks, int64_t most_rows) {
                                                 return launch_shape.template operator()<Shape, true>(blocks, most_rows);
                                               });

@@ -44,7 +44,7 @@ struct RowStreamShape {
   static constexpr int chunks = pieces / chunk, block = threads * teams;
   static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // of a team
   static constexpr int teams_a_warp = warp_threads / lanes;
-  static constexpr int pitch = threads * vector_bytes, slot_bytes = 2 * chunk * pitch;
+  static constexpr int pitch = threads * vector_bytes, slot_bytes = 2 * (chunk * pitch + (bulk ? line_bytes : 0));
   static constexpr int bytes = teams * slots * slot_bytes;
   static_assert(pieces % chunk == 0 && threads % lanes == 0 && block % warp_threads == 0 && slots > chunks);
   static_assert((!paced && !pairs) || teams == 1);

@@ -20,9 +20,8 @@ struct AlikeRows {
 // For ragged rows of `columns` elements of so many bytes, as `most` teams fit on the GPU at once: boundaries as wide as
 // a line of memory, as long as that takes next to no team away; at last so many teams that they fit some times over.
 inline AlikeRows share_alike(int64_t rows, int64_t columns, int64_t bytes, int64_t most) {
-  constexpr int line = 128;
-  if (rows <= most) return {rows, rows, line};
-  for (int boundary = line;; boundary /= 2) {
+  if (rows <= most) return {rows, rows, line_bytes};
+  for (int boundary = line_bytes;; boundary /= 2) {
     const int64_t elements = boundary / bytes, classes = rows_apart(columns, elements);
     const int64_t teams = teams_alike(most, columns, elements);
     if (teams >= most - most / 16) return {teams, classes, boundary};
@@ -43,7 +42,7 @@ __global__ inline void begin_counts_kernel(int* counters) {
 template <Cut cut, class Choice, class T, class Use>
 bool launch_team_stream(Stream stream, const Rows& x, Use use) {
 #ifdef __CUDACC__
-  constexpr int64_t most_behind = cut == Cut::whole ? 0 : 128 / int64_t{sizeof(T)} - 1;
+  constexpr int64_t most_behind = cut == Cut::whole ? 0 : line_bytes / int64_t{sizeof(T)} - 1;
   const int64_t rows = x.count, pieces = pieces_of<T>(x.columns + most_behind, Cut::whole);
   const auto shape = ClusterShape::of<Choice>(pieces);
   if (!shape.exists(stream) || shape.blocks > Choice::most_blocks || rows > most_blocks / 2) return false;

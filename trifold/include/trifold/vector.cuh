@@ -7,6 +7,9 @@ namespace trifold {
 
 inline constexpr int vector_bytes = 16;
 
+// A line of memory.
+inline constexpr int line_bytes = 128;
+
 // As many elements as one 16-byte load or store moves.
 template <class T>
 struct alignas(vector_bytes) Vector {

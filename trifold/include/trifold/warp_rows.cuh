@@ -10,9 +10,13 @@ namespace trifold {
 
 // Two matrices whose rows stream through shared memory, as a RowStream's do. One lane asks for a row, with two bulk
 // copies, in place of each lane for its pieces.
+//
+// In shared memory a row begins as far behind a line as in global memory: else a copy takes a quarter longer. It does
+// so in all slots alike, since rows of a team are whole lines apart.
 template <class T, class Shape>
 class WarpRowStream {
   static_assert(Shape::threads == warp_threads && Shape::chunks == 1, "a row is a warp's");
+  static_assert(Shape::teams * vector_bytes % line_bytes == 0, "teams times a multiple of 16 bytes are lines");
   static constexpr int size = Vector<T>::size, across = Shape::threads * size;
 
  public:
@@ -28,15 +32,22 @@ class WarpRowStream {
         end_(end - at.thread * size),
         bytes_(end * static_cast<int>(sizeof(T))),
         lane_(at.thread),
-        begin_(shared_address(memory) + at.team * Shape::slots * Shape::slot_bytes),
-        to_(of_first_lane(begin_)),
+        to_a_(of_first_lane(begin_of(memory, at) + behind_line(a))),
+        to_b_(of_first_lane(begin_of(memory, at) + bytes_of_a + behind_line(b))),
+        own_a_(to_a_ + at.thread * vector_bytes),
+        own_b_(to_b_ + at.thread * vector_bytes),
         mailboxes_(of_first_lane(shared_address(come_))) {
-    asm("" : "+r"(begin_));  // is not made anew
+    asm("" : "+r"(own_a_), "+r"(own_b_));  // are not made anew
     if (lane_ < Shape::slots) come_[lane_].init(1);
     // What is behind a row is never copied there.
 #pragma unroll
-    for (int piece = 0; piece < 2 * Shape::slots * Shape::pieces; ++piece)
-      if (!has(piece % Shape::pieces)) store_shared(own(0) + piece * Shape::pitch, {});
+    for (int i = 0; i < Shape::slots * Shape::pieces; ++i) {
+      const int piece = i % Shape::pieces, at = i / Shape::pieces * Shape::slot_bytes + piece * Shape::pitch;
+      if (!has(piece)) {
+        store_shared(own_a_ + at, {});
+        store_shared(own_b_ + at, {});
+      }
+    }
   }
 
   // Asks for as many rows as are ahead.
@@ -58,11 +69,11 @@ class WarpRowStream {
     fetch(head_ == 0 ? Shape::slots - 1 : head_ - 1);
   }
 
-  __device__ __forceinline__ uint4 head_a(int piece) const { return shared_piece(own(head_) + piece * Shape::pitch); }
+  __device__ __forceinline__ uint4 head_a(int piece) const { return shared_piece(head() + piece * Shape::pitch); }
   __device__ __forceinline__ uint4 head_b(int piece) const {
-    return shared_piece(own(head_) + of_b + piece * Shape::pitch);
+    return shared_piece(own_b_ + head_ * Shape::slot_bytes + piece * Shape::pitch);
   }
-  __device__ __forceinline__ unsigned head() const { return own(head_); }
+  __device__ __forceinline__ unsigned head() const { return own_a_ + head_ * Shape::slot_bytes; }
   __device__ __forceinline__ void advance_head() {
     head_ = head_ == Shape::slots - 1 ? 0 : head_ + 1;
     if (head_ == 0) turn_ ^= 1;
@@ -86,14 +97,15 @@ class WarpRowStream {
   __device__ __forceinline__ void end() {}
 
  private:
-  static constexpr int of_b = Shape::pieces * Shape::pitch;
+  static constexpr int bytes_of_a = Shape::slot_bytes / 2;
 
   const T *a_, *b_;
   int64_t a_jump_, b_jump_;
   Mailbox* come_;
   int rows_, end_, bytes_, lane_, head_ = 0, turn_ = 0;
-  unsigned begin_;           // in shared memory
-  unsigned to_, mailboxes_;  // where the slots and their mailboxes are: known to be the same for all lanes
+  unsigned to_a_, to_b_;    // where rows begin in the first slot; known to be the same for all lanes
+  unsigned own_a_, own_b_;  // and where the lane's pieces of them do
+  unsigned mailboxes_;      // of the slots; the same for all lanes
 
   // The mailboxes of a team's slots.
   static __device__ __forceinline__ Mailbox* come(int team) {
@@ -101,8 +113,12 @@ class WarpRowStream {
     return known_address(of_teams[team]);
   }
 
-  __device__ __forceinline__ unsigned own(int slot) const {
-    return begin_ + slot * Shape::slot_bytes + lane_ * vector_bytes;
+  // Where the team's slots are.
+  static __device__ __forceinline__ unsigned begin_of(unsigned char* memory, const StreamPlace& at) {
+    return shared_address(memory) + at.team * Shape::slots * Shape::slot_bytes;
+  }
+  static __device__ __forceinline__ unsigned behind_line(const T* row) {
+    return static_cast<unsigned>(reinterpret_cast<uintptr_t>(row) % line_bytes);
   }
 
   // By a lane that the hardware picks, with addresses that the compiler knows to be the same for all of them. Of others
@@ -110,10 +126,10 @@ class WarpRowStream {
   __device__ __forceinline__ void fetch(int slot) {
     if (rows_ > 0) {
       if (is_elected()) {
-        const unsigned to = to_ + slot * Shape::slot_bytes, mailbox = mailboxes_ + slot * int{sizeof(Mailbox)};
+        const unsigned mailbox = mailboxes_ + slot * int{sizeof(Mailbox)};
         Mailbox::arrive_and_expect(mailbox, 2 * bytes_);
-        copy_bulk(to, a_, bytes_, mailbox);
-        copy_bulk(to + of_b, b_, bytes_, mailbox);
+        copy_bulk(to_a_ + slot * Shape::slot_bytes, a_, bytes_, mailbox);
+        copy_bulk(to_b_ + slot * Shape::slot_bytes, b_, bytes_, mailbox);
       }
       __syncwarp();
       a_ += a_jump_;
