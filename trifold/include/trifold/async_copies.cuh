@@ -38,6 +38,11 @@ __device__ __forceinline__ void prefetch_to_l2(const void* from, int bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
 
+// Lets L2 forget the line of memory that begins there: it is not written to memory, and undefined from now on.
+__device__ __forceinline__ void forget_line(const void* line) {
+  asm volatile("discard.global.L2 [%0], 128;" ::"l"(line) : "memory");
+}
+
 // Copies `bytes`, a multiple of 16, from and to 16-byte boundaries, for the barrier in shared memory at `mailbox`,
 // which counts them as they come (sm_90 on; PTX ISA, cp.async.bulk). One thread asks for all of it.
 __device__ __forceinline__ void copy_bulk(unsigned to, const void* from, int bytes, unsigned mailbox) {

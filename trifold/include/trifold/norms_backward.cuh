@@ -22,10 +22,10 @@ struct NormBackward {
   const float* mean;  // of each row; null unless centred
   const float* rstd;
   T* grad_x;
-  // What the clusters have summed up, a row of sums each. Null: it is not wanted. Of clusters that are a team with
-  // edges, it lies as the rows do, as seen from boundaries; from the others it begins with column 0.
+  // What the clusters have summed up, a row of sums each. Null: it is not wanted. A part has whole lines of memory, of
+  // which the last one is filled up with what is never read: a line that is written in part is read more slowly.
   float* parts;
-  int64_t part_pitch;   // from a cluster's sums to those of the next one; of several teams a block, `columns`
+  int part_pitch;       // from a cluster's sums to those of the next one
   int64_t part_stride;  // from the parts of grad_weight to those of grad_bias
   int64_t rows;
   int columns;
@@ -55,6 +55,37 @@ __device__ __forceinline__ void store_floats(float* to, const float* floats) {
     *reinterpret_cast<float4*>(to + e) = {floats[e], floats[e + 1], floats[e + 2], floats[e + 3]};
 }
 
+// Stores numbers of columns of a warp's lanes, each of which has so many from `column` on, at `to` and behind it, where
+// column 0 begins at a 16-byte boundary: those of columns from 0 to `end`.
+template <int size>
+__device__ __forceinline__ void store_columns(float* to, int column, int end, const float (&own)[size]) {
+  const int lane = static_cast<int>(threadIdx.x) % warp_threads;
+  const int before = -column & 3;  // so many are in a four of the lane before
+  float numbers[size + 3];         // behind the lane's own ones those of the next one
+#pragma unroll
+  for (int e = 0; e < size + 3; ++e) numbers[e] = e < size ? own[e] : of_lane(own[e - size], lane + 1);
+#pragma unroll
+  for (int shift = 1; shift <= 2; shift *= 2) {
+#pragma unroll
+    for (int e = 0; e + shift < size + 3; ++e) numbers[e] = (before & shift) != 0 ? numbers[e + shift] : numbers[e];
+  }
+  const auto store_one = [&](bool there, int column, float number) {
+    if (there && column >= 0 && column < end) to[column] = number;
+  };
+#pragma unroll
+  for (int e = 0; e < 3; ++e) store_one(lane == 0 && e < before, column + e, own[e]);
+#pragma unroll
+  for (int e = 0; e < size; e += 4) {
+    const int begin = column + before + e, count = lane == warp_threads - 1 && e + 4 == size ? 4 - before : 4;
+    if (count == 4 && begin >= 0 && begin + 4 <= end) {
+      store_floats<4>(to + begin, numbers + e);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) store_one(i < count, begin + i, numbers[e + i]);
+    }
+  }
+}
+
 // How a team's numbers of columns stand in shared memory: the two fours of a piece of 8 apart, since a warp that stored
 // whole pieces would meet each bank twice, and with 16 numbers between them, since a warp that reads would.
 template <class Shape, int size>
@@ -79,7 +110,7 @@ struct TeamColumns {
 template <class Shape, bool edges, int N, int size>
 __device__ __forceinline__ void add_teams(float* memory, const StreamPlace& at,
                                           const Pack<float, size> (&sums)[N][Shape::pieces], const int* leads,
-                                          int columns, float* to, int64_t stride) {
+                                          int columns, float* to, int pitch, int64_t stride) {
   using Columns = TeamColumns<Shape, size>;
   constexpr int teams = Shape::teams;
   static_assert(Shape::bytes >= N * teams * Columns::pitch * int{sizeof(float)});
@@ -91,8 +122,8 @@ __device__ __forceinline__ void add_teams(float* memory, const StreamPlace& at,
       Columns::store(memory + (n * teams + at.team) * Columns::pitch, at.thread, k, sums[n][k]);
   }
   __syncthreads();
-  for (int column = static_cast<int>(threadIdx.x); column < columns; column += Shape::block) {
-    const int place = Columns::place(column);
+  for (int i = static_cast<int>(threadIdx.x); i < pitch; i += Shape::block) {
+    const int column = min(i, columns - 1), place = Columns::place(column);
 #pragma unroll
     for (int n = 0; n < N; ++n) {
       float of_teams[4]{};  // four sums at once
@@ -100,7 +131,7 @@ __device__ __forceinline__ void add_teams(float* memory, const StreamPlace& at,
       for (int team = 0; team < teams; ++team)
         of_teams[team % 4] +=
             memory[(n * teams + team) * Columns::pitch + (edges ? Columns::place(column + leads[team]) : place)];
-      to[n * stride + column] = (of_teams[0] + of_teams[1]) + (of_teams[2] + of_teams[3]);
+      to[n * stride + i] = (of_teams[0] + of_teams[1]) + (of_teams[2] + of_teams[3]);
     }
   }
 }
@@ -345,22 +376,26 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
 
   stream.end();
   if (norm.parts != nullptr) {
-    const int64_t cluster = blockIdx.x / at.blocks;
+    float* const part = norm.parts + int64_t{blockIdx.x / at.blocks} * norm.part_pitch;
+    const int part_end = min(first + norm.share, norm.part_pitch);  // of the block
     if constexpr (bulk) {
-      WarpHalves<Shape, sums_a_row, size>::store(memory, of_parameter, norm.columns,
-                                                 norm.parts + cluster * norm.part_pitch, norm.part_stride);
+      WarpHalves<Shape, sums_a_row, size>::store(memory, of_parameter, part_end, part, norm.part_stride);
     } else if constexpr (Shape::teams == 1) {
-      float* const part = norm.parts + cluster * norm.part_pitch + lead + column(0);
 #pragma unroll
       for (int n = 0; n < sums_a_row; ++n) {
+        float* const to = part + n * norm.part_stride;
 #pragma unroll
-        for (int k = 0; k < pieces; ++k)
-          if (stream.has(k))
-            store_floats<size>(part + n * norm.part_stride + k * Shape::threads * size, of_parameter[n][k].value);
+        for (int k = 0; k < pieces; ++k) {
+          const auto& own = of_parameter[n][k].value;
+          if constexpr (edges)
+            store_columns(to, column(k), part_end, own);
+          else if (column(k) < part_end)
+            store_floats<size>(to + column(k), own);
+        }
       }
     } else {
-      add_teams<Shape, edges>(reinterpret_cast<float*>(memory), at, of_parameter, leads, norm.columns,
-                              norm.parts + cluster * norm.columns, norm.part_stride);
+      add_teams<Shape, edges>(reinterpret_cast<float*>(memory), at, of_parameter, leads, norm.columns, part,
+                              norm.part_pitch, norm.part_stride);
     }
   }
   if (at.blocks > 1) {  // until all have taken the last sums, others write to this block's memory
@@ -381,59 +416,27 @@ __device__ __forceinline__ V sum_by_pairs(V (&values)[N]) {
   return values[0];
 }
 
-// Adds up `count` parts, each of as many numbers as there are columns. blockDim.y threads share a column's parts.
-// Blocks with blockIdx.y = 0 make `first`, those with 1 make `second`. In front of part p's numbers are as many others
-// as p rows end behind a boundary, of which `within` is 1 less: a power of two.
+// Adds up `count` parts, each of as many numbers as there are columns, from the beginning of a line of memory on.
+// Blocks with blockIdx.y = 0 make `first`, those with 1 make `second`.
 //
 // Its blocks are small, so that there is room for one of them beside a block of the kernel above: set up `early` they
 // begin once that one has ended, and the next kernel in the stream may be set up in its turn.
-inline constexpr int add_parts_block = 128, add_parts_registers = 48, parts_at_once = 17;
-template <class T>
+//
+// What has been added up is needed no more, but L2 would write it to memory. If the parts are `many`, each block has
+// whole lines of them, and L2 is told to forget these.
+inline constexpr int add_parts_block = 128, add_parts_registers = 48;
+template <bool many>
+inline constexpr int add_parts_columns = many ? line_bytes / sizeof(float) : 16;
+template <class T, bool many>
 __global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers * add_parts_block))
-    add_parts_kernel(const float* parts, int64_t part_pitch, int64_t part_stride, unsigned within, T* first, T* second,
-                     int count, int columns, bool early) {
-  __shared__ float of_threads[add_parts_block];
-  if (early) let_later_kernels_begin();
-  const int across = static_cast<int>(blockDim.x), threads = static_cast<int>(blockDim.y);
-  const int thread = static_cast<int>(threadIdx.y), column = static_cast<int>(blockIdx.x) * across + threadIdx.x;
-  const float* const own = parts + blockIdx.y * part_stride + column;
-  float* const place = of_threads + thread * across + threadIdx.x;
-  wait_for_earlier_kernels();
-  constexpr int at_once = parts_at_once;
-  CompensatedSum<float> sum{};
-  if (column < columns) {
-    for (int begin = thread; begin < count; begin += at_once * threads) {
-      float values[at_once];
-#pragma unroll
-      for (int i = 0; i < at_once; ++i) {
-        const int part = begin + i * threads;
-        const unsigned lead = static_cast<unsigned>(part) * static_cast<unsigned>(columns) & within;
-        values[i] = part < count ? own[part * part_pitch + lead] : 0;
-      }
-      sum.add(sum_by_pairs(values));
-    }
-  }
-  *place = sum.value();
-  for (int half = threads / 2; half > 0; half /= 2) {
-    __syncthreads();
-    if (thread < half) *place += place[half * across];
-  }
-  if (thread == 0 && column < columns) (blockIdx.y == 0 ? first : second)[column] = T(*place);
-}
-
-// The same for parts that begin at 16-byte boundaries, `part_pitch` and `part_stride` being multiples of 4: threads
-// take fours of columns, four a block. That is a quarter of the loads, and one barrier.
-inline constexpr int fours_a_block = 4, fours_at_once = 5;
-template <class T>
-__global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers * add_parts_block))
-    add_parts_in_fours_kernel(const float* parts, int64_t part_pitch, int64_t part_stride, T* first, T* second,
-                              int count, int columns, bool early) {
-  constexpr int threads = add_parts_block / fours_a_block, warps = add_parts_block / warp_threads;
-  constexpr int across = fours_a_block * 4, at_once = fours_at_once;
+    add_parts_kernel(const float* parts, int64_t part_pitch, int64_t part_stride, T* first, T* second, int count,
+                     int columns, bool early) {
+  constexpr int across = add_parts_columns<many>, fours = across / 4, at_once = 5;
+  constexpr int threads = add_parts_block / fours, warps = add_parts_block / warp_threads;
   using Four = Pack<float, 4>;
   alignas(vector_bytes) __shared__ float of_warps[warps][across];
   if (early) let_later_kernels_begin();
-  const int id = static_cast<int>(threadIdx.x), thread = id / fours_a_block, four = id % fours_a_block;
+  const int id = static_cast<int>(threadIdx.x), thread = id / fours, four = id % fours;
   const int begin_of_block = static_cast<int>(blockIdx.x) * across, column = begin_of_block + four * 4;
   const float* const own = parts + blockIdx.y * part_stride + column;
   wait_for_earlier_kernels();
@@ -457,10 +460,9 @@ __global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers 
   }
   Four sum{sums[0].value(), sums[1].value(), sums[2].value(), sums[3].value()};
 #pragma unroll
-  for (int distance = warp_threads / 2; distance >= fours_a_block; distance /= 2)
-    sum = sum + shuffle_xor(sum, distance);
+  for (int distance = warp_threads / 2; distance >= fours; distance /= 2) sum = sum + shuffle_xor(sum, distance);
   const int warp = id / warp_threads;
-  if (id % warp_threads < fours_a_block) store_floats<4>(of_warps[warp] + four * 4, sum.value);
+  if (id % warp_threads < fours) store_floats<4>(of_warps[warp] + four * 4, sum.value);
   __syncthreads();
   if (id < across && begin_of_block + id < columns) {
     float of_column = 0;
@@ -468,6 +470,12 @@ __global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers 
     for (int w = 0; w < warps; ++w) of_column += of_warps[w][id];
     (blockIdx.y == 0 ? first : second)[begin_of_block + id] = T(of_column);
   }
+#ifdef TRIFOLD_CLUSTERS
+  if constexpr (many) {
+    for (int part = id; part < count; part += add_parts_block)
+      forget_line(parts + blockIdx.y * part_stride + part * part_pitch + begin_of_block);
+  }
+#endif
 }
 
 }  // namespace trifold

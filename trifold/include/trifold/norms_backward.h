@@ -84,27 +84,28 @@ bool choose_row_stream(int64_t columns, Use use) {
   }
 }
 
-// The second step of the sums over rows.
-struct PartSums {
-  int64_t count, columns, pitch;
-  unsigned within;
-  bool in_fours;
-  dim3 block, grid;
+// So many bytes of parts are many. Of fewer, an H200 writes little to memory: 1 MB at (10007, 1000) take 0.7 µs longer
+// as many, 4 MB at (16384, 4096) 0.5 µs less.
+inline constexpr int64_t many_bytes_of_parts = 2 << 20;
 
-  // Each of `count` parts of so many columns for each of `results` is `pitch` numbers behind the one before; see the
-  // kernel for `within`. `in_fours`: where they are few, and begin at 16-byte boundaries.
-  PartSums(int64_t count, int64_t columns, int64_t pitch, int64_t within, unsigned results, bool in_fours)
-      : count(count), columns(columns), pitch(pitch), within(static_cast<unsigned>(within)), in_fours(in_fours) {
-    if (in_fours) {
-      block = dim3(add_parts_block);
-      grid = dim3(static_cast<unsigned>(ceil_div(columns, 4 * fours_a_block)), results);
-      return;
-    }
-    unsigned threads = 1;  // that share a column's parts
-    while (threads < 32 && threads * parts_at_once < count) threads *= 2;
-    block = dim3(add_parts_block / threads, threads);
-    grid = dim3(static_cast<unsigned>(ceil_div(columns, block.x)), results);
-  }
+// The second step of the sums over rows: of `count` parts of so many columns, for each of `results`. They lie `pitch`
+// numbers apart, each in lines of memory of its own.
+struct PartSums {
+  int64_t count, columns, pitch, results;
+  bool many;
+  dim3 grid;
+
+  PartSums(int64_t count, int64_t columns, int64_t results)
+      : count(count),
+        columns(columns),
+        pitch(ceil_div(columns, numbers_a_line) * numbers_a_line),
+        results(results),
+        many(numbers() * int64_t{sizeof(float)} >= many_bytes_of_parts),
+        grid(static_cast<unsigned>(ceil_div(columns, many ? add_parts_columns<true> : add_parts_columns<false>)),
+             static_cast<unsigned>(results)) {}
+
+  // In all parts.
+  int64_t numbers() const { return results * count * pitch; }
 
   // Whether its blocks can wait beside those of `kernel`, one of `threads` threads on each of so many multiprocessors:
   // if not, they crowd together where the first ones end, and it takes longer.
@@ -121,15 +122,18 @@ struct PartSums {
 
   template <class T>
   void launch(Stream stream, const float* parts, T* first, T* second, bool early) const {
-    if constexpr (sizeof(T) < sizeof(float)) {
-      if (in_fours)
-        return launch_early<add_parts_in_fours_kernel<T>>(stream, grid, block, 0, parts, pitch, count * pitch, first,
-                                                          second, static_cast<int>(count), static_cast<int>(columns),
-                                                          early);
-    }
-    launch_early<add_parts_kernel<T>>(stream, grid, block, 0, parts, pitch, count * pitch, within, first, second,
-                                      static_cast<int>(count), static_cast<int>(columns), early);
+    const auto start = [&]<bool many>() {
+      launch_early<add_parts_kernel<T, many>>(stream, grid, dim3(add_parts_block), 0, parts, pitch, count * pitch,
+                                              first, second, static_cast<int>(count), static_cast<int>(columns), early);
+    };
+    if (many)
+      start.template operator()<true>();
+    else
+      start.template operator()<false>();
   }
+
+ private:
+  static constexpr int64_t numbers_a_line = line_bytes / sizeof(float);
 };
 
 // The gradients of x, of weight and, of layer_norm (N = 2), of bias; those of parameters where they are `wanted`.
@@ -168,13 +172,8 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
       }
       const int64_t rows_a_launch = clusters * Shape::teams * most_rows_a_sum;
       const int64_t launches = ceil_div(rows, rows_a_launch), count = launches * clusters;
-      // In front of and behind a team's columns are those of the pieces that they begin and end in.
-      const int64_t within = edges ? boundary - 1 : 0, pieces = ceil_div(columns + within, size);
-      const bool lie_as_rows = edges && Shape::teams == 1;
-      const bool in_fours = Shape::bulk && !edges;
-      const PartSums sums(count, columns, lie_as_rows ? pieces * size : columns, lie_as_rows ? within : 0, N, in_fours);
-      const Tensor parts = empty_strided(x.tensor, {wanted ? static_cast<int64_t>(N) * count * sums.pitch : 0}, {1},
-                                         compute_dtype(x.tensor));
+      const PartSums sums(count, columns, N);
+      const Tensor parts = empty_strided(x.tensor, {wanted ? sums.numbers() : 0}, {1}, compute_dtype(x.tensor));
       // While a short kernel runs, the second step is set up, and the kernel behind it while that one runs; but no
       // larger cluster should find blocks of the second step in its way.
       const bool early = wanted && blocks <= 2;
@@ -182,8 +181,8 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
                               sums.template fits_beside<kernel>(Shape::block, most);
       // A block's columns are whole lines of memory, if those of the row are.
       constexpr int64_t line = line_bytes / sizeof(T);
-      const int64_t share =
-          std::min(ceil_div(pieces * size, blocks * line) * line, int64_t{Shape::template columns<T>});
+      const int64_t seen = columns + (edges ? boundary - 1 : 0);  // from the boundary before the row
+      const int64_t share = std::min(ceil_div(seen, blocks * line) * line, int64_t{Shape::template columns<T>});
       const int64_t bytes_a_round = clusters * Shape::teams * 2 * columns * int64_t{sizeof(T)};
       const int64_t ahead =
           sums_early && Shape::warps == 1 ? std::min(most_rows_ahead, most_bytes_ahead / bytes_a_round) : 0;
@@ -199,7 +198,7 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
         norm.rstd = rstd + first;
         norm.grad_x = grad_x + first * columns;
         norm.parts = wanted ? mutable_data<float>(parts) + i * clusters * sums.pitch : nullptr;
-        norm.part_pitch = sums.pitch;
+        norm.part_pitch = static_cast<int>(sums.pitch);
         norm.part_stride = count * sums.pitch;
         norm.rows = std::min(rows - first, rows_a_launch);
         norm.columns = static_cast<int>(columns);
