@@ -158,7 +158,9 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
   const int count = rows_from(at.first_row);
   constexpr bool bulk = Shape::bulk && !edges;
   // The first one of a warp's teams has the most.
-  const int steps = bulk ? count : rows_from(at.first_row - at.team % Shape::teams_a_warp * (at.teams / Shape::teams));
+  constexpr int teams_a_warp = Shape::teams_a_warp;
+  const int steps =
+      teams_a_warp == 1 ? count : rows_from(at.first_row - at.team % teams_a_warp * (at.teams / Shape::teams));
   const int lead = edges ? static_cast<int>(at.first_row * norm.columns % norm.boundary) : 0;
   const int first = at.rank * norm.share - lead, end = min(norm.columns - first, norm.share);
   __shared__ int leads[Shape::teams];
@@ -422,17 +424,16 @@ __device__ __forceinline__ V sum_by_pairs(V (&values)[N]) {
 // Its blocks are small, so that there is room for one of them beside a block of the kernel above: set up `early` they
 // begin once that one has ended, and the next kernel in the stream may be set up in its turn.
 //
-// What has been added up is needed no more, but L2 would write it to memory. If the parts are `many`, each block has
-// whole lines of them, and L2 is told to forget these.
-inline constexpr int add_parts_block = 128, add_parts_registers = 48;
-template <bool many>
-inline constexpr int add_parts_columns = many ? line_bytes / sizeof(float) : 16;
-template <class T, bool many>
+// Threads take fours of columns, so many of them a block. What has been added up is needed no more, but L2 would write
+// it to memory: if a block has whole lines of the parts, L2 is told to forget them.
+inline constexpr int add_parts_block = 128, add_parts_registers = 48, parts_at_once = 5;
+template <class T, int fours>
 __global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers * add_parts_block))
     add_parts_kernel(const float* parts, int64_t part_pitch, int64_t part_stride, T* first, T* second, int count,
                      int columns, bool early) {
-  constexpr int across = add_parts_columns<many>, fours = across / 4, at_once = 5;
+  constexpr int across = 4 * fours, lines = across * int{sizeof(float)} / line_bytes, at_once = parts_at_once;
   constexpr int threads = add_parts_block / fours, warps = add_parts_block / warp_threads;
+  static_assert(fours <= warp_threads);
   using Four = Pack<float, 4>;
   alignas(vector_bytes) __shared__ float of_warps[warps][across];
   if (early) let_later_kernels_begin();
@@ -471,9 +472,11 @@ __global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers 
     (blockIdx.y == 0 ? first : second)[begin_of_block + id] = T(of_column);
   }
 #ifdef TRIFOLD_CLUSTERS
-  if constexpr (many) {
-    for (int part = id; part < count; part += add_parts_block)
-      forget_line(parts + blockIdx.y * part_stride + part * part_pitch + begin_of_block);
+  if constexpr (lines > 0) {
+    for (int i = id; i < count * lines; i += add_parts_block) {
+      const int begin = begin_of_block + i % lines * (across / lines);
+      if (begin < columns) forget_line(parts + blockIdx.y * part_stride + i / lines * part_pitch + begin);
+    }
   }
 #endif
 }

@@ -84,15 +84,15 @@ bool choose_row_stream(int64_t columns, Use use) {
   }
 }
 
-// So many bytes of parts are many. Of fewer, an H200 writes little to memory: 1 MB at (10007, 1000) take 0.7 µs longer
-// as many, 4 MB at (16384, 4096) 0.5 µs less.
+// So many bytes of parts are many: L2 shall forget them. Of fewer, an H200 writes little to memory: 1 MB at (10007,
+// 1000) take 0.7 µs longer as many, 4 MB at (16384, 4096) 0.5 µs less.
 inline constexpr int64_t many_bytes_of_parts = 2 << 20;
 
 // The second step of the sums over rows: of `count` parts of so many columns, for each of `results`. They lie `pitch`
 // numbers apart, each in lines of memory of its own.
 struct PartSums {
   int64_t count, columns, pitch, results;
-  bool many;
+  int fours;  // of columns that a block takes
   dim3 grid;
 
   PartSums(int64_t count, int64_t columns, int64_t results)
@@ -100,9 +100,8 @@ struct PartSums {
         columns(columns),
         pitch(ceil_div(columns, numbers_a_line) * numbers_a_line),
         results(results),
-        many(numbers() * int64_t{sizeof(float)} >= many_bytes_of_parts),
-        grid(static_cast<unsigned>(ceil_div(columns, many ? add_parts_columns<true> : add_parts_columns<false>)),
-             static_cast<unsigned>(results)) {}
+        fours(fours_a_block()),
+        grid(static_cast<unsigned>(ceil_div(columns, 4 * fours)), static_cast<unsigned>(results)) {}
 
   // In all parts.
   int64_t numbers() const { return results * count * pitch; }
@@ -122,18 +121,28 @@ struct PartSums {
 
   template <class T>
   void launch(Stream stream, const float* parts, T* first, T* second, bool early) const {
-    const auto start = [&]<bool many>() {
-      launch_early<add_parts_kernel<T, many>>(stream, grid, dim3(add_parts_block), 0, parts, pitch, count * pitch,
-                                              first, second, static_cast<int>(count), static_cast<int>(columns), early);
+    const auto start = [&]<int fours>() {
+      launch_early<add_parts_kernel<T, fours>>(stream, grid, dim3(add_parts_block), 0, parts, pitch, count * pitch,
+                                               first, second, static_cast<int>(count), static_cast<int>(columns),
+                                               early);
     };
-    if (many)
-      start.template operator()<true>();
+    if (fours == few)
+      start.template operator()<few>();
+    else if (fours == many)
+      start.template operator()<many>();
     else
-      start.template operator()<false>();
+      start.template operator()<wide>();
   }
 
  private:
   static constexpr int64_t numbers_a_line = line_bytes / sizeof(float);
+  static constexpr int few = 4, many = numbers_a_line / 4, wide = warp_threads;
+
+  // A line's, if numbers are many; and more of them in so few parts that half of the threads would have none.
+  int fours_a_block() const {
+    if (numbers() * int64_t{sizeof(float)} < many_bytes_of_parts) return few;
+    return count > parts_at_once * (add_parts_block / wide) ? many : wide;
+  }
 };
 
 // The gradients of x, of weight and, of layer_norm (N = 2), of bias; those of parameters where they are `wanted`.
