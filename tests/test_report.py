@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from trifold.stages import stages
-from trifold.verification.certificate import certificate_path, write_certificate
+from trifold.verification.certificate import certificate_path, certified_rows, read_certificate, write_certificate
+from trifold.verification.job import CellName
 from trifold.verification.report import OpReport, OutcomeName, Report, Row
 from trifold.workspace import FOLDERS, Workspace
 
@@ -70,12 +74,16 @@ def test_a_report_is_plain_json() -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
+    return workspace_with_add(tmp_path)
+
+
+def workspace_with_add(root: Path) -> Workspace:
     """A workspace with a copy of the gallery's op add."""
     for folder in FOLDERS:
-        (tmp_path / folder).mkdir()
+        (root / folder).mkdir()
     for path in Workspace.at(GALLERY).op("add"):
-        shutil.copy(path, tmp_path / path.relative_to(GALLERY))
-    return Workspace.at(tmp_path)
+        shutil.copy(path, root / path.relative_to(GALLERY))
+    return Workspace.at(root)
 
 
 def certify(workspace: Workspace, *rows: Row) -> None:
@@ -108,7 +116,40 @@ def test_a_failed_verification_replaces_the_certificate(workspace: Workspace) ->
     assert len(list(certificate_path(workspace, "add").parent.iterdir())) == 1
 
 
-def test_an_unreadable_certificate_is_said_to_be_one(workspace: Workspace) -> None:
+_JSON = st.recursive(
+    st.none() | st.integers() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+# All that a certificate has, and as much of it wrong as may be.
+_NEARLY = st.fixed_dictionaries(
+    {
+        "op": st.just("add") | _JSON,
+        "verdict": st.just("verified") | _JSON,
+        "devices": st.just(["cpu"]) | st.lists(_JSON, max_size=2),
+        "sources": st.just({}) | _JSON,
+        "rows": st.just([]) | _JSON,
+    }
+)
+
+
+@example(content=json.dumps({"op": "add", "verdict": "x", "devices": [1], "sources": {}, "rows": []}).encode())
+@given(content=(_JSON | _NEARLY).map(lambda value: json.dumps(value).encode()) | st.binary(max_size=8))
+@settings(max_examples=200, deadline=None)
+def test_whatever_stands_in_a_certificates_place_is_answered_in_words(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = workspace_with_add(Path(folder))
+        path = certificate_path(workspace, "add")
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+        assert stages(workspace)[0].certificate.startswith((f"unreadable: {path}", "stale: "))
+        assert certified_rows(workspace, CellName("add", "port", "cpu"), "cpu", examples=None, seed=None) == []
+
+
+@pytest.mark.parametrize("broken", [{"check": "values"}, None, []])
+def test_a_certificate_has_whole_rows(workspace: Workspace, broken: object) -> None:
     certify(workspace, row("prototype"), row("port"))
-    certificate_path(workspace, "add").write_text("{")
-    assert stages(workspace)[0].certificate.startswith("unreadable")
+    path = certificate_path(workspace, "add")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"rows": [broken]}))
+    with pytest.raises(ValueError, match="is no certificate: a row has not check, "):
+        read_certificate(workspace, "add")

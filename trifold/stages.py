@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
-from trifold.verification.certificate import certificate_path, currency
+from trifold.verification.certificate import certificate_path, currency, read_certificate
 from trifold.workspace import OpFiles, Workspace
 
 
@@ -32,13 +31,12 @@ def stages(workspace: Workspace) -> list[Stage]:
 def _stage(workspace: Workspace, files: OpFiles) -> Stage:
     missing = ", ".join(str(path.relative_to(workspace.root)) for path in files.missing)
     shape = f"no {missing}" if missing else "complete"
-    path = certificate_path(workspace, files.name)
     try:
-        certificate = json.loads(path.read_text(encoding="utf-8"))
+        certificate = read_certificate(workspace, files.name)
     except FileNotFoundError:
         return Stage(files.name, shape, "no", "none: run trifold verify")
     except ValueError:
-        return Stage(files.name, shape, "no", f"unreadable: {path}")
-    devices = " and ".join(certificate.get("devices", []))
-    verdict = f"{certificate.get('verdict')}{f' on {devices}' if devices else ''}"
+        return Stage(files.name, shape, "no", f"unreadable: {certificate_path(workspace, files.name)}")
+    devices = " and ".join(certificate["devices"])
+    verdict = f"{certificate['verdict']}{f' on {devices}' if devices else ''}"
     return Stage(files.name, shape, verdict, currency(workspace, files, certificate))

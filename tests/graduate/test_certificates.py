@@ -11,8 +11,8 @@ import pytest
 
 from tests.graduate.verified import certify, verified_workspace
 from trifold.errors import GraduationError
-from trifold.graduate.certificates import Certificate, require_certificate
-from trifold.verification.certificate import certificate_path
+from trifold.graduate.certificates import require_certificate
+from trifold.verification.certificate import Certificate, certificate_path
 from trifold.workspace import Workspace
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from trifold.bench.rows import COMPILED, EAGER, PORT, ROOFLINE, Results, Row, groups
 from trifold.environment import describe
 from trifold.errors import TrifoldError
-from trifold.graduate.certificates import Certificate, not_on_cpu
+from trifold.graduate.certificates import not_on_cpu
 from trifold.graduate.port_file import PortFile
+from trifold.verification.certificate import Certificate
 
 TEMPLATES = Path(__file__).parent / "templates"
 _RESULTS = Path("benchmarks") / "results"

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from trifold.errors import GraduationError
-from trifold.verification.certificate import certificate_path, currency
+from trifold.verification.certificate import Certificate, currency, read_certificate
 from trifold.workspace import OpFiles, Workspace
-
-Certificate = dict[str, Any]
 
 _NOT_ON_CPU = "the port cannot run on the CPU: "
 
@@ -30,18 +26,23 @@ def require_certificate(
         GraduationError: there is none, or it is another op's, stale, failed, or does not cover a device.
     """
     again = f"trifold verify {files.name}"
-    certificate = _read(workspace, files.name, again)
+    try:
+        certificate = read_certificate(workspace, files.name)
+    except FileNotFoundError:
+        raise GraduationError(f"{files.name} has no certificate", again) from None
+    except ValueError as error:
+        raise GraduationError(str(error), again) from None
     state = currency(workspace, files, certificate)
     if state != "current":
         raise GraduationError(f"the certificate of {files.name} is {state}", again)
     for path, content in contents.items():
         if certificate["sources"].get(path) != hashlib.sha256(content).hexdigest():
             raise GraduationError(f"the certificate of {files.name} is stale: {path} changed since", again)
-    if certificate.get("verdict") != "verified":
+    if certificate["verdict"] != "verified":
         raise GraduationError(
-            f"the certificate of {files.name} says '{certificate.get('verdict')}', not 'verified'", f"see {again}"
+            f"the certificate of {files.name} says '{certificate['verdict']}', not 'verified'", f"see {again}"
         )
-    lacking = [device for device in ("cpu", "cuda") if device not in certificate.get("devices", ())]
+    lacking = [device for device in ("cpu", "cuda") if device not in certificate["devices"]]
     reason = not_on_cpu(certificate)
     if reason and "cpu" in lacking:
         lacking.remove("cpu")
@@ -56,22 +57,5 @@ def require_certificate(
 
 def not_on_cpu(certificate: Certificate) -> str:
     """Why the op's port has no build for the CPU; empty where it has one."""
-    reasons = [row["reason"] for row in certificate.get("rows", ()) if row["reason"].startswith(_NOT_ON_CPU)]
+    reasons = [row["reason"] for row in certificate["rows"] if row["reason"].startswith(_NOT_ON_CPU)]
     return str(reasons[0]).removeprefix(_NOT_ON_CPU) if reasons else ""
-
-
-def _read(workspace: Workspace, op: str, again: str) -> Certificate:
-    path = certificate_path(workspace, op)
-    try:
-        certificate = json.loads(path.read_text(encoding="utf-8"))
-        owner = certificate["op"]
-        if not isinstance(certificate["sources"], dict):
-            raise TypeError("its sources are no table")
-    except FileNotFoundError:
-        raise GraduationError(f"{op} has no certificate", again) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise GraduationError(f"{path} is no certificate: {error}", again) from None
-    if owner != op:
-        raise GraduationError(f"{path} is the certificate of {owner}, not of {op}", again)
-    found: Certificate = certificate
-    return found

@@ -20,8 +20,9 @@ from trifold.graduate.architectures import Targets
 from trifold.graduate.backend import plan as plan_file
 from trifold.graduate.backend.plan import Plan
 from trifold.graduate.card import TEMPLATES
-from trifold.graduate.certificates import Certificate, not_on_cpu
+from trifold.graduate.certificates import not_on_cpu
 from trifold.graduate.port_file import PortFile
+from trifold.verification.certificate import Certificate
 from trifold.workspace import OpFiles
 
 FORMAT = 1  # of metadata.json

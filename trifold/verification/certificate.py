@@ -16,7 +16,13 @@ from trifold.verification.job import CellName
 from trifold.verification.report import OpReport, Report, Row
 from trifold.workspace import OpFiles, Workspace
 
+Certificate = dict[str, Any]
+
 _PACKAGES = ("torch", "numba", "numba-cuda", "numpy", "hypothesis")
+
+# What every certificate has, of which kind, and what each of its rows has.
+_FIELDS = {"op": str, "verdict": str, "devices": list, "sources": dict, "rows": list}
+_OF_ROW = ("check", "implementation", "device", "outcome", "cases", "reason")
 
 
 def certificate_path(workspace: Workspace, op: str) -> Path:
@@ -27,7 +33,7 @@ def write_certificate(
     workspace: Workspace, files: OpFiles, result: OpReport, report: Report, *, examples: int | None, seed: int | None
 ) -> Path:
     """Write the certificate of one op, whatever its verdict: a failed one must not leave an old one standing."""
-    certificate: dict[str, Any] = {
+    certificate: Certificate = {
         "op": result.op,
         "verdict": result.verdict,
         "devices": list(result.devices),
@@ -41,17 +47,7 @@ def write_certificate(
         "examples": examples,
         "seed": seed,
         "cases": sum(row.cases for row in result.rows),
-        "rows": [
-            {
-                "check": row.check,
-                "implementation": row.implementation,
-                "device": row.device,
-                "outcome": row.outcome,
-                "cases": row.cases,
-                "reason": row.reason,
-            }
-            for row in result.rows
-        ],
+        "rows": [{name: getattr(row, name) for name in _OF_ROW} for row in result.rows],
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     path = certificate_path(workspace, result.op)
@@ -64,14 +60,39 @@ def write_certificate(
     return path
 
 
-def currency(workspace: Workspace, files: OpFiles, certificate: dict[str, object]) -> str:
+def read_certificate(workspace: Workspace, op: str) -> Certificate:
+    """The certificate of an op, whatever it says.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: its file is no certificate, or is another op's; says which file, and why.
+    """
+    path = certificate_path(workspace, op)
+    text = path.read_bytes()
+    try:
+        certificate = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{path} is no certificate: {error}") from None
+    for name, kind in _FIELDS.items():
+        if not isinstance(certificate, dict) or not isinstance(certificate.get(name), kind):
+            raise ValueError(f"{path} is no certificate: its '{name}' is missing, or no {kind.__name__}")
+    if not all(isinstance(device, str) for device in certificate["devices"]):
+        raise ValueError(f"{path} is no certificate: a device is no str")
+    if any(not isinstance(row, dict) or sorted(row) != sorted(_OF_ROW) for row in certificate["rows"]):
+        raise ValueError(f"{path} is no certificate: a row has not {', '.join(_OF_ROW)}")
+    if certificate["op"] != op:
+        raise ValueError(f"{path} is the certificate of {certificate['op']}, not of {op}")
+    found: Certificate = certificate
+    return found
+
+
+def currency(workspace: Workspace, files: OpFiles, certificate: Certificate) -> str:
     """``current``, or why the certificate is not of these files and this toolkit."""
-    sources = certificate.get("sources")
+    sources = certificate["sources"]
     changed = [
         str(path.relative_to(workspace.root))
         for path in files
         if not path.is_file()
-        or not isinstance(sources, dict)
         or sources.get(str(path.relative_to(workspace.root))) != hashlib.sha256(path.read_bytes()).hexdigest()
     ]
     if changed:
@@ -96,7 +117,7 @@ def certified_rows(
         check of the cell failed.
     """
     try:
-        certificate = json.loads(certificate_path(workspace, cell.op).read_text(encoding="utf-8"))
+        certificate = read_certificate(workspace, cell.op)
     except (FileNotFoundError, ValueError):
         return []
     here = {
