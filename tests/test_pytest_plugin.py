@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,20 +10,15 @@ from pathlib import Path
 import pytest
 
 import trifold
+from tests.wrong.entry import copy_of_gallery
 from trifold.verification.certificate import certificate_path
-from trifold.workspace import FOLDERS, Workspace
-
-GALLERY = Path(__file__).parent.parent
+from trifold.workspace import Workspace
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
     """A workspace with the gallery's op add alone."""
-    for folder in FOLDERS:
-        (tmp_path / folder).mkdir()
-    for path in Workspace.at(GALLERY).op("add"):
-        shutil.copy(path, tmp_path / path.relative_to(GALLERY))
-    return tmp_path
+    return copy_of_gallery("add", tmp_path).root
 
 
 def run_pytest(workspace: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

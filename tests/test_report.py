@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -11,13 +10,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.wrong.entry import copy_of_gallery
 from trifold.stages import stages
 from trifold.verification.certificate import certificate_path, certified_rows, read_certificate, write_certificate
 from trifold.verification.job import CellName
 from trifold.verification.report import OpReport, OutcomeName, Report, Row
-from trifold.workspace import FOLDERS, Workspace
-
-GALLERY = Path(__file__).parent.parent
+from trifold.workspace import Workspace
 
 
 def row(implementation: str, device: str = "cpu", outcome: OutcomeName = "passed", check: str = "values") -> Row:
@@ -74,16 +72,7 @@ def test_a_report_is_plain_json() -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    return workspace_with_add(tmp_path)
-
-
-def workspace_with_add(root: Path) -> Workspace:
-    """A workspace with a copy of the gallery's op add."""
-    for folder in FOLDERS:
-        (root / folder).mkdir()
-    for path in Workspace.at(GALLERY).op("add"):
-        shutil.copy(path, root / path.relative_to(GALLERY))
-    return Workspace.at(root)
+    return copy_of_gallery("add", tmp_path)
 
 
 def certify(workspace: Workspace, *rows: Row) -> None:
@@ -138,7 +127,7 @@ _NEARLY = st.fixed_dictionaries(
 @settings(max_examples=200, deadline=None)
 def test_whatever_stands_in_a_certificates_place_is_answered_in_words(content: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        workspace = workspace_with_add(Path(folder))
+        workspace = copy_of_gallery("add", Path(folder))
         path = certificate_path(workspace, "add")
         path.parent.mkdir(parents=True)
         path.write_bytes(content)
