@@ -136,6 +136,7 @@ class _Library:
             library = ctypes.CDLL(str(path))
         except OSError as error:
             raise BuildError(f"{path} cannot be loaded: {error}", "remove it, so that it is built again") from None
+        self.path = path
         library.trifold_signature.restype = ctypes.c_char_p
         library.trifold_launch.restype = ctypes.c_char_p
         library.trifold_launch.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -87,6 +88,10 @@ def _library() -> ctypes.CDLL:
     library.trifold_host_begin.restype = None
     library.trifold_host_note.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     library.trifold_host_note.restype = None
+    library.trifold_host_record_writes.argtypes = [ctypes.c_bool, ctypes.c_char_p]
+    library.trifold_host_record_writes.restype = None
+    library.trifold_host_written.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+    library.trifold_host_written.restype = None
     library.trifold_host_findings.argtypes = []
     library.trifold_host_findings.restype = ctypes.c_char_p
     settings.apply(library)
@@ -153,6 +158,47 @@ def run_checked(call: Callable[[], Any]) -> Any:
             raise fault(*errors) from None
         _take()
     return result
+
+
+def record_writes(on: bool, library: Path | str | None = None) -> None:
+    """From now on, note which bytes the kernels of checked launches write; or note no more.
+
+    Switching it on forgets what was noted before; switching it off does not. It is off at first, and then costs nothing.
+    Kernels of ports without checks are not seen.
+
+    Args:
+        on: whether to note.
+        library: count only kernels whose code is in this shared library, such as
+            :attr:`trifold.build.library.BuiltLibrary.path`. What another library's kernel writes does not count, and
+            what it overwrites counts no more.
+
+    Raises:
+        FileNotFoundError: there is no such library.
+    """
+    path = None if library is None else os.fsencode(Path(library).resolve(strict=True))
+    _library().trifold_host_record_writes(on, path)
+
+
+def written(begin: int, size: int) -> bytes:
+    """For each byte of memory from the address ``begin`` on: 1 if a kernel was the last to write it, else 0.
+
+    That is so where a launch since :func:`record_writes` wrote the byte, if only by an atomic, and it still holds what
+    that launch left there. Memory is compared byte by byte, so an element is a kernel's where all of its bytes are 1: a
+    number that something else overwrote may have some bytes in common with the one before. The same value once more,
+    written by whom it may be, also in a tensor that has got the memory of one that is gone, is taken for the kernel's.
+
+    Args:
+        begin: the address; the memory must be there, as that of a tensor is while the tensor lives.
+        size: how many bytes.
+
+    Raises:
+        ValueError: ``size`` is negative.
+    """
+    if size < 0:
+        raise ValueError(f"size must not be negative, but is {size}")
+    found = ctypes.create_string_buffer(size)
+    _library().trifold_host_written(begin, size, found)
+    return found.raw
 
 
 def _take() -> list[Finding]:

@@ -13,6 +13,9 @@ namespace trifold::engine {
 // When what came before the launch happened: no access of it has this stamp.
 inline constexpr Stamp before_launch = 1;
 
+// Who wrote before the launch: no thread.
+inline constexpr uint32_t nobody = ~uint32_t{0};
+
 // One access that a cell remembers. stamp 0, or one before the buffer's epoch: none.
 struct Record {
   uint32_t thread = 0;
@@ -73,10 +76,14 @@ class Buffer {
   std::span<Cell> cells(uintptr_t address, size_t n);
   // Somebody wrote these bytes before the launch.
   void note_written(uintptr_t address, size_t n) {
-    for (Cell& cell : cells(address, n)) cell.write = {~uint32_t{0}, before_launch};
+    for (Cell& cell : cells(address, n)) cell.write = {nobody, before_launch};
   }
-  // Whether somebody has written this byte, and how many bytes share one answer.
+  // Whether somebody has written this byte; whether a thread of the launch has; and how many bytes share one answer.
   bool written(uintptr_t address) const { return holds(cells_[(address - begin_) >> shift_].write); }
+  bool written_by_launch(uintptr_t address) const {
+    const Record write = cells_[(address - begin_) >> shift_].write;
+    return holds(write) && write.thread != nobody;
+  }
   size_t cell_bytes() const { return size_t{1} << shift_; }
   uintptr_t address_of(const Cell& cell) const { return begin_ + (static_cast<size_t>(&cell - cells_) << shift_); }
   bool holds(Record record) const { return record.stamp >= epoch_; }

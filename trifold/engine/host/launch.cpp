@@ -16,6 +16,7 @@
 #include "settings.h"
 #include "sites.h"
 #include "watchdog.h"
+#include "writes.h"
 
 namespace trifold::host {
 namespace {
@@ -194,6 +195,7 @@ void run_checked(const Kernel& kernel, Registers registers) {
   now.front = &front;
   execute(launch, front);
   memory.kernel_has_written();
+  log_writes(kernel, memory);
 }
 
 namespace {

@@ -263,6 +263,11 @@ void CheckedMemory::kernel_has_written() {
   }
 }
 
+void CheckedMemory::add_to(engine::WriteLog& writes, bool counts) const {
+  for (const Region& region : regions_)
+    if (region.buffer != nullptr && region.buffer->space() == engine::Space::global) writes.add(*region.buffer, counts);
+}
+
 Region* CheckedMemory::look_up(uintptr_t address, size_t n) {
   const auto after = std::ranges::upper_bound(regions_, address, {}, &Region::begin);
   if (after == regions_.begin()) return nullptr;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../core/checker.h"
+#include "../core/writes.h"
 #include "device_memory.h"
 #include "module.h"
 
@@ -46,6 +47,8 @@ class CheckedMemory {
   void begin_block(engine::Launch& launch);
   // The launch has ended: what it has written of fresh tensors is not fresh any more.
   void kernel_has_written();
+  // Adds what the launch has written of global memory.
+  void add_to(engine::WriteLog& writes, bool counts) const;
 
   // The region of an access; null: none has all of these bytes. Valid until the next call.
   Region* find(uintptr_t address, size_t n) {

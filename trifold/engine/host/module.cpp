@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "sites.h"
@@ -149,6 +151,8 @@ const Module& module_of(const void* function) {
   const auto [place, fresh] = modules.try_emplace(info.dli_fbase);
   Module& module = place->second;
   if (fresh && info.dli_fname != nullptr) {
+    std::error_code unknown;
+    module.path = std::filesystem::canonical(info.dli_fname, unknown).string();
     module.base = reinterpret_cast<uintptr_t>(info.dli_fbase);
     read_symbols(info.dli_fname, module);
     module.segments = segments_at(module.base);

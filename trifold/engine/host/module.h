@@ -38,6 +38,7 @@ struct Function {
 };
 
 struct Module {
+  std::string path;  // with no link in it
   std::vector<ThreadVariable> thread_variables;
   std::vector<Function> functions;
   uintptr_t base = 0;

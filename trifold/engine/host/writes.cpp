@@ -1,0 +1,45 @@
+#include "writes.h"
+
+#include <mutex>
+#include <string>
+
+#include "../core/writes.h"
+#include "module.h"
+
+namespace trifold::host {
+namespace {
+
+std::mutex mutex;  // of both
+engine::WriteLog writes;
+std::string library;  // whose kernels count; empty: those of all
+
+}  // namespace
+
+void log_writes(const Kernel& kernel, const CheckedMemory& memory) {
+  const std::lock_guard<std::mutex> locked(mutex);
+  if (!writes.on()) return;
+  memory.add_to(writes, library.empty() || module_of(kernel.code).path == library);
+}
+
+}  // namespace trifold::host
+
+#pragma GCC visibility push(default)
+extern "C" {
+
+// `path`: of the library whose kernels count, with no link in it; null: those of all count.
+void trifold_host_record_writes(bool on, const char* path) {
+  using namespace trifold::host;
+  const std::lock_guard<std::mutex> locked(mutex);
+  if (!on) return writes.stop();
+  writes.start();
+  library = path == nullptr ? "" : path;
+}
+
+void trifold_host_written(const void* begin, size_t size, char* found) {
+  using namespace trifold::host;
+  const std::lock_guard<std::mutex> locked(mutex);
+  writes.find(reinterpret_cast<uintptr_t>(begin), size, found);
+}
+
+}  // extern "C"
+#pragma GCC visibility pop
