@@ -292,6 +292,15 @@ def wrap_arguments(
     read-only; 16 elements that hold the pattern of trifold.simulator.uninitialised have not been written.
     """
 
+def record_writes(on: bool, /) -> None:
+    """As trifold.simulator.record_writes."""
+
+def add_writes(arguments: tuple[Any, ...], /) -> None:
+    """While writes are recorded: a launch has ended well whose arguments these are, as wrap_arguments made them."""
+
+def written(begin: int, size: int, /) -> bytes:
+    """As trifold.simulator.written."""
+
 class _Shared:
     def array(self, shape: Any, dtype: Any, alignment: Any = None) -> Array:
         """The block's array of this call; shape 0 is all of dynamic shared memory."""

@@ -163,7 +163,7 @@ def run_checked(call: Callable[[], Any]) -> Any:
 def record_writes(on: bool, library: Path | str | None = None) -> None:
     """From now on, note which bytes the kernels of checked launches write; or note no more.
 
-    Switching it on forgets what was noted before; switching it off does not. It is off at first, and then costs nothing.
+    Switching it on forgets what was noted before; switching it off does not. It is off at first, which costs nothing.
     Kernels of ports without checks are not seen.
 
     Args:
@@ -184,8 +184,8 @@ def written(begin: int, size: int) -> bytes:
 
     That is so where a launch since :func:`record_writes` wrote the byte, if only by an atomic, and it still holds what
     that launch left there. Memory is compared byte by byte, so an element is a kernel's where all of its bytes are 1: a
-    number that something else overwrote may have some bytes in common with the one before. The same value once more,
-    written by whom it may be, also in a tensor that has got the memory of one that is gone, is taken for the kernel's.
+    number that something else overwrote may have some bytes in common with the one before. A value that something else
+    writes again counts as the kernel's still, and so does one in the reused memory of a tensor that is gone.
 
     Args:
         begin: the address; the memory must be there, as that of a tensor is while the tensor lives.

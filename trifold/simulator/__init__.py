@@ -14,5 +14,16 @@ from __future__ import annotations
 
 from trifold.simulator.settings import OptionError, Options, current, options
 from trifold.simulator.startup import activate, install, uninstall
+from trifold.simulator.writes import record_writes, written
 
-__all__ = ["OptionError", "Options", "activate", "current", "install", "options", "uninstall"]
+__all__ = [
+    "OptionError",
+    "Options",
+    "activate",
+    "current",
+    "install",
+    "options",
+    "record_writes",
+    "uninstall",
+    "written",
+]

@@ -36,11 +36,17 @@ Launches = Generator[tuple[Any, ...], None, None]  # arguments of _simulator.lau
 
 _one_at_a_time = threading.Lock()  # a program's captured arrays belong to the launch that runs
 _started = 0
+_launched: WeakKeyDictionary[FunctionType, int] = WeakKeyDictionary()
 
 
 def launches() -> int:
     """How many launches this process has started."""
     return _started
+
+
+def launched(function: FunctionType) -> int:
+    """How many of them were of the kernel that ``function`` is the Python function of."""
+    return _launched.get(function, 0)
 
 
 class Launcher:
@@ -79,6 +85,7 @@ class Launcher:
         for captured in program.captured:
             argument.stage_captured(staging, captured.name, captured.host)
         _started += 1
+        _launched[function] = launched(function) + 1
         run = _Run(program, where, staging, shapes, options)
         with _one_at_a_time:
             yield from run.all_schedules()
@@ -174,7 +181,7 @@ class _Run:
         aliases = _Aliases(self._staging)
         written = [a for a in self._staging.values if isinstance(a, np.ndarray) and a.flags.writeable]
         inputs = [array.copy() for array in written] if options.schedules > 1 else []
-        yield from self._once(options.seed)
+        _simulator.add_writes((yield from self._once(options.seed)))
         aliases.warn_if_written(self._staging.kernel)
         if options.schedules == 1:
             return
@@ -187,9 +194,10 @@ class _Run:
         finally:
             _copy_each(results, written)
 
-    def _once(self, seed: int) -> Launches:
+    def _once(self, seed: int) -> Generator[tuple[Any, ...], None, tuple[Any, ...]]:
+        """Gives back the arguments as the kernel saw them: one for each of the staging's values."""
         staging, program = self._staging, self._program
-        values = _simulator.wrap_arguments(
+        wrapped = values = _simulator.wrap_arguments(
             tuple(staging.names), tuple(staging.values), tuple(staging.flags), self._checks
         )
         if staging.records:
@@ -219,6 +227,7 @@ class _Run:
         finally:
             for captured in program.captured:
                 captured.array = None
+        return wrapped
 
 
 def _copy_each(contents: list[np.ndarray[Any, Any]], arrays: list[np.ndarray[Any, Any]]) -> None:

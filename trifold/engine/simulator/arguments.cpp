@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "array.h"
+#include "writes.h"
 
 namespace trifold::simulator {
 namespace {
@@ -146,7 +147,8 @@ Object memory_of(std::span<Argument> group, long checks) {
   }
   const bool races = (checks & engine::check_race) != 0;
   const bool reads = (checks & engine::check_uninitialised) != 0 && !initialised;
-  const bool watched = memory->space == engine::Space::global && memory->size > 0 && (races || reads);
+  const bool wanted = races || reads || records_writes();
+  const bool watched = memory->space == engine::Space::global && memory->size > 0 && wanted;
   if (watched && !watch(memory, cell_width(group), initialised)) return Object();
   for (const Argument& argument : group) {
     if (watched && reads && (argument.flags & flag_filled) != 0) note_written(argument, *memory->buffer);

@@ -12,6 +12,7 @@
 #include "front.h"
 #include "sites.h"
 #include "traceback.h"
+#include "writes.h"
 
 namespace trifold::simulator {
 
@@ -211,7 +212,8 @@ PyObject* launch(PyObject*, PyObject* arguments) {
   Turn turn;
   if (!turn.begin(state.kernel)) return nullptr;
   std::optional<engine::Checker> checker;
-  if ((checks & (engine::check_race | engine::check_uninitialised)) != 0) state.checker = &checker.emplace(state);
+  const bool checked = (checks & (engine::check_race | engine::check_uninitialised)) != 0;
+  if (checked || records_writes()) state.checker = &checker.emplace(state);
   PythonFront front(function, generator != 0, values);
   if (!run(state, front)) return nullptr;
   Py_RETURN_NONE;

@@ -8,6 +8,7 @@
 #include "sites.h"
 #include "traceback.h"
 #include "undefined.h"
+#include "writes.h"
 
 namespace {
 
@@ -24,8 +25,8 @@ PyMODINIT_FUNC PyInit__simulator() {
   using namespace trifold::simulator;
   PyObject* const module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
-  for (auto* const add :
-       {add_scalars, add_sites, add_undefined, add_builtins, add_waiting, add_arrays, add_traceback, add_launch}) {
+  for (auto* const add : {add_scalars, add_sites, add_undefined, add_builtins, add_waiting, add_arrays, add_traceback,
+                          add_launch, add_writes}) {
     if (add(module) == 0) continue;
     Py_DECREF(module);
     return nullptr;
