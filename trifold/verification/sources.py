@@ -1,0 +1,189 @@
+"""Which files of a workspace a verdict rests on: an op's five files and all that they include or import from there.
+
+A certificate has their hashes, taken before the run, and holds as long as they are the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.machinery
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from trifold.build.sources import CPU_INCLUDE_ROOT, INCLUDE_ROOT
+from trifold.workspace import OpFiles, Workspace
+
+_TOOLKIT = Path(__file__).resolve().parents[1]
+
+# A preprocessor directive of any name: what follows the #, also on lines that a backslash or a comment joins.
+_DIRECTIVE = re.compile(rb"^(?:[^\n]*\*/)?[ \t]*(?:#|%:)((?:\\\r?\n|/\*[\s\S]*?\*/|[^\n])*)", re.MULTILINE)
+_JOINED = re.compile(rb"\\\r?\n")
+_NAME = re.compile(rb'"([^"\n]+)"|<([^<>\n]+)>|([\w/+-]*\.[\w./+-]*)')
+
+Listing = Callable[[Path], frozenset[str]]
+
+
+def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
+    """SHA-256 of the op's five files and of all that they include or import from the workspace, directly or not.
+
+    C++: each name in a preprocessor directive (``#include``, ``__has_include``, ``#define``) that is a file beside the
+    one that has the directive, or beside the binding; also in a branch that is not active. Headers of trifold, CUDA,
+    torch and the system do not count, but a file beside the binding that takes the place of one of trifold's does.
+
+    Python: each ``import``, also inside a function, and ``import_module("a.b")``, with the ``__init__`` of each package
+    on the way. Modules are looked for in the workspace's root, the current folder, the file's own folder and what
+    lies inside the workspace of ``sys.path``. All that are found count, whichever of them Python would take.
+
+    What lies outside the workspace does not count, nor does what is installed in an environment inside of it, nor the
+    toolkit in its own repository (see :func:`~trifold.verification.certificate.toolkit_digest`). Files that code opens
+    or executes by a path of its own are not seen. Nothing is executed; a Python file that cannot be parsed counts by
+    its own hash alone, and a file that does not exist not at all.
+
+    Returns:
+        By the path relative to the workspace, sorted.
+    """
+    root = Path(os.path.abspath(workspace.root))
+    beside = files.binding.parent
+    folders = _import_folders(root)
+    listing = functools.cache(_names)
+    found: dict[Path, str] = {}
+    waiting = [*files, *_within(root, (beside / name for name in _toolkit_headers()))]
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        try:
+            content = path.read_bytes()
+        except OSError:
+            continue  # it is missing, or was removed meanwhile
+        found[path] = hashlib.sha256(content).hexdigest()
+        if path.suffix == ".py":
+            waiting += _within(root, _imported(path, content, folders, listing))
+        elif b"\0" not in content:  # no text: a compiled module, or data
+            waiting += _within(root, _included(path, content, beside))
+    return {os.path.relpath(path, root): found[path] for path in sorted(found)}
+
+
+def changed_sources(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
+    """The files that are in one of two results of :func:`source_hashes` alone, or have another hash there."""
+    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+
+
+def _within(root: Path, paths: Iterable[Path]) -> Iterator[Path]:
+    """Of ``paths`` those that are files of the workspace, under one name each."""
+    for path in paths:
+        if not os.path.isfile(path):
+            continue
+        real = os.path.realpath(path)
+        plain = os.path.normpath(path)  # wrong where ".." follows a link to a folder
+        found = Path(plain if os.path.realpath(plain) == real else real)
+        if found.is_relative_to(root) and not Path(real).is_relative_to(_TOOLKIT):
+            yield found
+
+
+# ----------------------------------------------------------------------------------------------------------------- C++
+
+
+@functools.cache
+def _toolkit_headers() -> tuple[str, ...]:
+    """The names by which the dialect's headers are included: the compiler looks beside the binding first."""
+    return tuple(
+        sorted(
+            str(path.relative_to(folder))
+            for folder in (INCLUDE_ROOT, CPU_INCLUDE_ROOT)
+            for path in folder.rglob("*")
+            if path.is_file()
+        )
+    )
+
+
+def _included(path: Path, content: bytes, beside: Path) -> Iterator[Path]:
+    for directive in _DIRECTIVE.finditer(content):
+        for match in _NAME.finditer(_JOINED.sub(b"", directive[1])):
+            name = os.fsdecode(match[1] or match[2] or match[3])
+            yield path.parent / name
+            yield beside / name
+
+
+# -------------------------------------------------------------------------------------------------------------- Python
+
+
+def _import_folders(root: Path) -> tuple[Path, ...]:
+    """The workspace, and the folders inside of it where Python looks for modules, here or in a worker."""
+    given = (Path(os.path.abspath(folder)) for folder in (os.curdir, *sys.path))
+    inside = (folder for folder in given if folder.is_relative_to(root))
+    return tuple(dict.fromkeys(folder for folder in (root, *inside) if not _is_environment(folder.relative_to(root))))
+
+
+def _is_environment(folder: Path) -> bool:
+    return any(part == "site-packages" or part.startswith(".") for part in folder.parts)
+
+
+def _imported(path: Path, content: bytes, folders: tuple[Path, ...], listing: Listing) -> Iterator[Path]:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the file's own: whoever executes it sees them
+            tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        for level, name, members in _names_of_import(node):
+            if level > len(path.parents):
+                continue
+            starts = dict.fromkeys((*folders, path.parent)) if level == 0 else (path.parents[level - 1],)
+            module = [part for part in name.split(".") if part]
+            for start in starts:
+                if level > 0:
+                    yield from _module(start, "__init__", listing)
+                for member in members:
+                    yield from _modules(start, [*module, *member], listing)
+
+
+def _names_of_import(node: ast.AST) -> Iterator[tuple[int, str, list[tuple[str, ...]]]]:
+    """Of each import that ``node`` is: the number of dots before the name, the name, and what is taken from it."""
+    match node:
+        case ast.Import():
+            for alias in node.names:
+                yield 0, alias.name, [()]
+        case ast.ImportFrom():
+            yield node.level, node.module or "", [(alias.name,) for alias in node.names]
+        case ast.Call(
+            func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
+            args=[ast.Constant(value=str(name)), *_],
+        ):
+            bare = name.lstrip(".")
+            yield len(name) - len(bare), bare, [()]
+
+
+def _modules(folder: Path, parts: Sequence[str], listing: Listing) -> Iterator[Path]:
+    """The files in ``folder`` that an import of the module ``parts`` executes; a ``*`` imports all of a package."""
+    for part in parts:
+        if part == "*":
+            yield from (folder / name for name in listing(folder) if name.endswith(_SUFFIXES))
+            return
+        yield from _module(folder, part, listing)
+        if part not in listing(folder):
+            return
+        folder = folder / part
+        yield from _module(folder, "__init__", listing)
+
+
+_SUFFIXES = tuple(importlib.machinery.all_suffixes())  # .py, and those of compiled modules
+
+
+def _module(folder: Path, name: str, listing: Listing) -> Iterator[Path]:
+    names = listing(folder)
+    return (folder / f"{name}{suffix}" for suffix in _SUFFIXES if f"{name}{suffix}" in names)
+
+
+def _names(folder: Path) -> frozenset[str]:
+    try:
+        return frozenset(os.listdir(folder))
+    except (OSError, ValueError):
+        return frozenset()
