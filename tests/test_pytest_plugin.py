@@ -64,6 +64,7 @@ def test_what_a_certificate_says_is_not_run_again_unless_something_changed(works
     trifold.verify("add", workspace=workspace, implementations=["prototype"], devices=["cpu"], examples=1)
     path = certificate_path(Workspace.at(workspace), "add")
     certificate = json.loads(path.read_text())
+    certificate["verdict"] = "verified"  # as if the port had been, too
     row = next(row for row in certificate["rows"] if row["check"] == "values")
     row["cases"], row["reason"] = 12345, "as certified"
     row["outcome"] = "failed" if edit == "verdict" else "not run"

@@ -15,6 +15,7 @@ from trifold.stages import stages
 from trifold.verification.certificate import certificate_path, certified_rows, read_certificate, write_certificate
 from trifold.verification.job import CellName
 from trifold.verification.report import OpReport, OutcomeName, Report, Row
+from trifold.verification.sources import source_hashes
 from trifold.workspace import Workspace
 
 
@@ -78,7 +79,8 @@ def workspace(tmp_path: Path) -> Workspace:
 def certify(workspace: Workspace, *rows: Row) -> None:
     result = OpReport("add", rows)
     report = Report("0.1", "2.13", "cpu", (result,))
-    write_certificate(workspace, workspace.op("add"), result, report, examples=None, seed=None)
+    sources = source_hashes(workspace, workspace.op("add"))
+    write_certificate(workspace, result, report, sources=sources, examples=None, seed=None)
 
 
 def test_list_says_what_is_missing_and_what_is_verified(workspace: Workspace) -> None:
@@ -101,7 +103,7 @@ def test_a_certificate_is_stale_once_a_source_changes(workspace: Workspace) -> N
 def test_a_failed_verification_replaces_the_certificate(workspace: Workspace) -> None:
     certify(workspace, row("prototype"), row("port"))
     certify(workspace, row("prototype"), row("port", outcome="failed"))
-    assert stages(workspace)[0].verified == "failed"
+    assert (stages(workspace)[0].verified, stages(workspace)[0].certificate) == ("failed", "no proof: it says 'failed'")
     assert len(list(certificate_path(workspace, "add").parent.iterdir())) == 1
 
 

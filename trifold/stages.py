@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trifold.verification.certificate import certificate_path, currency, read_certificate
+from trifold.verification.certificate import certificate_path, currency, read_certificate, toolkit_digest
 from trifold.workspace import OpFiles, Workspace
 
 
@@ -15,7 +15,7 @@ class Stage:
     Attributes:
         files: ``complete``, or which are missing.
         verified: the certificate's verdict with its devices; ``no`` without one.
-        certificate: ``current``, or why it no longer holds.
+        certificate: ``current``, or why it is no proof, or no longer.
     """
 
     op: str
@@ -25,10 +25,11 @@ class Stage:
 
 
 def stages(workspace: Workspace) -> list[Stage]:
-    return [_stage(workspace, workspace.files(name)) for name in workspace.ops()]
+    toolkit = toolkit_digest()
+    return [_stage(workspace, workspace.files(name), toolkit) for name in workspace.ops()]
 
 
-def _stage(workspace: Workspace, files: OpFiles) -> Stage:
+def _stage(workspace: Workspace, files: OpFiles, toolkit: str) -> Stage:
     missing = ", ".join(str(path.relative_to(workspace.root)) for path in files.missing)
     shape = f"no {missing}" if missing else "complete"
     try:
@@ -39,4 +40,4 @@ def _stage(workspace: Workspace, files: OpFiles) -> Stage:
         return Stage(files.name, shape, "no", f"unreadable: {certificate_path(workspace, files.name)}")
     devices = " and ".join(certificate["devices"])
     verdict = f"{certificate['verdict']}{f' on {devices}' if devices else ''}"
-    return Stage(files.name, shape, verdict, currency(workspace, files, certificate))
+    return Stage(files.name, shape, verdict, currency(workspace, files, certificate, toolkit))

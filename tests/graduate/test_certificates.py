@@ -86,9 +86,9 @@ BROKEN: list[tuple[str, Callable[[Workspace], object], str]] = [
     ("failed", lambda workspace: certify(workspace, "add", outcome="failed"), "says 'failed'"),
     ("incomplete", lambda workspace: certify(workspace, "add", outcome="not run"), "says 'incomplete'"),
     (
-        "of other headers",
+        "of another trifold",
         lambda workspace: edit(workspace, lambda c: c.update(toolkit="")),
-        "trifold's headers changed",
+        "trifold itself changed",
     ),
     *(
         (f"edited {kind}", with_an_edited(kind), "stale: .*add.* changed since")

@@ -44,12 +44,12 @@ def test_only_the_headers_that_are_used_are_carried() -> None:
     assert not any("cooperative_groups" in name or "raw_kernel" in name for name in used("add"))
 
 
-def test_a_header_that_no_certificate_covers_is_refused(tmp_path: Path) -> None:
+def test_a_header_that_the_package_will_not_have_is_refused(tmp_path: Path) -> None:
     files = verified_workspace(tmp_path, "add").files("add")
     headers.require_own_headers(files)
     (files.header.parent / "more.cuh").write_text("")
     files.header.write_text(f'#include "more.cuh"\n{files.header.read_text()}')
-    with pytest.raises(GraduationError, match=r"add\.cuh includes more\.cuh, which the certificate"):
+    with pytest.raises(GraduationError, match=r"add\.cuh includes more\.cuh, which a graduated package does not have"):
         headers.require_own_headers(files)
 
 

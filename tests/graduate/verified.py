@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.wrong.entry import GALLERY, copy_of_gallery
 from trifold.verification.certificate import write_certificate
 from trifold.verification.report import OpReport, OutcomeName, Report, Row
+from trifold.verification.sources import source_hashes
 from trifold.workspace import Workspace
 
 ROOT = GALLERY.root
@@ -26,9 +27,9 @@ def certify(
         report = OpReport(op, rows)
         write_certificate(
             workspace,
-            workspace.files(op),
             report,
             Report("0.1.0", "2.13.0", "cpu", (report,)),
+            sources=source_hashes(workspace, workspace.files(op)),
             examples=None,
             seed=None,
         )

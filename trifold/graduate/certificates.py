@@ -38,10 +38,6 @@ def require_certificate(
     for path, content in contents.items():
         if certificate["sources"].get(path) != hashlib.sha256(content).hexdigest():
             raise GraduationError(f"the certificate of {files.name} is stale: {path} changed since", again)
-    if certificate["verdict"] != "verified":
-        raise GraduationError(
-            f"the certificate of {files.name} says '{certificate['verdict']}', not 'verified'", f"see {again}"
-        )
     lacking = [device for device in ("cpu", "cuda") if device not in certificate["devices"]]
     reason = not_on_cpu(certificate)
     if reason and "cpu" in lacking:

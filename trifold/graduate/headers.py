@@ -46,13 +46,13 @@ def headers_of(sources: Iterable[Path]) -> dict[str, Path]:
 
 
 def require_own_headers(files: OpFiles) -> None:
-    """Raise ``GraduationError`` where the C++ includes a file of the workspace that no certificate covers."""
+    """Raise ``GraduationError`` where the C++ includes a file of the workspace that is not one of the op's own."""
     for source in (files.binding, files.header):
         for name in _included(source):
             path = (source.parent / name).resolve()
             if path.is_file() and path not in (files.header.resolve(), files.binding.resolve()):
                 raise GraduationError(
-                    f"{source} includes {name}, which the certificate of {files.name} does not cover",
+                    f"{source} includes {name}, which a graduated package does not have",
                     f"move what it needs into {files.header.name}: an op is its five files",
                 )
 

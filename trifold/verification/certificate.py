@@ -1,4 +1,7 @@
-"""The proof of a verification: what was checked, of which sources, with which versions; graduation embeds it."""
+"""The record of a verification: what was checked, of which sources, with which versions; graduation embeds it.
+
+Its hashes show that files changed since. Nothing shows who wrote it: whoever does not trust its author verifies again.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import os
 import platform
 import tempfile
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +18,7 @@ from typing import Any
 
 from trifold.verification.job import CellName
 from trifold.verification.report import OpReport, Report, Row
+from trifold.verification.sources import changed_sources, source_hashes
 from trifold.workspace import OpFiles, Workspace
 
 Certificate = dict[str, Any]
@@ -30,9 +35,24 @@ def certificate_path(workspace: Workspace, op: str) -> Path:
 
 
 def write_certificate(
-    workspace: Workspace, files: OpFiles, result: OpReport, report: Report, *, examples: int | None, seed: int | None
+    workspace: Workspace,
+    result: OpReport,
+    report: Report,
+    *,
+    sources: Mapping[str, str],
+    toolkit: str | None = None,
+    examples: int | None,
+    seed: int | None,
 ) -> Path:
-    """Write the certificate of one op, whatever its verdict: a failed one must not leave an old one standing."""
+    """Write the certificate of one op, whatever its verdict: a failed one must not leave an old one standing.
+
+    Args:
+        workspace, result, report: what was verified, and what came out.
+        sources: :func:`~trifold.verification.sources.source_hashes` of the op from before the run. Where they were
+            others after it, there is no certificate: see :func:`remove_certificate`.
+        toolkit: :func:`toolkit_digest` from before the run; default: that of now.
+        examples, seed: of the search; None: the default.
+    """
     certificate: Certificate = {
         "op": result.op,
         "verdict": result.verdict,
@@ -40,10 +60,8 @@ def write_certificate(
         "device": report.device,
         "trifold": report.trifold,
         "versions": _versions(),
-        "sources": {
-            str(path.relative_to(workspace.root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files
-        },
-        "toolkit": toolkit_digest(),
+        "sources": dict(sources),
+        "toolkit": toolkit_digest() if toolkit is None else toolkit,
         "examples": examples,
         "seed": seed,
         "cases": sum(row.cases for row in result.rows),
@@ -58,6 +76,11 @@ def write_certificate(
         stream.write("\n")
     os.replace(temporary, path)
     return path
+
+
+def remove_certificate(workspace: Workspace, op: str) -> None:
+    """Leave no certificate of an op, where a run cannot say of which files its verdict is."""
+    certificate_path(workspace, op).unlink(missing_ok=True)
 
 
 def read_certificate(workspace: Workspace, op: str) -> Certificate:
@@ -86,19 +109,21 @@ def read_certificate(workspace: Workspace, op: str) -> Certificate:
     return found
 
 
-def currency(workspace: Workspace, files: OpFiles, certificate: Certificate) -> str:
-    """``current``, or why the certificate is not of these files and this toolkit."""
-    sources = certificate["sources"]
-    changed = [
-        str(path.relative_to(workspace.root))
-        for path in files
-        if not path.is_file()
-        or sources.get(str(path.relative_to(workspace.root))) != hashlib.sha256(path.read_bytes()).hexdigest()
-    ]
+def currency(workspace: Workspace, files: OpFiles, certificate: Certificate, toolkit: str | None = None) -> str:
+    """``current``, or why the certificate proves nothing of these files with this toolkit.
+
+    Args:
+        workspace, files: the op, whose sources are looked for and hashed anew.
+        certificate: of the op.
+        toolkit: :func:`toolkit_digest`, where the caller has it.
+    """
+    changed = changed_sources(certificate["sources"], source_hashes(workspace, files))
     if changed:
         return f"stale: {', '.join(changed)} changed since"
-    if certificate.get("toolkit") != toolkit_digest():
-        return "stale: trifold's headers changed since"
+    if certificate.get("toolkit") != (toolkit_digest() if toolkit is None else toolkit):
+        return "stale: trifold itself changed since"
+    if certificate["verdict"] != "verified":
+        return f"no proof: it says '{certificate['verdict']}'"
     return "current"
 
 
@@ -113,8 +138,8 @@ def certified_rows(
         examples, seed: of the search; None: the default.
 
     Returns:
-        No row where there is no certificate, where it is of other files, versions, devices or searches, or where a
-        check of the cell failed.
+        No row where there is no certificate, where it is of other files, versions, devices or searches, or where the
+        op is not verified.
     """
     try:
         certificate = read_certificate(workspace, cell.op)
@@ -131,22 +156,39 @@ def certified_rows(
         return []
     if currency(workspace, workspace.files(cell.op), certificate) != "current":
         return []
-    rows = [
-        Row(**row)
-        for row in certificate["rows"]
-        if (row["implementation"], row["device"]) == (cell.implementation, cell.device)
-    ]
-    return [] if any(row.outcome == "failed" for row in rows) else rows
+    rows = [Row(**row) for row in certificate["rows"]]
+    if any(row.outcome == "failed" for row in rows):
+        return []
+    return [row for row in rows if (row.implementation, row.device) == (cell.implementation, cell.device)]
+
+
+# What no verdict rests on: other commands, and what shows a verdict.
+_APART = frozenset({"bench", "doctor", "graduate", "new", "sanitize", "cli.py", "pytest_plugin.py", "stages.py"})
+_COMPILED = (".pyc", ".so")
 
 
 def toolkit_digest() -> str:
-    """SHA-256 of the headers and of the wiring that a port is built from."""
-    root = Path(__file__).parent.parent
+    """SHA-256 of all files of trifold that a verdict rests on.
+
+    These are the headers and the wiring that a port is built from, and all that judges it: checks, specs and tolerances
+    (``verification``, ``spec``), simulator, device emulation and the engine's sources. Everything counts but the
+    commands that only use a verdict, and compiled files, which are made from the sources at installation.
+    """
+    root = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
-    for path in sorted([*(root / "include").rglob("*.*h"), *(root / "port").glob("*.py")]):
-        digest.update(f"{path.relative_to(root)}\0".encode())
-        digest.update(path.read_bytes())
+    for path in _toolkit_files(root):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root)}\0{len(content)}\0".encode())
+        digest.update(content)
     return digest.hexdigest()
+
+
+def _toolkit_files(root: Path) -> Iterator[Path]:
+    for parent, folders, names in os.walk(root):
+        apart = _APART if Path(parent) == root else frozenset()
+        folders[:] = sorted(name for name in folders if name not in apart and name != "__pycache__" and name[0] != ".")
+        names = sorted(name for name in names if name not in apart and name[0] != "." and not name.endswith(_COMPILED))
+        yield from (Path(parent, name) for name in names)
 
 
 def _versions() -> dict[str, str | None]:

@@ -15,13 +15,14 @@ from trifold.cells import Device, Kind
 from trifold.environment import environment
 from trifold.errors import TrifoldError
 from trifold.verification import nursery
-from trifold.verification.certificate import write_certificate
+from trifold.verification.certificate import remove_certificate, toolkit_digest, write_certificate
 from trifold.verification.checks import CHECKS
 from trifold.verification.coverage import FileCoverage, measured, require_tools
 from trifold.verification.job import CellName, Job
 from trifold.verification.machine import Machine
 from trifold.verification.report import Failure, OpReport, Report, Row
 from trifold.verification.runner import INTERRUPTED, Stop, run_cell
+from trifold.verification.sources import changed_sources, source_hashes
 from trifold.verification.worker import BUILD, PROPERTY
 from trifold.workspace import OpFiles, Workspace
 
@@ -34,6 +35,7 @@ CELLS: tuple[tuple[Kind, Device], ...] = (
 
 
 ALL_CHECKS = "all checks"  # the row of a cell that cannot run at all
+SOURCES = "sources"  # the row of an op whose files changed during the run
 
 
 def verify(
@@ -94,6 +96,7 @@ def verify(
         workspace = Workspace.find() if workspace is None else Workspace.at(workspace)
     files = workspace.select(ops)
     machine = Machine.here()
+    sources, toolkit = {op.name: source_hashes(workspace, op) for op in files}, toolkit_digest()
     cells = [
         CellName(op.name, kind, device)
         for kind, device in CELLS
@@ -115,6 +118,10 @@ def verify(
             )
             for op in files
         )
+    changed = {op.name: changed_sources(sources[op.name], source_hashes(workspace, op)) for op in files}
+    if toolkit != toolkit_digest():
+        changed = {op: [*names, "trifold itself"] for op, names in changed.items()}
+    reports = tuple(_require_unchanged(result, changed[result.op]) for result in reports)
     seconds = time.monotonic() - started
     facts = environment(workspace.root, torch.device("cpu" if machine.cuda else "cuda"))
     report = Report(version("trifold"), torch.__version__, machine.device_name, reports, seconds, facts)
@@ -122,9 +129,25 @@ def verify(
         raise Interrupted(report)
     _require_properties(checks, reports)
     if not checks and not coverage:
-        for op, result in zip(files, reports, strict=True):
-            write_certificate(workspace, op, result, report, examples=examples, seed=seed)
+        for result in reports:
+            if changed[result.op]:
+                remove_certificate(workspace, result.op)
+            else:
+                of_op = sources[result.op]
+                write_certificate(
+                    workspace, result, report, sources=of_op, toolkit=toolkit, examples=examples, seed=seed
+                )
     return report
+
+
+def _require_unchanged(result: OpReport, changed: Sequence[str]) -> OpReport:
+    """A failed row more, where files that the op rests on were others before the run."""
+    if not changed:
+        return result
+    message = f"{', '.join(changed)} changed while it was verified: what ran is unknown; run it again"
+    implementation, device = next(((row.implementation, row.device) for row in result.rows), ("port", "cpu"))
+    row = Row(SOURCES, implementation, device, "failed", failures=(Failure(message),))
+    return replace(result, rows=(*result.rows, row))
 
 
 def _folder(root: str, cell: CellName, coverage: bool) -> str | None:
