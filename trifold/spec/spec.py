@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,6 +92,18 @@ class Spec:
             reference's rule, and requires that a numerical gradcheck fails.
         random: the result depends on torch's generator.
         not_on_cpu: why the port cannot run on the CPU, where it cannot.
+        computed_by_torch: what torch computes and no kernel of the op: from ``"result 0"`` or ``"gradient 1"`` (of the
+            positional argument 1) to the reason.
+        rounded_once: the claim, and where it is made, that results in float16 and bfloat16 are computed in a wider type
+            and rounded once, to nearest even. A result is then, bit for bit, what rounding makes of some number as near
+            to the exact one as ``rounding_error`` allows.
+        gradients_rounded_once: likewise of gradients.
+        rounding_error: how far off a result may be before it is rounded, in round-offs of float32, from (reference,
+            arguments...), to one tensor for each result; default: ``multiple`` times the sum of ``working_scale`` and
+            the size of the exact result.
+        unordered: why the bits of a result may depend on the order in which blocks and threads run, where they may: a
+            floating sum by atomics, say.
+        zero_signs: why the sign of a result that is zero may be another one than the reference's, where it may.
         benchmarks: what ``trifold bench`` measures.
     """
 
@@ -109,6 +122,12 @@ class Spec:
     surrogate: str = ""
     random: bool = False
     not_on_cpu: str = ""
+    computed_by_torch: Mapping[str, str] = field(default_factory=dict)
+    rounded_once: str = ""
+    gradients_rounded_once: str = ""
+    rounding_error: Scale | None = None
+    unordered: str = ""
+    zero_signs: str = ""
     benchmarks: Sequence[Benchmark] = field(default=())
 
     def __post_init__(self) -> None:
@@ -116,6 +135,13 @@ class Spec:
             raise ValueError("Spec(multiple=...) needs multiple_reason: a tolerance is a bound, not a taste")
         if self.gradient_working_scale is not None and self.gradient_scale is None:
             raise ValueError("Spec(gradient_working_scale=...) is added to gradient_scale: state both")
+        for name, reason in self.computed_by_torch.items():
+            if not re.fullmatch(r"(result|gradient) [0-9]+", name):
+                raise ValueError(f"Spec(computed_by_torch=...) names 'result 0' or 'gradient 1', not {name!r}")
+            if not reason:
+                raise ValueError(f"Spec(computed_by_torch=...) needs the reason for {name!r}")
+        if self.rounding_error is not None and not self.rounded_once:
+            raise ValueError("Spec(rounding_error=...) is a part of the claim rounded_once: state both")
         if not self.smooth:
             raise ValueError("Spec(smooth=...) needs a call: without one gradcheck, opcheck and compile check nothing")
         for call in self.smooth:
