@@ -13,6 +13,7 @@ from torch import Tensor
 from trifold.spec import (
     DTYPES,
     LONG_ROWS,
+    ROW_FILLS,
     BadCall,
     Call,
     Case,
@@ -22,6 +23,7 @@ from trifold.spec import (
     Sample,
     Spec,
     TensorCase,
+    places,
     row_large,
     row_long,
     row_shapes,
@@ -31,21 +33,28 @@ from trifold.spec import (
 from trifold.spec.case import Fill, Layout
 
 _REDUCTIONS = ("none", "mean", "sum")
+_SUMMABLE = (*(fill for fill in ROW_FILLS if fill not in ("huge", "range", "special")), "squarable")
 _TARGET_LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "sliced", "expanded")
 
 
 @st.composite
 def _calls(draw: st.DrawFn, limits: Limits) -> Call:
-    logits = draw(row_tensors(row_shapes(limits, least=1, max_dims=2)))
+    smoothing = draw(st.sampled_from((0.0, 0.0, 0.1, 1.0)))
+    # The sum of a row's differences from the largest number overflows, but in a type of wider range.
+    dtype = draw(st.sampled_from(DTYPES))
+    fills = ROW_FILLS if smoothing == 0 or dtype == torch.float16 else _SUMMABLE
+    logits = draw(row_tensors(row_shapes(limits, least=1, max_dims=2), dtypes=[dtype], fills=fills))
     classes = logits.shape[-1]
     ignored = draw(st.sampled_from((None, -100, 0)))
     kwargs: dict[str, Any] = {"reduction": draw(st.sampled_from(_REDUCTIONS))}
     if ignored == 0:
         kwargs["ignore_index"] = 0
-    if draw(st.booleans()):
-        kwargs["label_smoothing"] = draw(st.sampled_from((0.1, 1.0)))
+    if smoothing:
+        kwargs["label_smoothing"] = smoothing
     layout = draw(st.sampled_from(_TARGET_LAYOUTS))
-    return Call((logits, IndexCase(logits.shape[:-1], classes, ignored, layout, draw(st.integers(0, 2**16)))), kwargs)
+    offset, dim = draw(places(logits.shape[:-1], layout))
+    target = IndexCase(logits.shape[:-1], classes, ignored, layout, draw(st.integers(0, 2**16)), offset, dim)
+    return Call((logits, target), kwargs)
 
 
 def _call(
@@ -78,7 +87,7 @@ _SAMPLES: tuple[tuple[str, Callable[[torch.dtype], Call], str], ...] = (
     ),
     (
         "special",
-        lambda dtype: _call((16, 3), dtype, "special", reduction="none", label_smoothing=0.1),
+        lambda dtype: _call((16, 3), dtype, "squarable", reduction="none", label_smoothing=0.1),
         "nan and inf make their own row nan, and no other one",
     ),
     (

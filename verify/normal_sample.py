@@ -20,6 +20,8 @@ from trifold.spec import (
     Spec,
     Target,
     TensorCase,
+    aliases,
+    any_size,
     tensors,
 )
 from trifold.spec.case import Fill, Layout
@@ -27,20 +29,30 @@ from trifold.spec.case import Fill, Layout
 # nan and inf make a whole row nan: a sample of its own shows that.
 FILLS: tuple[Fill, ...] = ("exact", "normal", "zero", "huge", "tiny")
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "sliced", "expanded")
+_MANY_ROWS = 4096
 _NOISE = (("independent noise", False), ("shared noise", True))
 
 
 @st.composite
+def _sizes(draw: st.DrawFn, limits: Limits) -> tuple[int, int]:
+    """Numbers of rows and of samples: a few of the one and any of the other."""
+    few = draw(st.sampled_from([n for n in (1, 2, 3, 5, 17, 130) if n <= limits.largest_factor]))
+    if limits.fewest == 0 and draw(st.integers(0, 9)) == 9:
+        return draw(st.sampled_from(((0, 4), (3, 0), (0, 0))))
+    many = limits.over(few)
+    if draw(st.booleans()) and many.fewest <= _MANY_ROWS:  # backward has a block for each row
+        return draw(any_size(Limits(min(many.elements, _MANY_ROWS), many.fewest), (1, 2, 3, 64, 1000))), few
+    return few, draw(any_size(many, (1, 4, 2, 3, 5, 7, 64, 255, 257, 1024, 4099)))
+
+
+@st.composite
 def _calls(draw: st.DrawFn, limits: Limits) -> Call:
-    samples = draw(
-        st.sampled_from([n for n in (1, 4, 0, 2, 3, 5, 7, 64, 255, 257, 1024, 4099) if n <= limits.elements])
-    )
-    most = max(1, limits.elements // max(samples, 1))
-    rows = draw(st.sampled_from([d for d in (1, 2, 0, 3, 5, 17, 130) if d <= most]))
+    rows, samples = draw(_sizes(limits))
     dtype = draw(st.sampled_from(DTYPES))
     # std·z that overflows is inf, or finite where it is fused with the sum: only a wider type tells what is exact.
     fills = [fill for fill in FILLS if fill != "huge" or dtype != torch.float64]
-    mean, std = (draw(tensors((rows,), dtypes=[dtype], layouts=LAYOUTS, fills=fills)) for _ in range(2))
+    numbers = tensors((rows,), dtypes=[dtype], layouts=LAYOUTS, fills=fills)
+    mean, std = draw(numbers), draw(aliases(1) if draw(st.integers(0, 5)) == 5 else numbers)
     kwargs = {"shared_noise": True} if draw(st.booleans()) else {}
     return Call((mean, std, samples), kwargs, seed=draw(st.integers(0, 2**31)))
 

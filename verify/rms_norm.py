@@ -23,7 +23,7 @@ from trifold.spec.norms import (
 
 _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
     ("wide", (3, 37), "wide", "numbers of many sizes, of which the largest make the mean square"),
-    ("special", (20, 3), "special", "a row with inf is 0 but there, and one with nan is nan"),
+    ("special", (20, 3), "squarable", "a row with inf is 0 but there, and one with nan is nan"),
     ("masked", (5, 37), "masked", "a row with inf is 0 but there"),
     ("zero", (2, 300), "zero", "a mean square of 0: eps alone is left, inside the root"),
     ("tiny", (2, 300), "tiny", "a mean square that underflows"),

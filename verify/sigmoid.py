@@ -1,9 +1,11 @@
 """sigmoid: what it must satisfy."""
 
 import torch
+from hypothesis import strategies as st
 
 from trifold.spec import (
     Call,
+    Limits,
     Sample,
     Spec,
     TensorCase,
@@ -23,8 +25,18 @@ _FILLS: tuple[tuple[Fill, str], ...] = (
     ("wide", "the relative error of exp grows with its argument where that is rounded"),
 )
 
+
+def _calls(limits: Limits) -> st.SearchStrategy[Call]:
+    # Below -709 torch's sigmoid in float64 is 0, as exp(709) overflows, and the exact one a subnormal number: the
+    # reference shows nothing there.
+    def is_exact(call: Call) -> bool:
+        return call.args[0].fill != "range" or call.dtype != torch.float64
+
+    return elementwise(1)(limits).filter(is_exact)
+
+
 spec = Spec(
-    calls=elementwise(1),
+    calls=_calls,
     smooth=elementwise_smooth(1),
     samples=[
         Sample(

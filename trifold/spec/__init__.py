@@ -1,7 +1,7 @@
 """What ``verify/<op>.py`` imports: the specification of an op as data."""
 
 from trifold.spec.benchmark import Benchmark, Case, Target, elementwise_benchmarks, rows_benchmarks
-from trifold.spec.case import DTYPES, FILLS, LAYOUTS, ROW_FILLS, ROW_LAYOUTS, Call, IndexCase, TensorCase
+from trifold.spec.case import DTYPES, FILLS, LAYOUTS, ROW_FILLS, ROW_LAYOUTS, AliasCase, Call, IndexCase, TensorCase
 from trifold.spec.elementwise import elementwise_bad_calls, elementwise_large, elementwise_smooth
 from trifold.spec.rows import (
     LONG_ROWS,
@@ -15,7 +15,18 @@ from trifold.spec.rows import (
     rows_alike,
 )
 from trifold.spec.spec import BadCall, Property, Sample, Spec
-from trifold.spec.strategies import Limits, alike, elementwise, elementwise_edges, shapes, sizes, tensors
+from trifold.spec.strategies import (
+    Limits,
+    aliases,
+    alike,
+    any_size,
+    elementwise,
+    elementwise_edges,
+    places,
+    shapes,
+    sizes,
+    tensors,
+)
 
 __all__ = [
     "DTYPES",
@@ -24,6 +35,7 @@ __all__ = [
     "LONG_ROWS",
     "ROW_FILLS",
     "ROW_LAYOUTS",
+    "AliasCase",
     "BadCall",
     "Benchmark",
     "Call",
@@ -35,13 +47,16 @@ __all__ = [
     "Spec",
     "Target",
     "TensorCase",
+    "aliases",
     "alike",
+    "any_size",
     "elementwise",
     "elementwise_bad_calls",
     "elementwise_benchmarks",
     "elementwise_edges",
     "elementwise_large",
     "elementwise_smooth",
+    "places",
     "row_calls",
     "row_edges",
     "row_large",

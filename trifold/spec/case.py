@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,10 +11,12 @@ import torch
 from torch import Tensor
 
 Layout = Literal["contiguous", "offset", "transposed", "sliced", "expanded", "padded"]
-Fill = Literal["exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal", "masked"]
+Fill = Literal[
+    "exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal", "range", "masked", "squarable"
+]
 
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "transposed", "sliced", "expanded")
-FILLS: tuple[Fill, ...] = ("exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal")
+FILLS: tuple[Fill, ...] = ("exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal", "range")
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 # What only ops on rows tell from the others: rows that lie apart, and numbers of which some do not count.
@@ -24,21 +27,100 @@ _LITERAL_SIZE = 24  # a tensor of up to as many elements is printed with its val
 
 
 @dataclass(frozen=True)
+class _Place:
+    """Where the elements of a tensor lie in a contiguous one, its base.
+
+    Attributes:
+        shape, layout, offset, dim: as of :class:`TensorCase`.
+    """
+
+    shape: tuple[int, ...]
+    layout: Layout
+    offset: int
+    dim: int
+
+    def __post_init__(self) -> None:
+        if self.offset < 0:
+            raise ValueError(f"offset must not be negative, but is {self.offset}")
+        if not 0 <= self.dim < max(1, len(self.shape)):
+            raise ValueError(f"dim must be a dimension of {self.shape}, from 0, but is {self.dim}")
+
+    @property
+    def base(self) -> tuple[int, ...]:
+        """The shape of the base."""
+        match self.layout:
+            case "offset":
+                return (math.prod(self.shape) + self.offset,)
+            case "transposed":
+                return self.shape[::-1]
+            case "sliced" if self.shape:
+                return (*self.shape[:-1], 2 * self.shape[-1] + self.offset)
+            case "sliced":
+                return (self.offset + 2,)
+            case "expanded" if self.shape:
+                return (*self.shape[: self.dim], 1, *self.shape[self.dim + 1 :])
+            case "padded" if self.shape:
+                return (*self.shape[:-1], self.shape[-1] + self.offset)
+            case _:
+                return self.shape
+
+    def view(self, base: Tensor) -> Tensor:
+        """The tensor, as a view of its base."""
+        match self.layout:
+            case "offset":
+                return base[self.offset :].view(self.shape)
+            case "transposed" if self.shape:
+                return base.permute(*reversed(range(len(self.shape))))
+            case "sliced" if self.shape:
+                return base[..., self.offset :: 2]
+            case "sliced":
+                return base[self.offset]
+            case "expanded":
+                return base.expand(self.shape)
+            case "padded" if self.shape:
+                return base[..., self.offset :]
+            case _:
+                return base
+
+    @property
+    def code(self) -> str:
+        """What to write after an expression for the base."""
+        match self.layout:
+            case "offset":
+                return f"[{self.offset}:].view({self.shape})"
+            case "transposed" if self.shape:
+                return f".permute({tuple(reversed(range(len(self.shape))))})"
+            case "sliced":
+                return f"[..., {self.offset}::2]" if self.shape else f"[{self.offset}]"
+            case "expanded" if self.shape:
+                return f".expand({self.shape})"
+            case "padded" if self.shape:
+                return f"[..., {self.offset}:]"
+            case _:
+                return ""
+
+
+@dataclass(frozen=True)
 class TensorCase:
     """A tensor to be made.
 
     Attributes:
         shape: of the tensor.
         dtype: floating.
-        layout: ``contiguous``; ``offset`` (contiguous, one element into its storage); ``transposed`` (dimensions
-            reversed in memory); ``sliced`` (every second element of the last dimension, from the second);
-            ``expanded`` (stride 0 in the first dimension); ``padded`` (the last dimension is cut from one that is an
-            element longer in front: rows are contiguous, lie apart, and begin at odd places).
+        layout: ``contiguous``; ``offset`` (contiguous, ``offset`` elements into its storage); ``transposed``
+            (dimensions reversed in memory); ``sliced`` (every second element of the last dimension, from element
+            ``offset``); ``expanded`` (stride 0 in dimension ``dim``); ``padded`` (the last dimension is cut from one
+            that is ``offset`` elements longer in front: rows are contiguous, lie apart, and begin at odd places).
         fill: ``exact`` small integers; ``normal``; ``wide`` (magnitudes from 2^-8 to 2^8, evenly by exponent: the
-            tails of a function that normal numbers do not reach); ``zero`` (+0 and -0); ``special`` (normal numbers,
-            ±0, ±inf, nan); ``huge``, ``tiny`` and ``subnormal`` (within the top, the bottom and below the range of the
-            dtype); ``masked`` (normal numbers, -inf in one place of four).
+            tails of a function that normal numbers do not reach); ``zero`` (+0 and -0); ``special`` (one half normal
+            numbers, the other what :func:`special_numbers` lists); ``squarable`` (likewise, without the largest number,
+            whose square overflows, as does its difference from the smallest one); ``huge``, ``tiny`` and ``subnormal``
+            (within the top, the bottom and below the range of the dtype); ``range`` (finite, evenly by exponent over
+            the whole range of the dtype, subnormal numbers included); ``masked`` (normal numbers, -inf in one place of
+            four).
         seed: of the values.
+        offset: see ``layout``; the other layouts begin at their storage's first element.
+        dim: see ``layout``.
     """
 
     shape: tuple[int, ...]
@@ -46,18 +128,35 @@ class TensorCase:
     layout: Layout = "contiguous"
     fill: Fill = "normal"
     seed: int = 0
+    offset: int = 1
+    dim: int = 0
 
-    def make(self, device: str = "cpu") -> Tensor:
-        shape, view = _storage(self.shape, self.layout)
-        base = _values(self.fill, shape, self.dtype, self.seed).to(device)
-        return view(base)
+    def __post_init__(self) -> None:
+        _ = self._place  # raises where offset or dim is none
+
+    def make(self, device: str = "cpu", *, room: int = 0) -> Tensor:
+        """The tensor; its storage has ``room`` more elements than it needs, at the end."""
+        return _made(self._base, self._room(room), self._place, device)
 
     @property
     def code(self) -> str:
         """An expression that makes the tensor; plain torch where it has few elements."""
-        shape, _ = _storage(self.shape, self.layout)
-        base = _values(self.fill, shape, self.dtype, self.seed)
-        return _code(base, self.shape, self.layout) or f"{self!r}.make()"
+        return self.code_on()
+
+    def code_on(self, device: str = "cpu", *, room: int = 0) -> str:
+        """An expression for what :meth:`make` returns."""
+        return _code(self._base, self._room(room), self._place, device) or f"{self!r}.make({_asked(device, room)})"
+
+    @property
+    def _place(self) -> _Place:
+        return _Place(self.shape, self.layout, self.offset, self.dim)
+
+    @property
+    def _base(self) -> Tensor:
+        return _values(self.fill, self._place.base, self.dtype, self.seed)
+
+    def _room(self, room: int) -> Tensor:
+        return _values(self.fill, (room,), self.dtype, self.seed + 1)
 
 
 @dataclass(frozen=True)
@@ -70,6 +169,7 @@ class IndexCase:
         instead: stands in one place of three instead of an index, where it is given.
         layout: as of :class:`TensorCase`.
         seed: of the values.
+        offset, dim: as of :class:`TensorCase`.
     """
 
     shape: tuple[int, ...]
@@ -77,19 +177,32 @@ class IndexCase:
     instead: int | None = None
     layout: Layout = "contiguous"
     seed: int = 0
+    offset: int = 1
+    dim: int = 0
+
+    def __post_init__(self) -> None:
+        _ = self._place  # raises where offset or dim is none
 
     def make(self, device: str = "cpu") -> Tensor:
-        shape, view = _storage(self.shape, self.layout)
-        return view(self._values(shape).to(device))
+        return _made(self._base, None, self._place, device)
 
     @property
     def code(self) -> str:
         """As of :class:`TensorCase`."""
-        shape, _ = _storage(self.shape, self.layout)
-        return _code(self._values(shape), self.shape, self.layout) or f"{self!r}.make()"
+        return self.code_on()
 
-    def _values(self, shape: tuple[int, ...]) -> Tensor:
+    def code_on(self, device: str = "cpu") -> str:
+        """As of :class:`TensorCase`."""
+        return _code(self._base, None, self._place, device) or f"{self!r}.make({_asked(device)})"
+
+    @property
+    def _place(self) -> _Place:
+        return _Place(self.shape, self.layout, self.offset, self.dim)
+
+    @property
+    def _base(self) -> Tensor:
         generator = torch.Generator().manual_seed(self.seed)
+        shape = self._place.base
         indices = torch.randint(self.below, shape, generator=generator)
         if self.instead is None:
             return indices
@@ -99,54 +212,75 @@ class IndexCase:
 AnyCase = TensorCase | IndexCase
 
 
-def _storage(shape: tuple[int, ...], layout: Layout) -> tuple[tuple[int, ...], Callable[[Tensor], Tensor]]:
-    """The shape of a contiguous tensor, and the view of it that has the given shape and layout."""
-    match layout:
-        case "offset":
-            count = torch.Size(shape).numel()
-            return (count + 1,), lambda base: base[1:].view(shape)
-        case "transposed" if shape:
-            return tuple(reversed(shape)), lambda base: base.permute(*reversed(range(len(shape))))
-        case "sliced" if shape:
-            wide = (*shape[:-1], 2 * shape[-1] + 1)
-            return wide, lambda base: base[..., 1::2]
-        case "sliced":
-            return (3,), lambda base: base[1]
-        case "expanded" if shape:
-            return (1, *shape[1:]), lambda base: base.expand(shape)
-        case "padded" if shape:
-            return (*shape[:-1], shape[-1] + 1), lambda base: base[..., 1:]
-        case _:
-            return shape, lambda base: base
+@dataclass(frozen=True)
+class AliasCase:
+    """An argument that is another one: the very tensor, or one that overlaps it.
+
+    It has no values of its own. Gradients are asked for of the other argument alone.
+
+    Attributes:
+        of: the other's position among the positional arguments, where a :class:`TensorCase` stands.
+        shift: 0: the very tensor. Else a view of the same storage, of the same shape, dtype and strides, that begins
+            so many elements later.
+    """
+
+    of: int
+    shift: int = 0
+
+    def __post_init__(self) -> None:
+        if self.of < 0 or self.shift < 0:
+            raise ValueError(f"of and shift must not be negative, but are {self.of} and {self.shift}")
+
+    def view(self, other: Tensor) -> Tensor:
+        """The argument, from the one at ``of``, whose storage has ``shift`` more elements than it needs."""
+        if self.shift == 0:
+            return other
+        return other.as_strided(other.shape, other.stride(), other.storage_offset() + self.shift)
+
+    def code(self, other: str) -> str:
+        """An expression for :meth:`view`."""
+        if self.shift == 0:
+            return other
+        return f"{other}.as_strided({other}.shape, {other}.stride(), {other}.storage_offset() + {self.shift})"
 
 
-def _code(base: Tensor, shape: tuple[int, ...], layout: Layout) -> str:
-    """An expression in plain torch for a view of ``base``; empty where that has many elements."""
+def _made(base: Tensor, room: Tensor | None, place: _Place, device: str) -> Tensor:
+    if room is None or room.numel() == 0:
+        return place.view(base.to(device))
+    storage = torch.cat([base.flatten(), room]).to(device)
+    return place.view(storage[: base.numel()].view(base.shape))
+
+
+def _code(base: Tensor, room: Tensor | None, place: _Place, device: str) -> str:
+    """An expression in plain torch for what :func:`_made` makes; empty where that has many elements."""
     if base.numel() > _LITERAL_SIZE:
         return ""
-    values = ", ".join(_literal(value) for value in base.flatten().tolist())
+    values = base.flatten().tolist()
+    more = [] if room is None else room.tolist()
+    literals = ", ".join(_literal(value) for value in (*values, *more))
+    moved = "" if device == "cpu" else f".to('{device}')"
+    cut = f"[:{len(values)}]" if more else ""
     reshape = "" if base.dim() == 1 else f".reshape({tuple(base.shape)})"
-    return f"torch.tensor([{values}], dtype={base.dtype}){reshape}{_view_code(shape, layout)}"
+    return f"torch.tensor([{literals}], dtype={base.dtype}){moved}{cut}{reshape}{place.code}"
 
 
-def _view_code(shape: tuple[int, ...], layout: Layout) -> str:
-    match layout:
-        case "offset":
-            return f"[1:].view({shape})"
-        case "transposed":
-            return f".permute({tuple(reversed(range(len(shape))))})" if shape else ""
-        case "sliced":
-            return "[..., 1::2]" if shape else "[1]"
-        case "expanded":
-            return f".expand({shape})" if shape else ""
-        case "padded":
-            return "[..., 1:]" if shape else ""
-        case _:
-            return ""
+def _asked(device: str, room: int = 0) -> str:
+    """The arguments of ``make``."""
+    return ", ".join([*([] if device == "cpu" else [repr(device)]), *([f"room={room}"] if room else [])])
 
 
 def _literal(value: float) -> str:
     return f"float('{value}')" if value != value or abs(value) == float("inf") else repr(value)
+
+
+def special_numbers(dtype: torch.dtype) -> tuple[float, ...]:
+    """Where a function of numbers may break: zeros, infinities and nan; the largest number, the smallest normal and the
+    smallest subnormal one; a round-off, 1, and its neighbours. Each with both signs."""
+    info = torch.finfo(dtype)
+    smallest = info.smallest_normal * info.eps
+    ones = (1.0, 1 + info.eps, 1 - info.eps / 2)
+    sizes = (0.0, math.inf, info.max, info.smallest_normal, smallest, info.eps, *ones)
+    return (math.nan, *(sign * size for size in sizes for sign in (1, -1)))
 
 
 def _values(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
@@ -162,10 +296,9 @@ def _values(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -
             values = sign * torch.exp2(16 * unit - 8)
         case "zero":
             values = sign * 0.0
-        case "special":
-            specials = torch.tensor(
-                [0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1e5, -1e5], dtype=torch.float64
-            )
+        case "special" | "squarable":
+            numbers = [x for x in special_numbers(dtype) if fill == "special" or abs(x) != info.max]
+            specials = torch.tensor(numbers, dtype=torch.float64)
             chosen = specials[torch.randint(0, len(specials), shape, generator=generator)]
             values = torch.where(unit < 0.5, normal, chosen)
         case "huge":
@@ -174,6 +307,12 @@ def _values(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -
             values = sign * info.tiny * (1 + 8 * unit)
         case "subnormal":
             values = sign * info.tiny * unit
+        case "range":
+            largest, smallest = (math.frexp(x)[1] - 1 for x in (info.max, info.smallest_normal * info.eps))
+            powers = torch.tensor([math.ldexp(1, n) for n in range(smallest, largest + 1)], dtype=torch.float64)
+            chosen = powers[torch.randint(0, len(powers), shape, generator=generator)]
+            # A narrower dtype rounds what is just below the next power of two up to it, at the top to infinity.
+            values = (sign * (1 + unit) * chosen).clamp(-info.max, info.max)
         case "masked":
             values = torch.where(unit < 0.25, float("-inf"), normal)
         case _:
@@ -195,26 +334,56 @@ class Call:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        for position, value in enumerate((*self.args, *self.kwargs.values())):
+            if isinstance(value, AliasCase):
+                known = value.of < min(position, len(self.args))
+                if not known or not isinstance(self.args[value.of], TensorCase):
+                    raise ValueError(f"{value} stands for a TensorCase among the positional arguments before it")
+
     def arguments(self, device: str = "cpu") -> tuple[list[Any], dict[str, Any]]:
         """The arguments with each tensor made on ``device``."""
+        args: list[Any] = []
 
-        def made(value: Any) -> Any:
-            return value.make(device) if isinstance(value, AnyCase) else value
+        def made(value: Any, position: int | None = None) -> Any:
+            if isinstance(value, AliasCase):
+                return value.view(args[value.of])
+            if isinstance(value, TensorCase):
+                return value.make(device, room=self._room(position))
+            return value.make(device) if isinstance(value, IndexCase) else value
 
-        return [made(value) for value in self.args], {name: made(value) for name, value in self.kwargs.items()}
+        for position, value in enumerate(self.args):
+            args.append(made(value, position))
+        return args, {name: made(value) for name, value in self.kwargs.items()}
+
+    def with_aliases(self, args: list[Any]) -> list[Any]:
+        """``args``, in which each argument that is another one is the tensor that stands there now: once tensors were
+        converted, or detached to require a gradient. What only overlaps another one stays as it is, since the storage
+        of a copy has no room for it."""
+        aliases = {position: value for position, value in enumerate(self.args) if isinstance(value, AliasCase)}
+        return [
+            args[aliases[position].of] if position in aliases and aliases[position].shift == 0 else value
+            for position, value in enumerate(args)
+        ]
 
     def code(self, op: str, device: str = "cpu", implementation: str = "port") -> str:
         """A program that makes the call and prints its result."""
         chosen = "" if implementation == "port" else f', implementation="{implementation}", device="{device}"'
         lines = ["import torch", "import trifold", f'{implementation} = trifold.load("{op}"{chosen})']
 
-        def named(name: str, value: Any) -> str:
-            if not isinstance(value, AnyCase):
+        def named(name: str, value: Any, position: int | None = None) -> str:
+            if isinstance(value, TensorCase):
+                code = value.code_on(device, room=self._room(position))
+            elif isinstance(value, IndexCase):
+                code = value.code_on(device)
+            elif isinstance(value, AliasCase):
+                code = value.code(f"x{value.of}")
+            else:
                 return repr(value)
-            lines.append(f"{name} = {value.code}" + ("" if device == "cpu" else f".to('{device}')"))
+            lines.append(f"{name} = {code}")
             return name
 
-        names = [named(f"x{position}", value) for position, value in enumerate(self.args)]
+        names = [named(f"x{position}", value, position) for position, value in enumerate(self.args)]
         names += [f"{name}={named(name, value)}" for name, value in self.kwargs.items()]
         used = [kind.__name__ for kind in (TensorCase, IndexCase) if any(f"{kind.__name__}(" in line for line in lines)]
         if used:
@@ -227,3 +396,8 @@ class Call:
         """The dtype of the first floating tensor."""
         cases = [value for value in (*self.args, *self.kwargs.values()) if isinstance(value, TensorCase)]
         return cases[0].dtype if cases else torch.float32
+
+    def _room(self, position: int | None) -> int:
+        """So many elements more than it needs has the storage of the positional argument."""
+        values = (*self.args, *self.kwargs.values())
+        return max((v.shift for v in values if isinstance(v, AliasCase) and v.of == position), default=0)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trifold.spec.benchmark import Arguments, Benchmark, Case, rows_benchmarks
-from trifold.spec.case import DTYPES, ROW_FILLS, Call, Fill, Layout, TensorCase
+from trifold.spec.case import DTYPES, ROW_FILLS, AliasCase, Call, Fill, Layout, TensorCase
 from trifold.spec.rows import row_edges, row_shapes, row_tensors
 from trifold.spec.spec import BadCall, Property, Sample
-from trifold.spec.strategies import Limits, Strategy, tensors
+from trifold.spec.strategies import Limits, Strategy, aliases, tensors
 
 # Rows so many that several blocks share them where they are summed up: `trifold::share_rows`.
 MANY_ROWS = 33
@@ -40,10 +40,13 @@ def norm_calls(parameters: int) -> Strategy:
     def calls(draw: st.DrawFn, limits: Limits) -> Call:
         dtype = draw(st.sampled_from(DTYPES))
         # Squares of huge numbers overflow, but in a half type that is computed in a type of wider range.
-        fills = [fill for fill in ROW_FILLS if fill != "huge" or dtype == torch.float16]
+        small = [fill for fill in ROW_FILLS if fill not in ("huge", "range", "special")]
+        fills = ROW_FILLS if dtype == torch.float16 else [*small, "squarable"]
         x = draw(row_tensors(row_shapes(limits), dtypes=[dtype], fills=fills))
         parameter = tensors((x.shape[-1],), dtypes=[dtype], fills=_PARAMETER_FILLS)
-        numbers = [draw(st.none() | parameter) for _ in range(parameters)]
+        numbers: list[TensorCase | AliasCase | None] = [draw(st.none() | parameter) for _ in range(parameters)]
+        if None not in numbers[:2] and parameters > 1 and draw(st.integers(0, 5)) == 5:
+            numbers[1] = AliasCase(1, draw(aliases(1)).shift)
         return Call((x, *numbers), {"eps": 0.25} if draw(st.booleans()) else {})
 
     return calls

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trifold.spec.case import DTYPES, ROW_FILLS, ROW_LAYOUTS, Call, Fill, Layout, TensorCase
 from trifold.spec.spec import Property
-from trifold.spec.strategies import Limits, Strategy, tensors, tensors_alike
+from trifold.spec.strategies import Limits, Strategy, any_size, calls_of, tensors, tensors_alike
 
 # All dimensions but the last: none, one row, few, no row, more than a block of 256 has warps, several dimensions.
 _LEADING = ((), (1,), (2,), (3,), (0,), (5,), (17,), (37,), (2, 3), (3, 1, 2), (4, 0))
@@ -28,16 +28,46 @@ _LONG = (65_536, 99_991)
 LONGEST = 1_000_000  # columns
 
 
+# A launch has a block for each row, of which a simulator runs some thousands a second: so many rows, or a sixteenth of
+# the elements that it can take.
+_MANY_ROWS = 1024
+
+
 def row_shapes(limits: Limits, *, least: int = 0, max_dims: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes of 1 to ``max_dims`` dimensions with at most ``limits.elements`` elements, ``least`` columns or more."""
-    columns = [n for n in (*_COLUMNS, *_LONG) if least <= n <= limits.elements]
-    shapes = [
-        (*leading, n)
-        for n in columns
-        for leading in _LEADING
-        if len(leading) < max_dims and math.prod(leading) * n <= limits.elements
+    """Shapes of 1 to ``max_dims`` dimensions whose number of elements is within the limits, ``least`` columns or more:
+    few rows of any length, and many rows."""
+    leading = [rows for rows in _LEADING if len(rows) < max_dims]
+    listed = [
+        (*rows, n)
+        for n in (*_COLUMNS, *_LONG)
+        for rows in leading
+        if least <= n and limits.fewest <= math.prod(rows) * n <= limits.elements
     ]
-    return st.sampled_from(shapes)
+    few = [rows for rows in leading if 0 < math.prod(rows) <= limits.largest_factor // max(1, least)]
+    drawn = [_long_rows(limits, few, least)] if few else []
+    if max_dims > 1:
+        drawn.append(_many_rows(limits, max(1, least), max_dims))
+    return st.one_of(*([st.sampled_from(listed)] if listed else []), *drawn)
+
+
+@st.composite
+def _long_rows(draw: st.DrawFn, limits: Limits, leading: Sequence[tuple[int, ...]], least: int) -> tuple[int, ...]:
+    rows = draw(st.sampled_from(leading))
+    columns = limits.over(math.prod(rows), least=least)
+    return (*rows, draw(any_size(columns, (*_COLUMNS, *_LONG))))
+
+
+@st.composite
+def _many_rows(draw: st.DrawFn, limits: Limits, least: int, max_dims: int) -> tuple[int, ...]:
+    """Rows of up to 64 columns; of more where so many rows would be too many."""
+    most = max(_MANY_ROWS, limits.elements // 16)
+    shortest = min(max(least, -(-limits.fewest // most)), limits.largest_factor)
+    columns = draw(any_size(Limits(max(shortest, min(64, limits.largest_factor)), shortest)))
+    between = [n for n in (1, 2, 3) if n == 1 or (max_dims > 2 and n * columns <= limits.largest_factor)]
+    more = draw(st.sampled_from(between))
+    count = limits.over(more * columns)
+    rows = draw(any_size(Limits(max(count.fewest, min(count.elements, most)), count.fewest)))
+    return (rows, columns) if more == 1 else draw(st.sampled_from(((rows, more, columns), (more, rows, columns))))
 
 
 def row_tensors(
@@ -62,7 +92,7 @@ def row_calls(count: int) -> Strategy:
     """Calls with ``count`` tensors of one shape and dtype."""
 
     def calls(limits: Limits) -> st.SearchStrategy[Call]:
-        return rows_alike(count, limits).map(Call)
+        return calls_of(rows_alike(count, limits))
 
     return calls
 

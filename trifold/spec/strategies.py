@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from hypothesis import strategies as st
 
-from trifold.spec.case import DTYPES, FILLS, LAYOUTS, Call, Fill, Layout, TensorCase
+from trifold.spec.case import DTYPES, FILLS, LAYOUTS, AliasCase, Call, Fill, Layout, TensorCase
 
 BLOCK = 256  # threads in a block of an elementwise launch
 FEW = 1 << 16  # elements; the port maps more of them in vectors, in any dtype: trifold::few_elements
@@ -20,31 +21,93 @@ class Limits:
 
     Attributes:
         elements: in a tensor, at most.
+        fewest: in the largest tensor of a call, at least, where the op has calls of that size; else as many as it can
+            have.
     """
 
     elements: int = 100_000
+    fewest: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.fewest <= self.elements:
+            raise ValueError(f"fewest must be from 0 to elements, {self.elements}, but is {self.fewest}")
+
+    def over(self, factor: int, *, least: int = 0) -> Limits:
+        """Limits of a number that is multiplied by ``factor`` to have the elements of a tensor.
+
+        Args:
+            factor: at least 1, and small enough that a multiple of it lies within the limits.
+            least: the number is no smaller.
+        """
+        return Limits(self.elements // factor, max(least, -(-self.fewest // factor)))
+
+    @property
+    def largest_factor(self) -> int:
+        """Of all numbers up to this one, a multiple lies within the limits."""
+        return max(1, self.elements - self.fewest + 1 if self.fewest else self.elements)
 
 
 Strategy = Callable[[Limits], st.SearchStrategy[Call]]
 
 
 def sizes(limits: Limits) -> tuple[int, ...]:
-    """Numbers of elements that find mistakes: none, one, around 16-byte vectors and blocks, large."""
+    """Numbers of elements that find mistakes: none, one, around 16-byte vectors and blocks, large; and the limits."""
     vector = [n + d for n in (2, 4, 8, 16, 32) for d in (-1, 0, 1)]
     block = [n + d for n in (BLOCK, 2 * BLOCK, 4 * BLOCK, 8 * BLOCK) for d in (-1, 0, 1)]
-    large = [10_007, 65_536, 99_991]
-    return tuple(n for n in dict.fromkeys([1, 0, *vector, *block, *large]) if n <= limits.elements)
+    return within(limits, (1, 0, *vector, *block, 10_007, 65_536, 99_991))
+
+
+def within(limits: Limits, listed: Sequence[int]) -> tuple[int, ...]:
+    """The numbers of the list that the limits allow; where they ask for a fewest, those next to it too."""
+    ends = (limits.fewest, limits.fewest + 1, limits.elements) if limits.fewest else ()
+    numbers = dict.fromkeys((*listed, *ends))
+    return tuple(n for n in numbers if limits.fewest <= n <= limits.elements) or (limits.elements,)
+
+
+def any_size(limits: Limits, listed: Sequence[int] | None = None) -> st.SearchStrategy[int]:
+    """A number within the limits: one of ``listed`` (default: :func:`sizes`), or any one, each power of two as often
+    as the others."""
+    chosen = st.sampled_from(sizes(limits) if listed is None else within(limits, listed))
+    lowest = max(1, limits.fewest)
+    if lowest > limits.elements:
+        return chosen
+    powers = st.integers(lowest.bit_length() - 1, limits.elements.bit_length() - 1)
+    drawn = powers.flatmap(lambda k: st.integers(max(1 << k, lowest), min((2 << k) - 1, limits.elements)))
+    return st.one_of(chosen, drawn)
 
 
 def shapes(limits: Limits, *, max_dims: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes of 0 to ``max_dims`` dimensions with at most ``limits.elements`` elements."""
-    line = st.sampled_from(sizes(limits)).map(lambda n: (n,))
+    """Shapes of 0 to ``max_dims`` dimensions whose number of elements is within the limits."""
+    line = any_size(limits).map(lambda n: (n,))
     small, any_side = (2, 3, 4, 5, 7, 1, 0), (2, 3, 5, 7, 1, 0, 17, 33)
     sides = st.integers(0, max_dims).flatmap(
         lambda dims: st.tuples(*[st.sampled_from(small if dims > 2 else any_side)] * dims)
     )
-    rows = st.tuples(st.sampled_from((2, 3, 1)), st.sampled_from(sizes(Limits(limits.elements // 3)))).map(tuple)
-    return st.one_of(line, sides, rows).filter(lambda shape: torch.Size(shape).numel() <= limits.elements)
+    few = sides.filter(lambda shape: math.prod(shape) <= limits.elements)
+    kinds = [line, few] if limits.fewest == 0 else [line]
+    return st.one_of(*kinds, *([_one_long_side(limits, max_dims)] if max_dims > 1 else []))
+
+
+@st.composite
+def _one_long_side(draw: st.DrawFn, limits: Limits, max_dims: int) -> tuple[int, ...]:
+    """Shapes of 2 to ``max_dims`` dimensions, of which one may be long."""
+    dims = draw(st.integers(2, max_dims))
+    sides: list[int] = []
+    for _ in range(dims - 1):
+        most = limits.largest_factor // math.prod(sides)
+        sides.append(draw(st.sampled_from([n for n in (2, 3, 1, 5, 7, 17, 33) if n <= most])))
+    sides.insert(draw(st.integers(0, dims - 1)), draw(any_size(limits.over(math.prod(sides)))))
+    return tuple(sides)
+
+
+def places(shape: tuple[int, ...], layout: Layout) -> st.SearchStrategy[tuple[int, int]]:
+    """``offset`` and ``dim`` of a :class:`TensorCase`: of a layout that has one, all residues modulo 16, and all
+    dimensions."""
+    if layout in ("offset", "sliced", "padded"):
+        return st.tuples(st.integers(1, 15), st.just(0))
+    if layout == "expanded" and shape:
+        return st.tuples(st.just(1), st.integers(0, len(shape) - 1))
+    return st.just((1, 0))
 
 
 def tensors(
@@ -54,15 +117,22 @@ def tensors(
     layouts: Sequence[Layout] = LAYOUTS,
     fills: Sequence[Fill] = FILLS,
 ) -> st.SearchStrategy[TensorCase]:
-    """Tensors of the given shape(s)."""
-    return st.builds(
-        TensorCase,
-        shape=st.just(shape) if isinstance(shape, tuple) else shape,
-        dtype=st.sampled_from(list(dtypes)),
-        layout=st.sampled_from(list(layouts)),
-        fill=st.sampled_from(list(fills)),
-        seed=st.integers(0, 2**16),
-    )
+    """Tensors of the given shape(s), in all places that the layouts have."""
+    return _tensors(st.just(shape) if isinstance(shape, tuple) else shape, dtypes, layouts, fills)
+
+
+@st.composite
+def _tensors(
+    draw: st.DrawFn,
+    shape: st.SearchStrategy[tuple[int, ...]],
+    dtypes: Sequence[torch.dtype],
+    layouts: Sequence[Layout],
+    fills: Sequence[Fill],
+) -> TensorCase:
+    of_shape, dtype = draw(shape), draw(st.sampled_from(list(dtypes)))
+    layout, fill = draw(st.sampled_from(list(layouts))), draw(st.sampled_from(list(fills)))
+    offset, dim = draw(places(of_shape, layout))
+    return TensorCase(of_shape, dtype, layout, fill, draw(st.integers(0, 2**16)), offset, dim)
 
 
 @st.composite
@@ -85,11 +155,27 @@ def alike(count: int, limits: Limits, *, max_dims: int = 4) -> st.SearchStrategy
     return tensors_alike(count, shapes(limits, max_dims=max_dims))
 
 
+@st.composite
+def calls_of(draw: st.DrawFn, tensors_of_call: st.SearchStrategy[tuple[TensorCase, ...]]) -> Call:
+    """Calls with these tensors alone, of one shape and dtype; in one of six with two tensors or more, one of them is
+    another one, or overlaps it."""
+    args: list[TensorCase | AliasCase] = [*draw(tensors_of_call)]
+    if len(args) > 1 and draw(st.integers(0, 5)) == 5:
+        position = draw(st.integers(1, len(args) - 1))
+        args[position] = draw(aliases(position))
+    return Call(tuple(args))
+
+
+def aliases(position: int) -> st.SearchStrategy[AliasCase]:
+    """What may stand at ``position`` for one of the tensors before it: the very tensor, or one that overlaps it."""
+    return st.builds(AliasCase, of=st.integers(0, position - 1), shift=st.sampled_from((0, 1, 2, 3, 4, 7, 8, 15, 64)))
+
+
 def elementwise(count: int) -> Strategy:
     """Calls with ``count`` tensors of one shape and dtype."""
 
     def calls(limits: Limits) -> st.SearchStrategy[Call]:
-        return alike(count, limits).map(Call)
+        return calls_of(alike(count, limits))
 
     return calls
 
