@@ -19,12 +19,15 @@ from trifold.spec import (
     LAYOUTS,
     ROW_FILLS,
     ROW_LAYOUTS,
+    AliasCase,
     Call,
     IndexCase,
     Limits,
     Spec,
     TensorCase,
+    aliases,
     alike,
+    any_size,
     elementwise,
     elementwise_edges,
     elementwise_smooth,
@@ -32,6 +35,7 @@ from trifold.spec import (
     sizes,
     tensors,
 )
+from trifold.spec.case import special_numbers
 from trifold.spec.strategies import FEW
 from trifold.verification.tolerance import same_bits
 
@@ -71,6 +75,28 @@ def test_layout_is_what_its_name_says(layout: Any, strides: tuple[int, ...], off
     assert x.storage_offset() == offset
 
 
+@pytest.mark.parametrize(
+    ("layout", "strides"), [("offset", (12, 4, 1)), ("sliced", (39, 13, 2)), ("padded", (27, 9, 1))]
+)
+def test_a_tensor_begins_at_its_offset(layout: Any, strides: tuple[int, ...]) -> None:
+    x = _case((2, 3, 4), layout, offset=5).make()
+    assert (x.stride(), x.storage_offset()) == (strides, 5)
+    assert _case((2, 3, 4), layout, offset=0).make().storage_offset() == 0
+
+
+@pytest.mark.parametrize(("dim", "strides"), [(0, (0, 4, 1)), (1, (4, 0, 1)), (2, (3, 1, 0))])
+def test_a_tensor_is_expanded_in_any_dimension(dim: int, strides: tuple[int, ...]) -> None:
+    assert _case((2, 3, 4), "expanded", dim=dim).make().stride() == strides
+
+
+@pytest.mark.parametrize("wrong", [{"offset": -1}, {"dim": 2}, {"dim": -1}], ids=str)
+def test_a_place_that_there_is_not_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        replace(TensorCase((2, 3)), **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        replace(IndexCase((2, 3), 5), **wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("layout", "offset"), [("contiguous", 0), ("offset", 1), ("sliced", 1)])
 def test_scalars_have_an_offset_too(layout: Any, offset: int) -> None:
     assert _case((), layout).make().storage_offset() == offset
@@ -83,7 +109,7 @@ def _every(holds: Callable[[Tensor], Tensor], x: Tensor) -> bool:
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_fill_is_what_its_name_says(dtype: torch.dtype) -> None:
     info = torch.finfo(dtype)
-    made = {fill: TensorCase((400,), dtype, fill=fill).make() for fill in ROW_FILLS}
+    made = {fill: TensorCase((400,), dtype, fill=fill).make() for fill in (*ROW_FILLS, "squarable")}
     assert set(made["exact"].tolist()) == set(map(float, range(-4, 5)))
     assert abs(float(made["normal"].double().std()) - 1) < 0.1
     assert _every(lambda x: (x.abs() >= 2**-8.01) & (x.abs() <= 2**8.01), made["wide"])
@@ -94,13 +120,27 @@ def test_fill_is_what_its_name_says(dtype: torch.dtype) -> None:
     assert _every(lambda x: (x.abs() >= info.tiny) & (x.abs() < 10 * info.tiny), made["tiny"])
     assert _every(lambda x: x.abs() <= info.tiny, made["subnormal"])
     assert bool(((made["subnormal"].double().abs() < info.tiny) & (made["subnormal"] != 0)).any())
-    special = made["special"]
-    assert bool(special.isnan().any())
-    for value in (math.inf, -math.inf):
-        assert value in special.tolist()
-    assert {math.copysign(1, value) for value in special.tolist() if value == 0} == {-1, 1}
+    for special, largest in ((made["special"].tolist(), [info.max]), (made["squarable"].tolist(), [])):
+        assert {math.copysign(1, value) for value in special if value == 0} == {-1, 1}
+        assert any(value != value for value in special)
+        for value in (math.inf, *largest, info.tiny, info.tiny * info.eps, info.eps, 1, 1 + info.eps, 1 - info.eps / 2):
+            assert {value, -value} <= set(special)
+    assert info.max not in made["squarable"].abs().tolist()
+    assert _every(torch.isfinite, made["range"])
+    exponents = made["range"].double().abs().log2()
+    lowest, highest = math.log2(info.tiny * info.eps), math.log2(info.max)
+    assert all(
+        float(((exponents >= low) & (exponents <= low + (highest - lowest) / 4)).double().mean()) > 0.15
+        for low in torch.linspace(lowest, highest, 5)[:4].tolist()
+    )
     assert 0.15 < float((made["masked"] == -math.inf).double().mean()) < 0.35
     assert _every(lambda x: x.isfinite() | (x == -math.inf), made["masked"])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_special_numbers_are_numbers_of_the_dtype(dtype: torch.dtype) -> None:
+    exact = torch.tensor(special_numbers(dtype), dtype=torch.float64)
+    assert torch.equal(exact.to(dtype).double().nan_to_num(), exact.nan_to_num())
 
 
 def test_a_case_makes_the_same_values_again_and_a_seed_changes_them() -> None:
@@ -191,6 +231,71 @@ def test_code_of_a_tensor_that_is_passed_by_name(
     assert same_bits(b, large.make())
 
 
+@pytest.mark.parametrize("shift", [0, 3])
+@pytest.mark.parametrize("layout", ROW_LAYOUTS)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (30,)], ids=str)
+def test_an_argument_is_another_one_or_overlaps_it(
+    shape: tuple[int, ...], layout: Any, shift: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = TensorCase(shape, torch.float16, layout, seed=3)
+    call = Call((case, 0.5, AliasCase(0, shift)))
+    (x, _, y), kwargs = call.arguments()
+    assert (x is y) == (shift == 0)
+    assert not kwargs
+    assert same_bits(x, case.make())
+    assert (y.shape, y.stride(), y.storage_offset()) == (x.shape, x.stride(), x.storage_offset() + shift)
+    assert y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    assert bool(y.isfinite().all())
+    (printed, _, other), _ = _run(call.code("thing"), monkeypatch, capsys)
+    assert same_bits(printed, x)
+    assert same_bits(other, y)
+    assert (other is printed) == (shift == 0)
+
+
+def test_an_argument_that_is_passed_by_name_is_another_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = Call((TensorCase((3,)),), {"up": AliasCase(0, 1)})
+    (x,), kwargs = call.arguments()
+    assert same_bits(kwargs["up"][:-1], x[1:])
+    (_, up), _ = _run(call.code("thing"), monkeypatch, capsys)
+    assert same_bits(up, kwargs["up"])
+
+
+def test_what_replaces_a_tensor_replaces_it_where_it_stands_again() -> None:
+    args = [x, same, shifted] = Call((TensorCase((3,)), AliasCase(0), AliasCase(0, 2))).arguments()[0]
+    call = Call((TensorCase((3,)), AliasCase(0), AliasCase(0, 2)))
+    leaf = x.detach().requires_grad_()
+    replaced = call.with_aliases([leaf, *args[1:]])
+    assert replaced[0] is replaced[1] is leaf
+    assert replaced[2] is shifted
+    assert same is x
+
+
+@pytest.mark.parametrize(
+    "args",
+    [(AliasCase(0),), (AliasCase(1), TensorCase((3,))), (0.5, AliasCase(0)), (TensorCase((3,)), AliasCase(2))],
+    ids=["itself", "what comes after", "a number", "nothing"],
+)
+def test_an_alias_of_no_tensor_is_refused(args: tuple[Any, ...]) -> None:
+    with pytest.raises(ValueError, match="TensorCase"):
+        Call(args)
+
+
+def test_an_alias_before_the_beginning_is_refused() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        AliasCase(0, -1)
+
+
+def test_code_on_a_gpu_has_the_place_that_it_says() -> None:
+    call = Call((TensorCase((2,), layout="offset", offset=3), AliasCase(0, 1), IndexCase((2,), 4)))
+    lines = call.code("thing", "cuda").splitlines()
+    assert ".to('cuda')[:5][3:].view((2,))" in lines[3]
+    assert lines[4] == "x1 = x0.as_strided(x0.shape, x0.stride(), x0.storage_offset() + 1)"
+    assert lines[5].endswith(".to('cuda')")
+    assert ".make('cuda', room=7)" in Call((TensorCase((99,)), AliasCase(0, 7))).code("thing", "cuda")
+
+
 def test_code_on_a_gpu_moves_the_tensors_there() -> None:
     assert "x0 = torch.tensor([" in Call((TensorCase((2,)),)).code("thing", "cuda")
     assert ".to('cuda')" in Call((TensorCase((2,)),)).code("thing", "cuda")
@@ -210,6 +315,57 @@ def test_limits_hold(data: st.DataObject) -> None:
 
 
 @deterministic
+@given(st.data())
+def test_as_many_elements_are_drawn_as_are_asked_for(data: st.DataObject) -> None:
+    fewest = data.draw(st.integers(0, 5000))
+    limits = Limits(data.draw(st.integers(fewest, 2 * fewest + 1)), fewest)
+    for dims in (1, 2, 4):
+        assert limits.fewest <= math.prod(data.draw(shapes(limits, max_dims=dims))) <= limits.elements
+    assert limits.fewest <= data.draw(any_size(limits)) <= limits.elements
+    assert all(limits.fewest <= n <= limits.elements for n in sizes(limits))
+
+
+def test_sizes_that_no_list_has_are_drawn_in_every_power_of_two() -> None:
+    numbers: set[int] = set()
+
+    @settings(deterministic, max_examples=300, phases=[Phase.generate])
+    @given(any_size(Limits()))
+    def draw(n: int) -> None:
+        numbers.add(n)
+
+    draw()
+    unlisted = numbers - set(sizes(Limits()))
+    assert {n.bit_length() for n in unlisted} >= set(range(4, 18))
+
+
+@pytest.mark.parametrize("limits", [{"elements": 3, "fewest": 4}, {"elements": 3, "fewest": -1}], ids=str)
+def test_limits_that_nothing_can_hold_are_refused(limits: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="fewest"):
+        Limits(**limits)
+
+
+def test_one_call_of_six_has_a_tensor_twice_or_two_that_overlap() -> None:
+    calls: list[Call] = []
+
+    @settings(deterministic, max_examples=600, phases=[Phase.generate])
+    @given(elementwise(3)(Limits(elements=600)))
+    def draw(call: Call) -> None:
+        calls.append(call)
+
+    draw()
+    drawn = [value for call in calls for value in call.args if isinstance(value, AliasCase)]
+    assert 1 / 12 < len(drawn) / len(calls) < 1 / 3
+    assert {value.of for value in drawn} == {0, 1}
+    assert {value.shift == 0 for value in drawn} == {True, False}
+
+
+@deterministic
+@given(aliases(2))
+def test_aliases_are_of_arguments_before_them(alias: AliasCase) -> None:
+    assert 0 <= alias.of < 2
+
+
+@deterministic
 @given(cases=alike(3, Limits(elements=100)))
 def test_alike_shares_shape_and_dtype_only(cases: tuple[TensorCase, ...]) -> None:
     assert len(cases) == 3
@@ -225,6 +381,8 @@ REACHED: dict[str, Callable[[TensorCase], bool]] = {
     **{layout: (lambda case, layout=layout: case.layout == layout and len(case.shape) > 1) for layout in LAYOUTS},  # type: ignore[misc]
     **{fill: (lambda case, fill=fill: case.fill == fill) for fill in FILLS},  # type: ignore[misc]
     **{str(dtype): (lambda case, dtype=dtype: case.dtype == dtype) for dtype in DTYPES},  # type: ignore[misc]
+    **{f"offset by {n}": (lambda case, n=n: case.layout != "contiguous" and case.offset == n) for n in range(1, 16)},  # type: ignore[misc]
+    **{f"expanded, {n}": (lambda case, n=n: case.layout == "expanded" and case.dim == n) for n in range(3)},  # type: ignore[misc]
 }
 
 
@@ -270,5 +428,11 @@ def test_a_spec_that_checks_nothing_is_refused() -> None:
         Spec(calls=elementwise(1), smooth=[Call((3.0,))])
     with pytest.raises(ValueError, match="gradient_scale"):
         Spec(calls=elementwise(1), smooth=elementwise_smooth(1), gradient_working_scale=lambda reference, *x: x[0])
+    with pytest.raises(ValueError, match="'gradients'"):
+        Spec(calls=elementwise(1), smooth=elementwise_smooth(1), computed_by_torch={"gradients": "sums"})
+    with pytest.raises(ValueError, match="reason for 'result 0'"):
+        Spec(calls=elementwise(1), smooth=elementwise_smooth(1), computed_by_torch={"result 0": ""})
+    with pytest.raises(ValueError, match="rounded_once"):
+        Spec(calls=elementwise(1), smooth=elementwise_smooth(1), rounding_error=lambda reference, *x: x[0])
     with pytest.raises(ValueError, match="multiple_reason"):
         Spec(calls=elementwise(1), smooth=elementwise_smooth(1), multiple=8.0)

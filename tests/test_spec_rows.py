@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from trifold.spec import (
@@ -70,6 +72,31 @@ def test_limits_hold(drawn: list[TensorCase]) -> None:
 def test_columns_and_dimensions_can_be_bounded(shape: tuple[int, ...]) -> None:
     assert len(shape) <= 2
     assert shape[-1] >= 3
+
+
+@deterministic
+@given(st.data())
+def test_as_many_elements_are_drawn_as_are_asked_for(data: st.DataObject) -> None:
+    fewest = data.draw(st.integers(8, 200_000))
+    limits = Limits(data.draw(st.integers(fewest, 2 * fewest + 1)), fewest)
+    for least, dims in ((0, 4), (1, 2), (5, 3), (0, 1)):
+        shape = data.draw(row_shapes(limits, least=least, max_dims=dims))
+        assert limits.fewest <= math.prod(shape) <= limits.elements
+        assert len(shape) <= dims
+        assert shape[-1] >= least
+
+
+def test_both_long_rows_and_many_rows_are_drawn() -> None:
+    shapes: set[tuple[int, ...]] = set()
+
+    @settings(deterministic, max_examples=200, phases=[Phase.generate])
+    @given(row_shapes(Limits(2**21 - 1, 2**20)))
+    def draw(shape: tuple[int, ...]) -> None:
+        shapes.add(shape)
+
+    draw()
+    assert any(shape[-1] >= 2**19 for shape in shapes)
+    assert any(math.prod(shape[:-1]) > 2**16 for shape in shapes)
 
 
 @deterministic

@@ -43,9 +43,9 @@ def row_shapes(limits: Limits, *, least: int = 0, max_dims: int = 4) -> st.Searc
         for rows in leading
         if least <= n and limits.fewest <= math.prod(rows) * n <= limits.elements
     ]
-    few = [rows for rows in leading if 0 < math.prod(rows) <= limits.largest_factor // max(1, least)]
-    drawn = [_long_rows(limits, few, least)] if few else []
-    if max_dims > 1:
+    few = [rows for rows in leading if math.prod(rows) and limits.allow(math.prod(rows), least=least)]
+    drawn = [_long_rows(limits, few, least)]
+    if max_dims > 1 and max(1, least) <= limits.largest_factor:
         drawn.append(_many_rows(limits, max(1, least), max_dims))
     return st.one_of(*([st.sampled_from(listed)] if listed else []), *drawn)
 

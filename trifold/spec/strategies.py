@@ -33,17 +33,16 @@ class Limits:
             raise ValueError(f"fewest must be from 0 to elements, {self.elements}, but is {self.fewest}")
 
     def over(self, factor: int, *, least: int = 0) -> Limits:
-        """Limits of a number that is multiplied by ``factor`` to have the elements of a tensor.
-
-        Args:
-            factor: at least 1, and small enough that a multiple of it lies within the limits.
-            least: the number is no smaller.
-        """
+        """The limits of a number, no smaller than ``least``, of which ``factor`` times as many are within these."""
         return Limits(self.elements // factor, max(least, -(-self.fewest // factor)))
+
+    def allow(self, factor: int, *, least: int = 0) -> bool:
+        """Whether there is such a number."""
+        return max(least, -(-self.fewest // factor)) <= self.elements // factor
 
     @property
     def largest_factor(self) -> int:
-        """Of all numbers up to this one, a multiple lies within the limits."""
+        """All factors up to this one are allowed."""
         return max(1, self.elements - self.fewest + 1 if self.fewest else self.elements)
 
 
