@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.graduate.verified import verified_workspace
+from tests.graduate.verified import nothing_anew, verified_workspace
 from trifold.graduate.graduate import Graduated, graduate
 
 # One whose gradient is declared, one that draws random numbers and has two operators.
@@ -30,6 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     steps: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trifold.graduate.graduate.find_nvcc", lambda: None)
+        patch.setattr("trifold.graduate.graduate.reverify", nothing_anew)
         # Neither of these is used: a build needs no cache of trifold's, and no index of pip's.
         patch.setenv("TRIFOLD_CACHE_DIR", "/dev/null/cache")
         patch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")

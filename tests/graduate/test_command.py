@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.graduate.verified import certify, verified_workspace
+from tests.graduate.verified import certify, nothing_anew, verified_workspace
+from tests.wrong.entry import GALLERY
 from trifold.cli import main
 from trifold.graduate import graduate as graduation
 from trifold.graduate.backend.compilers import find_nvcc
@@ -32,6 +33,7 @@ def refused(
 ) -> Run:
     """Run ``trifold graduate`` with these words; what it says as it refuses."""
     monkeypatch.chdir(workspace.root)
+    monkeypatch.setattr(graduation, "reverify", nothing_anew)
 
     def run(*words: str, out: str = "out") -> str:
         before = sorted(tmp_path.iterdir())
@@ -144,15 +146,22 @@ class AllButOne:
         return name.endswith(".cpp") and name != "thread_ranges.cpp"
 
 
+_WITHOUT_REVERIFY = """
+import trifold.cli, trifold.graduate.graduate, tests.graduate.verified as verified
+trifold.graduate.graduate.reverify = verified.nothing_anew
+trifold.cli.main()
+"""
+
+
 @pytest.mark.parametrize("kib", [1, 64])
 def test_a_full_disk_leaves_nothing(kib: int, workspace: Workspace, tmp_path: Path) -> None:
     """No file may be larger than this: the first ones fail, or a later one."""
     before = sorted(tmp_path.iterdir())
     words = ["graduate", "add", "--out", str(tmp_path / "out"), "--allow-unverified", "cuda"]
     done = subprocess.run(
-        [sys.executable, "-m", "trifold", *words],
+        [sys.executable, "-c", _WITHOUT_REVERIFY, *words],
         cwd=workspace.root,
-        env=os.environ | {"TMPDIR": str(tmp_path)},
+        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join([str(GALLERY.root), *sys.path])},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (kib << 10, kib << 10)),
         capture_output=True,
         text=True,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.graduate.verified import certify, verified_workspace
+from tests.graduate.verified import certify, nothing_anew, verified_workspace
 from tests.wrong.entry import GALLERY
 from trifold.graduate.graduate import graduate
 
@@ -18,7 +18,8 @@ pytestmark = [
 ]
 
 
-def test_the_gallery_graduates_with_its_cuda_part(tmp_path: Path) -> None:
+def test_the_gallery_graduates_with_its_cuda_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trifold.graduate.graduate.reverify", nothing_anew)
     ops = GALLERY.ops()
     workspace = verified_workspace(tmp_path / "workspace", *ops)
     certify(workspace, *ops, devices=("cpu", "cuda"))

@@ -78,12 +78,14 @@ def test_stubs_say_what_the_functions_take(wheel: Path) -> None:
     assert files[f"{MODULE}/py.typed"] == b""
 
 
-def test_metadata_and_card_say_what_was_not_verified(wheel: Path) -> None:
+def test_metadata_and_card_say_what_was_verified_and_what_not(made: Made, wheel: Path) -> None:
     for op in OPS:
         certificate = facts(wheel)["ops"][op]["certificate"]
         assert (certificate["op"], certificate["devices"], certificate["waived"]) == (op, ["cpu"], ["cuda"])
+        assert certificate["reverified"]["seed"] == made.result.reverified[op]["seed"] == 7
     card = contents(wheel)[f"{MODULE}/CARD.md"].decode()
     assert "**Not verified on cuda**" in card
+    assert "values passed anew: 40 cases on cpu, with the seed 7." in card
     assert "It has no CUDA part: it was built without nvcc." in card
     assert "shared_noise: bool=False" in card
     assert {"commit", "dirty", "torch", "trifold", "python"} <= facts(wheel)["made"].keys()

@@ -84,6 +84,12 @@ def _verified(certificate: Certificate) -> str:
         f"**{certificate['op']}**: {certificate['verdict']} on {devices}{waived}. {certificate['cases']} cases on "
         f"{certificate['date'][:10]}, device {certificate['device']}; {versions}."
     ]
+    again = certificate.get("reverified")
+    if again and again["devices"]:
+        lines.append(
+            f"Before the package was built, {', '.join(again['checks'])} passed anew: {again['cases']} cases on "
+            f"{' and '.join(again['devices'])}, with the seed {again['seed']}."
+        )
     reason = not_on_cpu(certificate)
     if reason:
         lines.append(f"It has no CPU build: {reason}")

@@ -64,6 +64,13 @@ def graduate(
             allow_unverified=[str(device) for device in allow_unverified or ()],
             tell=tell,
         )
+    for op, again in made.reverified.items():
+        where = " and ".join(again["devices"])
+        print(
+            f"{op} verified anew: seed {again['seed']}, {again['cases']} cases on {where}"
+            if where
+            else f"{op} was not verified anew: this machine has no device of its certificate"
+        )
     _report(made.checked, json_file)
     if made.without_cuda:
         print(f"for the CPU alone: {made.without_cuda}")

@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from trifold.graduate import architectures, cases, headers, names, source_packag
 from trifold.graduate.backend.compilers import find_nvcc
 from trifold.graduate.certificates import require_certificate
 from trifold.graduate.fresh_environment import PipFailed, last_line, pip
+from trifold.graduate.reverify import Reverified, reverify
 from trifold.graduate.source_package import Content
 from trifold.graduate.wheel_check import Checked
 from trifold.implementation import load_port
@@ -46,12 +47,14 @@ class Graduated:
         folder: the source package; ``dist`` in it has wheel and sdist.
         wheel: as it was checked, in its final place.
         without_cuda: why the wheel has no CUDA part; empty where it has one.
+        reverified: by op, what :func:`~trifold.graduate.reverify.reverify` ran before the wheel was built.
     """
 
     folder: Path
     wheel: Path
     checked: Checked
     without_cuda: str
+    reverified: Mapping[str, Reverified]
 
 
 def graduate(
@@ -67,6 +70,8 @@ def graduate(
 ) -> Graduated:
     """Make a source package in the new folder ``out``, build its wheel, and try that in a fresh environment.
 
+    Before it is built, a sample of each op's checks runs anew: :func:`~trifold.graduate.reverify.reverify`.
+
     Args:
         ops: names, at least one.
         out: appears only if everything went well.
@@ -78,7 +83,8 @@ def graduate(
         tell: is told what runs, in a few words.
 
     Raises:
-        GraduationError: a certificate does not hold, a name is refused, ``out`` exists, or the wheel fails its tests.
+        GraduationError: a certificate does not hold, an op fails as it is verified anew, a name is refused, ``out``
+            exists, or the wheel fails its tests.
         WorkspaceError, SchemaError, SpecError: an op is not whole.
         ToolchainError, BuildError: it cannot be built here.
     """
@@ -99,13 +105,14 @@ def graduate(
         for files in chosen:
             _require_whole(files)
         _require_separate(chosen)
+        reverified = reverify(workspace, certificates, lambda text: tell(f"verify anew: {text}"))
         content = Content(
             package=package,
             distribution=distribution,
             version=version,
             files=chosen,
             contents=contents,
-            certificates=certificates,
+            certificates={op: one | {"reverified": reverified[op]} for op, one in certificates.items()},
             cases={files.name: _cases(files, tell) for files in chosen},
             targets=targets,
             made=environment(workspace.root, torch.device("cpu")),
@@ -117,7 +124,7 @@ def graduate(
     final = out.expanduser().absolute()
     without = "" if nvcc is not None else "there is no nvcc on this machine"
     place = final / "dist" / wheel.name
-    return Graduated(final, place, replace(checked, wheel=place), without)
+    return Graduated(final, place, replace(checked, wheel=place), without, reverified)
 
 
 def _contents(workspace: Workspace, files: OpFiles) -> dict[str, bytes]:
