@@ -28,9 +28,9 @@ _LONG = (65_536, 99_991)
 LONGEST = 1_000_000  # columns
 
 
-# A launch has a block for each row, of which a simulator runs some thousands a second: so many rows, or a sixteenth of
-# the elements that it can take.
-_MANY_ROWS = 1024
+# A launch has a block for each row, of which a simulator runs some thousands a second, and fewer with all checks: so
+# many rows, where no number of elements is asked for. Else so many, or a sixteenth of the elements.
+_MANY_ROWS, _MOST_ROWS = 300, 1024
 
 
 def row_shapes(limits: Limits, *, least: int = 0, max_dims: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
@@ -60,13 +60,13 @@ def _long_rows(draw: st.DrawFn, limits: Limits, leading: Sequence[tuple[int, ...
 @st.composite
 def _many_rows(draw: st.DrawFn, limits: Limits, least: int, max_dims: int) -> tuple[int, ...]:
     """Rows of up to 64 columns; of more where so many rows would be too many."""
-    most = max(_MANY_ROWS, limits.elements // 16)
+    most = max(_MOST_ROWS, limits.elements // 16) if limits.fewest else _MANY_ROWS
     shortest = min(max(least, -(-limits.fewest // most)), limits.largest_factor)
     columns = draw(any_size(Limits(max(shortest, min(64, limits.largest_factor)), shortest)))
     between = [n for n in (1, 2, 3) if n == 1 or (max_dims > 2 and n * columns <= limits.largest_factor)]
     more = draw(st.sampled_from(between))
     count = limits.over(more * columns)
-    rows = draw(any_size(Limits(max(count.fewest, min(count.elements, most)), count.fewest)))
+    rows = draw(any_size(Limits(max(count.fewest, min(count.elements, most // more)), count.fewest)))
     return (rows, columns) if more == 1 else draw(st.sampled_from(((rows, more, columns), (more, rows, columns))))
 
 
