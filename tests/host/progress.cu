@@ -48,6 +48,12 @@ Tensor progress(const Tensor& x, int64_t which) {
     case 54: launch<reverse_kernel>(stream, dim3(2147483647, 65535), block, 0, in, y); break;
     case 55: launch<staged_kernel<26>>(stream, 1, block, 0, in, y); break;
     case 56: launch<staged_kernel<20>>(stream, 1, block, 0, in, y); break;
+    case 57: launch<large_template_kernel<float, 13 << 10>>(stream, 1, block, 0, in, y); break;
+    case 60: launch<bounded_kernel<float, Threads<63>>>(stream, 1, block, 0, in, y); break;
+    case 61: launch<bounded_kernel<float, Threads<64>>>(stream, 1, block, 0, in, y); break;
+    case 62: launch<bounds::bounded_kernel>(stream, 1, dim3(11, 3), 4 * block, in, y); break;
+    case 63: launch<bounds::bounded_kernel>(stream, 1, dim3(8, 4), 4 * block, in, y); break;
+    case 64: launch<shadowing_kernel>(stream, 1, 2 * block, 0, in, y, 1); break;
     default: throw std::runtime_error("there is no such case");
   }
   return out;

@@ -169,6 +169,14 @@ template <int kibibytes>
 __global__ void staged_kernel(const float* x, float* y) {
   y[threadIdx.x] = second_stage<kibibytes>(x);
 }
+
+template <class T, int elements>
+__global__ void large_template_kernel(const T* x, T* y) {
+  __shared__ T tile[elements];
+  tile[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  y[threadIdx.x] = tile[block - 1 - threadIdx.x];
+}
 #endif
 
 __global__ void reverse_kernel(const float* x, float* y) {
@@ -177,4 +185,32 @@ __global__ void reverse_kernel(const float* x, float* y) {
   tile[t] = x[blockIdx.x * block + t];
   __syncthreads();
   y[blockIdx.x * block + t] = tile[block - 1 - t];
+}
+
+// What a launch may have, by the kernel's bounds.
+template <int most>
+struct Threads {
+  static constexpr int threads = most, blocks = 2;
+};
+
+template <class T, class Choice>
+__global__ void __launch_bounds__(Choice::threads, Choice::blocks) /* (blocks) { */
+    bounded_kernel(const T* x, T* y) {
+  y[threadIdx.x] = x[threadIdx.x];
+}
+
+namespace bounds {
+__global__ void bounded_kernel(const float* x, float* y);
+__launch_bounds__(Threads<(block / 2)>::threads) __global__ void bounded_kernel(const float* x, float* y) {
+  extern __shared__ float tile[];
+  const int t = threadIdx.x + blockDim.x * threadIdx.y;
+  tile[t] = 0;
+  __syncthreads();
+  y[t] = x[t] + tile[0];
+}
+}  // namespace bounds
+
+// Its bounds are not the parameter of that name: they are not read.
+__global__ void __launch_bounds__(block) shadowing_kernel(const float* x, float* y, int block) {
+  y[threadIdx.x] = x[block - block + threadIdx.x];
 }

@@ -219,6 +219,12 @@ REFUSED = (
     (52, "blocks of 1 × 1 × 65 threads: a block has 1 to 1024 threads, in z at most 64"),
     (53, "232448 bytes of dynamic shared memory and 256 of shared arrays: a block has at most 232448"),
     (54, "more threads than the 4294967295 that can be told apart"),
+    (57, "large_template_kernel<float, 13312> is launched with 53248 bytes of shared arrays of fixed size: .* at most"),
+    (
+        60,
+        r"bounded_kernel<float, Threads<63> > is .* blocks of 64 × 1 × 1 threads: its __launch_bounds__ allow 63; take",
+    ),
+    (62, "bounds::bounded_kernel is launched with blocks of 11 × 3 × 1 threads: its __launch_bounds__ allow 32; take"),
 )
 
 
@@ -227,6 +233,11 @@ def test_a_launch_beyond_a_limit_is_refused_before_it_runs(number: int, says: st
     with pytest.raises(RuntimeError, match=says):
         either(numbers(1), number)
     next_launch_is_right(either)
+
+
+@pytest.mark.parametrize("number", [61, 63, 64])
+def test_a_launch_within_its_kernels_bounds_runs(number: int, either: Progress) -> None:
+    either(numbers(2), number)
 
 
 def test_shared_arrays_of_the_functions_that_a_kernel_calls_count_as_built_with_checks(checked: Progress) -> None:

@@ -112,6 +112,16 @@ def test_dynamic_shared_memory_is_checked() -> None:
         kernel("mirror", options=("-DNO_BARRIER",))(1, 32, (x,), shared_mem=128)
 
 
+@pytest.mark.parametrize("checks", [True, False], ids=["checked", "unchecked"])
+def test_a_launch_is_within_the_kernels_bounds(checks: bool) -> None:
+    code = "template <int n>\n__global__ void __launch_bounds__(n, 1) k(float* y) { y[threadIdx.x] = 1; }"
+    bounded, y = RawKernel(code, "k<32>", checks=checks), torch.zeros(64)
+    bounded(1, 32, (y,))
+    with pytest.raises(LaunchError, match=r"k<32> is .* blocks of 33 × 1 × 1 threads: its __launch_bounds__ allow 32;"):
+        bounded(1, 33, (y,))
+    assert y.sum() == 32
+
+
 def test_each_schedule_starts_from_the_same_arrays() -> None:
     x = torch.arange(32.0)
     with runtime.schedules(4):

@@ -86,11 +86,16 @@ MISTAKES = (
     Mistake("two launches", ("uninitialised read", "x", (63,))),
     Mistake("host pointer", ("out-of-bounds", "", ()), "x, which points to memory of the host"),
     Mistake("null pointer", ("out-of-bounds", "", ()), "a null pointer"),
-    Mistake("use after free", ("out-of-bounds", "", ()), f"{X}25 and freed at mistakes.cu:"),
+    Mistake("use after free", ("out-of-bounds", "", ()), f"{X}30 and freed at mistakes.cu:"),
     Mistake("pointer in memory", ("out-of-bounds", "y", (64,)), "y, 256 bytes of the device"),
     Mistake("host reads", problem=f"the program's host code reads byte 12 of {X}"),
     Mistake("host writes", problem="the program's host code writes byte 20 of y"),
     Mistake("too many threads", problem="a block has 1 to 1024", prints="cudaErrorInvalidConfiguration\ncudaSuccess\n"),
+    Mistake(
+        "more than its bounds",
+        problem="bounded<63> is launched with blocks of 64 × 1 × 1 threads: its __launch_bounds__ allow 63",
+        prints="cudaErrorInvalidConfiguration\n",
+    ),
     Mistake("double free", remarks=("cudaFree at mistakes.cu:",), prints="0 1\n"),
     Mistake(
         "bad copies",

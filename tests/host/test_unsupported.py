@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.host.workspace import op_of
+from trifold.build import launch_bounds
 from trifold.build.compile import build
 from trifold.build.shared_arrays import rewrite
 from trifold.build.unsupported import feature_of
@@ -96,3 +97,29 @@ def test_a_feature_is_known_by_its_line(line: str, name: str | None) -> None:
 )
 def test_extern_shared_arrays_become_dynamic_shared_memory(source: str, changed: str | None, defines: bool) -> None:
     assert rewrite(source) == (changed or source, defines)
+
+
+BOUNDS = " [[gnu::used]] static constexpr unsigned trifold_launch_bounds = ::trifold::host::launch_bounds({});"
+
+
+@pytest.mark.parametrize(
+    ("head", "bounds"),
+    [
+        ("__global__ void __launch_bounds__(256) k(float* x) {", "256"),
+        (
+            "__launch_bounds__ (Choice<T, 2>::threads,\n  2) void __global__ k(float* x) // ({\n{",
+            "Choice<T, 2>::threads, 2",
+        ),
+        ("__global__ void __launch_bounds__(f(3)) k(P<T, 2> p = {}, int n[2] = {}) requires(sizeof(T) > 2) {", "f(3)"),
+        ("__global__ void __launch_bounds__(n) k(Row<n> x, int m) {", "n"),
+        ("__global__ void __launch_bounds__(n) k(Row<m> x, int n) {", None),
+        ("__global__ void __launch_bounds__(n) k(float (*x)[2], int n = 3) {", None),
+        ("__global__ void __launch_bounds__(256) k(float* x); void f() {", None),
+        ("#define KERNEL __global__ \\\n __launch_bounds__(256)\nvoid f() {", None),
+        ("// __launch_bounds__(256)\nvoid f() {", None),
+        ("__launch_bounds__(256", None),
+    ],
+)
+def test_launch_bounds_become_a_constant_of_the_kernel(head: str, bounds: str | None) -> None:
+    body = " x[0] = f({1}); }\n"
+    assert launch_bounds.rewrite(head + body) == head + (BOUNDS.format(bounds) if bounds else "") + body

@@ -139,7 +139,8 @@ def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_
             # through a shell and a ninja file
             "extra_ldflags": [shlex.quote(flag).replace("$", "$$") for flag in link],
         }
-        return _load_inline(name, folder, (binding.parent, sources.INCLUDE_ROOT, sources.CPU_INCLUDE_ROOT), arguments)
+        include = (folder, binding.parent, sources.INCLUDE_ROOT, sources.CPU_INCLUDE_ROOT)
+        return _load_inline(name, folder, include, arguments)
 
     facts = (
         *_facts_of_the_process(),
@@ -148,6 +149,7 @@ def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_
         str(binding),
         toolchain.fingerprint(gxx),
         _CHILD.read_text(),
+        *(path.read_text() for path in sources.REWRITERS),
     )
     return Recipe(facts, environment(gxx), check, prepare, for_cpu=True)
 
@@ -175,7 +177,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         source.write_text(sources.for_gxx(binding, folder), encoding="utf-8")
         request = {
             "compiler": str(gxx),
-            "compile_flags": compile_flags,
+            "compile_flags": [f"-I{folder}", *compile_flags],
             "link_flags": link_flags,
             "source": str(source),
             "library": str(made),
@@ -190,6 +192,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         str(binding),
         toolchain.fingerprint(gxx),
         _CHECKED_CHILD.read_text(),
+        *(path.read_text() for path in sources.REWRITERS),
     )
     return Recipe(facts, environment(gxx), check, prepare, for_cpu=True)
 

@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from trifold.build import shared_arrays
+from trifold.build import launch_bounds, shared_arrays
 
 INCLUDE_ROOT = Path(__file__).resolve().parents[1] / "include"
 # For g++ only: CUDA's own headers by name (<cooperative_groups.h>, <cuda_fp16.h>, …), which are the dialect.
 CPU_INCLUDE_ROOT = INCLUDE_ROOT / "cuda_for_cpu"
+# What changes sources for g++.
+REWRITERS = (Path(launch_bounds.__file__), Path(shared_arrays.__file__))
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
@@ -64,19 +66,21 @@ def with_line_directive(binding: Path) -> str:
 def for_gxx(binding: Path, folder: Path) -> str:
     """The text of ``binding`` as g++ compiles it, in ``folder``.
 
-    Where it or what it includes from its own folder has ``extern __shared__`` arrays, changed copies of the headers are
-    written into ``folder``, where the compiler looks first.
+    Where it or what it includes from its own folder has ``extern __shared__`` arrays or ``__launch_bounds__``, changed
+    copies of the headers are written into ``folder``, where the compiler looks first. (trifold's own headers have none
+    for g++.)
     """
     root = binding.resolve().parent
     own = [path for path in local_sources(binding) if path.is_relative_to(root)]
     texts = {path: path.read_text(encoding="utf-8") for path in own}
-    changed = {path: shared_arrays.rewrite(text) for path, text in texts.items()}
-    if all(changed[path][0] == text for path, text in texts.items()):
+    rewritten = {path: shared_arrays.rewrite(text) for path, text in texts.items()}
+    changed = {path: launch_bounds.rewrite(text) for path, (text, _) in rewritten.items()}
+    if changed == texts:
         return with_line_directive(binding)
-    for path, (text, _) in changed.items():
+    for path, text in changed.items():
         if path != binding.resolve():
             copy = folder / path.relative_to(root)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(f"#line 1 {quoted(path)}\n{text}", encoding="utf-8")
-    define = f"#define {shared_arrays.DEFINITION}\n" if any(outside for _, outside in changed.values()) else ""
-    return f"{define}#line 1 {quoted(binding)}\n{changed[binding.resolve()][0]}"
+    define = f"#define {shared_arrays.DEFINITION}\n" if any(outside for _, outside in rewritten.values()) else ""
+    return f"{define}#line 1 {quoted(binding)}\n{changed[binding.resolve()]}"

@@ -15,7 +15,7 @@ from trifold.errors import BuildError
 from trifold.host import cuda_text
 
 _CHILD = Path(__file__).with_name("checked.py")
-_REWRITERS = sorted(Path(cuda_text.__file__).parent.glob("cuda_*.py"))
+_REWRITERS = [*sorted(Path(cuda_text.__file__).parent.glob("cuda_*.py")), *sources.REWRITERS]
 # nvcc's and NVRTC's options that say nothing to g++: which GPU, which standard (ours is C++20), how exact.
 _FOR_GPUS_ONLY = re.compile(
     r"-{1,2}(std|gpu-architecture|arch|gencode|use_fast_math|fmad|maxrregcount|default-device|lineinfo|"

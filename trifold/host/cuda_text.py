@@ -2,6 +2,7 @@
 
     kernel<<<grid, block>>>(x, n)       a launch by trifold/host/configuration.h
     extern __shared__ float tile[];     the launch's dynamic shared memory
+    __launch_bounds__(256)              a statement in the kernel
     #include <cuda_runtime.h>           nothing: runtime_api.h is included in front of every program
 
 What the CPU has no counterpart for (inline PTX, textures, clusters, …) becomes an error at its line: cuda_refusals.py.
@@ -16,6 +17,7 @@ from pathlib import Path
 
 from tree_sitter import Node
 
+from trifold.build import launch_bounds
 from trifold.build.sources import INCLUDE_ROOT
 from trifold.host.cuda_refusals import TORCH_HEADER, refusals, refused_header, unread_launches
 from trifold.host.cuda_source import DEVICE, Edit, Kernel, SourceFile, parse, walk
@@ -87,6 +89,7 @@ def _edits(file: SourceFile, kernels: dict[str, Kernel], defined: set[str], drop
         *unread_launches(file, launches),
         *launches,
         *_shared_edits(file),
+        *_bounds_edits(file, by_name=drop_torch),
     ]
 
 
@@ -163,6 +166,14 @@ def _shared_edits(file: SourceFile) -> Iterator[Edit]:
             continue
         yield Edit(match.start(), match.end(), "")
         yield from _uses(file, name, match.end(), f"({memory})")
+
+
+def _bounds_edits(file: SourceFile, *, by_name: bool) -> Iterator[Edit]:
+    """Launches compare their blocks with the bounds of the kernel. One by ``<<<…>>>`` does not know which it is: there
+    each thread compares, which is always one with checks."""
+    for place, bounds in launch_bounds.kernels(file.masked.decode("latin-1")):
+        compare = f" ::trifold::host::require_launch_bounds(::trifold::host::launch_bounds({bounds}));"
+        yield Edit(place, place, launch_bounds.constant(bounds) if by_name else compare)
 
 
 def _uses(file: SourceFile, name: str, begin: int, memory: str) -> Iterator[Edit]:

@@ -16,6 +16,11 @@ __global__ void follow(int** lists, int n) {
   if (threadIdx.x < n) lists[0][threadIdx.x] = 1;
 }
 
+template <int most>
+__launch_bounds__(most) __global__ void bounded(int* y) {
+  y[threadIdx.x] = 1;
+}
+
 int main(int argc, char** argv) {
   const std::string mistake = argc > 1 ? argv[1] : "";
   const int n = 64;
@@ -54,6 +59,10 @@ int main(int argc, char** argv) {
   } else if (mistake == "too many threads") {
     copy<<<1, 2048>>>(x, y, n);
     std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+    std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+  } else if (mistake == "more than its bounds") {
+    bounded<64><<<1, n>>>(y);
+    bounded<63><<<1, n>>>(y);
     std::printf("%s\n", cudaGetErrorName(cudaGetLastError()));
   } else if (mistake == "double free") {
     std::printf("%d ", cudaFree(x));

@@ -22,6 +22,12 @@ std::string shape(const dim3& extents) {
 
 }  // namespace
 
+std::string too_many_threads(const Kernel& kernel, unsigned launch_bounds) {
+  return std::string(kernel.name) + " is launched with blocks of " + shape(kernel.threads) +
+         " threads: its __launch_bounds__ allow " + std::to_string(launch_bounds) +
+         "; take smaller blocks, or wider bounds";
+}
+
 // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": the extents are the same for all.
 void require_launchable(const Kernel& kernel) {
   const auto& [grid, threads] = std::tie(kernel.grid, kernel.threads);
@@ -35,7 +41,8 @@ void require_launchable(const Kernel& kernel) {
     refuse(kernel, "blocks of " + shape(threads) + " threads", "a block has 1 to 1024 threads, in z at most 64",
            "take smaller blocks, and more of them");
   const engine::Limits& limits = device_limits();
-  const size_t declared = static_shared_bytes(kernel.code);
+  const auto& [declared, launch_bounds] = declared_by(kernel.code);
+  if (launch_bounds != 0 && block > launch_bounds) throw std::runtime_error(too_many_threads(kernel, launch_bounds));
   if (declared > limits.static_shared_bytes)
     refuse(kernel, std::to_string(declared) + " bytes of shared arrays of fixed size",
            "a kernel has at most " + std::to_string(limits.static_shared_bytes),

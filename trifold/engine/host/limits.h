@@ -3,9 +3,14 @@
 
 #include <trifold/host.h>
 
+#include <string>
+
 namespace trifold::host {
 
 // Throws std::runtime_error where the device refuses the launch; the message names the kernel and the limit.
 void require_launchable(const Kernel& kernel);
+
+// What it says of a launch with more threads in a block than the kernel's bounds allow.
+std::string too_many_threads(const Kernel& kernel, unsigned launch_bounds);
 
 }  // namespace trifold::host

@@ -48,7 +48,15 @@ bool of_a_library(std::string_view symbol) {
   return false;
 }
 
+// How the symbols of a function's own variables begin. Itanium C++ ABI, 5.1.5: a local name is "_ZZ", the function's
+// encoding, "E", its own name.
+std::string beginning_of_locals(const std::string& function) {
+  const bool mangled = function.starts_with("_Z");
+  return "_ZZ" + (mangled ? function.substr(2) : std::to_string(function.size()) + function) + "E";
+}
+
 void read_symbols(const char* path, Module& module) {
+  constexpr std::string_view launch_bounds = "21trifold_launch_bounds";  // trifold/build/launch_bounds.py
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
   if (bytes.size() < sizeof(ElfW(Ehdr))) return;
@@ -76,6 +84,9 @@ void read_symbols(const char* path, Module& module) {
         };
         for (const auto* row = reinterpret_cast<const Row*>(begin); row->function != nullptr; ++row)
           module.shared_bytes.emplace(row->function, row->bytes);
+      } else if (std::string_view(name).ends_with(launch_bounds) && type == STT_OBJECT) {
+        const std::string_view local(name, strlen(name) - launch_bounds.size());
+        module.launch_bounds.emplace(local, reinterpret_cast<const unsigned*>(begin));
       } else if (type == STT_OBJECT) {
         // As __constant__ makes it (host/qualifiers.h).
         const bool constant = section_of(symbol).starts_with(".trifold_constant.");
@@ -160,21 +171,24 @@ const Module& module_of(const void* function) {
   return module;
 }
 
-size_t static_shared_bytes(const void* function) {
-  static thread_local std::map<const void*, size_t> known;
-  const auto [place, fresh] = known.try_emplace(function, 0);
-  if (!fresh) return place->second;
+const Declared& declared_by(const void* function) {
+  static thread_local std::map<const void*, Declared> known;
+  const auto [place, fresh] = known.try_emplace(function);
+  Declared& declared = place->second;
+  if (!fresh) return declared;
   const Module& module = module_of(function);
-  if (const auto told = module.shared_bytes.find(function); told != module.shared_bytes.end())
-    return place->second = told->second;
   const uintptr_t offset = reinterpret_cast<uintptr_t>(function) - module.base;
   const auto found = std::ranges::find(module.functions, offset, &Function::offset);
-  if (found == module.functions.end() || !found->symbol.starts_with("_Z")) return 0;
-  // Itanium C++ ABI, 5.1.5: a local name is "_ZZ", the function's encoding, "E", its own name.
-  const std::string local = "_ZZ" + found->symbol.substr(2) + "E";
-  for (const ThreadVariable& variable : module.thread_variables)
-    if (variable.symbol.starts_with(local)) place->second += variable.bytes;
-  return place->second;
+  const std::string local = found == module.functions.end() ? "" : beginning_of_locals(found->symbol);
+  if (const auto bounds = module.launch_bounds.find(local); bounds != module.launch_bounds.end())
+    declared.launch_bounds = *bounds->second;
+  if (const auto told = module.shared_bytes.find(function); told != module.shared_bytes.end()) {
+    declared.shared_bytes = told->second;
+  } else if (!local.empty()) {
+    for (const ThreadVariable& variable : module.thread_variables)
+      if (variable.symbol.starts_with(local)) declared.shared_bytes += variable.bytes;
+  }
+  return declared;
 }
 
 }  // namespace trifold::host

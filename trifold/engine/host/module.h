@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -46,6 +47,8 @@ struct Module {
   std::vector<Range> segments;
   // What their shared arrays take, and those of the functions that they call: as built with checks.
   std::map<const void*, size_t> shared_bytes;
+  // The threads of a kernel's __launch_bounds__, by how its function's symbol begins those of its own variables.
+  std::map<std::string, const unsigned*, std::less<>> launch_bounds;
 
   // Null: none has this name.
   const GlobalVariable* global(std::string_view name) const;
@@ -57,8 +60,12 @@ Range text_of(const void* function);
 // The library that has this function. Read once a library.
 const Module& module_of(const void* function);
 
-// What the shared arrays take that this function declares; as built with checks, also those that it calls. Read once a
-// function.
-size_t static_shared_bytes(const void* function);
+// What a kernel's function declares of its launches.
+struct Declared {
+  size_t shared_bytes = 0;     // of its shared arrays; as built with checks, also of those of the functions it calls
+  unsigned launch_bounds = 0;  // threads in a block; 0: it has none
+};
+// Read once a function.
+const Declared& declared_by(const void* function);
 
 }  // namespace trifold::host

@@ -105,6 +105,8 @@ void pause(Line line);
 [[noreturn]] void stop_launch(const char* what, Line line);
 // The same for an assertion; outside a kernel, what the C library does.
 [[noreturn]] void fail_assertion(const char* expression, const char* file, unsigned line, const char* function);
+// The running thread's kernel has bounds that allow fewer threads than its blocks have: ends the launch.
+[[noreturn]] void exceed_launch_bounds(unsigned threads);
 
 // Whose atomics and fences these are for.
 enum class Scope : uint8_t { block, device, system };

@@ -37,3 +37,19 @@ inline thread_local uint3 blockIdx{};
 inline thread_local dim3 blockDim{};
 inline thread_local dim3 gridDim{};
 inline constexpr int warpSize = 32;
+
+namespace trifold::host {
+
+// The threads of `__launch_bounds__(threads, blocks, …)`, in what trifold/build/launch_bounds.py makes of it.
+template <class... More>
+constexpr unsigned launch_bounds(unsigned threads, More...) {
+  return threads;
+}
+
+// Ends the launch where a block has more threads.
+inline void require_launch_bounds(unsigned threads) {
+  if (blockDim.x * blockDim.y * blockDim.z > threads) [[unlikely]]
+    exceed_launch_bounds(threads);
+}
+
+}  // namespace trifold::host

@@ -64,6 +64,7 @@ const char* launch_raw(void (*)(P...), const char* name, const char* parameters,
                        void** arguments) {
   static thread_local std::string message;
   Kernel kernel{};
+  kernel.code = reinterpret_cast<const void*>(RawKernel);
   kernel.name = name;
   kernel.parameters = parameters;
   kernel.grid = {shape[0], shape[1], shape[2]};
