@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from trifold.verification import nursery
+from trifold.isolation import nursery
 
 
 @pytest.fixture(scope="session", autouse=True)

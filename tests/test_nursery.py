@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.wrong.entry import GALLERY, copy_of_gallery
-from trifold.verification import nursery
+from trifold.isolation import nursery
 from trifold.verification.job import CellName, Job
 from trifold.verification.report import Row
 from trifold.verification.runner import run_cell

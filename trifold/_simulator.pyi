@@ -298,6 +298,12 @@ def record_writes(on: bool, /) -> None:
 def add_writes(arguments: tuple[Any, ...], /) -> None:
     """While writes are recorded: a launch has ended well whose arguments these are, as wrap_arguments made them."""
 
+def recording() -> bool:
+    """Whether writes are recorded."""
+
+def note_copy(begin: int, size: int, /) -> None:
+    """While writes are recorded: these bytes count as written by a kernel, as they are now."""
+
 def written(begin: int, size: int, /) -> bytes:
     """As trifold.simulator.written."""
 

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -122,10 +122,15 @@ def load_checked_port(files: OpFiles) -> Implementation:
         return _loaded[namespace]
 
 
-def load_prototype(files: OpFiles, device: Device) -> Implementation:
+def load_prototype(files: OpFiles, device: Device, code: Callable[[Path], CodeType] | None = None) -> Implementation:
     """The prototype of an op, for CPU tensors (Numba's simulator) or CUDA tensors (numba-cuda).
 
     A process runs prototypes on one of the two: Numba decides when it is imported.
+
+    Args:
+        files: of the op.
+        device: where it runs.
+        code: compiles the file the first time; default: as Python does.
 
     Raises:
         PrototypeError: numba is missing, was imported in the other mode, or a launch function is missing.
@@ -133,7 +138,7 @@ def load_prototype(files: OpFiles, device: Device) -> Implementation:
     with _lock:
         namespace = _namespace("prototype", files)
         if namespace not in _loaded:
-            prototype = prototype_module(files, device)
+            prototype = prototype_module(files, device, code)
             module, library = _execute(files, namespace)
             for name in module.op.schemas:
                 launcher = getattr(prototype, name, None)
@@ -148,8 +153,11 @@ def load_prototype(files: OpFiles, device: Device) -> Implementation:
         return _loaded[namespace]
 
 
-def prototype_module(files: OpFiles, device: Device) -> ModuleType:
-    """``prototypes/<op>.py``, executed with Numba's simulator on (``cpu``) or off (``cuda``)."""
+def prototype_module(files: OpFiles, device: Device, code: Callable[[Path], CodeType] | None = None) -> ModuleType:
+    """``prototypes/<op>.py``, executed with Numba's simulator on (``cpu``) or off (``cuda``).
+
+    ``code`` compiles the file; default: as Python does.
+    """
     simulate = device == "cpu"
     if "numba" not in sys.modules and simulate:
         os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
@@ -169,7 +177,7 @@ def prototype_module(files: OpFiles, device: Device) -> ModuleType:
 
         simulator.install()
     name = _namespace("prototype_source", files)
-    return sys.modules.get(name) or import_file(files.prototype, name)
+    return sys.modules.get(name) or import_file(files.prototype, name, code)
 
 
 def reference(files: OpFiles) -> Callable[..., Any]:

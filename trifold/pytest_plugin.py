@@ -119,7 +119,7 @@ class _Runs:
     """The selected cells: all started at the first test that needs any; under xdist each at its own first test."""
 
     def __init__(self, session: pytest.Session) -> None:
-        from trifold.verification import nursery
+        from trifold.isolation import nursery
         from trifold.verification.machine import Machine
         from trifold.verification.verify import worker_pool
 

@@ -16,10 +16,10 @@ import hashlib
 import importlib.util
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from trifold.errors import WorkspaceError
 
@@ -171,8 +171,12 @@ def _folder_names(root: Path) -> dict[str, str]:
     return FOLDERS | {str(key): str(value) for key, value in table.items()}
 
 
-def import_file(path: Path, name: str) -> ModuleType:
+def import_file(path: Path, name: str, code: Callable[[Path], CodeType] | None = None) -> ModuleType:
     """Execute the Python file ``path`` as a fresh module ``name``; an older module of that name is replaced.
+
+    Args:
+        path, name: of the file, and of the module.
+        code: compiles the file; default: as Python does.
 
     Raises:
         WorkspaceError: the file does not exist.
@@ -185,7 +189,10 @@ def import_file(path: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        if code is None:
+            spec.loader.exec_module(module)
+        else:
+            exec(code(path), module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise

@@ -19,7 +19,7 @@ IN_BACKEND = {
 IN_TESTS = {
     "trifold.graduate.wheel_tests": ".",
     "trifold.spec.case": ".case",
-    "trifold.verification.recorder": ".recorder",
+    "trifold.isolation.recorder": ".recorder",
 }
 IN_PORTS = {"trifold.port": ".._port"} | {
     f"trifold.port.{path.stem}": f".._port.{path.stem}" for path in (ROOT / "port").glob("*.py")
@@ -61,5 +61,5 @@ def runtime_files() -> dict[str, str]:
 def test_files() -> dict[str, str]:
     """The tests that every graduated package carries."""
     modules = [*(ROOT / "graduate" / "wheel_tests").glob("*.py"), ROOT / "spec" / "case.py"]
-    modules.append(ROOT / "verification" / "recorder.py")
+    modules.append(ROOT / "isolation" / "recorder.py")
     return {path.name: vendored(path.read_text(encoding="utf-8"), IN_TESTS) for path in modules}

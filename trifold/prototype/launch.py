@@ -17,6 +17,7 @@ from numba import cuda
 from torch import Tensor
 
 from trifold.errors import PrototypeError
+from trifold.simulator.writes import carry_over
 
 THREADS_PER_BLOCK = 256  # as the plain kernels of the port: trifold::threads_per_block
 
@@ -68,6 +69,8 @@ def launch(
     for argument, passed in zip(arguments, staged, strict=True):
         if isinstance(argument, Output) and passed.data_ptr() != argument.tensor.data_ptr():
             argument.tensor.copy_(passed)
+            if not on_gpu:
+                carry_over(passed, argument.tensor)
 
 
 def launch_elementwise(kernel: Any, n: int, *arguments: Any) -> None:

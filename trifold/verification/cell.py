@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
 
 import hypothesis
 import torch
 from hypothesis import HealthCheck, Phase, settings
 from torch import Tensor
 
+from trifold.cells import Kind
 from trifold.findings import Finding, KernelFault
-from trifold.implementation import Implementation
 from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase
 from trifold.verification.report import Failure
+from trifold.workspace import OpFiles
+
+if TYPE_CHECKING:
+    from trifold.verification.remote import OpProcess
 
 
 class CheckFailed(Exception):
@@ -35,8 +40,21 @@ class CheckFailed(Exception):
         self.findings = findings
 
 
+class Absence(StrEnum):
+    """Why a row may be absent from a verified op: the beginnings of all reasons that count. No op can add to them."""
+
+    NO_GUARD = "the guard allocator is not loaded in the op's process: its library needs Linux and glibc"
+    NOT_GUARDED = "torch's CPU allocator does not go through posix_memalign here, so nothing is guarded"
+    NOT_ON_CPU = "the port cannot run on the CPU"
+    ONE_GPU = "this machine has one CUDA device"
+    NOT_CLAIMED = "the spec claims no single rounding of half types (Spec(rounded_once=...))"
+
+
 class NotRun(Exception):
-    """A check does not apply to this cell, or cannot run on this machine; the text is the reason."""
+    """A check does not apply to this cell, or cannot run on this machine."""
+
+    def __init__(self, absence: Absence, detail: str = "") -> None:
+        super().__init__(f"{absence}: {detail}" if detail else str(absence))
 
 
 @dataclass(frozen=True)
@@ -52,25 +70,56 @@ class Search:
     seed: int | None = None
 
 
+class Callee(Protocol):
+    """What a cell calls: the op in this process (:class:`trifold.implementation.Implementation`), or in one of its own."""
+
+    @property
+    def kind(self) -> Kind: ...
+    @property
+    def files(self) -> OpFiles: ...
+    @property
+    def function(self) -> Callable[..., Any]: ...
+
+
+@dataclass(frozen=True)
+class Remote:
+    """An implementation in a process of its own.
+
+    Attributes:
+        operators: the names of those that it registers.
+    """
+
+    kind: Kind
+    files: OpFiles
+    process: OpProcess
+    operators: tuple[str, ...]
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        """As the op's public function, in its own process."""
+        return self.process.function
+
+
 @dataclass
 class Cell:
     """An implementation on a device.
 
     Attributes:
-        announce: is told of each case before it runs (its sample, its code and, where known, the bytes of an element),
-            so that a crash or a hang can be blamed on it.
+        announce: is told of each case before it runs, so that it can be blamed for what the judge itself dies of.
         cases: how many were announced in the current check.
+        current: the case that runs, and its name.
         calls: those that the values check compared, for the sensitivity check.
     """
 
     spec: Spec
-    implementation: Implementation
+    implementation: Callee
     device: str
     reference: Callable[..., Any]
     search: Search
     limits: Limits
-    announce: Callable[..., None]
+    announce: Callable[[str], None]
     cases: int = 0
+    current: tuple[Call | None, str] = (None, "")
     calls: list[Call] = field(default_factory=list)
 
     @property
@@ -81,10 +130,19 @@ class Cell:
     def op(self) -> str:
         return self.implementation.files.name
 
-    def begin(self, call: Call, sample: str = "") -> None:
+    @property
+    def process(self) -> OpProcess:
+        """The op's process."""
+        assert isinstance(self.implementation, Remote)
+        return self.implementation.process
+
+    def begin(self, call: Call | None, sample: str = "") -> None:
         """Count a case, and say that it is about to run."""
         self.cases += 1
-        self.announce(sample, call.code(self.op, self.device, self.kind), call.dtype.itemsize)
+        self.current = call, sample
+        self.announce(sample)
+        if call is not None and isinstance(self.implementation, Remote):
+            self.process.element_bytes = call.dtype.itemsize
 
     def invoke(self, call: Call, arguments: tuple[list[Any], dict[str, Any]] | None = None) -> tuple[Tensor, ...]:
         """The implementation's results for a call, as a tuple."""
@@ -155,6 +213,11 @@ class Cell:
             raise CheckFailed(str(fault), call, sample, fault.findings) from fault
         except Exception as error:
             raise CheckFailed(f"{type(error).__name__}: {error}", call, sample) from error
+
+    def died(self, error: BaseException) -> Failure:
+        """Of the case that runs: the op's process has ended, or does not answer."""
+        call, sample = self.current
+        return self.failure(CheckFailed(str(error), call, sample))
 
     def failure(self, error: CheckFailed) -> Failure:
         code = error.call.code(self.op, self.device, self.kind) if error.call else ""

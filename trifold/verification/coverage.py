@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,27 +54,6 @@ def require_tools(implementations: Sequence[str]) -> None:
         )
     if "port" in implementations:
         gcov.find_gcov()
-
-
-@contextmanager
-def of_prototype(prototype: Path, folder: Path) -> Iterator[None]:
-    """Count the lines of ``prototype`` that this process runs; ``folder`` gets the data."""
-    import coverage
-
-    counting = coverage.Coverage(
-        data_file=str(folder / "data"),
-        data_suffix=True,  # a cell whose worker died gets another one
-        branch=True,
-        config_file=False,
-        include=[str(prototype)],
-        concurrency=["thread", "greenlet"],  # kernels whose source the simulator cannot read run on greenlets
-    )
-    counting.start()
-    try:
-        yield
-    finally:
-        counting.stop()
-        counting.save()
 
 
 def measured(root: Path, files: OpFiles, prototype: Path, port: Path) -> tuple[FileCoverage, ...]:

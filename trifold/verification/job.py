@@ -32,6 +32,8 @@ class Job:
         examples: calls drawn for each check that draws; None: what suits the cell.
         seed: of the drawing; None: the same for every run.
         coverage: the folder for counts of the lines that run; None: nothing is counted.
+        timeout: seconds that the op's process may take for one answer.
+        nonce: the worker's last event must have it.
     """
 
     workspace: str
@@ -41,6 +43,8 @@ class Job:
     examples: int | None = None
     seed: int | None = None
     coverage: str | None = None
+    timeout: float = 120.0
+    nonce: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

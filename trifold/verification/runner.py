@@ -1,30 +1,38 @@
-"""Runs each cell in a worker process of its own; a crash or a hang there is a failed row, not the end of the run."""
+"""Runs each cell in a worker process of its own, and decides what its rows say.
+
+Which rows must come is known before the worker starts: the checks, and the properties that it names when it has loaded
+the spec. A row that does not come has failed; a worker that ends before its last event has, too; a row that is "not run"
+must have one of the reasons of :class:`~trifold.verification.cell.Absence`.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+import secrets
 import selectors
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import IO, Any
 
 from trifold import guard
-from trifold.verification import gcov, nursery
+from trifold.isolation import nursery
+from trifold.isolation.nursery import Forked
+from trifold.verification.cell import Absence
+from trifold.verification.checks import CHECKS
 from trifold.verification.job import Job
-from trifold.verification.nursery import Forked
+from trifold.verification.remote import cause_of_death, kill_group
 from trifold.verification.report import Failure, Row, row_from_json
-from trifold.verification.worker import BUILD
+from trifold.verification.worker import BUILD, OTHER_CHECKS
 
 _RESTARTS = 3  # so many workers of a cell may die before its other checks are given up
 _START_S = 600.0  # to start a worker and to build: neither is a case, and a busy machine takes its time
+# The op's process has the time limit of a case; the worker, which waits for it many times in one, has more.
+_PATIENCE = 4.0
 
 Progress = Callable[[Job, str], None]
 
@@ -65,8 +73,9 @@ class _Progress:
 
     check: str = ""
     sample: str = ""
-    code: str = ""
-    element_bytes: int = 0
+    properties: tuple[str, ...] = ()
+    done: str = ""
+    ops: list[int] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     heard: float = field(default_factory=time.monotonic)
 
@@ -78,12 +87,18 @@ class _Progress:
     def take(self, event: dict[str, Any]) -> None:
         self.heard = time.monotonic()
         match event["event"]:
+            case "plan":
+                self.properties = tuple(event["properties"])
+            case "op":
+                self.ops.append(event["pid"])
             case "check":
-                self.check, self.sample, self.code, self.element_bytes = event["name"], "", "", 0
+                self.check, self.sample = event["name"], ""
             case "case":
-                self.sample, self.code, self.element_bytes = event["sample"], event["code"], event["element_bytes"]
+                self.sample = event["sample"]
             case "row":
                 self.rows.append(row_from_json(event["row"]))
+            case "done":
+                self.done = event["nonce"]
 
 
 def run_cell(
@@ -98,27 +113,50 @@ def run_cell(
         stop: ends the run, from another thread: the rows are those that there are until then.
     """
     rows: list[Row] = []
+    died = 0
+    cell = job.cell
     while True:
+        job = replace(job, nonce=secrets.token_hex(16), timeout=timeout)
         try:
             told, death = _run_worker(job, timeout, tell, stop)
         except _Stopped as stopped:
-            names = (stopped.told.check or BUILD, "other checks")
-            cell = job.cell
+            names = (stopped.told.check or BUILD, OTHER_CHECKS)
             left = (Row(name, cell.implementation, cell.device, "not run", reason=INTERRUPTED) for name in names)
             return [*rows, *stopped.told.rows, *left]
-        rows += told.rows
+        rows += [_accepted(row) for row in told.rows]
         if death is None:
-            return rows
+            return [*rows, *_missing(job, told, rows)]
         check = told.check or BUILD
-        failure = Failure(death, told.sample, told.code, job.seed)
-        cell = job.cell
-        rows.append(Row(check, cell.implementation, cell.device, "failed", failures=(failure,)))
-        done = {row.check for row in rows}
-        job = replace(job, skip=tuple(sorted(done)))
-        if check == BUILD or sum(1 for row in rows if row.failures and row.failures[0].message == death) >= _RESTARTS:
+        rows = [row for row in rows if row.check != check]
+        rows.append(_failed(job, check, Failure(f"{death} during {check}", told.sample, seed=job.seed)))
+        died += 1
+        job = replace(job, skip=tuple(sorted({row.check for row in rows})))
+        if check == BUILD or died >= _RESTARTS:
             reason = f"given up after the process died in: {', '.join(r.check for r in rows if r.failures)}"
-            rows.append(Row("other checks", cell.implementation, cell.device, "not run", reason=reason))
+            rows.append(Row(OTHER_CHECKS, cell.implementation, cell.device, "not run", reason=reason))
             return rows
+
+
+def _accepted(row: Row) -> Row:
+    """The row; failed where it was not run for a reason that is not the harness's own."""
+    if row.outcome != "not run" or row.check == OTHER_CHECKS or row.reason.startswith(tuple(Absence)):
+        return row
+    return replace(row, outcome="failed", failures=(Failure(f"it was not run, and may not be left out: {row.reason}"),))
+
+
+def _missing(job: Job, told: _Progress, rows: Iterable[Row]) -> list[Row]:
+    """A failed row for each that should have come and did not; none where the build failed, which has said so."""
+    came = {row.check: row.outcome for row in rows}
+    if came.get(BUILD) == "failed" or OTHER_CHECKS in came:
+        return []
+    expected = [BUILD, *(check.name for check in CHECKS if job.cell.device in check.devices), *told.properties]
+    failure = Failure(f"this row did not come: the worker ended during {told.check or 'its start'}", seed=job.seed)
+    asked = set(job.checks) or set(expected)
+    return [_failed(job, name, failure) for name in expected if name in asked and name not in came]
+
+
+def _failed(job: Job, check: str, failure: Failure) -> Row:
+    return Row(check, job.cell.implementation, job.cell.device, "failed", failures=(failure,))
 
 
 def _run_worker(job: Job, timeout: float, tell: Progress, stop: Stop | None) -> tuple[_Progress, str | None]:
@@ -136,19 +174,22 @@ def _run_worker(job: Job, timeout: float, tell: Progress, stop: Stop | None) -> 
             try:
                 silent = _listen(events, told, timeout, lambda: tell(job, told.check), stop)
             except BaseException:  # Ctrl-C: leave no worker behind
-                _kill(process)
+                _end(process, told)
                 raise
             if silent is not None:
-                _kill(process)
-                return told, f"no answer for {silent:g} s: the kernel hangs, or is too slow for --timeout {timeout:g}"
+                _end(process, told)
+                return told, f"no answer for {silent:g} s: it hangs, or is too slow for --timeout {timeout:g}"
             status = process.wait()
-        return told, None if status == 0 else _cause_of_death(status, output, told.element_bytes)
+        if status == 0 and told.done == job.nonce:
+            return told, None
+        _end(process, told)
+        return told, cause_of_death(status, output, 0).replace("the process", "the worker")
 
 
 def _start(job: Job, environment: dict[str, str], events: int, output: int) -> subprocess.Popen[bytes] | Forked:
     """A worker that leads a group of processes: forked where a nursery is open and can serve, else a fresh process."""
     if job.cell.device == "cpu" and job.coverage is None:
-        forked = nursery.start(job.to_json(), environment, events, output)
+        forked = nursery.start(job.to_json(), environment | guard.preload_environment(), events, output)
         if forked is not None:
             return forked
     process = subprocess.Popen(
@@ -176,7 +217,7 @@ def _listen(
         if stop is not None:
             selector.register(stop, selectors.EVENT_READ)
         while True:
-            limit = max(timeout, _START_S) if told.builds else timeout
+            limit = max(_PATIENCE * timeout, _START_S) if told.builds else _PATIENCE * timeout + 60.0
             ready = [key.fileobj for key, _ in selector.select(max(0.0, told.heard + limit - time.monotonic()))]
             if not ready:
                 return limit
@@ -195,9 +236,11 @@ def _listen(
                 raise _Stopped(told)
 
 
-def _kill(process: subprocess.Popen[bytes] | Forked) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:
+    """End a worker and its op's process, whatever state they are in."""
+    kill_group(process.pid)
+    for op in told.ops[-1:]:
+        kill_group(op)
     process.wait()
 
 
@@ -205,28 +248,8 @@ def _environment(job: Job, timeout: float) -> dict[str, str]:
     # Two threads reach what runs in parallel. More, or waiting in a loop, would take the cores from the other workers:
     # six times the time was measured, on two cores.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
-    if job.cell.device == "cpu":
-        environment |= guard.preload_environment()
     # An endless kernel is to say so itself, in good time, with its name and its thread.
     environment.setdefault("TRIFOLD_KERNEL_SECONDS", f"{timeout / 2:g}")
-    if job.coverage is not None and job.cell.implementation == "port":
-        environment |= gcov.environment(Path(job.coverage))
     simulate = job.cell != replace(job.cell, implementation="prototype", device="cuda")
     environment["NUMBA_ENABLE_CUDASIM"] = str(int(simulate))
     return environment
-
-
-def _cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
-    output.seek(0)
-    printed = output.read().decode(errors="replace")
-    accesses = [line for line in printed.splitlines() if line.startswith("trifold guard: ")]
-    if accesses:
-        fault = guard.Fault.parse(accesses[0]) if element_bytes else None
-        words = fault.in_elements(element_bytes) if fault else accesses[0].removeprefix("trifold guard: ")
-        return f"{words}; the process died of it"
-    if status < 0:
-        cause = f"the process died of {signal.Signals(-status).name}"
-    else:
-        cause = f"the process ended with status {status}"
-    tail = [line for line in printed.splitlines() if line.strip() and not line.startswith("  File")][-3:]
-    return f"{cause}{': ' + ' / '.join(tail) if tail and status > 0 else ''}"

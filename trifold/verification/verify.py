@@ -14,7 +14,7 @@ from pathlib import Path
 from trifold.cells import Device, Kind
 from trifold.environment import environment
 from trifold.errors import TrifoldError
-from trifold.verification import nursery
+from trifold.isolation import nursery
 from trifold.verification.certificate import remove_certificate, toolkit_digest, write_certificate
 from trifold.verification.checks import CHECKS
 from trifold.verification.coverage import FileCoverage, measured, require_tools

@@ -1,8 +1,9 @@
-"""The process that runs one cell's checks: ``python -m trifold.verification.worker``.
+"""The judge of one cell: ``python -m trifold.verification.worker``.
 
 It reads a job from standard input and writes events, one JSON object a line, to the file descriptor that its only
-argument names: ``check`` (one begins), ``case`` (what is about to run, for the case that it never returns), ``row``
-(one ended). What the op prints goes to standard output and standard error, which the runner keeps.
+argument names: ``plan`` (the properties that will have rows), ``op`` (a process of the op started), ``check`` (one
+begins), ``case`` (what is about to run), ``row`` (one ended) and, last, ``done``. The op runs in a process of its own
+(:mod:`trifold.verification.remote`): here is the reference, what is exact, and what decides.
 """
 
 from __future__ import annotations
@@ -10,30 +11,36 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import subprocess
 import sys
 import time
 import warnings
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import TextIO
+from typing import IO, Any, TextIO
 
-from trifold.errors import TrifoldError
-from trifold.implementation import Implementation, load_port, load_prototype, reference
+from trifold import guard
+from trifold.errors import TrifoldError, WorkspaceError
+from trifold.isolation import nursery
+from trifold.isolation.source import REFERENCE, reference_alone
 from trifold.spec import Limits, Property, Spec
-from trifold.verification import coverage, gcov
-from trifold.verification.cell import Cell, CheckFailed, NotRun, Search
+from trifold.verification import gcov, integrity
+from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote, Search
 from trifold.verification.checks import CHECKS, Check
 from trifold.verification.job import CellName, Job
 from trifold.verification.load_spec import load_spec
+from trifold.verification.remote import OpDied, OpProcess, Process
 from trifold.verification.report import Failure, OutcomeName, Row
-from trifold.workspace import OpFiles, Workspace
+from trifold.workspace import OpFiles, Workspace, import_file
 
 _SIMULATOR = (Limits(elements=20_000), 100)
 _COMPILED = (Limits(elements=100_000), 150)
 
+_DEATHS = 3  # so often may the op's process die before the other checks are given up
+
 BUILD = "build"
 PROPERTY = "property: "  # the row of a property begins with this
+OTHER_CHECKS = "other checks"  # the row of all that were given up
 
 
 class Events:
@@ -42,14 +49,23 @@ class Events:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
+    def plan(self, properties: list[str]) -> None:
+        self._send({"event": "plan", "properties": properties})
+
+    def op(self, pid: int) -> None:
+        self._send({"event": "op", "pid": pid})
+
     def check(self, name: str) -> None:
         self._send({"event": "check", "name": name})
 
-    def case(self, sample: str, code: str, element_bytes: int = 0) -> None:
-        self._send({"event": "case", "sample": sample, "code": code, "element_bytes": element_bytes})
+    def case(self, sample: str) -> None:
+        self._send({"event": "case", "sample": sample})
 
     def row(self, row: Row) -> None:
         self._send({"event": "row", "row": asdict(row)})
+
+    def done(self, nonce: str) -> None:
+        self._send({"event": "done", "nonce": nonce})
 
     def _send(self, event: dict[str, object]) -> None:
         self._stream.write(json.dumps(event) + "\n")
@@ -61,19 +77,30 @@ def run(job: Job, events: Events) -> None:
     files = Workspace.at(Path(job.workspace)).op(job.cell.op)
     rows = _Rows(job, events)
     events.check(BUILD)
+    own = integrity.Snapshot()
+    process = OpProcess(_starter(job), job.timeout, job.cell.device, events.op)
     try:
-        cell = _cell(job, files, events)
-    except Exception as error:
-        text = str(error) if isinstance(error, TrifoldError) else f"{type(error).__name__}: {error}"
-        rows.send(BUILD, "failed", failures=(Failure(text),), always=True)
+        spec = load_spec(files)
+        reference = _reference(files)
+        events.plan([property_check(stated).name for stated in spec.properties if applies(stated, job.cell)])
+        cell = _cell(job, files, spec, reference, process, events)
+    except (Exception, OpDied) as error:
+        rows.send(BUILD, "failed", failures=(Failure(_words(error)),), always=True)
         return
     rows.send(BUILD, "passed", cases=1)
+    deaths: list[str] = []
     for check in _checks(job, cell.spec):
         if cell.spec.not_on_cpu and cell.kind == "port" and cell.device == "cpu":
-            rows.send(check.name, "not run", reason=f"the port cannot run on the CPU: {cell.spec.not_on_cpu}")
-        else:
-            events.check(check.name)
-            _run_check(check, cell, rows)
+            rows.send(check.name, "not run", reason=f"{Absence.NOT_ON_CPU}: {cell.spec.not_on_cpu}")
+            continue
+        events.check(check.name)
+        if not _run_check(check, cell, rows, own):
+            deaths.append(check.name)
+            if len(deaths) >= _DEATHS:
+                reason = f"given up after the op's process died in: {', '.join(deaths)}"
+                rows.send(OTHER_CHECKS, "not run", reason=reason, always=True)
+                break
+    process.close()
 
 
 class _Rows:
@@ -99,22 +126,33 @@ class _Rows:
             self._events.row(Row(check, cell.implementation, cell.device, outcome, cases, reason, failures, seconds))
 
 
-def _run_check(check: Check, cell: Cell, rows: _Rows) -> None:
-    cell.cases = 0
+def _run_check(check: Check, cell: Cell, rows: _Rows, own: integrity.Snapshot) -> bool:
+    """Whether the op's process lives on."""
+    cell.cases, cell.current = 0, (None, "")
     try:
         remark = check.run(cell) or ""
     except NotRun as reason:
         rows.send(check.name, "not run", reason=str(reason))
     except CheckFailed as error:
         rows.send(check.name, "failed", cases=cell.cases, failures=(cell.failure(error),))
-    except Exception as error:
+    except OpDied as error:
+        rows.send(check.name, "failed", cases=cell.cases, failures=(cell.died(error),))
+        return False
+    except BaseException as error:  # SystemExit too: a row must come
+        if isinstance(error, KeyboardInterrupt):
+            raise
         failure = Failure(f"{type(error).__name__}: {error}", seed=cell.search.seed)
         rows.send(check.name, "failed", cases=cell.cases, failures=(failure,))
     else:
-        if cell.cases == 0:
+        patched = own.changed()
+        if patched:
+            failure = Failure(f"the verification itself was changed while it ran: {', '.join(patched)}")
+            rows.send(check.name, "failed", cases=cell.cases, failures=(failure,))
+        elif cell.cases == 0:
             rows.send(check.name, "failed", failures=(Failure("the check ran no case, so it shows nothing"),))
         else:
             rows.send(check.name, "passed", cases=cell.cases, reason=remark)
+    return True
 
 
 def _wanted(job: Job, name: str) -> bool:
@@ -141,12 +179,13 @@ def property_check(stated: Property) -> Check:
     """A property of a spec as a check."""
 
     def run_property(cell: Cell) -> None:
-        cell.cases += 1
-        cell.announce("property", "")
+        cell.begin(None, "property")
         try:
             stated.check(cell.implementation.function, cell.device)
         except AssertionError as error:
             raise CheckFailed(str(error) or "the property does not hold") from error
+        except NotRun as error:
+            raise CheckFailed("the property raises NotRun, which only the harness may") from error
 
     return Check(f"{PROPERTY}{stated.name}", run_property, stated.reason)
 
@@ -155,21 +194,84 @@ def applies(stated: Property, cell: CellName) -> bool:
     return cell.device in stated.devices and cell.implementation in stated.implementations
 
 
-def _cell(job: Job, files: OpFiles, events: Events) -> Cell:
-    spec = load_spec(files)
-    implementation: Implementation
-    if job.cell.implementation == "prototype":
-        implementation = load_prototype(files, job.cell.device)
-    else:
-        implementation = load_port(files, "fast" if job.coverage is None else "coverage")
-        if not (spec.not_on_cpu and job.cell.device == "cpu") and _needs_build(job, spec):
-            library = implementation.kernels(job.cell.device)
-            if job.coverage is not None and library is not None:
-                gcov.keep_notes(library.path, Path(job.coverage))
-    simulated = (job.cell.implementation, job.cell.device) == ("prototype", "cpu")
+def _reference(files: OpFiles) -> Any:
+    """The op's ``reference``, out of its prototype's file, of which nothing else runs here.
+
+    Raises:
+        WorkspaceError: there is none, or what it needs cannot be imported.
+    """
+    try:
+        module = import_file(files.prototype, f"trifold_reference_{files.name}", reference_alone)
+    except Exception as error:
+        raise WorkspaceError(f"{files.prototype} raises {type(error).__name__}: {error}", "correct it") from error
+    function = getattr(module, REFERENCE, None)
+    if function is None:
+        raise WorkspaceError(
+            f"{files.prototype} has no function reference", "write def reference(...) in PyTorch: it says what is right"
+        )
+    return function
+
+
+def _cell(job: Job, files: OpFiles, spec: Spec, reference: Any, process: OpProcess, events: Events) -> Cell:
+    name = job.cell
+    not_here = spec.not_on_cpu and name.implementation == "port" and name.device == "cpu"
+    loaded = process.load(build=not not_here and _needs_build(job, spec))
+    if job.coverage is not None and loaded["library"] is not None:
+        gcov.keep_notes(Path(loaded["library"]), Path(job.coverage))
+    simulated = (name.implementation, name.device) == ("prototype", "cpu")
     limits, examples = _SIMULATOR if simulated else _COMPILED
     search = Search(examples if job.examples is None else job.examples, job.seed)
-    return Cell(spec, implementation, job.cell.device, reference(files), search, limits, events.case)
+    implementation = Remote(name.implementation, files, process, tuple(loaded["operators"]))
+    return Cell(spec, implementation, name.device, reference, search, limits, events.case)
+
+
+def _words(error: BaseException) -> str:
+    known = isinstance(error, TrifoldError | OpDied) or type(error).__name__ in _NAMES_OF_OURS
+    return str(error) if known else f"{type(error).__name__}: {error}"
+
+
+_NAMES_OF_OURS = frozenset(kind.__name__ for kind in TrifoldError.__subclasses__())
+
+
+# ------------------------------------------------------------------------------------------------ the op's process
+
+
+def _starter(job: Job) -> Any:
+    """Starts the op's process: forked where a nursery serves, else a fresh one."""
+    cell = job.cell
+    setup = {
+        "workspace": job.workspace,
+        "op": cell.op,
+        "implementation": cell.implementation,
+        "device": cell.device,
+        "coverage": job.coverage,
+    }
+
+    def start(connection: int, incoming: int, outgoing: int, output: IO[bytes]) -> Process:
+        forked = nursery.start_op(setup, connection, incoming, outgoing, output.fileno())
+        if forked is not None:
+            return forked
+        told = {**setup, "connection": connection, "incoming": incoming, "outgoing": outgoing}
+        return subprocess.Popen(
+            [sys.executable, "-m", "trifold.isolation.server", json.dumps(told)],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=(connection, incoming, outgoing),
+            env=_environment_of_op(job),
+            start_new_session=True,  # so that a hung op goes with its compilers
+        )
+
+    return start
+
+
+def _environment_of_op(job: Job) -> dict[str, str]:
+    environment = dict(os.environ)
+    if job.cell.device == "cpu":
+        environment |= guard.preload_environment()
+    if job.coverage is not None and job.cell.implementation == "port":
+        environment |= gcov.environment(Path(job.coverage))
+    return environment
 
 
 def work(request: str, events: int) -> None:
@@ -177,18 +279,11 @@ def work(request: str, events: int) -> None:
     faulthandler.enable()
     warnings.simplefilter("ignore")
     job = Job.from_json(request)
-    with open(events, "w", encoding="utf-8") as stream, _counting(job):
-        run(job, Events(stream))
-
-
-def _counting(job: Job) -> AbstractContextManager[None]:
-    """Counts the lines of a prototype, if that was asked for. A port's library counts by itself."""
-    if job.coverage is None or job.cell.implementation == "port":
-        return nullcontext()
-    files = Workspace.at(Path(job.workspace)).op(job.cell.op)
-    return coverage.of_prototype(files.prototype, Path(job.coverage))
+    with open(events, "w", encoding="utf-8") as stream:
+        told = Events(stream)
+        run(job, told)
+        told.done(job.nonce)
 
 
 if __name__ == "__main__":
-    os.environ.pop("LD_PRELOAD", None)  # the guard is for this process, not for the compilers that it starts
     work(sys.stdin.read(), int(sys.argv[1]))

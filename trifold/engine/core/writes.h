@@ -23,6 +23,8 @@ class WriteLog {
 
   // A launch has ended that had this shadow. `counts`: what it wrote is to be found; else it is to be found no more.
   void add(const Buffer& buffer, bool counts);
+  // What stands here was made of a launch's results, element by element: of the same number in another type, say.
+  void note_copy(uintptr_t begin, size_t size) { note(begin, size, true); }
   // 1 for each of these bytes that a launch wrote and that still holds what the launch left, else 0. Reads the bytes.
   void find(uintptr_t begin, size_t size, char* found) const;
 

@@ -42,6 +42,25 @@ PyObject* add_launch(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
+PyObject* note_copy(PyObject*, PyObject* arguments) {
+  PyObject* address = nullptr;
+  Py_ssize_t size = 0;
+  if (PyArg_ParseTuple(arguments, "On:note_copy", &address, &size) == 0) return nullptr;
+  void* const begin = PyLong_AsVoidPtr(address);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  if (size < 0) return PyErr_Format(PyExc_ValueError, "size must not be negative, but is %zd", size);
+  try {
+    if (writes.on()) writes.note_copy(reinterpret_cast<uintptr_t>(begin), static_cast<size_t>(size));
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* recording(PyObject*, PyObject*) {
+  return PyBool_FromLong(writes.on());
+}
+
 PyObject* written(PyObject*, PyObject* arguments) {
   PyObject* address = nullptr;
   Py_ssize_t size = 0;
@@ -58,6 +77,8 @@ PyObject* written(PyObject*, PyObject* arguments) {
 PyMethodDef functions[] = {
     {"record_writes", record_writes, METH_O, "Notes what launches write, or no more: see trifold/_simulator.pyi."},
     {"add_writes", add_launch, METH_O, "A launch with these arguments has ended: see trifold/_simulator.pyi."},
+    {"recording", recording, METH_NOARGS, "Whether writes are noted: see trifold/_simulator.pyi."},
+    {"note_copy", note_copy, METH_VARARGS, "Counts as written from now on: see trifold/_simulator.pyi."},
     {"written", written, METH_VARARGS, "Which bytes a kernel was the last to write: see trifold/_simulator.pyi."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trifold.graduate.wheel_tests import calls, package
 from trifold.spec.case import Call
-from trifold.verification.recorder import Recorder
+from trifold.isolation.recorder import Recorder
 
 CASES = calls.read()
 

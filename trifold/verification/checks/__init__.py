@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trifold.verification.cell import Cell
-from trifold.verification.checks import contract, findings, gpu, gradients, memory, registration, values
+from trifold.verification.checks import contract, findings, gpu, gradients, memory, origin, registration, values
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,18 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "findings",
         findings.findings,
-        "races, uninitialised reads, divergent barriers, deadlocks",
+        "races, uninitialised reads, divergent barriers, deadlocks; results that change with the schedule",
         ("cpu",),
         own_build=True,
     ),
-    Check("branches", contract.branches, "kernels of the port that no case reaches", after=_CASES),
+    Check(
+        "written",
+        origin.written,
+        "results that no kernel of the op has written: torch computed them",
+        ("cpu",),
+        own_build=True,
+    ),
+    Check("branches", contract.branches, "kernels that no case reaches", after=_CASES),
     Check("stream", gpu.stream, "work in another stream than torch's current one", ("cuda",)),
     Check("no sync", gpu.no_synchronisation, "a call that waits for the device", ("cuda",)),
     Check("graph", gpu.graph, "calls that a CUDA graph cannot capture, or that replay stale inputs", ("cuda",)),

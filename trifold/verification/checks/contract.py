@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from trifold.spec import Call
-from trifold.verification.cell import Cell, CheckFailed, NotRun, as_tuple
+from trifold.verification.cell import Cell, CheckFailed, as_tuple
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.tolerance import same_bits, share_memory
 
@@ -14,10 +14,11 @@ def errors(cell: Cell) -> None:
     """Each bad call raises an ordinary exception whose message names what is at fault."""
     calls = [bad for bad in cell.spec.bad_calls if cell.device in bad.devices]
     if not calls:
-        raise NotRun("the spec lists no bad call for this device")
+        raise CheckFailed(
+            "the spec lists no bad call for this device; add those that callers make: Spec(bad_calls=...)"
+        )
     for bad in calls:
-        cell.cases += 1
-        cell.announce(bad.name, "")
+        cell.begin(None, bad.name)
         args, kwargs = bad.make(cell.device)
         try:
             cell.implementation.function(*args, **kwargs)
@@ -58,7 +59,7 @@ def repeatable(cell: Cell) -> None:
         if cell.spec.random:
             _moves_on(cell, call)
     if not cell.cases:
-        raise NotRun("the spec has no sample")
+        raise CheckFailed("the spec has no sample; add one: Spec(samples=...)")
 
 
 def _moves_on(cell: Cell, call: Call) -> None:
@@ -70,14 +71,11 @@ def _moves_on(cell: Cell, call: Call) -> None:
 
 
 def branches(cell: Cell) -> str:
-    """Each kernel instance that a launch site of the port can reach was launched by the checks before."""
-    if cell.kind != "port":
-        raise NotRun("a prototype has one kernel for each operator; the port has branches")
-    library = cell.implementation.kernels("cuda" if cell.device == "cuda" else "cpu")
-    assert library is not None
-    launches = library.manifest().branches
+    """Each kernel of the prototype, and each instance of the port's that a launch can reach, was launched before."""
+    launches = cell.process.branches()
     if not launches:
-        raise CheckFailed("the port registers no kernel: launch kernels with trifold::launch")
+        launcher = "trifold::launch" if cell.kind == "port" else "trifold.prototype.launch"
+        raise CheckFailed(f"the {cell.kind} has no kernel: launch kernels with {launcher}")
     cell.cases = len(launches)
     missed = sorted(name for name, count in launches.items() if count == 0)
     if missed:

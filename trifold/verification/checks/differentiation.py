@@ -24,7 +24,8 @@ class Forward:
 
     def values_and_gradients(self) -> list[Tensor]:
         """The detached results, and the gradient of their sum for each input."""
-        grads = torch.autograd.grad([output.sum() for output in self.outputs], self.inputs)
+        summed = [output.sum() for output in self.outputs if output.requires_grad]
+        grads = torch.autograd.grad(summed, self.inputs)
         return [*(output.detach() for output in self.outputs), *grads]
 
 

@@ -23,11 +23,14 @@ def values(cell: Cell) -> None:
     cell.for_each_call(test)
 
 
-def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
-    """A call's results; raises ``CheckFailed`` where they, or what the call leaves of its arguments, are wrong."""
+def compare(cell: Cell, call: Call, made: tuple[Tensor, ...] | None = None) -> tuple[Tensor, ...]:
+    """A call's results; raises ``CheckFailed`` where they, or what the call leaves of its arguments, are wrong.
+
+    With ``made``, they are compared instead of new ones.
+    """
     args, kwargs = call.arguments(cell.device)
     before = [value.clone() if isinstance(value, Tensor) else None for value in args]
-    results = cell.invoke(call, (args, kwargs))
+    results = cell.invoke(call, (args, kwargs)) if made is None else made
     for position, (value, copy) in enumerate(zip(args, before, strict=True)):
         if copy is not None and not same_bits(value, copy):
             raise CheckFailed(f"argument {position} was changed by the call", call)

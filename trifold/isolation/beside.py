@@ -1,0 +1,260 @@
+"""What can only be asked where the op runs: torch's own checks of operators, fakes, CUDA streams and graphs.
+
+A function ``run_<what>`` takes the implementation, the arguments of a call and the request; it gives what JSON can hold,
+and tensors. It decides nothing that the judge can decide from these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from trifold.cells import Device
+from trifold.implementation import Implementation, prototype_module
+from trifold.isolation.recorder import Recorder
+from trifold.workspace import OpFiles
+
+from .tensors import Json, form_of
+
+Arguments = list[Any]
+Told = tuple[Json, Sequence[Tensor]]
+
+_SLEEP = 100_000_000  # clock cycles: about 50 ms, longer than any launch here
+
+
+def _as_tuple(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, tuple | list) else (result,)
+
+
+def _inputs(args: Arguments, kwargs: dict[str, Any]) -> list[Tensor]:
+    return [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.requires_grad]
+
+
+# ------------------------------------------------------------------------------------------------------ operators
+
+
+def run_opcheck(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+    """torch.library.opcheck on each operator, with the arguments that forward, backward and double backward give it.
+
+    Backward runs once more without a graph of its own: only then may it write over what was kept.
+    """
+    recorder = Recorder(op.operators.library.namespace)
+    with recorder:
+        _backward_twice(op.function, args, kwargs)
+        outputs = [o for o in _as_tuple(op.function(*args, **kwargs)) if o.requires_grad]
+        torch.autograd.grad([o.sum() for o in outputs], _inputs(args, kwargs))
+    problems = {}
+    for name, (overload, given, named) in recorder.seen.items():
+        if not overload._schema.is_mutable:
+            given = tuple(a.requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a for a in given)
+        try:
+            torch.library.opcheck(overload, given, named)
+            problems[name] = ""
+        except Exception as error:
+            problems[name] = f"{type(error).__name__}: {error}"
+    return {"problems": problems}, ()
+
+
+def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[str, Any]) -> None:
+    inputs = _inputs(args, kwargs)
+    outputs = [output for output in _as_tuple(function(*args, **kwargs)) if output.requires_grad]
+    outer = [torch.ones_like(output).requires_grad_() for output in outputs]
+    grads = torch.autograd.grad(outputs, inputs, outer, create_graph=True)
+    differentiable = [grad for grad in grads if grad.requires_grad]
+    if differentiable:
+        try:
+            torch.autograd.grad([grad.sum() for grad in differentiable], [*inputs, *outer], allow_unused=True)
+        except RuntimeError as error:
+            if "has no gradient" not in str(error):
+                raise
+
+
+def run_fake(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+    """The forms of the public function's results on fake tensors."""
+    mode = FakeTensorMode()
+    results = _on_fakes(op.function, args, kwargs, mode)
+    return {"forms": [form_of(result) for result in results]}, ()
+
+
+def _on_fakes(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], mode: FakeTensorMode
+) -> tuple[Any, ...]:
+    with mode:
+        return _as_tuple(function(*[mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args], **kwargs))
+
+
+def run_operators_on_fakes(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+    """For each operator that forward and backward call: the forms of its results on fake tensors, and of the real ones."""
+    beside = _FakeBeside(op.operators.library.namespace)
+    with beside:
+        _backward_twice(op.function, args, kwargs)
+    return {"operators": beside.forms}, ()
+
+
+class _FakeBeside(TorchDispatchMode):
+    """Runs each operator of one namespace on fake tensors too."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.namespace = namespace
+        self.forms: list[Json] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if func.namespace == self.namespace:
+            fakes = _on_fakes(func, args, kwargs or {}, FakeTensorMode())
+            self.forms.append(
+                {
+                    "operator": func.name(),
+                    "fake": [form_of(made) for made in fakes if isinstance(made, Tensor)],
+                    "real": [form_of(made) for made in _as_tuple(result) if isinstance(made, Tensor)],
+                }
+            )
+        return result
+
+
+# -------------------------------------------------------------------------------------------------------- kernels
+
+
+def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
+    """How often each kernel of the prototype was launched in this process: on a GPU, whether it was compiled."""
+    module = prototype_module(files, device)
+    kernels = {
+        name: value
+        for name, value in vars(module).items()
+        if getattr(getattr(value, "py_func", None) or getattr(value, "fn", None), "__module__", "") == module.__name__
+    }
+    if device == "cuda":
+        return {name: len(k.overloads) for name, k in kernels.items() if not k.targetoptions.get("device")}
+    from trifold.simulator.launch import launched
+
+    return {name: launched(kernel.fn) for name, kernel in kernels.items() if not kernel._device}
+
+
+# ------------------------------------------------------------------------------------------------------ on a GPU
+
+
+def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+    """The results in a side stream, after a sleep: work in any other stream reads the arguments before they are written."""
+    late = [torch.zeros_like(value) if isinstance(value, Tensor) else value for value in args]
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(_SLEEP)
+        for position, value in enumerate(args):
+            if not isinstance(value, Tensor):
+                continue
+            if 0 not in late[position].stride():
+                late[position].copy_(value)
+            else:
+                late[position] = value.clone()
+        results = [result.clone() for result in _as_tuple(op.function(*late, **kwargs))]
+    torch.cuda.synchronize()
+    return {}, results
+
+
+def run_waits(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+    """What returns only after the device has slept: the call, its backward, or nothing."""
+    inputs = _inputs(args, kwargs)
+    torch.cuda.synchronize()
+    awake = torch.cuda.Event()
+    torch.cuda._sleep(_SLEEP)
+    awake.record()
+    outputs = _as_tuple(op.function(*args, **kwargs))
+    late = "the call" if awake.query() else ""
+    if not late and outputs[0].requires_grad and outputs[0].numel():
+        torch.autograd.grad([o.sum() for o in outputs if o.requires_grad], inputs)
+        late = "the backward" if awake.query() else ""
+    torch.cuda.synchronize()
+    return {"waits": late}, ()
+
+
+def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+    """The call captured once and replayed; after each replay the arguments that it had, and its results.
+
+    With ``random``, three replays: with seed 5, without, and with seed 5 again.
+    """
+    static = [value.clone() if isinstance(value, Tensor) else value for value in args]
+    warm = torch.cuda.Stream()
+    with torch.cuda.stream(warm):
+        op.function(*static, **kwargs)
+    torch.cuda.synchronize()
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        results = _as_tuple(op.function(*static, **kwargs))
+    # Capturing sets the generator's state on the device in the stream of the capture, and torch lets no replay wait
+    # for that: a first replay at once may find it set only now, over its own.
+    torch.cuda.synchronize()
+    kept: list[Tensor] = []
+    if request["random"] == "draws":
+        for seed in (5, None, 5):
+            if seed is not None:
+                torch.manual_seed(seed)
+            captured.replay()
+            kept.append(results[0].clone())
+        return {"results": len(results)}, kept
+    for seed in (1, 2):
+        for value in static:
+            if isinstance(value, Tensor):
+                value.copy_(_other(value, seed))
+        captured.replay()
+        torch.cuda.synchronize()
+        kept += [value.clone() for value in (*static, *results) if isinstance(value, Tensor)]
+    return {"results": len(results)}, kept
+
+
+def _other(value: Tensor, seed: int) -> Tensor:
+    """Other numbers; of indices, the same ones elsewhere."""
+    if not value.is_floating_point():
+        return value.flatten().roll(seed).view(value.shape)
+    generator = torch.Generator(value.device).manual_seed(seed)
+    return torch.randn(value.shape, generator=generator, device=value.device, dtype=torch.float32).to(value.dtype)
+
+
+def run_pool(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
+    """The results from memory that is full of nan, the bytes before them, and those after each up to its block's end."""
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        _fill_with_nan()
+        args = [value.clone() if isinstance(value, Tensor) and 0 not in value.stride() else value for value in args]
+        before = torch.full((512,), _POISON, dtype=torch.uint8, device="cuda")
+        results = _as_tuple(op.function(*args, **kwargs))
+        torch.cuda.synchronize()
+        slack = [_slack(result) for result in results]
+        return {"results": len(results)}, [before, *results, *slack]
+
+
+_POISON = 0xFF
+
+
+def _fill_with_nan() -> None:
+    """Leave the pool's free memory full of nan: the allocator keeps small (≤ 1 MiB) and large blocks apart."""
+    blocks = [torch.full((size,), _POISON, dtype=torch.uint8, device="cuda") for size in (2**20, 2**20, 2**24)]
+    torch.cuda.synchronize()
+    del blocks
+
+
+class _Bytes:
+    """Device memory as the CUDA array interface shows it to torch, without a copy."""
+
+    def __init__(self, pointer: int, count: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (count,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "version": 2,
+        }
+
+
+def _slack(result: Tensor) -> Tensor:
+    """The bytes between the end of a result's storage and the end of its block (the allocator rounds up to 512)."""
+    storage = result.untyped_storage()
+    rest = -storage.nbytes() % 512
+    if rest == 0 or storage.nbytes() == 0:
+        return torch.empty(0, dtype=torch.uint8, device=result.device)
+    return torch.as_tensor(_Bytes(storage.data_ptr() + storage.nbytes(), rest), device=result.device).clone()

@@ -1,0 +1,306 @@
+"""Workers and ops' processes that start at once: a process that has imported all that they need forks each of them.
+
+Most of what a worker of a small op does is to import torch, Numba and what opcheck and torch.compile need: 3 s of
+processor time, spent once for all cells of a run::
+
+    with nursery.opened():
+        verify(...)  # and another one
+
+There are two such processes. The first has imported what runs an op and forks ops' processes; the second is forked from
+it, has imported the verification as well, and forks workers. So no op finds the verification in its own process.
+
+They serve cells on the CPU alone, since a process that was forked cannot use CUDA if its parent did. Where they cannot
+serve, a worker is a fresh process, as without them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+from trifold.build import script
+
+if TYPE_CHECKING:
+    from trifold.verification.job import CellName
+
+# Read when they are needed, and not by a process that starts: a worker has its own.
+_READ_LATE = frozenset({"CXX", "PYTEST_CURRENT_TEST", "TRIFOLD_CACHE_DIR", "TRIFOLD_KERNEL_SECONDS"})
+# What runs an op, in the course of all checks.
+_OF_OPS = (
+    "trifold.isolation.server",
+    "numba.cuda",
+    "torch._dynamo",
+    "torch._inductor.compile_fx",
+    "torch._export",
+    "torch.testing",
+    "torch.utils.cpp_extension",
+)
+_OF_WORKERS = ("trifold.verification.worker",)
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+@dataclass(frozen=True)
+class Forked:
+    """A worker that was forked.
+
+    Attributes:
+        pid: of the worker, which leads a group of its own.
+        status: tells how it ended.
+        ended: what it told.
+    """
+
+    pid: int
+    status: IO[bytes]
+    ended: list[int] = field(default_factory=list)
+
+    def wait(self) -> int:
+        """How it ended, as ``subprocess.Popen.wait`` says it; also the second time."""
+        if not self.status.closed:
+            with self.status:
+                told = self.status.readline()
+            self.ended.append(int(told) if told else -signal.SIGKILL)  # whoever waited for it was killed, too
+        return self.ended[0]
+
+
+class Nursery:
+    """The process that forks workers. It starts when it is first needed, and ends when this process does."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._environment: dict[str, str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, job: str, environment: Mapping[str, str], events: int, output: int) -> Forked | None:
+        """A worker that was told ``job``; None where it must be a fresh process.
+
+        Args:
+            job: as JSON.
+            environment: of the worker.
+            events: the file descriptor that it writes events to.
+            output: the file descriptor for what the op prints.
+        """
+        with self._lock:
+            if self._process is None:
+                self._open(environment)
+        if _early(environment) != self._environment:
+            return None
+        with self._lock:
+            return _ask(self._socket, {"job": job, "environment": _late(environment)}, [events, output])
+
+    def _open(self, environment: Mapping[str, str]) -> None:
+        self._environment = _early(environment)
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "trifold.isolation.nursery", str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                env=environment,
+                start_new_session=True,  # Ctrl-C is for this process, which ends the workers itself
+            )
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._socket.close()
+            self._process.wait()
+
+
+_open: list[Nursery] = []
+
+
+@contextlib.contextmanager
+def opened() -> Iterator[None]:
+    """Workers that start within are forked, where no GPU is.
+
+    With a GPU what is imported starts CUDA, and a process that was forked after that cannot use it: torch.compile asks
+    for the device's properties also where it compiles for the CPU.
+    """
+    import torch
+
+    if _open or torch.cuda.is_available():  # open: by whoever runs this
+        yield
+        return
+    _open.append(Nursery())
+    try:
+        yield
+    finally:
+        _open.pop().close()
+
+
+def opened_for(cells: Iterable[CellName]) -> contextlib.AbstractContextManager[None]:
+    """:func:`opened` where it is worth its time: from the third cell on."""
+    return opened() if sum(cell.device == "cpu" for cell in cells) > 2 else contextlib.nullcontext()
+
+
+def start(job: str, environment: Mapping[str, str], events: int, output: int) -> Forked | None:
+    """:meth:`Nursery.start` of the open nursery; None where none is open."""
+    return _open[0].start(job, environment, events, output) if _open else None
+
+
+def _early(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name not in _READ_LATE}
+
+
+def _late(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name in _READ_LATE}
+
+
+def _ask(requests: socket.socket, request: dict[str, Any], descriptors: Sequence[int]) -> Forked | None:
+    """A process for a request; None where nobody serves. The last descriptor is where it prints."""
+    read, write = os.pipe()
+    status = open(read, "rb", buffering=0)  # noqa: SIM115 -- Forked.wait closes it
+    try:
+        socket.send_fds(requests, [json.dumps({**request, "folder": os.getcwd()}).encode()], [*descriptors, write])
+    except OSError:  # it was killed
+        status.close()
+        return None
+    finally:
+        os.close(write)
+    pid = status.readline()
+    if pid:
+        return Forked(int(pid), status)
+    status.close()
+    return None
+
+
+# ------------------------------------------------------------------------------------------------------- in a worker
+
+_ops: list[socket.socket] = []  # where a worker asks for its op's process
+
+
+def start_op(setup: dict[str, Any], connection: int, incoming: int, outgoing: int, output: int) -> Forked | None:
+    """The process of an op, forked; None where it must be a fresh one.
+
+    Args:
+        setup: of :class:`trifold.isolation.server.Setup`, but for its descriptors.
+        connection, incoming, outgoing, output: file descriptors.
+    """
+    if not _ops:
+        return None
+    request = {"setup": setup, "environment": _late(os.environ)}
+    return _ask(_ops[0], request, [connection, incoming, outgoing, output])
+
+
+# ---------------------------------------------------------------------------------------- in the processes that fork
+
+
+def _serve(requests: socket.socket, work: Callable[[dict[str, Any], Sequence[int]], None]) -> None:
+    gc.freeze()  # what is never collected is never copied
+    while True:
+        request, descriptors, _, _ = socket.recv_fds(requests, 1 << 20, 8)
+        if not request:
+            break
+        if os.fork() == 0:
+            requests.close()
+            _wait_for_worker(json.loads(request), descriptors, work)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        _reap(os.WNOHANG)
+    requests.close()
+    _reap(0)
+
+
+def _reap(options: int) -> None:
+    """Take note of children that have ended: those that wait for a worker."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, options) != (0, 0):
+            pass
+
+
+def _wait_for_worker(
+    request: dict[str, Any], descriptors: Sequence[int], work: Callable[[dict[str, Any], Sequence[int]], None]
+) -> None:
+    *given, status = descriptors
+    pid = os.fork()
+    if pid == 0:
+        _work(request, given, status, work)
+    for ops in _ops:
+        ops.close()
+    for descriptor in given:
+        os.close(descriptor)
+    _, ended = os.waitpid(pid, 0)
+    with contextlib.suppress(BrokenPipeError):
+        os.write(status, f"{os.waitstatus_to_exitcode(ended)}\n".encode())
+    os._exit(0)
+
+
+def _work(
+    request: dict[str, Any],
+    descriptors: Sequence[int],
+    status: int,
+    work: Callable[[dict[str, Any], Sequence[int]], None],
+) -> NoReturn:
+    os.setsid()  # so that a hung worker goes with its compilers
+    os.write(status, f"{os.getpid()}\n".encode())
+    os.close(status)
+    *given, output = descriptors
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.close(output)
+
+    def all_of_it() -> int:
+        os.chdir(str(request["folder"]))
+        sys.path[0] = str(request["folder"])
+        for name in _READ_LATE:
+            os.environ.pop(name, None)
+        os.environ.update(request["environment"])
+        script.fork_from_now_on()
+        work(request, given)
+        return 0
+
+    script.end_with(all_of_it)
+
+
+def _be_worker(request: dict[str, Any], descriptors: Sequence[int]) -> None:
+    from trifold.verification import worker
+
+    worker.work(str(request["job"]), *descriptors)
+
+
+def _be_op(request: dict[str, Any], descriptors: Sequence[int]) -> None:
+    from trifold.isolation import server
+
+    connection, incoming, outgoing = descriptors
+    server.work(server.Setup(**request["setup"], connection=connection, incoming=incoming, outgoing=outgoing))
+
+
+def _import(names: Iterable[str]) -> None:
+    for name in names:
+        with contextlib.suppress(ImportError):  # the worker says what it lacks
+            importlib.import_module(name)
+
+
+def _serve_both(workers: socket.socket) -> None:
+    _import(_OF_OPS)
+    os.environ.pop("LD_PRELOAD", None)  # the guard is for ops, not for the compilers that they start
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    if os.fork() == 0:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # where no op can be forked, no worker is
+        ours.close()
+        _ops.append(theirs)
+        _import(_OF_WORKERS)
+        _serve(workers, _be_worker)
+        os._exit(0)
+    theirs.close()
+    workers.close()
+    _serve(ours, _be_op)
+
+
+if __name__ == "__main__":
+    # As a module of its own name: what is forked from here imports it again.
+    from trifold.isolation import nursery
+
+    with socket.socket(fileno=int(sys.argv[1])) as given:
+        nursery._serve_both(given)

@@ -1,0 +1,450 @@
+"""The process that runs an op: ``python -m trifold.isolation.server SETUP``.
+
+It loads what :func:`trifold.load` loads, answers requests over a socket, and holds no reference, no exact result and no
+module of the verification. In the prototype's file the function ``reference`` raises. What is asked for stands in
+:class:`Server`, a method each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import os
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trifold import guard
+from trifold.cells import Device, Kind
+from trifold.errors import TrifoldError
+from trifold.findings import KernelFault, collect
+from trifold.implementation import Implementation, load_checked_port, load_port, load_prototype
+from trifold.workspace import OpFiles, Workspace
+
+from . import beside
+from .channel import Arena, Channel, Closed
+from .source import without_reference
+from .tensors import Json, Packed, bytes_of, read_bytes, storage_key, unpack
+
+_POISON = 0xFF  # every floating type reads it as nan
+_GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an op's process is told when it starts.
+
+    Attributes:
+        connection, incoming, outgoing: file descriptors: of the socket, and of the arenas for arguments and results.
+        coverage: the folder for counts of the lines that run; None: nothing is counted.
+    """
+
+    workspace: str
+    op: str
+    implementation: Kind
+    device: Device
+    connection: int
+    incoming: int
+    outgoing: int
+    coverage: str | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+@dataclass
+class Held:
+    """Memory of earlier calls: a result's, which the judge may read again; or all of a call whose graph is kept.
+
+    Attributes:
+        tensors: one of each storage, which is filled with nan when this is released.
+        outputs, inputs: of the graph; none where no gradient was asked for.
+    """
+
+    tensors: list[Tensor]
+    outputs: list[Tensor] = field(default_factory=list)
+    inputs: list[Tensor] = field(default_factory=list)
+
+
+class Server:
+    """Answers requests. Each method named ``do_<request>`` takes the request and returns the reply's own part."""
+
+    def __init__(self, setup: Setup, channel: Channel) -> None:
+        self.setup, self.channel = setup, channel
+        self.files: OpFiles = Workspace.at(Path(setup.workspace)).op(setup.op)
+        self._implementations: dict[str, Implementation] = {}
+        self._compiled: Callable[..., Any] | None = None
+        self._held: dict[int, Held] = {}
+        self._results: dict[int, tuple[tuple[int, int], Tensor]] = {}
+        self._next = 1
+        self._ballast: list[Tensor] = []
+        self._same_place: list[Tensor] = []
+
+    # ------------------------------------------------------------------------------------------------ what is run
+
+    def implementation(self, form: str = "plain") -> Implementation:
+        """The op's implementation: ``plain``, or of a port also ``checked``."""
+        if form not in self._implementations:
+            if self.setup.implementation == "prototype":
+                self._implementations[form] = load_prototype(self.files, self.setup.device, without_reference)
+            elif form == "checked":
+                self._implementations[form] = load_checked_port(self.files)
+            else:
+                self._implementations[form] = load_port(
+                    self.files, "fast" if self.setup.coverage is None else "coverage"
+                )
+        return self._implementations[form]
+
+    def function(self, form: str) -> Callable[..., Any]:
+        """The op's public function: as it is, built with checks, or under ``torch.compile(fullgraph=True)``."""
+        if form != "compiled":
+            return self.implementation(form).function
+        if self._compiled is None:
+            torch._dynamo.reset()
+            self._compiled = torch.compile(self.implementation().function, fullgraph=True)
+        return self._compiled
+
+    # --------------------------------------------------------------------------------------------------- requests
+
+    def do_load(self, request: Json) -> Json:
+        """Load, and (with ``build``) build; says which operators there are."""
+        form = request.get("form", "plain")
+        implementation = self.implementation(form)
+        library = None
+        if request["build"]:
+            library = implementation.kernels("cpu" if form == "checked" else self.setup.device)
+        return {
+            "operators": sorted(implementation.operators.schemas),
+            "library": None if library is None else str(library.path),
+            "guarded": guard.is_active(),
+        }
+
+    def do_call(self, request: Json) -> Json:
+        """Call the public function."""
+        storages, generators = self._receive(request)
+        with self._guarded(request), self._recorded(request), self._checked(request) as found:
+            made = self._make_storages(storages, request.get("place") == "same")
+            values = unpack({"list": [request["args"], request["kwargs"]]}, made.__getitem__, generators.__getitem__)
+            args, kwargs = values
+            self._set_random_state(request)
+            with _mode(request["mode"]):
+                result = self.function(request["form"])(*args, **kwargs)
+            tensors = [value for value in _tensors(values)]
+            owners = [torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made]
+            held = Held(owners, inputs=[value for value in tensors if value.requires_grad])
+            reply = self._answer(result, held, owners, list(generators.values()), request)
+        return reply | {"findings": [finding.to_json() for finding in found]}
+
+    def do_backward(self, request: Json) -> Json:
+        """Gradients of what a call, or an earlier backward, has left; ``outer`` has None for what no gradient comes to."""
+        held = self._held[request["handle"]]
+        storages, _ = self._receive(request)
+        with self._guarded(request), self._checked(request) as found:
+            made = self._make_storages(storages, same_place=False)
+            outer = unpack(request["outer"], made.__getitem__, lambda _: None)
+            create_graph = bool(request["create_graph"])
+            given = [value for value in outer if value is not None]
+            for value in given:
+                value.requires_grad_(create_graph)
+            pairs = [(o, g) for o, g in zip(held.outputs, outer, strict=True) if g is not None]
+            if not pairs:  # undefined gradients alone, as an output that nothing depends on gives them
+                pairs = [(torch._C._functions.UndefinedGrad()(o), torch.zeros_like(o)) for o in held.outputs]  # type: ignore[attr-defined]
+            grads = torch.autograd.grad(
+                [output for output, _ in pairs],
+                held.inputs,
+                [grad for _, grad in pairs],
+                create_graph=create_graph,
+                retain_graph=bool(request["keep"]) or create_graph,
+                allow_unused=True,
+            )
+            owners = [*held.tensors, *(torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made)]
+            after = Held(owners, inputs=[*held.inputs, *given] if create_graph else [])
+            reply = self._answer(grads, after, owners, [], request)
+        return reply | {"findings": [finding.to_json() for finding in found]}
+
+    def do_read(self, request: Json) -> Json:
+        """The bytes of results that are held."""
+        packed = Packed()
+        for number in request["results"]:
+            packed.number(self._results[number][1])
+        return {"storages": packed.write(self.channel.outgoing)[0]}
+
+    def do_branches(self, request: Json) -> Json:
+        """How often each kernel was launched since this process began: of the port's library, or of the prototype."""
+        implementation = self.implementation(request.get("form", "plain"))
+        library = implementation.kernels(self.setup.device)
+        if library is not None:
+            return {"launches": dict(library.manifest().branches)}
+        return {"launches": beside.prototype_launches(self.files, self.setup.device)}
+
+    def do_device(self, request: Json) -> Json:
+        """The GPU that is current."""
+        return {"current": torch.cuda.current_device()}
+
+    def do_beside(self, request: Json) -> Json:
+        """One of the requests that can only be met where the op is: see :mod:`trifold.isolation.beside`."""
+        storages, generators = self._receive(request)
+        made = self._make_storages(storages, same_place=False)
+        args, kwargs = unpack({"list": [request["args"], request["kwargs"]]}, made.__getitem__, generators.__getitem__)
+        self._set_random_state(request)
+        told, tensors = getattr(beside, f"run_{request['what']}")(self.implementation(), args, kwargs, request)
+        packed = Packed()
+        packed_tensors = packed.pack(list(tensors))
+        return {"told": told, "tensors": packed_tensors, "storages": packed.write(self.channel.outgoing)[0]}
+
+    # ---------------------------------------------------------------------------------------------------- answers
+
+    def _answer(
+        self, result: Any, held: Held, owners: list[Tensor], generators: list[torch.Generator], request: Json
+    ) -> Json:
+        """The results' bytes, and those that the arguments have now."""
+        values = tuple(result) if isinstance(result, tuple | list) else (result,)
+        packed = Packed()
+        for owner in owners:
+            packed.number(owner)
+        described = [self._describe(packed, value) for value in values]
+        states = [generator.get_state() for generator in generators]
+        own = [] if request.get("random") is None else [_random_state(request["random"])]
+        written = [self._written(owner) for owner in packed.owners] if request.get("record") else []
+        storages, extra = packed.write(self.channel.outgoing, [*own, *states, *written])
+        held.outputs = [v for v in values if isinstance(v, Tensor) and v.requires_grad]
+        results = {}
+        for number, owner in enumerate(packed.owners[len(owners) :], start=len(owners)):
+            results[number] = self._hold_result(owner)
+        handle = self._hold(held)
+        return {
+            "result": described if isinstance(result, tuple | list) else described[0],
+            "several": isinstance(result, tuple | list),
+            "storages": storages,
+            "arguments": len(owners),
+            "held": results,
+            "handle": handle,
+            "random": extra[: len(own)],
+            "generators": extra[len(own) : len(own) + len(states)],
+            "written": extra[len(own) + len(states) :],
+            "unguarded": bool(request.get("guard")) and any(_unguarded(one) for one in packed.owners[len(owners) :]),
+        }
+
+    def _describe(self, packed: Packed, value: Any) -> Json:
+        if not isinstance(value, Tensor):
+            return packed.pack(value)
+        if type(value) is not Tensor:
+            raise TypeError(f"the result is a {type(value).__name__}, a subclass of torch.Tensor, not a torch.Tensor")
+        if value.layout != torch.strided or value.is_conj() or value.is_neg():
+            raise TypeError(
+                f"the result's layout is {value.layout}, or it is a lazy view; it must be plain and strided"
+            )
+        return packed.pack(value)
+
+    def _written(self, owner: Tensor) -> Tensor:
+        storage = owner.untyped_storage()
+        if storage.nbytes() == 0:
+            return torch.empty(0, dtype=torch.uint8)
+        if self.setup.implementation == "prototype":
+            from trifold import simulator
+
+            return torch.frombuffer(
+                bytearray(simulator.written(storage.data_ptr(), storage.nbytes())), dtype=torch.uint8
+            )
+        from trifold.host import runtime
+
+        return torch.frombuffer(bytearray(runtime.written(storage.data_ptr(), storage.nbytes())), dtype=torch.uint8)
+
+    def _hold_result(self, owner: Tensor) -> int:
+        """The number of a result's memory; that of an earlier result where it is the same memory."""
+        key = storage_key(owner)
+        for number, (other, _) in self._results.items():
+            if other == key:
+                return number
+        number, self._next = self._next, self._next + 1
+        self._results[number] = key, owner.detach()
+        return number
+
+    def _hold(self, held: Held) -> int:
+        number, self._next = self._next, self._next + 1
+        self._held[number] = held
+        return number
+
+    def release(self, numbers: list[int]) -> None:
+        """Forget calls and results; memory that no other one has is filled with nan: who kept it kept nothing."""
+        gone: list[Tensor] = []
+        for number in numbers:
+            if number in self._held:
+                gone += self._held.pop(number).tensors
+            elif number in self._results:
+                gone.append(self._results.pop(number)[1])
+        alive = {storage_key(tensor) for held in self._held.values() for tensor in held.tensors}
+        alive |= {key for key, _ in self._results.values()}
+        alive |= {storage_key(tensor) for tensor in self._same_place}
+        for tensor in gone:
+            if storage_key(tensor) not in alive and tensor.untyped_storage().nbytes() > 0:
+                bytes_of(tensor).fill_(_POISON)
+
+    # -------------------------------------------------------------------------------------------------- arguments
+
+    def _receive(self, request: Json) -> tuple[list[Json], dict[int, torch.Generator]]:
+        generators = {}
+        for number, place in enumerate(request.get("generators", ())):
+            generator = torch.Generator(place["of"])
+            generator.set_state(read_bytes(self.channel.incoming, place).clone())
+            generators[number] = generator
+        return request["storages"], generators
+
+    def _make_storages(self, places: list[Json], same_place: bool) -> list[torch.UntypedStorage]:
+        """Fresh memory with the arguments' bytes, elsewhere than the last call's; or the very memory of that call.
+
+        With ``same_place`` the bytes change as a kernel would change them: no version counts it.
+        """
+        sizes = [(place["bytes"], place["device"]) for place in places]
+        before = [(t.untyped_storage().nbytes(), str(t.device)) for t in self._same_place]
+        if not (same_place and sizes == before):
+            self._shuffle_addresses()
+            self._same_place = [torch.empty(n, dtype=torch.uint8, device=device) for n, device in sizes]
+        for tensor, place in zip(self._same_place, places, strict=True):
+            if place["bytes"]:
+                torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage()).copy_(
+                    read_bytes(self.channel.incoming, place)
+                )
+        made = [tensor.untyped_storage() for tensor in self._same_place]
+        if not same_place:
+            self._same_place = []
+        return made
+
+    def _shuffle_addresses(self) -> None:
+        """Take some memory of the sizes that small tensors have, so that what comes next lies elsewhere."""
+        self._ballast = self._ballast[-6:]
+        self._ballast.append(torch.empty(64 * (1 + (7 * self._next) % 29), dtype=torch.uint8))
+
+    def _set_random_state(self, request: Json) -> None:
+        state = request.get("random")
+        if state is None:
+            return
+        data = read_bytes(self.channel.incoming, state).clone()
+        if state["of"] == "cpu":
+            torch.set_rng_state(data)
+        else:
+            torch.cuda.set_rng_state(data, state["of"])
+
+    # ----------------------------------------------------------------------------------------------- surroundings
+
+    def _guarded(self, request: Json) -> contextlib.AbstractContextManager[None]:
+        return guard.armed(request["guard"]) if request.get("guard") else contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def _recorded(self, request: Json) -> Iterator[None]:
+        """Note which memory the op's kernels write, until another call is recorded."""
+        if request.get("record"):
+            if self.setup.implementation == "prototype":
+                from trifold import simulator
+
+                simulator.record_writes(True)
+            else:
+                from trifold.host import runtime
+
+                library = self.implementation("checked").kernels("cpu")
+                runtime.record_writes(True, None if library is None else library.path)
+        yield
+
+    @contextlib.contextmanager
+    def _checked(self, request: Json) -> Iterator[list[Any]]:
+        """Launches run with all checks under the schedules that are asked for; what is found comes back."""
+        schedules = request.get("schedules")
+        if schedules is None:
+            yield []
+            return
+        seed, count = schedules
+        options: contextlib.AbstractContextManager[Any]
+        if self.setup.implementation == "prototype":
+            from trifold import simulator
+
+            options = simulator.options(checks="all", lint=True, seed=seed, schedules=count)
+        else:
+            from trifold.host import runtime
+
+            options = runtime.schedules(count, seed=seed)
+        with options, collect() as found:
+            yield found
+
+
+def _unguarded(tensor: Tensor) -> bool:
+    """Whether the guard should watch a result's memory and does not."""
+    storage = tensor.untyped_storage()
+    return 0 < storage.nbytes() < _GUARDED_BYTES and not guard.holds(storage.data_ptr())
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _tensors(one)
+
+
+def _random_state(place: Json) -> Tensor:
+    return torch.get_rng_state() if place["of"] == "cpu" else torch.cuda.get_rng_state(place["of"])
+
+
+def _mode(name: str) -> contextlib.AbstractContextManager[Any]:
+    return {"grad": torch.enable_grad, "no grad": torch.no_grad, "inference": torch.inference_mode}[name]()
+
+
+def error_of(error: BaseException) -> Json:
+    """An exception as JSON: the names of its types, its words, and what the engine found."""
+    kinds = [kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException)]
+    findings = [finding.to_json() for finding in error.findings] if isinstance(error, KernelFault) else []
+    return {"kinds": kinds, "message": str(error), "findings": findings, "ours": isinstance(error, TrifoldError)}
+
+
+def serve(server: Server) -> None:
+    """Answer until the judge ends."""
+    while True:
+        try:
+            request = server.channel.receive()
+        except Closed:
+            return
+        server.release(request["release"])
+        reply: Json
+        try:
+            reply = getattr(server, f"do_{request['request']}")(request)
+        except BaseException as error:  # SystemExit and KeyboardInterrupt too: the judge decides what they mean
+            reply = {"error": error_of(error)}
+        damage = guard.damage() if request.get("guard") else []
+        try:
+            server.channel.send({"id": request["id"], "damage": damage, **reply})
+        except Closed:
+            return
+
+
+def work(setup: Setup) -> None:
+    """Be the op's process."""
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    connection = socket.socket(fileno=setup.connection)
+    channel = Channel(connection, outgoing=Arena(setup.outgoing), incoming=Arena(setup.incoming))
+    with _counting(setup):
+        serve(Server(setup, channel))
+
+
+def _counting(setup: Setup) -> contextlib.AbstractContextManager[None]:
+    """Counts the lines of a prototype, if that was asked for. A port's library counts by itself."""
+    if setup.coverage is None or setup.implementation == "port":
+        return contextlib.nullcontext()
+    from trifold.isolation.counting import lines_of
+
+    return lines_of(Workspace.at(Path(setup.workspace)).op(setup.op).prototype, Path(setup.coverage))
+
+
+if __name__ == "__main__":
+    os.environ.pop("LD_PRELOAD", None)  # the guard is for this process, not for the compilers that it starts
+    given: Any = json.loads(sys.argv[1])
+    work(Setup(**given))

@@ -1,0 +1,85 @@
+"""A prototype's file is two things: kernels, which the op's process runs, and the reference, which the judge runs.
+
+Each gets its own part of the file, with the lines where they stand.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from types import CodeType
+
+REFERENCE = "reference"
+_ABSENT = "the reference is the judge's: it cannot be called where the op runs"
+
+
+def without_reference(path: Path) -> CodeType:
+    """The file with a ``reference`` that raises when it is called."""
+    tree = _parsed(path)
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.name == REFERENCE:
+            raising = ast.parse(f"raise RuntimeError({_ABSENT!r})").body[0]
+            node.body = [ast.copy_location(raising, node.body[0])]
+    return _compiled(tree, path)
+
+
+def reference_alone(path: Path) -> CodeType:
+    """Only ``reference`` and what it uses: imports, functions, classes and assignments at the top of the file.
+
+    No other statement of the file runs, so that what the op does when it is imported does not happen to its judge.
+    """
+    tree = _parsed(path)
+    binding: dict[str, list[ast.stmt]] = {}
+    for node in tree.body:
+        for name in _bound(node):
+            binding.setdefault(name, []).append(node)
+    kept: set[ast.stmt] = {
+        node for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+    }
+    wanted = [REFERENCE]
+    seen = set(wanted)
+    while wanted:
+        for node in binding.get(wanted.pop(), ()):
+            if node in kept:
+                continue
+            kept.add(node)
+            names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)} - seen
+            seen |= names
+            wanted += names
+    tree.body = [_only(node, seen) for node in tree.body if node in kept]
+    return _compiled(tree, path)
+
+
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def _compiled(tree: ast.Module, path: Path) -> CodeType:
+    return compile(ast.fix_missing_locations(tree), str(path), "exec")
+
+
+def _bound(node: ast.stmt) -> Iterator[str]:
+    """The names that a statement at the top of a file binds."""
+    match node:
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            yield from (alias.asname or alias.name.partition(".")[0] for alias in names)
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+            yield from (
+                child.id for child in ast.walk(node) if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store)
+            )
+        case ast.If() | ast.Try() | ast.With():
+            for inner in ast.iter_child_nodes(node):
+                if isinstance(inner, ast.stmt):
+                    yield from _bound(inner)
+        case _:
+            return
+
+
+def _only(node: ast.stmt, names: set[str]) -> ast.stmt:
+    """An import without the names that nobody uses: Numba is slow to import, and the judge needs none."""
+    if isinstance(node, ast.Import | ast.ImportFrom) and getattr(node, "module", "") != "__future__":
+        node.names = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) in names]
+    return node

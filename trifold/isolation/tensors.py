@@ -1,0 +1,139 @@
+"""Arguments and results as JSON: a tensor is a view of a storage, whose bytes lie in an arena.
+
+Two tensors that share a storage here share one there, so that aliases, overlaps and results in the memory of an argument
+stay what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .channel import ALIGNMENT, Arena
+
+Json = Any
+
+
+def bytes_of(tensor: Tensor) -> Tensor:
+    """All bytes of a tensor's storage, as a tensor of its device that shares its memory."""
+    storage = tensor.untyped_storage()
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+@dataclass
+class Packed:
+    """Storages that go into one message.
+
+    Attributes:
+        owners: one tensor of each storage, in the order of their numbers.
+        generators: that are arguments.
+    """
+
+    owners: list[Tensor] = field(default_factory=list)
+    generators: list[torch.Generator] = field(default_factory=list)
+    _numbers: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def number(self, tensor: Tensor) -> int:
+        """The number of a tensor's storage in the message."""
+        key = storage_key(tensor)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.owners)
+            self.owners.append(tensor)
+        return self._numbers[key]
+
+    def known(self, tensor: Tensor) -> bool:
+        return storage_key(tensor) in self._numbers
+
+    def pack(self, value: Any) -> Json:
+        """``value`` as JSON: a tensor, a generator, a dtype, a list, a tuple, or what JSON knows itself.
+
+        Raises:
+            TypeError: it is none of them.
+        """
+        match value:
+            case Tensor():
+                return {"tensor": self.number(value), **form_of(value), "offset": value.storage_offset()} | (
+                    {"grad": True} if value.requires_grad else {}
+                )
+            case torch.Generator():
+                self.generators.append(value)
+                return {"generator": len(self.generators) - 1, "device": str(value.device)}
+            case torch.dtype() | torch.device():
+                return {type(value).__name__: str(value)}
+            case bool() | int() | str() | None:
+                return value
+            case float():
+                return {"float": value.hex()}
+            case complex():
+                return {"complex": [value.real.hex(), value.imag.hex()]}
+            case list() | tuple():
+                return {type(value).__name__: [self.pack(one) for one in value]}
+            case dict():
+                return {"dict": {str(name): self.pack(one) for name, one in value.items()}}
+        raise TypeError(f"a {type(value).__name__} cannot be sent to the op's process")
+
+    def write(self, arena: Arena, extra: list[Tensor] | None = None) -> tuple[list[Json], list[Json]]:
+        """Copy all storages, and the ``extra`` bytes, into an arena; says where each lies."""
+        blocks = [bytes_of(owner) for owner in self.owners]
+        places, at = [], 0
+        for block in [*blocks, *(extra or [])]:
+            places.append({"at": at, "bytes": block.numel(), "device": str(block.device)})
+            at += -(-block.numel() // ALIGNMENT) * ALIGNMENT
+        memory = arena.bytes(at)
+        for block, place in zip([*blocks, *(extra or [])], places, strict=True):
+            memory[place["at"] : place["at"] + place["bytes"]].copy_(block)
+        return places[: len(blocks)], places[len(blocks) :]
+
+
+def storage_key(tensor: Tensor) -> tuple[int, int]:
+    """What tells a storage from the others. One without bytes has no address: its own number."""
+    storage = tensor.untyped_storage()
+    return (storage.data_ptr(), 0) if storage.nbytes() > 0 else (0, storage._cdata)
+
+
+def form_of(tensor: Tensor) -> dict[str, Json]:
+    """Shape, strides, dtype and device of a tensor as JSON."""
+    return {
+        "shape": list(tensor.shape),
+        "stride": list(tensor.stride()),
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "device": str(tensor.device),
+    }
+
+
+def read_bytes(arena: Arena, place: Json) -> Tensor:
+    """The bytes that lie in ``arena``, not copied."""
+    return arena.bytes(place["at"] + place["bytes"])[place["at"] :]
+
+
+def unpack(data: Json, storage_of: Callable[[int], torch.UntypedStorage], generator_of: Callable[[int], Any]) -> Any:
+    """The value that :meth:`Packed.pack` has made JSON of."""
+    if not isinstance(data, dict):
+        return data
+    match data:
+        case {"tensor": int(number)}:
+            storage = storage_of(number)
+            tensor = torch.empty(0, dtype=getattr(torch, data["dtype"]), device=storage.device)
+            tensor.set_(storage, data["offset"], data["shape"], data["stride"])
+            return tensor.requires_grad_() if data.get("grad") else tensor
+        case {"generator": int(number)}:
+            return generator_of(number)
+        case {"dtype": str(name)}:
+            return getattr(torch, name.removeprefix("torch."))
+        case {"device": str(name)}:
+            return torch.device(name)
+        case {"float": str(text)}:
+            return float.fromhex(text)
+        case {"complex": [str(real), str(imaginary)]}:
+            return complex(float.fromhex(real), float.fromhex(imaginary))
+        case {"list": list(values)}:
+            return [unpack(one, storage_of, generator_of) for one in values]
+        case {"tuple": list(values)}:
+            return tuple(unpack(one, storage_of, generator_of) for one in values)
+        case {"dict": dict(items)}:
+            return {name: unpack(one, storage_of, generator_of) for name, one in items.items()}
+    raise ValueError(f"{data!r} is no value")

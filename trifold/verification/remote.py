@@ -1,0 +1,582 @@
+"""The judge's side of an op's process: a function that looks like the op's own, and computes where the op is.
+
+What it is given travels as bytes, and so does what comes back: results, the arguments as the call left them, the
+generator's state. It takes part in autograd, gradients of gradients included. Memory that results share with arguments,
+or with results of earlier calls that still live, is shared here as well.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+import select
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import IO, Any, Protocol
+
+import torch
+from torch import Tensor
+
+from trifold import guard
+from trifold.findings import Finding, KernelFault, OutOfBounds
+from trifold.host.runtime import parse_finding
+from trifold.isolation.channel import Arena, Channel, Closed
+from trifold.isolation.tensors import Packed, bytes_of, read_bytes, unpack
+
+Json = Any
+
+_START_S = 600.0  # to start a process and to build: neither is a case, and a busy machine takes its time
+
+
+class OpDied(BaseException):
+    """The op's process has ended, or does not answer. No exception of a case: a search for a smaller one is not made."""
+
+
+class Process(Protocol):
+    """A process that was started, such as ``subprocess.Popen``."""
+
+    pid: int
+
+    def wait(self) -> int: ...
+
+
+Start = Callable[[int, int, int, IO[bytes]], Process]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How calls run.
+
+    Attributes:
+        form: ``plain``, ``checked`` (a port with checks) or ``compiled``.
+        guard: the placement of memory under the guard allocator; None: not guarded.
+        schedules: the first seed and how many orders of blocks and threads, with all checks; None: without.
+        record: note which bytes the op's kernels write.
+        place: ``same``: the arguments lie where those of the call before lay, and no version counter says that they
+            have changed.
+    """
+
+    form: str = "plain"
+    guard: guard.Mode | None = None
+    schedules: tuple[int, int] | None = None
+    record: bool = False
+    place: str = ""
+
+
+@dataclass
+class Told:
+    """What the op's process said beside results, since this was made.
+
+    Attributes:
+        findings: warnings and lints of the engine.
+        damage: of the guard allocator.
+        unguarded: whether a result lay in memory that the guard does not watch.
+        written: for each result's storage, by :func:`address_of`: for each byte, whether an op's kernel wrote it last.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+    unguarded: bool = False
+    written: dict[int, Tensor] = field(default_factory=dict)
+
+
+class OpProcess:
+    """The process that runs an implementation of an op. It starts when it is first needed, and again after its death.
+
+    Attributes:
+        timeout: seconds that one answer may take.
+        element_bytes: of the case that runs, for the words of an access outside its arguments.
+        announced: is told the process's number, for whoever must end it.
+    """
+
+    def __init__(
+        self, start: Start, timeout: float, device: str = "cpu", announced: Callable[[int], None] = lambda pid: None
+    ) -> None:
+        self._start, self.timeout, self.announced = start, timeout, announced
+        self._device = torch.device(device)
+        self.element_bytes = 0
+        self.options = Options()
+        self.told = Told()
+        self._process: Process | None = None
+        self._channel: Channel | None = None
+        self._output: IO[bytes] | None = None
+        self._lock = threading.RLock()
+        self._numbers = itertools.count(1)
+        self._released: list[int] = []
+        self._results: dict[int, _Result] = {}
+
+    # ------------------------------------------------------------------------------------------------- what is asked
+
+    def load(self, *, build: bool, form: str = "plain") -> Json:
+        """Load the op there, and build it; what the process says of it."""
+        return self.request("load", build=build, form=form, limit=max(self.timeout, _START_S))
+
+    def function(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the op's public function, in the mode of autograd that holds here."""
+        tensors = [value for value in _flat((args, kwargs)) if isinstance(value, Tensor)]
+        inputs = [value for value in tensors if value.requires_grad]
+        if not torch.is_grad_enabled() or not inputs:
+            return self._call(args, kwargs, _mode()).result
+        answers: list[_Answer] = []
+        outputs = _Call.apply(self, args, kwargs, answers, *inputs)
+        return answers[0].with_tensors(outputs)
+
+    @contextlib.contextmanager
+    def running(self, **options: Any) -> Iterator[Told]:
+        """Calls within it have other :class:`Options`; gives what the process tells meanwhile."""
+        before, self.options = self.options, replace(self.options, **options)
+        outer, self.told = self.told, Told()
+        try:
+            yield self.told
+        finally:
+            self.options, self.told = before, outer
+
+    def beside(self, what: str, args: Sequence[Any], kwargs: dict[str, Any], **more: Any) -> tuple[Json, list[Tensor]]:
+        """What :mod:`trifold.isolation.beside` calls ``run_<what>``: what it tells, and copies of its tensors."""
+        packed = Packed()
+        described = {"args": packed.pack(list(args)), "kwargs": packed.pack(dict(kwargs))}
+        reply = self.request("beside", packed=packed, what=what, **described, **more)
+        storages = [self._storage(place) for place in reply["storages"]]
+        return reply["told"], unpack(reply["tensors"], storages.__getitem__, lambda _: None)
+
+    def branches(self, form: str = "plain") -> dict[str, int]:
+        """How often each kernel was launched."""
+        launches: dict[str, int] = self.request("branches", form=form)["launches"]
+        return launches
+
+    def current_device(self) -> int:
+        """The number of the GPU that is current in the op's process."""
+        number: int = self.request("device")["current"]
+        return number
+
+    def changed_since(self, results: Sequence[Tensor]) -> list[int]:
+        """Which of these results, in the op's process, do not hold any more what they held when they came."""
+        numbers = {id(result): number for number, kept in self._results.items() for result in kept.alive()}
+        positions = [p for p, result in enumerate(results) if id(result) in numbers]
+        asked = [numbers[id(results[p])] for p in positions]
+        reply = self.request("read", results=asked)
+        return [
+            p
+            for p, place in zip(positions, reply["storages"], strict=True)
+            if not torch.equal(self._read(place), bytes_of(results[p]))
+        ]
+
+    # --------------------------------------------------------------------------------------------------- a request
+
+    def request(self, name: str, *, packed: Packed | None = None, limit: float | None = None, **payload: Any) -> Json:
+        """Ask, and wait for the answer.
+
+        Raises:
+            OpDied: there is none.
+            Exception: what the op raised, as an exception of the same name.
+        """
+        with self._lock:
+            channel = self._open()
+            packed = packed or Packed()
+            states = [generator.get_state() for generator in packed.generators]
+            random = _random_places(self._device)
+            storages, extra = packed.write(channel.outgoing, [*random.values(), *states])
+            of_random = dict(zip(random, extra, strict=False))
+            generators = [
+                place | {"of": str(g.device)} for place, g in zip(extra[len(random) :], packed.generators, strict=True)
+            ]
+            number = next(self._numbers)
+            released, self._released = self._released, []
+            options = self.options
+            message = {
+                "id": number,
+                "request": name,
+                "release": released,
+                "storages": storages,
+                "generators": generators,
+                "random": next(({**place, "of": of} for of, place in of_random.items()), None),
+                "form": options.form,
+                "guard": options.guard,
+                "schedules": options.schedules,
+                "record": options.record,
+                "place": options.place,
+            } | payload
+            return self._answer(channel, message, limit or self.timeout)
+
+    def _answer(self, channel: Channel, message: Json, limit: float) -> Json:
+        channel.socket.settimeout(limit)
+        try:
+            self._require_silence(channel)
+            channel.send(message)
+            reply = channel.receive()
+            if reply.get("id") != message["id"]:
+                raise ValueError("an answer to no question")
+        except TimeoutError:
+            self._end()
+            asked = f" for --timeout {self.timeout:g}" if limit == self.timeout else ""
+            raise OpDied(f"no answer for {limit:g} s: the kernel hangs, or is too slow{asked}") from None
+        except Closed:
+            raise OpDied(self._cause_of_death()) from None
+        except ValueError:
+            self._end()
+            raise OpDied("the op's process wrote to the judge's connection what is no answer") from None
+        self.told.damage += reply.get("damage", ())
+        if "error" in reply:
+            raise _raised(reply["error"])
+        self.told.findings += [parse_finding(dict(data)) for data in reply.get("findings", ())]
+        self.told.unguarded |= bool(reply.get("unguarded"))
+        return reply
+
+    def _require_silence(self, channel: Channel) -> None:
+        """No answer comes before its question."""
+        ready, _, _ = select.select([channel.socket], [], [], 0)
+        if ready and channel.socket.recv(1, socket.MSG_PEEK):
+            raise ValueError("an answer before the question")
+
+    # -------------------------------------------------------------------------------------------------- the process
+
+    def _open(self) -> Channel:
+        if self._channel is None:
+            ours, theirs = socket.socketpair()
+            outgoing, incoming = Arena(), Arena()
+            output = tempfile.TemporaryFile()  # noqa: SIM115 -- read after the process has ended
+            with theirs:
+                self._process = self._start(theirs.fileno(), outgoing.descriptor, incoming.descriptor, output)
+            self._output = output
+            self._channel = Channel(ours, outgoing, incoming)
+            self.announced(self._process.pid)
+            self._released.clear()
+            self._results.clear()
+        return self._channel
+
+    def _end(self) -> int:
+        """End the process; says how it ended."""
+        assert self._process is not None and self._channel is not None
+        kill_group(self._process.pid)
+        status = self._process.wait()
+        self._channel.close()
+        self._process = self._channel = None
+        return status
+
+    def _cause_of_death(self) -> str:
+        assert self._process is not None and self._channel is not None and self._output is not None
+        try:
+            status = _wait(self._process, 10.0)
+        except TimeoutError:
+            self._end()
+            return "the op's process closed its connection and went on"
+        self._channel.close()
+        self._process = self._channel = None
+        return cause_of_death(status, self._output, self.element_bytes)
+
+    def close(self) -> None:
+        """End the process, as there is no more to ask. It may write what it counted, for a while."""
+        if self._channel is None or self._process is None:
+            return
+        self._channel.socket.close()
+        try:
+            _wait(self._process, 20.0)
+            self._channel.close()
+            self._process = self._channel = None
+        except TimeoutError:
+            self._end()
+
+    # ----------------------------------------------------------------------------------------------- calls, results
+
+    def _call(self, args: Any, kwargs: Any, mode: str) -> _Answer:
+        packed = Packed()
+        described = {"args": packed.pack(list(args)), "kwargs": packed.pack(dict(kwargs))}
+        reply = self.request("call", packed=packed, mode=mode, **described)
+        return self._take(reply, packed)
+
+    def vjp(self, answer: _Answer, outer: Sequence[Tensor | None], *, create_graph: bool, keep: bool) -> _Answer:
+        """Gradients of an answer's results, for upstream gradients of them."""
+        packed = Packed()
+        described = packed.pack([None if value is None else value.detach() for value in outer])
+        reply = self.request(
+            "backward", packed=packed, handle=answer.handle, outer=described, create_graph=create_graph, keep=keep
+        )
+        return self._take(reply, packed, answer.arguments)
+
+    def _take(self, reply: Json, packed: Packed, before: Sequence[Tensor] = ()) -> _Answer:
+        """What came back: arguments get the bytes that they have there, results their tensors."""
+        arguments = [*before, *packed.owners]
+        storages: list[torch.UntypedStorage] = []
+        for number, place in enumerate(reply["storages"]):
+            if number < reply["arguments"]:
+                owner = arguments[number]
+                memory = bytes_of(owner.detach())
+                came = self._read(place, memory.device)
+                if not torch.equal(came, memory):
+                    memory.copy_(came)
+                storages.append(owner.untyped_storage())
+            else:
+                storages.append(self._result_storage(reply["held"][str(number)], place))
+        for generator, place in zip(packed.generators, reply["generators"], strict=True):
+            generator.set_state(self._read(place).clone())
+        for place in reply["random"]:
+            _set_random_state(self._device, self._read(place).clone())
+        for storage, place in zip(storages, reply["written"], strict=False):
+            if place["bytes"]:
+                self.told.written[storage.data_ptr()] = self._read(place).clone().bool()
+        result = (
+            unpack(reply["result"], storages.__getitem__, lambda _: None)
+            if not reply["several"]
+            else tuple(unpack(one, storages.__getitem__, lambda _: None) for one in reply["result"])
+        )
+        requires = [
+            bool(one.get("grad")) if isinstance(one, dict) else False
+            for one in (reply["result"] if reply["several"] else [reply["result"]])
+        ]
+        flat = result if isinstance(result, tuple) else (result,)
+        for one, described in zip(flat, reply["result"] if reply["several"] else [reply["result"]], strict=True):
+            if isinstance(one, Tensor):
+                one.requires_grad_(False)
+                number = described["tensor"]
+                if number >= reply["arguments"]:
+                    self._keep(reply["held"][str(number)], one)
+        return _Answer(self, result, requires, _Handle(self, reply["handle"]), arguments)
+
+    def _storage(self, place: Json) -> torch.UntypedStorage:
+        storage = torch.empty(place["bytes"], dtype=torch.uint8, device=place["device"])
+        storage.copy_(self._read(place))
+        return storage.untyped_storage()
+
+    def _result_storage(self, number: int, place: Json) -> torch.UntypedStorage:
+        """A result's memory: that of an earlier result, where it is the same memory there."""
+        kept = self._results.get(number)
+        if kept is None or kept.storage.nbytes() != place["bytes"]:
+            kept = self._results[number] = _Result(self._storage(place))
+        else:
+            torch.empty(0, dtype=torch.uint8, device=kept.storage.device).set_(kept.storage).copy_(self._read(place))
+        return kept.storage
+
+    def _keep(self, number: int, tensor: Tensor) -> None:
+        self._results[number].tensors.append(weakref.ref(tensor))
+        weakref.finalize(tensor, _forget, weakref.ref(self), number)
+
+    def forget_result(self, number: int) -> None:
+        kept = self._results.get(number)
+        if kept is not None and not kept.alive():
+            del self._results[number]
+            self._released.append(number)
+
+    def _read(self, place: Json, device: torch.device | None = None) -> Tensor:
+        assert self._channel is not None
+        data = read_bytes(self._channel.incoming, place)
+        return data if device is None or device.type == "cpu" else data.to(device)
+
+
+@dataclass
+class _Result:
+    storage: torch.UntypedStorage
+    tensors: list[weakref.ref[Tensor]] = field(default_factory=list)
+
+    def alive(self) -> list[Tensor]:
+        return [tensor for tensor in (reference() for reference in self.tensors) if tensor is not None]
+
+
+def _forget(process: weakref.ref[OpProcess], number: int) -> None:
+    owner = process()
+    if owner is not None:
+        owner.forget_result(number)
+
+
+class _Handle:
+    """A call in the op's process: forgotten there when this is gone."""
+
+    def __init__(self, process: OpProcess, number: int) -> None:
+        self._process, self.number = weakref.ref(process), number
+
+    def __del__(self) -> None:
+        process = self._process()
+        if process is not None:
+            process._released.append(self.number)
+
+
+@dataclass
+class _Answer:
+    """What a call or a backward gave.
+
+    Attributes:
+        result: as the op's function gives it.
+        requires: for each result, whether it has a gradient there.
+        arguments: one tensor of each storage that was sent, in order.
+    """
+
+    process: OpProcess
+    result: Any
+    requires: list[bool]
+    _handle: _Handle
+    arguments: list[Tensor]
+
+    @property
+    def handle(self) -> int:
+        return self._handle.number
+
+    @property
+    def tensors(self) -> tuple[Any, ...]:
+        return self.result if isinstance(self.result, tuple) else (self.result,)
+
+    def with_tensors(self, outputs: tuple[Any, ...]) -> Any:
+        return outputs if isinstance(self.result, tuple) else outputs[0]
+
+
+class _Call(torch.autograd.Function):
+    """A call of the op's function for which a gradient is asked."""
+
+    @staticmethod
+    def forward(ctx: Any, process: OpProcess, args: Any, kwargs: Any, answers: list[_Answer], *inputs: Tensor) -> Any:
+        answer = process._call(args, kwargs, "grad")
+        answers.append(answer)
+        return _leave(ctx, answer, inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor | None) -> tuple[Any, ...]:
+        return None, None, None, None, *_gradients(ctx, outer)
+
+
+class _Backward(torch.autograd.Function):
+    """A backward pass of which a gradient is asked."""
+
+    @staticmethod
+    def forward(ctx: Any, before: _Answer, places: list[bool], *tensors: Tensor) -> Any:
+        given = iter(tensors[len(tensors) - sum(places) :])
+        outer = [next(given) if there else None for there in places]
+        answer = before.process.vjp(before, outer, create_graph=True, keep=True)
+        return _leave(ctx, answer, tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *outer: Tensor | None) -> tuple[Any, ...]:
+        return None, None, *_gradients(ctx, outer)
+
+
+def _leave(ctx: Any, answer: _Answer, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
+    ctx.set_materialize_grads(False)
+    ctx.answer = answer
+    ctx.save_for_backward(*inputs)
+    results = answer.tensors
+    ctx.mark_non_differentiable(
+        *(r for r, requires in zip(results, answer.requires, strict=True) if isinstance(r, Tensor) and not requires)
+    )
+    return results
+
+
+def _gradients(ctx: Any, outer: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    """Of what was left, for the results that have a gradient there."""
+    answer: _Answer = ctx.answer
+    asked = [value for value, requires in zip(outer, answer.requires, strict=True) if requires]
+    if torch.is_grad_enabled():
+        given = [value for value in asked if value is not None]
+        places = [value is not None for value in asked]
+        return tuple(_Backward.apply(answer, places, *ctx.saved_tensors, *given))
+    keep = torch._C._autograd._get_current_graph_task_keep_graph()
+    return answer.process.vjp(answer, asked, create_graph=False, keep=keep).tensors
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict):
+        yield from _flat(tuple(value.values()))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _flat(one)
+    else:
+        yield value
+
+
+def _mode() -> str:
+    if torch.is_inference_mode_enabled():
+        return "inference"
+    return "grad" if torch.is_grad_enabled() else "no grad"
+
+
+def _random_places(device: torch.device) -> dict[str, Tensor]:
+    if device.type == "cuda":
+        return {str(device): torch.cuda.get_rng_state(device)}
+    return {"cpu": torch.get_rng_state()}
+
+
+def _set_random_state(device: torch.device, state: Tensor) -> None:
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)
+
+
+# ------------------------------------------------------------------------------------------------------ exceptions
+
+
+def _raised(error: Json) -> Exception:
+    """An exception with the name and the words of the op's own."""
+    findings = tuple(parse_finding(dict(data)) for data in error["findings"])
+    if findings:
+        return (OutOfBounds if "OutOfBounds" in error["kinds"] else KernelFault)(*findings)
+    return _kind_of(tuple(error["kinds"]))(error["message"])
+
+
+_BASES = (
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    IndexError,
+    KeyError,
+    ValueError,
+    AttributeError,
+    NameError,
+    AssertionError,
+    ImportError,
+    ArithmeticError,
+    MemoryError,
+)
+
+
+@functools.cache
+def _kind_of(names: tuple[str, ...]) -> type[Exception]:
+    """A type of exception of the first name, derived from the builtin one that the op's own is derived from."""
+    base = next((base for base in _BASES if base.__name__ in names), Exception)
+    return type(names[0], (base,), {})
+
+
+# ----------------------------------------------------------------------------------------------------------- death
+
+
+def cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
+    """In words: what the guard saw, or the signal, or the status and the last lines that were printed."""
+    output.seek(0)
+    printed = output.read().decode(errors="replace")
+    accesses = [line for line in printed.splitlines() if line.startswith("trifold guard: ")]
+    if accesses:
+        fault = guard.Fault.parse(accesses[0]) if element_bytes else None
+        words = fault.in_elements(element_bytes) if fault else accesses[0].removeprefix("trifold guard: ")
+        return f"{words}; the process died of it"
+    if status < 0:
+        cause = f"the process died of {signal.Signals(-status).name}"
+    else:
+        cause = f"the process ended with status {status}"
+    tail = [line for line in printed.splitlines() if line.strip() and not line.startswith("  File")][-3:]
+    return f"{cause}{': ' + ' / '.join(tail) if tail and status > 0 else ''}"
+
+
+def _wait(process: Process, seconds: float) -> int:
+    """As ``process.wait()``; raises TimeoutError."""
+    if isinstance(process, subprocess.Popen):
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+    ended: list[int] = []
+    waiting = threading.Thread(target=lambda: ended.append(process.wait()), daemon=True)
+    waiting.start()
+    waiting.join(seconds)
+    if not ended:
+        raise TimeoutError
+    return ended[0]
+
+
+def kill_group(pid: int) -> None:
+    """End a process that leads a group, and all of the group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
