@@ -432,7 +432,9 @@ def test_a_spec_that_checks_nothing_is_refused() -> None:
         Spec(calls=elementwise(1), smooth=elementwise_smooth(1), computed_by_torch={"gradients": "sums"})
     with pytest.raises(ValueError, match="reason for 'result 0'"):
         Spec(calls=elementwise(1), smooth=elementwise_smooth(1), computed_by_torch={"result 0": ""})
-    with pytest.raises(ValueError, match="rounded_once"):
+    with pytest.raises(ValueError, match="claim rounded_once"):
         Spec(calls=elementwise(1), smooth=elementwise_smooth(1), rounding_error=lambda reference, *x: x[0])
+    with pytest.raises(ValueError, match="claim gradients_rounded_once"):
+        Spec(calls=elementwise(1), smooth=elementwise_smooth(1), gradient_rounding_error=lambda reference, *x: x[0])
     with pytest.raises(ValueError, match="multiple_reason"):
         Spec(calls=elementwise(1), smooth=elementwise_smooth(1), multiple=8.0)

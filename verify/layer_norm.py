@@ -139,5 +139,8 @@ spec = Spec(
     working_scale=_working_scale,
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,
+    rounded_once="ports/layer_norm.py: half types are computed in float32 and rounded once",
+    gradients_rounded_once="trifold/norms.cuh: sums over rows and columns are float32, as are their parts",
+    zero_signs="whether x - mean is 0, and of which sign, depends on how the mean was rounded",
     benchmarks=norm_benchmarks("layer_norm", eager, 2),
 )

@@ -18,5 +18,7 @@ spec = Spec(
     edges=elementwise_edges(2),
     bad_calls=elementwise_bad_calls("x", "y"),
     properties=[elementwise_large(2, torch.mul)],
+    rounded_once="ports/mul.py: half types are multiplied in float32 and rounded once",
+    gradients_rounded_once="each is a product of two half numbers, which float32 holds exactly",
     benchmarks=elementwise_benchmarks(torch.mul, inputs=2, backward_moves=5),
 )

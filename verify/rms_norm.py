@@ -96,5 +96,9 @@ spec = Spec(
     working_scale=_scale,  # squares, mean, root, quotient and two products: seven round-offs, with the one above eight
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,
+    rounded_once="ports/rms_norm.py: half types are computed in float32 and rounded once",
+    gradients_rounded_once="trifold/norms.cuh: sums over rows and columns are float32, as are their parts",
+    # A half type's root is taken by the hardware, to 4 round-offs (trifold/moments.cuh).
+    rounding_error=lambda reference, *args, **kwargs: 16 * reference(*args, **kwargs),
     benchmarks=norm_benchmarks("rms_norm", eager, 1),
 )

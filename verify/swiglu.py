@@ -39,6 +39,12 @@ def _gradient_scale(reference: Callable[..., Tensor], grad: Tensor, gate: Tensor
     return (grad * up).abs() * slope, (grad * torch.nn.functional.silu(gate)).abs()
 
 
+def _off_by(gate: Tensor) -> Tensor:
+    """Round-offs of float32: 64 of the hardware's sigmoid (trifold/sigmoid.cuh) and 8 of the products; all digits where
+    exp(-gate) overflows, or exp(gate) is subnormal."""
+    return torch.where(gate < -87, 2.0**24, 72.0)
+
+
 def _calls(limits: Limits) -> st.SearchStrategy[Call]:
     # Below -88 silu in float32 is 0, as exp(88) overflows, and times inf nan; in float64 it is not 0 there, and times
     # inf infinite: the reference's own rounding decides which.
@@ -68,6 +74,12 @@ spec = Spec(
     # silu(|gate|)·|up|, would hide a wrong tail.
     scale=lambda reference, gate, up: reference(gate, up),
     gradient_scale=_gradient_scale,
+    rounded_once="ports/swiglu.py: half types are computed in float32 and rounded once",
+    gradients_rounded_once="cuda_src/swiglu.cuh: half types are computed in float and rounded once",
+    rounding_error=lambda reference, gate, up: _off_by(gate) * reference(gate, up).abs(),
+    gradient_rounding_error=lambda reference, grad, gate, up: tuple(
+        _off_by(gate) * scale for scale in _gradient_scale(reference, grad, gate, up)
+    ),
     multiple=6,
     multiple_reason="exp is off by two round-offs; the sum, the quotient and two products add one each",
     benchmarks=rows_benchmarks(_eager, inputs=2, moves=3, backward_moves=5, peers="swiglu"),

@@ -97,10 +97,13 @@ class Spec:
         rounded_once: the claim, and where it is made, that results in float16 and bfloat16 are computed in a wider type
             and rounded once, to nearest even. A result is then, bit for bit, what rounding makes of some number as near
             to the exact one as ``rounding_error`` allows.
-        gradients_rounded_once: likewise of gradients.
+        gradients_rounded_once: likewise of gradients, where no tensor is two arguments: autograd then adds up two of
+            them.
         rounding_error: how far off a result may be before it is rounded, in round-offs of float32, from (reference,
-            arguments...), to one tensor for each result; default: ``multiple`` times the sum of ``working_scale`` and
-            the size of the exact result.
+            arguments...), to one tensor for each result; default: ``multiple`` times the sum of ``scale`` and
+            ``working_scale``.
+        gradient_rounding_error: likewise of the gradient of each tensor argument, from (reference, grad_output...,
+            arguments...); default: by ``gradient_scale`` and ``gradient_working_scale``.
         unordered: why the bits of a result may depend on the order in which blocks and threads run, where they may: a
             floating sum by atomics, say.
         zero_signs: why the sign of a result that is zero may be another one than the reference's, where it may.
@@ -126,6 +129,7 @@ class Spec:
     rounded_once: str = ""
     gradients_rounded_once: str = ""
     rounding_error: Scale | None = None
+    gradient_rounding_error: Scale | None = None
     unordered: str = ""
     zero_signs: str = ""
     benchmarks: Sequence[Benchmark] = field(default=())
@@ -142,6 +146,10 @@ class Spec:
                 raise ValueError(f"Spec(computed_by_torch=...) needs the reason for {name!r}")
         if self.rounding_error is not None and not self.rounded_once:
             raise ValueError("Spec(rounding_error=...) is a part of the claim rounded_once: state both")
+        if self.gradient_rounding_error is not None and not self.gradients_rounded_once:
+            raise ValueError(
+                "Spec(gradient_rounding_error=...) is a part of the claim gradients_rounded_once: state both"
+            )
         if not self.smooth:
             raise ValueError("Spec(smooth=...) needs a call: without one gradcheck, opcheck and compile check nothing")
         for call in self.smooth:
