@@ -25,8 +25,11 @@ from trifold.spec import (
     TensorCase,
     places,
     row_large,
+    row_large_backward,
     row_long,
+    row_nan,
     row_shapes,
+    row_specials,
     row_tensors,
     rows_benchmarks,
 )
@@ -45,10 +48,10 @@ def _calls(draw: st.DrawFn, limits: Limits) -> Call:
     fills = ROW_FILLS if smoothing == 0 or dtype == torch.float16 else _SUMMABLE
     logits = draw(row_tensors(row_shapes(limits, least=1, max_dims=2), dtypes=[dtype], fills=fills))
     classes = logits.shape[-1]
-    ignored = draw(st.sampled_from((None, -100, 0)))
+    ignored = draw(st.sampled_from((None, -100, 0, 2**32 + 1)))
     kwargs: dict[str, Any] = {"reduction": draw(st.sampled_from(_REDUCTIONS))}
-    if ignored == 0:
-        kwargs["ignore_index"] = 0
+    if ignored not in (None, -100):
+        kwargs["ignore_index"] = ignored
     if smoothing:
         kwargs["label_smoothing"] = smoothing
     layout = draw(st.sampled_from(_TARGET_LAYOUTS))
@@ -185,16 +188,41 @@ def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None
             assert off <= 8 * torch.finfo(dtype).eps, f"gradients in {dtype} sum to {off:.3g} of their size"
 
 
+# The first is replaced by the number of classes. Of the others, the lower 32 bits are those of classes that there are.
+_UNKNOWN = (0, -1, 2**32, 2**32 + 1, 1 - 2**32, 2**33 + 2, 2**63 - 1, -(2**63))
+
+
 def _unknown_classes(function: Callable[..., Tensor], device: str) -> None:
     """A row of a class that there is not is nan in its loss and gradient; the others are as without it."""
+    for classes in (6, 5000):
+        logits = TensorCase((len(_UNKNOWN) + 2, classes), seed=5).make(device).requires_grad_()
+        target = torch.tensor([1, *_UNKNOWN, 2], device=device)
+        target[1] = classes
+        losses = function(logits, target, reduction="none")
+        (grad,) = torch.autograd.grad(losses, logits, torch.ones_like(losses))
+        unknown = [bool(target_of_row) for target_of_row in (target < 0) | (target >= classes)]
+        assert losses.isnan().tolist() == unknown, f"losses of the classes {target.tolist()} of {classes} are {losses}"
+        assert grad.isnan().all(1).tolist() == unknown, f"the gradient is {grad}"
+        assert not bool(grad[[0, -1]].isnan().any()), f"the gradient is {grad}"
+        assert math.isnan(function(logits.detach(), target)), "a mean with an unknown class is a number"
+
+
+def _ignored_beyond_32_bits(function: Callable[..., Tensor], device: str) -> None:
+    """A class is ignored where all 64 bits are those of ignore_index, and counts, or is unknown, else."""
+    far = 2**32 + 1
     logits = TensorCase((4, 6), seed=5).make(device).requires_grad_()
-    target = torch.tensor([1, 6, -1, 2], device=device)
-    losses = function(logits, target, reduction="none")
-    (grad,) = torch.autograd.grad(losses, logits, torch.ones_like(losses))
-    assert torch.equal(losses.isnan(), torch.tensor([False, True, True, False], device=device)), f"losses are {losses}"
-    assert torch.equal(grad.isnan().all(1), losses.isnan()), f"the gradient is {grad}"
-    assert not bool(grad[[0, 3]].isnan().any()), f"the gradient is {grad}"
-    assert math.isnan(function(logits, target)), "a mean with an unknown class is a number"
+    target = torch.tensor([1, far, 2, far], device=device)
+    losses = function(logits, target, ignore_index=far, reduction="none")
+    alone = function(logits[::2].detach(), target[::2], reduction="none")
+    assert torch.equal(losses[::2], alone), f"losses beside ignored rows are {losses}, without them {alone}"
+    assert not bool(losses[1::2].any()), f"losses of ignored rows are {losses}"
+    (grad,) = torch.autograd.grad(losses.sum(), logits)
+    assert not bool(grad[1::2].any()), f"the gradient of ignored rows is {grad}"
+    mean = function(logits, target, ignore_index=far)
+    torch.testing.assert_close(mean.detach(), alone.mean(), rtol=1e-6, atol=0)
+    for near in (-100 + 2**32, -100 - 2**32):
+        unknown = function(logits, torch.tensor([1, near, 2, -100], device=device), reduction="none")
+        assert unknown.isnan().tolist() == [False, True, False, False], f"the loss of class {near} is {unknown}"
 
 
 def _nothing_counts(function: Callable[..., Tensor], device: str) -> None:
@@ -250,8 +278,9 @@ def _bad_call(
 ) -> BadCall:
     def make(device: str) -> tuple[Sequence[Any], dict[str, Any]]:
         tensors = {"logits": torch.zeros(3, 5), "target": torch.zeros(3, dtype=torch.int64)}
-        arguments = {key: changed.pop(key, value) for key, value in tensors.items()}
-        return [x.to(device) if isinstance(x, Tensor) else x for x in arguments.values()], changed
+        arguments = [changed.get(name, tensor) for name, tensor in tensors.items()]
+        options = {name: value for name, value in changed.items() if name not in tensors}
+        return [x.to(device) if isinstance(x, Tensor) else x for x in arguments], options
 
     return BadCall(name, make, mentions, devices)
 
@@ -315,13 +344,23 @@ spec = Spec(
             _call((0, 4), dtype),
             _call((0, 4), dtype, reduction="none"),
         )
-    ],
+    ]
+    + [Call((x, IndexCase(x.shape[:-1], x.shape[-1], seed=2)), {"reduction": "none"}) for x in row_specials()],
     bad_calls=[
         _bad_call("integer logits", ("logits", "int64"), logits=torch.zeros(3, 5, dtype=torch.int64)),
         _bad_call("not a tensor", ("logits",), logits="three"),
         _bad_call("probabilities as target", ("target", "int64", "float32"), target=torch.zeros(3, 5)),
         _bad_call("int32 target", ("target", "int64", "int32"), target=torch.zeros(3, dtype=torch.int32)),
         _bad_call("another number of rows", ("logits", "target", "(3, 5)", "(4,)"), target=torch.zeros(4).long()),
+        _bad_call("target in a row", ("logits", "target", "(3, 5)", "(1, 3)"), target=torch.zeros(1, 3).long()),
+        _bad_call("target in a column", ("logits", "target", "(3, 5)", "(3, 1)"), target=torch.zeros(3, 1).long()),
+        _bad_call("transposed logits", ("logits", "target", "(5, 3)", "(3,)"), logits=torch.zeros(5, 3)),
+        _bad_call(
+            "a target of one row",
+            ("logits", "target", "(5,)", "(1,)"),
+            logits=torch.zeros(5),
+            target=torch.zeros(1).long(),
+        ),
         _bad_call(
             "classes not last", ("(3, 5, 2)", "last"), logits=torch.zeros(3, 5, 2), target=torch.zeros(3, 2).long()
         ),
@@ -341,6 +380,7 @@ spec = Spec(
         Property("softmax and nll", _softmax_and_nll, "it is what the name says"),
         Property("gradient sum", _gradients_sum_to_zero, "cross_entropy depends on differences of logits alone"),
         Property("unknown class", _unknown_classes, "a wrong index must not read elsewhere, nor pass in silence"),
+        Property("ignored beyond 32 bits", _ignored_beyond_32_bits, "indices are 64 bits wide"),
         Property("nothing counts", _nothing_counts, "a batch of padding alone must not spoil a sum of gradients"),
         Property(
             "losses alone",
@@ -353,6 +393,8 @@ spec = Spec(
         row_long(1, F.cross_entropy, multiple=16, call=_of_first_class),
         row_long(1, F.cross_entropy, multiple=16, call=_mean_of_first_class, name="long row, mean"),
         row_large(1, F.cross_entropy, call=_of_first_class),
+        row_large_backward(1, F.cross_entropy, call=_of_first_class),
+        row_nan(F.cross_entropy, call=_of_first_class),
     ],
     scale=_scale,
     working_scale=_working_scale,

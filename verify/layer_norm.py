@@ -6,7 +6,18 @@ import torch
 from torch import Tensor
 
 from trifold.port.norms import rows_sum
-from trifold.spec import DTYPES, Call, Property, Sample, Spec, TensorCase, row_large, row_long
+from trifold.spec import (
+    DTYPES,
+    Call,
+    Property,
+    Sample,
+    Spec,
+    TensorCase,
+    row_large,
+    row_large_backward,
+    row_long,
+    row_nan,
+)
 from trifold.spec.case import Fill
 from trifold.spec.norms import (
     norm_bad_calls,
@@ -134,6 +145,8 @@ spec = Spec(
         norm_far_from_zero(eager),
         row_long(1, eager, multiple=16),
         row_large(1, eager),
+        row_large_backward(1, eager),
+        row_nan(eager),
     ],
     scale=_scale,
     working_scale=_working_scale,

@@ -9,6 +9,7 @@ from trifold.spec import (
     elementwise_benchmarks,
     elementwise_edges,
     elementwise_large,
+    elementwise_large_backward,
     elementwise_smooth,
 )
 
@@ -17,7 +18,7 @@ spec = Spec(
     smooth=elementwise_smooth(2),
     edges=elementwise_edges(2),
     bad_calls=elementwise_bad_calls("x", "y"),
-    properties=[elementwise_large(2, torch.mul)],
+    properties=[elementwise_large(2, torch.mul), elementwise_large_backward(2, torch.mul)],
     rounded_once="ports/mul.py: half types are multiplied in float32 and rounded once",
     gradients_rounded_once="each is a product of two half numbers, which float32 holds exactly",
     benchmarks=elementwise_benchmarks(torch.mul, inputs=2, backward_moves=5),

@@ -1,6 +1,7 @@
 """normal_sample: what it must satisfy."""
 
 import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -131,6 +132,23 @@ def _generators(function: Callable[..., Tensor], device: str) -> None:
     assert torch.equal(alone, draw(None)), "a call with a generator advances torch's own"
 
 
+def _never_repeats(function: Callable[..., Tensor], device: str) -> None:
+    """No number stands again 2^k places later, in one long row, in many short ones and in between, for each 2^k at
+    which an index or a product of indices could wrap."""
+    powers, more = ((8, 16, 24, 31, 32), 2**20) if device == "cuda" else ((8, 16, 20), 2**14)
+    n = 2 ** powers[-1] + more
+    long = [(1, n, shared) for shared in (False, True)]
+    for rows, columns, shared in (*long, (-(-n // 3), 3, False), (2**10, -(-n // 2**10), False)):
+        torch.manual_seed(9)
+        zero, one = torch.zeros(rows, device=device), torch.ones(rows, device=device)
+        z = function(zero, one, columns, shared_noise=shared).flatten()
+        for k, first in itertools.product(powers, (0, 1023, 4096, more - 4096)):
+            here, there = z[first : first + 4096], z[first + 2**k : first + 2**k + 4096]
+            # Two of 2^24 numbers are the same now and then.
+            same = int((here == there).sum())
+            assert same <= 4, f"{rows} × {columns}: {same} of 4,096 numbers stand again 2^{k} places after {first}"
+
+
 def _large(function: Callable[..., Tensor], device: str) -> None:
     """More than 2³¹ elements (float16): every row is written, and its noise is standard normal at both ends."""
     rows, samples = 3, 2**30
@@ -234,6 +252,8 @@ spec = Spec(
     ],
     bad_calls=[
         _bad_call("another shape", ("mean", "std", "(3,)", "(4,)"), std=torch.ones(4)),
+        _bad_call("std in a row", ("mean", "std", "(3,)", "(1, 3)"), std=torch.ones(1, 3)),
+        _bad_call("std in a column", ("mean", "std", "(3,)", "(3, 1)"), std=torch.ones(3, 1)),
         _bad_call("another dtype", ("mean", "std", "float32", "float64"), std=torch.ones(3, dtype=torch.float64)),
         _bad_call(
             "integer dtype",
@@ -249,6 +269,7 @@ spec = Spec(
         Property("normal", _is_normal, "the noise has the distribution that it claims"),
         Property("independent", _rows_are_independent, "rows share noise only when asked to"),
         Property("generator", _generators, "results repeat by seed, and streams of numbers do not mix"),
+        Property("period", _never_repeats, "noise that repeats is no noise", implementations=("port",)),
         Property("large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",)),
     ],
     # Relative to |z|: log at most 2 round-offs, halved by the root, which adds 1; cospi and its product 3; the products

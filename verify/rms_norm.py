@@ -6,7 +6,18 @@ import torch
 from torch import Tensor
 
 from trifold.port.norms import rows_sum
-from trifold.spec import DTYPES, Call, Property, Sample, Spec, TensorCase, row_large, row_long
+from trifold.spec import (
+    DTYPES,
+    Call,
+    Property,
+    Sample,
+    Spec,
+    TensorCase,
+    row_large,
+    row_large_backward,
+    row_long,
+    row_nan,
+)
 from trifold.spec.case import Fill
 from trifold.spec.norms import (
     norm_bad_calls,
@@ -91,6 +102,8 @@ spec = Spec(
         norm_one_pass(("weight",), eager),
         row_long(1, eager, multiple=16),
         row_large(1, eager),
+        row_large_backward(1, eager),
+        row_nan(eager),
     ],
     scale=_scale,
     working_scale=_scale,  # squares, mean, root, quotient and two products: seven round-offs, with the one above eight

@@ -14,6 +14,7 @@ from trifold.spec import (
     elementwise_benchmarks,
     elementwise_edges,
     elementwise_large,
+    elementwise_large_backward,
     elementwise_smooth,
 )
 from trifold.spec.case import Fill
@@ -49,7 +50,7 @@ spec = Spec(
     ],
     edges=elementwise_edges(1),
     bad_calls=elementwise_bad_calls("x"),
-    properties=[elementwise_large(1, torch.sigmoid)],
+    properties=[elementwise_large(1, torch.sigmoid), elementwise_large_backward(1, torch.sigmoid)],
     # exp is accurate to a few ulp of its own value, and the sum and the quotient add half an ulp each: the error
     # is relative to y itself. The default scale, sigmoid(|x|) ≥ 1/2, would hide a wrong tail.
     scale=lambda reference, x: reference(x),

@@ -16,7 +16,9 @@ from trifold.spec import (
     row_calls,
     row_edges,
     row_large,
+    row_large_backward,
     row_long,
+    row_nan,
     row_smooth,
     rows_benchmarks,
 )
@@ -149,6 +151,8 @@ spec = Spec(
             implementations=("port",),
         ),
         row_large(1, eager),
+        row_large_backward(1, eager),
+        row_nan(eager),
     ],
     scale=_scale,
     working_scale=_working_scale,

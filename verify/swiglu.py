@@ -17,6 +17,7 @@ from trifold.spec import (
     elementwise_bad_calls,
     elementwise_edges,
     elementwise_large,
+    elementwise_large_backward,
     elementwise_smooth,
     rows_benchmarks,
 )
@@ -69,7 +70,7 @@ spec = Spec(
     ],
     edges=elementwise_edges(2),
     bad_calls=elementwise_bad_calls("gate", "up"),
-    properties=[elementwise_large(2, _eager)],
+    properties=[elementwise_large(2, _eager), elementwise_large_backward(2, _eager)],
     # Products and quotients only, so the error is relative to the result itself. The default scale,
     # silu(|gate|)·|up|, would hide a wrong tail.
     scale=lambda reference, gate, up: reference(gate, up),

@@ -2,15 +2,23 @@
 
 from trifold.spec.benchmark import Benchmark, Case, Target, elementwise_benchmarks, rows_benchmarks
 from trifold.spec.case import DTYPES, FILLS, LAYOUTS, ROW_FILLS, ROW_LAYOUTS, AliasCase, Call, IndexCase, TensorCase
-from trifold.spec.elementwise import elementwise_bad_calls, elementwise_large, elementwise_smooth
+from trifold.spec.elementwise import (
+    elementwise_bad_calls,
+    elementwise_large,
+    elementwise_large_backward,
+    elementwise_smooth,
+)
 from trifold.spec.rows import (
     LONG_ROWS,
     row_calls,
     row_edges,
     row_large,
+    row_large_backward,
     row_long,
+    row_nan,
     row_shapes,
     row_smooth,
+    row_specials,
     row_tensors,
     rows_alike,
 )
@@ -55,14 +63,18 @@ __all__ = [
     "elementwise_benchmarks",
     "elementwise_edges",
     "elementwise_large",
+    "elementwise_large_backward",
     "elementwise_smooth",
     "places",
     "row_calls",
     "row_edges",
     "row_large",
+    "row_large_backward",
     "row_long",
+    "row_nan",
     "row_shapes",
     "row_smooth",
+    "row_specials",
     "row_tensors",
     "rows_alike",
     "rows_benchmarks",

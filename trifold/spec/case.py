@@ -12,7 +12,7 @@ from torch import Tensor
 
 Layout = Literal["contiguous", "offset", "transposed", "sliced", "expanded", "padded"]
 Fill = Literal[
-    "exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal", "range", "masked", "squarable"
+    "exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal", "range", "masked", "squarable", "lone"
 ]
 
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "transposed", "sliced", "expanded")
@@ -117,7 +117,8 @@ class TensorCase:
             whose square overflows, as does its difference from the smallest one); ``huge``, ``tiny`` and ``subnormal``
             (within the top, the bottom and below the range of the dtype); ``range`` (finite, evenly by exponent over
             the whole range of the dtype, subnormal numbers included); ``masked`` (normal numbers, -inf in one place of
-            four).
+            four); ``lone`` (normal numbers, and in each row, which is the last dimension, one that is nan, inf or -inf,
+            in the first, the middle or the last column: row r plus ``seed`` chooses which, and where).
         seed: of the values.
         offset: see ``layout``; the other layouts begin at their storage's first element.
         dim: see ``layout``.
@@ -313,11 +314,21 @@ def _values(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -
             chosen = powers[torch.randint(0, len(powers), shape, generator=generator)]
             # A narrower dtype rounds what is just below the next power of two up to it, at the top to infinity.
             values = (sign * (1 + unit) * chosen).clamp(-info.max, info.max)
+        case "lone":
+            values = _with_lone_specials(normal, seed)
         case "masked":
             values = torch.where(unit < 0.25, float("-inf"), normal)
         case _:
             values = normal
     return values.to(dtype)
+
+
+def _with_lone_specials(values: Tensor, seed: int) -> Tensor:
+    rows = values.view(-1, values.shape[-1]) if values.numel() else values.new_empty(0, 1)
+    for row, numbers in enumerate(rows, seed):
+        place = (0, len(numbers) // 2, len(numbers) - 1)[row % 3]
+        numbers[place] = (math.nan, math.inf, -math.inf)[(row + row // 3) % 3]
+    return values
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,10 @@ def elementwise_bad_calls(*names: str, arguments: Callable[..., Arguments] = _te
         both = (names[0], other)
         calls += [
             BadCall("another shape", call(**{other: torch.ones(4)}), (*both, "(3,)", "(4,)")),
+            BadCall(
+                "transposed", call(**{names[0]: torch.ones(2, 3), other: torch.ones(3, 2)}), (*both, "(2, 3)", "(3, 2)")
+            ),
+            BadCall("flattened", call(**{names[0]: torch.ones(6), other: torch.ones(2, 3)}), (*both, "(6,)", "(2, 3)")),
             BadCall("a shape that would broadcast", call(**{other: torch.ones(1)}), (*both, "(3,)", "(1,)")),
             BadCall(
                 "another dtype", call(**{other: torch.ones(3, dtype=torch.float64)}), (*both, "float32", "float64")
@@ -84,3 +88,55 @@ def elementwise_large(count: int, eager: Callable[..., Tensor]) -> Property:
     return Property(
         "large", check, "an index in 32 bits wraps at 2³¹ elements", devices=("cuda",), implementations=("port",)
     )
+
+
+def elementwise_large_backward(count: int, eager: Callable[..., Tensor]) -> Property:
+    """More than 2³¹ elements (float16): both ends of the gradients against those of ``eager`` in float64."""
+
+    def check(function: Callable[..., Any], device: str) -> None:
+        large_backward(function, eager, shapes=[(2**31 + 1027,)] * count, end=4096, device=device)
+
+    return Property(
+        "large backward",
+        check,
+        "an index in 32 bits wraps at 2³¹ elements",
+        devices=("cuda",),
+        implementations=("port",),
+    )
+
+
+def large_backward(
+    function: Callable[..., Tensor],
+    eager: Callable[..., Tensor],
+    *,
+    shapes: Sequence[tuple[int, ...]],
+    end: int,
+    device: str,
+) -> None:
+    """Gradients of all tensors, which are float16 and zeros but at both ends of the first dimension.
+
+    Args:
+        function, eager: of the tensors alone. Its result has the first tensor's first dimension.
+        shapes: of the tensors.
+        end: how much of the first dimension is an end.
+        device: to run on.
+    """
+    n = shapes[0][0]
+    ends = (slice(0, end), slice(n - end, n))
+
+    def at_the_ends(shape: tuple[int, ...]) -> Tensor:
+        x = torch.zeros(shape, dtype=torch.float16, device=device)
+        for place in ends:
+            x[place] = torch.randn(x[place].shape, device=device)
+        return x
+
+    inputs = [at_the_ends(shape).requires_grad_() for shape in shapes]
+    result = function(*inputs)
+    outer = at_the_ends(tuple(result.shape))
+    grads = torch.autograd.grad(result, inputs, outer)
+    for place in ends:
+        exact = [x.detach()[place].double().requires_grad_() for x in inputs]
+        wanted = torch.autograd.grad(eager(*exact), exact, outer[place].double())
+        for i, (grad, want) in enumerate(zip(grads, wanted, strict=True)):
+            off = float(((grad[place].double() - want).abs() / want.abs().max()).max())
+            assert off <= 0.01, f"gradient {i} is off by {off:.3g} of its size at {place}"

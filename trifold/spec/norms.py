@@ -60,7 +60,11 @@ def norm_edges(parameters: int) -> tuple[Call, ...]:
     between = tuple(Call((TensorCase((3, n), dtype),)) for n in _BETWEEN for dtype in DTYPES if dtype != torch.float64)
     empty = tuple(Call((TensorCase(shape),)) for shape in ((3, 0), (0, 3)))
     without = tuple(Call((*call.args, *[None] * parameters)) for call in some[:3])
-    return (*(_with_parameters(call, parameters) for call in (*some, *many, *unlike, *between, *empty)), *without)
+    with_parameters = [_with_parameters(call, parameters) for call in (*some, *many, *unlike, *between, *empty)]
+    # Rows of a warp, of a block, and so many that blocks share them, with one parameter alone.
+    alone = [Call((TensorCase(shape, dtype),)) for shape in ((3, 33), (3, 1025)) for dtype in _IN_EVERY_LAYOUT]
+    alone.append(Call((TensorCase((MANY_ROWS, 3), torch.float16),)))
+    return (*with_parameters, *without, *(lone for call in alone for lone in _with_one(call, parameters)))
 
 
 def norm_smooth(parameters: int) -> tuple[Call, ...]:
@@ -68,7 +72,15 @@ def norm_smooth(parameters: int) -> tuple[Call, ...]:
     rows = [
         Call((TensorCase(shape, torch.float64, seed=seed),)) for seed, shape in enumerate(((2, 3), (3,), (1, 2, 4)))
     ]
-    return (Call((*rows[0].args, *[None] * parameters)), *(_with_parameters(call, parameters) for call in rows[1:]))
+    every = (_with_parameters(call, parameters) for call in rows[1:])
+    return (Call((*rows[0].args, *[None] * parameters)), *_with_one(rows[0], parameters), *every)
+
+
+def _with_one(call: Call, count: int) -> tuple[Call, ...]:
+    """The call with each of the parameters alone, where there are several."""
+    x, *numbers = _with_parameters(call, count).args
+    alone = [[number if i == place else None for i, number in enumerate(numbers)] for place in range(count)]
+    return tuple(Call((x, *given)) for given in alone) if count > 1 else ()
 
 
 def _with_parameters(call: Call, count: int) -> Call:
@@ -120,6 +132,12 @@ def norm_bad_calls(*parameters: str) -> tuple[BadCall, ...]:
             BadCall(f"{name} of another length", call(**{name: torch.ones(2)}), (*both, "(3,)", "(2,)")),
             BadCall(f"{name} that would broadcast", call(**{name: torch.ones(1)}), (*both, "(3,)", "(1,)")),
             BadCall(f"{name} with two dimensions", call(**{name: torch.ones(1, 3)}), (*both, "(3,)", "(1, 3)")),
+            BadCall(f"{name} that stands upright", call(**{name: torch.ones(3, 1)}), (*both, "(3,)", "(3, 1)")),
+            BadCall(
+                f"{name} of the rows",
+                call(x=torch.ones(2, 3), **{name: torch.ones(2, 3)}),
+                (*both, "(3,)", "(2, 3)"),
+            ),
             BadCall(
                 f"{name} in another dtype",
                 call(**{name: torch.ones(3, dtype=torch.float64)}),

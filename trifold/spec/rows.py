@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trifold.spec.case import DTYPES, ROW_FILLS, ROW_LAYOUTS, Call, Fill, Layout, TensorCase
+from trifold.spec.elementwise import large_backward
 from trifold.spec.spec import Property
 from trifold.spec.strategies import Limits, Strategy, any_size, calls_of, tensors, tensors_alike
 
@@ -121,11 +122,46 @@ def row_edges(count: int, *, columns: Sequence[int] = (1, 33, 256, 1024, 1025)) 
         ((2, 3, 8), "transposed"),
         ((2, 3, 8), "padded"),
     )
+    ordinary = [TensorCase(shape, dtype, layout) for dtype in DTYPES for shape, layout in places]
     return tuple(
-        Call(tuple(TensorCase(shape, dtype, layout, seed=seed) for seed in range(count)))
-        for dtype in DTYPES
-        for shape, layout in places
+        Call((first, *(TensorCase(first.shape, first.dtype, first.layout, seed=seed) for seed in range(1, count))))
+        for first in (*ordinary, *row_specials())
     )
+
+
+def _plain_call(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    return function(*tensors)
+
+
+def row_specials() -> tuple[TensorCase, ...]:
+    """Rows longer than any team of threads takes at once, with a number that is not finite at the beginning, in the
+    middle, and in the last column, which a team's remainder has."""
+    seeds = enumerate((torch.float32, torch.float16, torch.bfloat16))
+    return tuple(
+        TensorCase(shape, dtype, fill="lone", seed=last + seed)
+        for seed, dtype in seeds
+        for shape, last in (((3, 4097), 0), ((1, 70_001), 2))
+    )
+
+
+def row_nan(eager: Callable[..., Tensor], *, call: Callable[..., Tensor] = _plain_call) -> Property:
+    """A nan makes of its row's result and gradient what it does in ``eager``, and leaves other rows as they are.
+
+    Arguments as of :func:`row_long`.
+    """
+
+    def check(function: Callable[..., Any], device: str) -> None:
+        for columns, dtype in itertools.product((4097, 70_001), (torch.float32, torch.float16, torch.bfloat16)):
+            x = torch.randn(4, columns, generator=torch.Generator().manual_seed(5)).to(device, dtype)
+            clean = _forward_and_backward(function, call, x)
+            x[0, 0] = x[2, columns // 2] = x[3, -1] = math.nan
+            got, want = (_forward_and_backward(f, call, x) for f in (function, eager))
+            for name, ours, theirs, before in zip(("result", "gradient"), got, want, clean, strict=True):
+                where = f"{name} in {dtype} of {columns} columns"
+                assert torch.equal(ours.isnan(), theirs.isnan()), f"{where}: nan stands elsewhere than in torch's"
+                assert torch.equal(ours[1], before[1]), f"{where}: a nan in other rows changes a row"
+
+    return Property("nan", check, "a row's last column is in a team's remainder", implementations=("port",))
 
 
 def row_smooth(count: int) -> tuple[Call, ...]:
@@ -134,10 +170,6 @@ def row_smooth(count: int) -> tuple[Call, ...]:
         Call(tuple(TensorCase(shape, torch.float64, seed=10 + seed) for seed in range(count)))
         for shape in ((3,), (1, 1, 2), (2, 4))
     )
-
-
-def _plain_call(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    return function(*tensors)
 
 
 #: Lengths at which a port may choose another kernel, in whole 16-byte vectors and not; and on GPUs, whose blocks share
@@ -194,6 +226,33 @@ def _forward_and_backward(
     result = call(function, *inputs)
     outer = torch.randint(-16, 17, result.shape, generator=torch.Generator().manual_seed(4)) / 8
     return [result.detach(), *torch.autograd.grad(result, inputs, outer.to(result))]
+
+
+def row_large_backward(
+    count: int, eager: Callable[..., Tensor], *, call: Callable[..., Tensor] = _plain_call
+) -> Property:
+    """More than 2³¹ elements (float16): both ends of the gradients against those of ``eager`` in float64.
+
+    Arguments as of :func:`row_long`.
+    """
+
+    def check(function: Callable[..., Any], device: str) -> None:
+        columns, count_of_rows = 4096, 2**19 + 3
+        large_backward(
+            lambda *x: call(function, *x),
+            lambda *x: call(eager, *x),
+            shapes=[(count_of_rows, columns)] * count,
+            end=2,
+            device=device,
+        )
+
+    return Property(
+        "large backward",
+        check,
+        "an index in 32 bits wraps at 2³¹ elements",
+        devices=("cuda",),
+        implementations=("port",),
+    )
 
 
 def row_large(count: int, eager: Callable[..., Tensor], *, call: Callable[..., Tensor] = _plain_call) -> Property:
