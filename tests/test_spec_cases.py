@@ -29,6 +29,7 @@ from trifold.spec import (
     alike,
     any_size,
     elementwise,
+    elementwise_bad_calls,
     elementwise_edges,
     elementwise_smooth,
     shapes,
@@ -36,6 +37,7 @@ from trifold.spec import (
     tensors,
 )
 from trifold.spec.case import special_numbers
+from trifold.spec.elementwise import large_backward
 from trifold.spec.strategies import FEW
 from trifold.verification.tolerance import same_bits
 
@@ -135,6 +137,16 @@ def test_fill_is_what_its_name_says(dtype: torch.dtype) -> None:
     )
     assert 0.15 < float((made["masked"] == -math.inf).double().mean()) < 0.35
     assert _every(lambda x: x.isfinite() | (x == -math.inf), made["masked"])
+
+
+def test_each_row_has_one_number_that_is_not_finite() -> None:
+    x = TensorCase((2, 9, 5), fill="lone", seed=4).make().view(18, 5)
+    places = [tuple((~row.isfinite()).nonzero().flatten().tolist()) for row in x]
+    kinds = [str(float(row[place])) for row, (place,) in zip(x, places, strict=True)]
+    assert {(place, kind) for (place,), kind in zip(places, kinds, strict=True)} == {
+        (place, kind) for place in (0, 2, 4) for kind in ("nan", "inf", "-inf")
+    }
+    assert all(TensorCase(shape, fill="lone").make().shape == shape for shape in ((0,), (3, 0), (0, 3), (1,)))
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -419,6 +431,29 @@ def test_edges_have_a_head_a_tail_and_neither(dtype: torch.dtype) -> None:
     assert {"contiguous", "offset", "transposed"} <= layouts
     many = {tuple(x.layout for x in call.args) for call in elementwise_edges(2) if call.args[0].shape > (FEW,)}
     assert many == {("contiguous", "contiguous"), ("offset", "offset"), ("contiguous", "offset")}
+
+
+def _forgets_the_end(x: Tensor) -> Tensor:
+    """The gradient of the last element is that of the first one, as where an index wraps."""
+    forget = torch.ones_like(x)
+    forget[-1] = 0
+    return x * x.detach() * forget
+
+
+@pytest.mark.parametrize("shape", [(64,), (64, 3)], ids=str)
+def test_gradients_of_both_ends_are_compared(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    large_backward(torch.mul, torch.mul, shapes=[shape] * 2, end=4, device="cpu")
+    with pytest.raises(AssertionError, match="gradient 0"):
+        large_backward(_forgets_the_end, lambda x: x * x.detach(), shapes=[shape], end=4, device="cpu")
+
+
+def test_shapes_of_as_many_elements_are_among_the_mistakes() -> None:
+    shapes = [
+        [tuple(x.shape) for x in bad.make("cpu")[0] if isinstance(x, Tensor)] for bad in elementwise_bad_calls("x", "y")
+    ]
+    assert [(2, 3), (3, 2)] in shapes
+    assert [(6,), (2, 3)] in shapes
 
 
 def test_a_spec_that_checks_nothing_is_refused() -> None:

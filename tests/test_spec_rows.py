@@ -21,7 +21,9 @@ from trifold.spec import (
     row_calls,
     row_edges,
     row_long,
+    row_nan,
     row_shapes,
+    row_specials,
     rows_alike,
     rows_benchmarks,
 )
@@ -127,6 +129,31 @@ def test_a_long_row_shows_a_sum_in_half() -> None:
     row_long(1, _softmax, multiple=64).check(_softmax, "cpu")
     with pytest.raises(AssertionError, match=r"result in torch\.bfloat16"):
         row_long(1, _softmax, multiple=64).check(_sums_in_half, "cpu")
+
+
+def _forgets_the_last_column(x: Tensor) -> Tensor:
+    return torch.softmax(torch.cat([x[..., :-1], x[..., -1:].nan_to_num()], -1), -1)
+
+
+def _spreads_nan(x: Tensor) -> Tensor:
+    return _softmax(x) + 0 * x.amax()
+
+
+def test_a_nan_is_seen_in_every_column_and_stays_in_its_row() -> None:
+    row_nan(_softmax).check(_softmax, "cpu")
+    with pytest.raises(AssertionError, match="nan stands elsewhere"):
+        row_nan(_softmax).check(_forgets_the_last_column, "cpu")
+    with pytest.raises(AssertionError, match="nan stands elsewhere"):
+        row_nan(_softmax).check(_spreads_nan, "cpu")
+
+
+def test_long_rows_have_a_number_that_is_not_finite_at_the_beginning_in_the_middle_and_at_the_end() -> None:
+    places = set()
+    for case in row_specials():
+        for row in case.make().view(-1, case.shape[-1]):
+            (place,) = (~row.isfinite()).nonzero().flatten().tolist()
+            places.add((case.shape[-1], min(place, 1) + (place == len(row) - 1)))
+    assert places == {(columns, place) for columns in (4097, 70_001) for place in range(3)}
 
 
 @pytest.mark.parametrize(
