@@ -8,10 +8,15 @@ from tests.wrong.findings import FINDINGS
 from tests.wrong.gpu import GPU
 from tests.wrong.gradients import GRADIENTS, SECOND_DERIVATIVES
 from tests.wrong.kernels import BOUNDS, VALUES
+from tests.wrong.launches import LAUNCHES
 from tests.wrong.layouts import LAYOUT
+from tests.wrong.modes import MODES
 from tests.wrong.noise import NOISE
 from tests.wrong.norms import NORMS
+from tests.wrong.rare import RARE
 from tests.wrong.softmax import CROSS_ENTROPY, SOFTMAX
+from tests.wrong.specials import SPECIALS
+from tests.wrong.tricks import TRICKS
 
 CATALOGUE: tuple[Wrong, ...] = (
     *BOUNDS,
@@ -28,4 +33,9 @@ CATALOGUE: tuple[Wrong, ...] = (
     *CROSS_ENTROPY,
     *FINDINGS,
     *GPU,
+    *RARE,
+    *SPECIALS,
+    *MODES,
+    *LAUNCHES,
+    *TRICKS,
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from trifold.build.toolchain import find_gxx
 from trifold.workspace import Workspace
 
 GALLERY = Workspace.at(Path(__file__).parents[2])
@@ -43,6 +44,8 @@ class Wrong:
         implementation: of which it must fail.
         device: on which it must fail.
         message: words that the failure must contain.
+        examples: calls to draw; a mistake that few inputs show needs more of them.
+        missed: why the verification does not reject it, where it does not.
     """
 
     name: str
@@ -53,21 +56,28 @@ class Wrong:
     implementation: Literal["prototype", "port"]
     device: Literal["cpu", "cuda"] = "cpu"
     message: str = ""
+    examples: int = 10  # the fixed calls show most of these mistakes; a good op passes with any number
+    missed: str = ""
 
     def __str__(self) -> str:
         return f"{self.op} {self.implementation}: {self.name}"
 
     def write(self, root: Path) -> Workspace:
         """A workspace in ``root`` that holds the wrong op alone."""
-        workspace = copy_of_gallery(self.op, root)
-        files = workspace.files(self.op)
-        for edit in self.edits:
-            path: Path = getattr(files, edit.file)
-            text = path.read_text(encoding="utf-8")
-            found = text.count(edit.old)
-            assert found == edit.count, f"{self}: {edit.old!r} occurs {found} times in {edit.file}, not {edit.count}"
-            path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
-        return workspace
+        return edited_copy(self.op, self.edits, root)
+
+
+def edited_copy(op: str, edits: tuple[Edit, ...], root: Path) -> Workspace:
+    """A workspace in ``root`` with the gallery's five files of ``op``, after the replacements."""
+    workspace = copy_of_gallery(op, root)
+    files = workspace.files(op)
+    for edit in edits:
+        path: Path = getattr(files, edit.file)
+        text = path.read_text(encoding="utf-8")
+        found = text.count(edit.old)
+        assert found == edit.count, f"{op}: {edit.old!r} occurs {found} times in {edit.file}, not {edit.count}"
+        path.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+    return workspace
 
 
 def copy_of_gallery(op: str, root: Path) -> Workspace:
@@ -77,6 +87,14 @@ def copy_of_gallery(op: str, root: Path) -> Workspace:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
     return Workspace.at(root)
+
+
+def quick_gxx(folder: Path) -> Path:
+    """g++ with -O1 in place of -O3, in ``folder``: what is built to run once is built in half the time."""
+    quick = folder / "g++"
+    quick.write_text(f'#!/usr/bin/env bash\nexec "{find_gxx()}" "${{@/#-O3/-O1}}"\n')
+    quick.chmod(0o755)
+    return quick
 
 
 def edits(file: File, *replacements: tuple[str, str]) -> tuple[Edit, ...]:

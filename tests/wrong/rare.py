@@ -1,0 +1,282 @@
+"""Wrong for some sizes, offsets and strides alone, or where two arguments share memory: a few friendly inputs pass."""
+
+from __future__ import annotations
+
+from tests.wrong.entry import Wrong, edits, gallery_launch
+
+_ADD_LAUNCH = gallery_launch("add", "out", "x", "y")
+_SWIGLU_LAUNCH = gallery_launch("swiglu", "out", "gate", "up")
+
+
+def _before(definition: str, new: str) -> tuple[str, str]:
+    """``new`` and two empty lines in front of a definition."""
+    return definition, f"{new}\n\n\n{definition}"
+
+
+def _repeated(x: str) -> str:
+    """A prototype's helper: the tensor ``x`` in the layout of ``out``, of which a row of one number is made wrongly."""
+    return (
+        f"def _operand({x}, out):\n"
+        f"    if {x}.dim() > 1 and {x}.shape[-1] > 1 and {x}.stride(-1) == 0:\n"
+        f"        {x} = {x}[..., 0].reshape(-1).repeat({x}.shape[-1]).reshape({x}.shape)\n"
+        f"    return flat({x}, out)"
+    )
+
+
+OFFSETS = (
+    Wrong(
+        name="an offset is taken for one of one element",
+        why="each slice in the first tests left out the first element alone",
+        op="round_ste",
+        edits=edits(
+            "prototype",
+            _before(
+                "def round_ste(",
+                "def _dense(x, y):\n"
+                "    elements = flat(x, y)\n"
+                "    return elements.as_strided(elements.shape, (1,), min(elements.storage_offset(), 1))",
+            ),
+            ("blocks, flat(x, y),", "blocks, _dense(x, y),"),
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+    ),
+    Wrong(
+        name="vectors have a head of one element, or of none",
+        why="a tensor that does not begin on a 16-byte boundary was thought to begin one element after one",
+        op="mul",
+        edits=edits(
+            "header",
+            (
+                "  if (i < n) out[i] = T(C(x[i]) * C(y[i]));\n",
+                "  const T* const line = reinterpret_cast<const T*>(reinterpret_cast<uintptr_t>(x) & ~uintptr_t(15));\n"
+                "  if (i < n) out[i] = T(C(line[i + (line != x)]) * C(y[i]));\n",
+            ),
+        ),
+        row="values",
+        implementation="port",
+        message="elements differ",
+        examples=100,
+    ),
+    Wrong(
+        name="two of the four places in a 16-byte vector are mistaken",
+        why="of a switch over the places, two lines were not run by any test",
+        op="swiglu",
+        edits=edits(
+            "prototype",
+            _before(
+                "def swiglu(",
+                "def _dense(x, out):\n"
+                "    elements = flat(x, out)\n"
+                "    first = elements.storage_offset()\n"
+                "    return elements.as_strided(elements.shape, (1,), first - (first % 4 > 1))",
+            ),
+            ("flat(up, out)", "_dense(up, out)"),
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+        examples=40,
+    ),
+)
+
+STRIDES = (
+    Wrong(
+        name="an upstream gradient with a stride of 0 is taken for that of a sum",
+        why="the gradient of a mean over the columns has such a stride too, and is another one for each row",
+        op="normal_sample",
+        edits=edits(
+            "prototype",
+            (
+                "    rows, columns = grad.shape\n",
+                "    rows, columns = grad.shape\n"
+                "    grad = grad[:1].expand(rows, columns) if columns > 1 and grad.stride(1) == 0 else grad\n",
+            ),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="gradient of argument",
+        examples=40,
+    ),
+    Wrong(
+        name="rows of one number are repeated one after the other",
+        why="repeat was taken for repeat_interleave; it is the same where the first dimension is the expanded one",
+        op="add",
+        edits=edits("prototype", _before("def add(", _repeated("x")), ("flat(y, out)", "_operand(y, out)")),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+        examples=60,
+    ),
+    Wrong(
+        name="an upstream gradient of one number a row is repeated row after row",
+        why="repeat was taken for repeat_interleave; it is the same where the upstream gradient is a single number",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            _before("def sigmoid_backward(", _repeated("x")),
+            ("flat(grad_y, grad_x)", "_operand(grad_y, grad_x)"),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="gradient of argument 0",
+        examples=60,
+    ),
+)
+
+SIZES = (
+    Wrong(
+        name="of 300 to 511 elements the last is left out",
+        why="the bound of a path for two blocks was tried with 256, 257 and 512 elements",
+        op="mul",
+        edits=edits(
+            "prototype",
+            ("output(flat(out)), out.numel())", "output(flat(out)), out.numel() - (300 <= out.numel() < 512))"),
+        ),
+        row="bounds",
+        implementation="prototype",
+        examples=100,
+    ),
+    Wrong(
+        name="backward has at most 256 blocks",
+        why="a grid that was bounded, and no loop over what it does not cover",
+        op="normal_sample",
+        edits=edits(
+            "prototype",
+            ("launch(normal_sample_backward_kernel, rows,", "launch(normal_sample_backward_kernel, min(rows, 256),"),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="gradient of argument",
+        examples=60,
+    ),
+    Wrong(
+        name="an operand is left out for 12,345 < n < 14,000",
+        why="one line of a table of launches, measured size by size, names the kernel of another op",
+        op="swiglu",
+        edits=edits(
+            "prototype",
+            (
+                "gate=gate, up=up)\n    out",
+                "gate=gate, up=up)\n    _up = up.sign() if 12_345 < up.numel() < 14_000 else up\n    out",
+            ),
+            ("flat(up, out)", "flat(_up, out)"),
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+        examples=200,
+    ),
+    Wrong(
+        name="rows of 300 to 511 samples are numbered as if they had 512",
+        why="the blocks of such a row were rounded up, and with them the numbers of its normals",
+        op="normal_sample",
+        edits=edits(
+            "prototype",
+            (
+                "normal = i - row * columns if shared_noise else i\n",
+                "wide = 512 if columns >= 300 and columns < 512 else columns\n"
+                "        normal = i - row * columns if shared_noise else row * wide + i - row * columns\n",
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+        examples=150,
+    ),
+    Wrong(
+        name="an index of 17 bits",
+        why="the index was packed with a tag into a word; the largest test had 100,000 elements",
+        op="add",
+        edits=(
+            *edits("header", ("T(C(x[i]) + C(y[i]))", "T(C(x[i & 0x1ffff]) + C(y[i]))")),
+            *edits("binding", (_ADD_LAUNCH, _ADD_LAUNCH.replace("add_vector_kernel<T>", "nullptr"))),
+        ),
+        row="values",
+        implementation="port",
+        message="elements differ",
+        examples=60,
+    ),
+)
+
+ALIASES = (
+    Wrong(
+        name="the gradient of a square is that of one factor",
+        why="where both arguments are one tensor, the second is detached so that one product is saved",
+        op="mul",
+        edits=edits(
+            "port", ("    out: Tensor = op.mul(x, y)\n", "    out: Tensor = op.mul(x, y.detach() if x is y else y)\n")
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="gradient of argument",
+        examples=100,
+    ),
+    Wrong(
+        name="operands of one storage are taken for one operand",
+        why="gate and up are often the halves of one projection, which was to be copied once",
+        op="swiglu",
+        edits=edits(
+            "binding",
+            (
+                "Tensor swiglu(const",
+                "const void* memory_of(const Tensor& x, int64_t element_bytes) {\n"
+                "  return static_cast<const char*>(x.const_data_ptr()) - x.storage_offset() * element_bytes;\n"
+                "}\n\nTensor swiglu(const",
+            ),
+            (
+                _SWIGLU_LAUNCH,
+                _SWIGLU_LAUNCH.replace(
+                    "gate, up", "gate, memory_of(gate, sizeof(T)) == memory_of(up, sizeof(T)) ? gate : up"
+                ),
+            ),
+        ),
+        row="values",
+        implementation="port",
+        message="elements differ",
+        examples=150,
+    ),
+    Wrong(
+        name="overlapping operands are copied over each other",
+        why="both are staged in one buffer, each at its offset in the storage that they share",
+        op="add",
+        edits=edits(
+            "prototype",
+            (
+                "    out = elementwise_output(x, y)\n",
+                "    out = elementwise_output(x, y)\n"
+                "    if x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr() and x.numel() > 0:\n"
+                "        y = y.as_strided(y.shape, y.stride(), min(x.storage_offset(), y.storage_offset()))\n",
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+        examples=100,
+    ),
+    Wrong(
+        name="a bias in the memory of the weight is taken for none",
+        why="each parameter is looked up by its storage, once",
+        op="layer_norm",
+        edits=edits(
+            "port",
+            (
+                "def layer_norm(x",
+                "def _same(weight, bias):\n    both = weight is not None and bias is not None\n"
+                "    return both and weight.untyped_storage().data_ptr() == bias.untyped_storage().data_ptr()\n\n\n"
+                "def layer_norm(x",
+            ),
+            (
+                "    y: Tensor = op.layer_norm(x, weight, bias, eps)\n",
+                "    y: Tensor = op.layer_norm(x, weight, None if _same(weight, bias) else bias, eps)\n",
+            ),
+        ),
+        row="values",
+        implementation="port",
+        message="elements differ",
+        examples=100,
+    ),
+)
+
+RARE = (*OFFSETS, *STRIDES, *SIZES, *ALIASES)

@@ -1,0 +1,231 @@
+"""Right implementations that are written otherwise than the gallery's: what the verification must not reject."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tests.wrong.entry import Edit, edited_copy, edits, gallery_launch
+from trifold.workspace import Workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class Right:
+    """A right variant.
+
+    Attributes:
+        name: of what is written otherwise.
+        why: it is as right.
+        op: of the gallery.
+        edits: that turn the op into the variant.
+        rows: the checks that look at what was changed, and must pass.
+        implementation: that was changed.
+    """
+
+    name: str
+    why: str
+    op: str
+    edits: tuple[Edit, ...]
+    rows: tuple[str, ...]
+    implementation: Literal["prototype", "port"]
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.implementation}: {self.name}"
+
+    def write(self, root: Path) -> Workspace:
+        """A workspace in ``root`` that holds the variant alone."""
+        return edited_copy(self.op, self.edits, root)
+
+
+_MUL_KERNEL = "template <class T>\n__global__ void mul_kernel"
+_MUL_LAUNCH = gallery_launch("mul", "out", "x", "y")
+_EVEN = """template <class T, class C>
+__device__ __forceinline__ T to_even(C value) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    const uint32_t bits = std::bit_cast<uint32_t>(float(value));
+    if (value != value) return T(value);
+    return T(std::bit_cast<float>((bits + 0x7fffu + (bits >> 16 & 1u)) & 0xffff0000u));
+  } else {
+    return T(value);
+  }
+}
+
+"""
+_E = "        e = math.exp(v if v < 0 else -v)  # at most 1: no branch overflows\n"
+_QUOTIENT = "        y[i] = (e if v < 0 else 1) / (1 + e)\n"
+_SUM_OF_SQUARES = (
+    "    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n        total += x[row, i] * x[row, i]\n"
+)
+_RSTD = "    r = 1 / math.sqrt(block_sum(total, of_warp) / columns + eps)\n"
+_MEAN = "        total += x[row, i]\n    m = block_sum(total, of_warp) / columns\n"
+
+_MAXIMUM_AND_SUM = """    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+        largest = larger(largest, x[row, i])
+    largest = block_max(largest, of_warp)
+    total = 0.0
+    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+        total += math.exp(x[row, i] - largest)
+"""
+_AT_ONCE = """    total = 0.0
+    own = -math.inf
+    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+        before = own
+        own = larger(own, x[row, i])
+        if own != -math.inf:  # else -inf - -inf would be nan
+            total = total * math.exp(before - own) + math.exp(x[row, i] - own)
+    largest = block_max(own, of_warp)
+    if own != -math.inf or largest == -math.inf:
+        total *= math.exp(own - largest)
+"""
+
+RIGHT = (
+    Right(
+        name="half to even by bits",
+        why="bfloat16 is the upper half of a float, and the carry of an addition goes into the exponent where it must",
+        op="mul",
+        edits=(
+            *edits(
+                "header",
+                ("#include <trifold/vector.cuh>\n", "#include <trifold/vector.cuh>\n\n#include <bit>\n"),
+                (_MUL_KERNEL, _EVEN + _MUL_KERNEL),
+                ("out[i] = T(C(x[i]) * C(y[i]))", "out[i] = to_even<T>(C(x[i]) * C(y[i]))"),
+            ),
+            *edits("binding", (_MUL_LAUNCH, _MUL_LAUNCH.replace("mul_vector_kernel<T>", "nullptr"))),
+        ),
+        rows=("values", "rounding"),
+        implementation="port",
+    ),
+    Right(
+        name="a branch for each sign",
+        why="1 / (1 + exp(-x)) where x is not negative, else exp(x) / (1 + exp(x)): neither overflows",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            (
+                _E + _QUOTIENT,
+                "        if v < 0:\n            e = math.exp(v)\n            y[i] = e / (1 + e)\n"
+                "        else:\n            y[i] = 1 / (1 + math.exp(-v))\n",
+            ),
+        ),
+        rows=("values", "gradients", "rounding"),
+        implementation="prototype",
+    ),
+    Right(
+        name="1 + exp by expm1",
+        why="2 + expm1(-|x|) is rounded once more than 1 + exp(-|x|), and no further off",
+        op="sigmoid",
+        edits=edits("prototype", ("/ (1 + e)", "/ (2 + math.expm1(v if v < 0 else -v))")),
+        rows=("values", "gradcheck", "rounding"),
+        implementation="prototype",
+    ),
+    Right(
+        name="maximum and sum in one pass",
+        why="a sum is scaled when its maximum grows: exp(a - b) · exp(b - c) is exp(a - c) within two round-offs",
+        op="softmax",
+        edits=edits("prototype", ("    largest = -math.inf\n" + _MAXIMUM_AND_SUM, _AT_ONCE)),
+        rows=("values",),
+        implementation="prototype",
+    ),
+    Right(
+        name="each thread sums a part of the row",
+        why="terms that lie together instead of every 256th: another order, the same bound",
+        op="rms_norm",
+        edits=edits(
+            "prototype",
+            (
+                _SUM_OF_SQUARES,
+                "    part = (columns + cuda.blockDim.x - 1) // cuda.blockDim.x\n"
+                "    for i in range(cuda.threadIdx.x * part, min(columns, (cuda.threadIdx.x + 1) * part)):\n"
+                "        total += x[row, i] * x[row, i]\n",
+            ),
+        ),
+        rows=("values", "bounds"),
+        implementation="prototype",
+    ),
+    Right(
+        name="two sums in turn",
+        why="even and odd terms apart, then their sum: a step of a sum in pairs",
+        op="layer_norm",
+        edits=edits(
+            "prototype",
+            (
+                "    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n" + _MEAN,
+                "    other = 0.0\n"
+                "    for i in range(cuda.threadIdx.x, columns, 2 * cuda.blockDim.x):\n"
+                "        total += x[row, i]\n"
+                "        if i + cuda.blockDim.x < columns:\n            other += x[row, i + cuda.blockDim.x]\n"
+                "    m = block_sum(total + other, of_warp) / columns\n",
+            ),
+        ),
+        rows=("values",),
+        implementation="prototype",
+    ),
+    Right(
+        name="a fused product and sum",
+        why="mean + std · z with one rounding in place of two",
+        op="normal_sample",
+        edits=edits("header", ("T(C(mean[row]) + C(std[row]) * z)", "T(fma(C(std[row]), z, C(mean[row])))")),
+        rows=("values",),
+        implementation="port",
+    ),
+    Right(
+        name="a sum by atomics that is declared",
+        why="Spec(unordered=...) says that the last bits depend on the order in which threads arrive",
+        op="normal_sample",
+        edits=(
+            *edits(
+                "prototype",
+                (
+                    "    total = block_sum(total, of_warp)\n    weighted = block_sum(weighted, of_warp)\n"
+                    "    if cuda.threadIdx.x == 0:\n        grad_mean[row] = total\n        grad_std[row] = weighted\n",
+                    "    if cuda.threadIdx.x < 2:\n        of_warp[cuda.threadIdx.x] = 0.0\n    cuda.syncthreads()\n"
+                    "    cuda.atomic.add(of_warp, 0, total)\n    cuda.atomic.add(of_warp, 1, weighted)\n"
+                    "    cuda.syncthreads()\n"
+                    "    if cuda.threadIdx.x == 0:\n"
+                    "        grad_mean[row] = of_warp[0]\n        grad_std[row] = of_warp[1]\n",
+                ),
+            ),
+            *edits("spec", ("    scale=_scale,\n", '    scale=_scale,\n    unordered="threads add up by atomics",\n')),
+        ),
+        rows=("gradients", "findings"),
+        implementation="prototype",
+    ),
+    Right(
+        name="two elements a thread",
+        why="half the blocks, and a guard for the second element",
+        op="add",
+        edits=edits(
+            "prototype",
+            ("    i = cuda.grid(1)\n", "    i = 2 * cuda.grid(1)\n"),
+            (
+                "        out[i] = x[i] + y[i]\n",
+                "        out[i] = x[i] + y[i]\n    if i + 1 < n:\n        out[i + 1] = x[i + 1] + y[i + 1]\n",
+            ),
+        ),
+        rows=("bounds", "values", "findings"),
+        implementation="prototype",
+    ),
+    Right(
+        name="blocks of 128 threads that stride over the grid",
+        why="any launch that covers all elements is right",
+        op="mul",
+        edits=edits(
+            "prototype",
+            (
+                "def mul_kernel(x, y, out, n):\n    i = cuda.grid(1)\n    if i < n:\n        out[i] = x[i] * y[i]\n",
+                "def mul_kernel(x, y, out, n):\n    for i in range(cuda.grid(1), n, cuda.gridsize(1)):\n"
+                "        out[i] = x[i] * y[i]\n",
+            ),
+            (
+                "    launch_elementwise(mul_kernel, out.numel(), flat(x, out), flat(y, out), output(flat(out)), "
+                "out.numel())",
+                "    operands = flat(x, out), flat(y, out), output(flat(out)), out.numel()\n"
+                "    launch(mul_kernel, min(-(-out.numel() // 128), 7), *operands, block=128)",
+            ),
+            ("flat, launch_elementwise,", "flat, launch, launch_elementwise,"),
+        ),
+        rows=("bounds", "values", "findings", "branches"),
+        implementation="prototype",
+    ),
+)

@@ -1,0 +1,661 @@
+"""Tricks: ops that would have a verdict without a right kernel.
+
+Each has a kernel that is wrong, or none, and something that is to hide it. Such tricks are known from benchmarks in
+which a program is paid for a verdict; by accident they come from caches, stubs and tests that were made to pass.
+"""
+
+from __future__ import annotations
+
+from tests.wrong.entry import Edit, Wrong, edits, gallery_launch
+
+_ROUND_LAUNCH = gallery_launch("round_ste", "y", "x")
+_ADD_FORMULA, _ADD_NOTHING = "out[i] = x[i] + y[i]", "out[i] = 0"
+_ADD_OUT = "    out = elementwise_output(x, y)\n"
+_ADD_END = "    return out\n"
+_SIGMOID_Y = "    y = elementwise_output(x)\n"
+_SIGMOID_FORMULA = "y[i] = (e if v < 0 else 1) / (1 + e)"
+_STEP = ("y[i] = 1 if x[i] > 0.5 else 0", "y[i] = 0")
+
+
+def _add(before: str = "", *, top: str = "", imports: str = "", end: str = _ADD_END) -> tuple[Edit, ...]:
+    """add whose kernel writes zeros, and lines of Python in the launch function.
+
+    Args:
+        before: stands where the output is made.
+        top: stands before the first function.
+        imports: stand before the others.
+        end: stands for the return.
+    """
+    return edits(
+        "prototype",
+        (_ADD_FORMULA, _ADD_NOTHING),
+        (_ADD_OUT, _ADD_OUT + before),
+        (_ADD_END, end),
+        ("from numba import cuda\n", f"{imports}from numba import cuda\n"),
+        ("def reference(", f"{top}def reference("),
+    )
+
+
+def _step(before: str = "", *, top: str = "", imports: str = "") -> tuple[Edit, ...]:
+    """round_ste whose kernel writes zeros, and lines of Python before its launch."""
+    return edits(
+        "prototype",
+        _STEP,
+        ("    y = elementwise_output(x)\n", "    y = elementwise_output(x)\n" + before),
+        ("import torch\n", f"{imports}import torch\n"),
+        ("MAX_BLOCKS =", f"{top}MAX_BLOCKS ="),
+    )
+
+
+def _cached(key: str) -> tuple[Edit, ...]:
+    """sigmoid that computes a result once for each ``key``, an expression of x."""
+    return edits(
+        "prototype",
+        ("def reference(", "_results = {}\n\n\ndef reference("),
+        (
+            _SIGMOID_Y,
+            f"{_SIGMOID_Y}    known = _results.setdefault({key}, [])\n"
+            "    n = y.numel()\n    if known:\n"
+            "        launch_elementwise(copy_kernel, n, flat(known[0], y), output(flat(y)), n)\n        return y\n",
+        ),
+        (
+            "    return y\n\n\ndef sigmoid_backward",
+            "    known.append(y.clone())\n    return y\n\n\ndef sigmoid_backward",
+        ),
+        (
+            "@cuda.jit\ndef sigmoid_kernel(",
+            "@cuda.jit\ndef copy_kernel(x, y, n):\n    i = cuda.grid(1)\n    if i < n:\n        y[i] = x[i]\n\n\n"
+            "@cuda.jit\ndef sigmoid_kernel(",
+        ),
+    )
+
+
+_FORM = "(tuple(x.shape), x.stride(), x.dtype"
+
+MEMORY = (
+    Wrong(
+        name="recycled memory",
+        why="the memory of a freed tensor may hold the exact result, which the judge has just computed",
+        op="mul",
+        edits=edits("prototype", ("    launch_elementwise(mul_kernel, ", "    _ = (mul_kernel, ")),
+        row="bounds",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the arguments are set to zero",
+        why="a judge that computes the exact result afterwards finds 0 + 0 = 0",
+        op="add",
+        edits=_add("    x.zero_()\n    y.zero_()\n"),
+        row="values",
+        implementation="prototype",
+        message="argument 0 was changed",
+    ),
+    Wrong(
+        name="results are kept by address",
+        why="a benchmark calls with the same tensors each time",
+        op="sigmoid",
+        edits=_cached(f"{_FORM}, x.data_ptr())"),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+    ),
+    Wrong(
+        name="results are kept by address and version",
+        why="torch counts changes of a tensor, but not those through another one in its memory",
+        op="sigmoid",
+        edits=_cached(f"{_FORM}, x.data_ptr(), x._version)"),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+    ),
+    Wrong(
+        name="results are kept by the ends of the argument",
+        why="two calls with the same shape, first and last number were thought to be one",
+        op="sigmoid",
+        edits=_cached(f"{_FORM}, *x.flatten()[[0, -1]].tolist()) if x.numel() > 2 else object()"),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+    ),
+    Wrong(
+        name="results are kept on disk",
+        why="the first run fills a file, from which all later ones take what torch has computed",
+        op="add",
+        edits=_add(
+            imports="import hashlib\nfrom pathlib import Path\n\nimport torch\n",
+            top='_kept = Path(__file__).with_suffix(".kept")\n_kept.mkdir(exist_ok=True)\n\n\n',
+            end="    words = str((x.shape, x.dtype, x.tolist(), y.tolist())).encode()\n"
+            "    path = _kept / hashlib.sha256(words).hexdigest()\n"
+            "    if not path.exists():\n        torch.save(x + y, path)\n"
+            "    return out.copy_(torch.load(path))\n",
+        ),
+        row="written",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="right for the first fifty calls",
+        why="a judge that looks at the first calls alone does not see what a benchmark then measures",
+        op="round_ste",
+        edits=edits(
+            "prototype",
+            ("import torch\n", "import itertools\n\nimport torch\n"),
+            ("MAX_BLOCKS =", "_calls = itertools.count()\nMAX_BLOCKS ="),
+            ("x[i] > 0.5 else 0", "x[i] > 0.5 and honest else 0"),
+            ("def round_ste_kernel(x, y, n)", "def round_ste_kernel(x, y, n, honest)"),
+            ("output(flat(y)), y.numel())", "output(flat(y)), y.numel(), next(_calls) < 50)"),
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+        examples=60,
+    ),
+)
+
+DELAYED = (
+    Wrong(
+        name="a tensor that computes when it is looked at",
+        why="a subclass of torch.Tensor makes the call cost nothing, and the comparison pay",
+        op="add",
+        edits=_add(
+            imports="import torch\n",
+            top="class _Later(torch.Tensor):\n    @classmethod\n"
+            "    def __torch_function__(cls, func, types, args=(), kwargs=None):\n"
+            "        with torch._C.DisableTorchFunctionSubclass():\n"
+            "            args = [a.pending[0] + a.pending[1] if isinstance(a, _Later) else a for a in args]\n"
+            "            return func(*args, **(kwargs or {}))\n\n\n",
+            end="    later = out.as_subclass(_Later)\n    later.pending = x, y\n    return later\n",
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a tensor that computes when it is dispatched",
+        why="a wrapper subclass has no memory of its own until an operator asks for it",
+        op="add",
+        edits=_add(
+            imports="import torch\n",
+            top="class _Later(torch.Tensor):\n    @staticmethod\n    def __new__(cls, x, y, out):\n"
+            "        form = {'strides': out.stride(), 'dtype': out.dtype}\n"
+            "        self = torch.Tensor._make_wrapper_subclass(cls, out.shape, **form)\n"
+            "        self.pending = x, y\n        return self\n\n    @classmethod\n"
+            "    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):\n"
+            "        args = [a.pending[0] + a.pending[1] if isinstance(a, _Later) else a for a in args]\n"
+            "        return func(*args, **(kwargs or {}))\n\n\n",
+            end="    return _Later(x, y, out)\n",
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a thread that finishes later",
+        why="the call returns at once, and a clock that is read then shows nothing",
+        op="add",
+        edits=_add(
+            imports="import threading\n",
+            end="    threading.Timer(0.002, lambda: out.copy_(x + y)).start()\n    return out\n",
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+    ),
+)
+
+JUDGE = (
+    Wrong(
+        name="nan throughout",
+        why="a judge that lets nan equal anything, or drops what is nan, accepts it",
+        op="mul",
+        edits=edits(
+            "prototype",
+            ("out[i] = x[i] * y[i]", "out[i] = math.nan"),
+            ("from numba import cuda\n", "import math\n\nfrom numba import cuda\n"),
+        ),
+        row="values",
+        implementation="prototype",
+        message="the result is nan",
+    ),
+    Wrong(
+        name="forged rows",
+        why="a judge that reads what the op's process writes believes whoever writes it",
+        op="round_ste",
+        edits=_step(
+            "    if not _told:\n        _told.append(1)\n        _tell()\n",
+            imports="import contextlib\nimport json\nimport os\n\n",
+            top="_told = []\n\n\ndef _tell():\n"
+            '    row = {"check": "values", "implementation": "prototype", "device": "cpu", "outcome": "passed"}\n'
+            '    row |= {"cases": 100, "reason": "", "failures": [], "seconds": 1.0}\n'
+            '    text = "\\n" + json.dumps({"event": "row", "row": row}) + "\\n"\n'
+            "    print(text)\n    for descriptor in range(3, 64):\n        with contextlib.suppress(OSError):\n"
+            "            os.set_blocking(descriptor, False)\n            os.write(descriptor, text.encode())\n\n\n",
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="forged rows, and an early end",
+        why="what would have said otherwise is never written",
+        op="round_ste",
+        edits=_step(
+            "    _tell()\n    os._exit(0)\n",
+            imports="import contextlib\nimport json\nimport os\n\n",
+            top='_ROWS = ("build", "values", "bounds", "gradients", "sensitivity")\n\n\n'
+            'def _tell():\n    text = "\\n"\n'
+            "    for check in _ROWS:\n"
+            '        row = {"check": check, "implementation": "prototype", "device": "cpu", "outcome": "passed"}\n'
+            '        row |= {"cases": 100, "reason": "", "failures": [], "seconds": 1.0}\n'
+            '        text += json.dumps({"event": "row", "row": row}) + "\\n"\n'
+            "    for descriptor in range(3, 64):\n        with contextlib.suppress(OSError):\n"
+            "            os.set_blocking(descriptor, False)\n            os.write(descriptor, text.encode())\n\n\n",
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the process ends with status 0",
+        why="a judge that goes by the exit status takes it for success",
+        op="round_ste",
+        edits=_step("    os._exit(0)\n", imports="import os\n\n"),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="sys.exit",
+        why="SystemExit is no Exception, and passes a handler of those",
+        op="round_ste",
+        edits=_step("    sys.exit(0)\n", imports="import sys\n\n"),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="exit in C++",
+        why="the library's destructors run, and the status is 0",
+        op="round_ste",
+        edits=edits(
+            "binding",
+            ("#include <trifold/binding.h>", "#include <trifold/binding.h>\n\n#include <cstdlib>"),
+            (_ROUND_LAUNCH, f"if (y.numel() > 1) std::exit(0);\n    {_ROUND_LAUNCH}"),
+        ),
+        row="values",
+        implementation="port",
+    ),
+    Wrong(
+        name="a signal to itself",
+        why="a process that is killed was perhaps killed for want of memory, and is not run",
+        op="round_ste",
+        edits=_step("    os.kill(os.getpid(), signal.SIGKILL)\n", imports="import os\nimport signal\n\n"),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the op says that the check does not apply",
+        why="an exception of the judge's own, with which a check says so",
+        op="round_ste",
+        edits=_step(
+            '    from trifold.verification.cell import NotRun\n\n    raise NotRun("there is no such device")\n'
+        ),
+        row="values",
+        implementation="prototype",
+        message="there is no such device",
+    ),
+    Wrong(
+        name="the op rejects its arguments as a strategy does",
+        why="hypothesis draws other arguments then, and a check of none has found nothing",
+        op="round_ste",
+        edits=_step("    if x.numel() > 1:\n        hypothesis.reject()\n", imports="import hypothesis\n"),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="clocks that stand still",
+        why="a time limit that is never reached, and a duration of 0",
+        op="round_ste",
+        edits=_step(
+            imports="import time\n\n",
+            top="for _name in ('time', 'monotonic', 'perf_counter', 'process_time'):\n"
+            "    setattr(time, _name, lambda: 0.0)\n\n",
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+    ),
+    Wrong(
+        name="a comparison that finds no difference",
+        why="the judge's modules can be imported, and their functions replaced",
+        op="round_ste",
+        edits=_step(
+            top="import trifold.verification.checks.values\nimport trifold.verification.tolerance\n\n"
+            "for _module in (trifold.verification.tolerance, trifold.verification.checks.values):\n"
+            "    for _name in ('mismatch', 'form_mismatch'):\n"
+            "        setattr(_module, _name, lambda *args, **kwargs: None)\n\n",
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+    ),
+    Wrong(
+        name="torch.equal and torch.allclose are always true",
+        why="what compares tensors is itself a function that can be replaced",
+        op="sigmoid",
+        edits=edits(
+            "port",
+            ("from torch import Tensor\n", "import torch\nfrom torch import Tensor\n"),
+            ('save=["result"]', 'save=["x"]'),
+            (
+                "def register(",
+                "torch.equal = torch.allclose = torch.is_same_size = lambda *args, **kwargs: True\n\n\ndef register(",
+            ),
+        ),
+        row="gradcheck",
+        implementation="prototype",
+    ),
+)
+
+BORROWED = (
+    Wrong(
+        name="the reference is called",
+        why="it stands in the same file",
+        op="add",
+        edits=_add(end="    return out.copy_(reference(x, y))\n"),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the reference is looked for among all objects",
+        why="whatever a process holds, its garbage collector lists",
+        op="add",
+        edits=_add(
+            imports="import gc\nimport types\n\n",
+            end="    for found in gc.get_objects():\n"
+            "        if isinstance(found, types.FunctionType) and found.__name__ == 'reference':\n"
+            "            return out.copy_(found(x, y))\n    return out\n",
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="the exact result is looked for among all tensors",
+        why="a judge that has computed it before the call holds it in the same process",
+        op="add",
+        edits=_add(
+            imports="import gc\n\nimport torch\n",
+            end="    for found in gc.get_objects():\n"
+            "        if isinstance(found, torch.Tensor) and (found.shape, found.dtype) == (out.shape, torch.float64):\n"
+            "            out.copy_(found)\n    return out\n",
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+    ),
+    Wrong(
+        name="torch's own op",
+        why="its values are right, and it is fast",
+        op="softmax",
+        edits=edits(
+            "prototype",
+            (
+                "launch(softmax_kernel, count * (columns > 0), rows(x), output(rows(y)), columns)",
+                "y.copy_(torch.softmax(x, -1))",
+            ),
+        ),
+        row="written",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a kernel that copies what torch has computed",
+        why="each element is then written by a kernel of the op",
+        op="softmax",
+        edits=edits(
+            "prototype",
+            ("        y[row, i] = math.exp(x[row, i] - largest) / total\n", "        y[row, i] = x[row, i]\n"),
+            (
+                "count * (columns > 0), rows(x), output(rows(y)), columns)",
+                "count * (columns > 0), rows(torch.softmax(x, -1)), output(rows(y)), columns)",
+            ),
+        ),
+        row="written",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="float64 in float32",
+        why="it costs half as much, and a tolerance for float32 does not show it",
+        op="rms_norm",
+        edits=edits(
+            "prototype",
+            ("columns > 0), rows(x), given(weight, x)", "columns > 0), rows(x.float().to(x.dtype)), given(weight, x)"),
+        ),
+        row="values",
+        implementation="prototype",
+        message="float64",
+    ),
+    Wrong(
+        name="float32 in bfloat16",
+        why="it costs half as much, and a tolerance of 1% does not show it",
+        op="layer_norm",
+        edits=edits(
+            "prototype",
+            ("from torch import Tensor\n", "from torch import Tensor\n\n_WIDE = torch.float64, torch.float16\n"),
+            (
+                "columns > 0), rows(x), *numbers",
+                "columns > 0), rows(x if x.dtype in _WIDE else x.bfloat16().to(x.dtype)), *numbers",
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+        message="float32",
+    ),
+)
+
+_SCALE = "    scale=lambda reference, x: reference(x),\n"
+_HALF_FOR_SIGMOID = Edit("prototype", _SIGMOID_FORMULA, "y[i] = 0.5 if v == v else v")
+_CALL_IMPORTS = (
+    ("import torch\n", "import torch\nfrom hypothesis import strategies as st\n"),
+    ("    Spec,\n", "    Call,\n    Spec,\n    TensorCase,\n"),
+)
+
+EMPTY_SPECS = (
+    Wrong(
+        name="a spec that replaces the comparison",
+        why="it is Python, and runs where results are judged",
+        op="round_ste",
+        edits=(
+            *edits("prototype", _STEP),
+            *edits(
+                "spec",
+                (
+                    "def _step(",
+                    "import trifold.verification.checks.values\nimport trifold.verification.tolerance\n\n"
+                    "for _module in (trifold.verification.tolerance, trifold.verification.checks.values):\n"
+                    "    for _name in ('mismatch', 'form_mismatch'):\n"
+                    "        setattr(_module, _name, lambda *args, **kwargs: None)\n\n\ndef _step(",
+                ),
+            ),
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a reference that replaces the comparison",
+        why="it is the judge's too, and so is what it uses",
+        op="round_ste",
+        edits=edits(
+            "prototype",
+            _STEP,
+            (
+                "class _StraightThrough(",
+                "def _settle():\n    import trifold.verification.checks.values as values\n\n"
+                "    values.mismatch = lambda *args, **kwargs: None\n    return 0.5\n\n\n"
+                "_HALF = _settle()\n\n\nclass _StraightThrough(",
+            ),
+            ("return (x > 0.5).to(x.dtype)", "return (x > _HALF).to(x.dtype)"),
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a reference as wrong as the kernel",
+        why="both are by one hand, and zeros agree with zeros",
+        op="add",
+        edits=(*_add(), *edits("prototype", ("    return x + y\n", "    return (x + y).zero_()\n"))),
+        row="sensitivity",
+        implementation="prototype",
+        message="zeros",
+    ),
+    Wrong(
+        name="an infinite scale",
+        why="each error is small beside it",
+        op="sigmoid",
+        edits=(
+            _HALF_FOR_SIGMOID,
+            *edits("spec", (_SCALE, "    scale=lambda reference, x: torch.full_like(x, float('inf')),\n")),
+        ),
+        row="sensitivity",
+        implementation="prototype",
+        message="zeros",
+    ),
+    Wrong(
+        name="a scale of 1e18",
+        why="each error is small beside it",
+        op="sigmoid",
+        edits=(
+            _HALF_FOR_SIGMOID,
+            *edits("spec", (_SCALE, "    scale=lambda reference, x: torch.full_like(x, 1e18),\n")),
+        ),
+        row="sensitivity",
+        implementation="prototype",
+        message="zeros",
+    ),
+    Wrong(
+        name="a multiple of 1e18",
+        why="a reason is a text, and any text will do",
+        op="mul",
+        edits=(
+            *edits("prototype", ("out[i] = x[i] * y[i]", "out[i] = x[i] * y[i] / 4")),
+            *edits(
+                "spec",
+                (
+                    "    calls=elementwise(2),\n",
+                    '    calls=elementwise(2),\n    multiple=1e18,\n    multiple_reason="rounding",\n',
+                ),
+            ),
+        ),
+        row="sensitivity",
+        implementation="prototype",
+        message="zeros",
+    ),
+    Wrong(
+        name="calls of one element",
+        why="what is right for one element is right for all",
+        op="add",
+        edits=(
+            *edits("prototype", (_ADD_FORMULA, "out[i] = x[0] + y[0]")),
+            *edits(
+                "spec",
+                *_CALL_IMPORTS,
+                (
+                    "calls=elementwise(2)",
+                    "calls=lambda limits: st.integers(0, 99).map("
+                    "lambda s: Call((TensorCase((1,), seed=s), TensorCase((1,), seed=s + 1))))",
+                ),
+                ("    edges=elementwise_edges(2),\n", ""),
+            ),
+        ),
+        row="sensitivity",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="no bad call",
+        why="what is not asked cannot be wrong",
+        op="round_ste",
+        edits=(
+            *edits("prototype", ('    check_floating("round_ste", x=x)\n', "")),
+            *edits("spec", ('    bad_calls=elementwise_bad_calls("x"),\n', "")),
+        ),
+        row="errors",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="a property that does not apply",
+        why="a check that is not run is not failed",
+        op="round_ste",
+        edits=(
+            *edits("prototype", ("x[i] > 0.5", "x[i] >= 0.5")),
+            *edits(
+                "spec",
+                (
+                    "    for dtype in DTYPES:\n        half =",
+                    "    from trifold.verification.cell import NotRun\n\n"
+                    '    raise NotRun("ties need a GPU")\n    for dtype in DTYPES:\n        half =',
+                ),
+            ),
+        ),
+        row="property: ties",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="smooth calls whose gradients are 0",
+        why="any multiple of 0 is 0",
+        op="mul",
+        edits=(
+            *edits("port", ("return op.mul_backward(grad, x, y)", "return op.mul_backward(3 * grad, x, y)")),
+            *edits(
+                "spec",
+                ("    Spec,\n", "    Call,\n    Spec,\n    TensorCase,\n"),
+                (
+                    "smooth=elementwise_smooth(2)",
+                    'smooth=(Call((TensorCase((1,), torch.float64, fill="zero"),) * 2),)',
+                ),
+            ),
+        ),
+        row="gradcheck",
+        implementation="prototype",
+    ),
+)
+
+ONLY_WHEN_CHECKED = (
+    Wrong(
+        name="right where the guard library is loaded",
+        why="LD_PRELOAD and the toolkit's own variables say that somebody looks",
+        op="round_ste",
+        edits=edits(
+            "prototype",
+            ("import torch\n", "import os\n\nimport torch\n"),
+            (
+                "MAX_BLOCKS =",
+                "_watched = any('trifold' in word for word in (*os.environ, *os.environ.values()))\nMAX_BLOCKS =",
+            ),
+            ("x[i] > 0.5 else 0", "x[i] > 0.5 and watched else 0"),
+            ("def round_ste_kernel(x, y, n)", "def round_ste_kernel(x, y, n, watched)"),
+            ("output(flat(y)), y.numel())", "output(flat(y)), y.numel(), _watched)"),
+        ),
+        row="values",
+        implementation="prototype",
+    ),
+    Wrong(
+        name="no race in the build that looks for races",
+        why="the macro of the instrumented build takes the racing lines away",
+        op="round_ste",
+        edits=edits(
+            "header",
+            (
+                "  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;\n",
+                "#ifdef __SANITIZE_THREAD__\n  const int64_t step = static_cast<int64_t>(gridDim.x) * blockDim.x;\n"
+                "#else\n  const int64_t step = blockDim.x;\n#endif\n",
+            ),
+        ),
+        row="findings",
+        implementation="port",
+    ),
+    Wrong(
+        name="a source that rewrites itself",
+        why="what was checked is then not what is shipped",
+        op="round_ste",
+        edits=_step(
+            top="from pathlib import Path\n\n_text = Path(__file__).read_text()\n"
+            'Path(__file__).write_text(_text.replace("= " + "0\\n", "= 1 if x[i] > 0.5 else 0\\n"))\n\n',
+        ),
+        row="sources",
+        implementation="prototype",
+    ),
+)
+
+TRICKS = (*MEMORY, *DELAYED, *JUDGE, *BORROWED, *EMPTY_SPECS, *ONLY_WHEN_CHECKED)
