@@ -66,10 +66,12 @@ class Held:
 
     Attributes:
         tensors: one of each storage, which is filled with nan when this is released.
+        arguments: those of them that the judge sent.
         outputs, inputs: of the graph; none where no gradient was asked for.
     """
 
     tensors: list[Tensor]
+    arguments: list[Tensor]
     outputs: list[Tensor] = field(default_factory=list)
     inputs: list[Tensor] = field(default_factory=list)
 
@@ -139,7 +141,7 @@ class Server:
                 result = self.function(request["form"])(*args, **kwargs)
             tensors = [value for value in _tensors(values)]
             owners = [torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made]
-            held = Held(owners, inputs=[value for value in tensors if value.requires_grad])
+            held = Held(owners, owners, inputs=[value for value in tensors if value.requires_grad])
             reply = self._answer(result, held, owners, list(generators.values()), request)
         return reply | {"findings": [finding.to_json() for finding in found]}
 
@@ -165,8 +167,8 @@ class Server:
                 retain_graph=bool(request["keep"]) or create_graph,
                 allow_unused=True,
             )
-            owners = [*held.tensors, *(torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made)]
-            after = Held(owners, inputs=[*held.inputs, *given] if create_graph else [])
+            owners = [*held.arguments, *(torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made)]
+            after = Held([*held.tensors, *owners], owners, inputs=[*held.inputs, *given] if create_graph else [])
             reply = self._answer(grads, after, owners, [], request)
         return reply | {"findings": [finding.to_json() for finding in found]}
 
@@ -216,6 +218,8 @@ class Server:
         written = [self._written(owner) for owner in packed.owners] if request.get("record") else []
         storages, extra = packed.write(self.channel.outgoing, [*own, *states, *written])
         held.outputs = [v for v in values if isinstance(v, Tensor) and v.requires_grad]
+        if held.outputs:  # what is saved for backward may be a result
+            held.tensors = [*held.tensors, *packed.owners]
         results = {}
         for number, owner in enumerate(packed.owners[len(owners) :], start=len(owners)):
             results[number] = self._hold_result(owner)
@@ -283,7 +287,6 @@ class Server:
                 gone.append(self._results.pop(number)[1])
         alive = {storage_key(tensor) for held in self._held.values() for tensor in held.tensors}
         alive |= {key for key, _ in self._results.values()}
-        alive |= {storage_key(tensor) for tensor in self._same_place}
         for tensor in gone:
             if storage_key(tensor) not in alive and tensor.untyped_storage().nbytes() > 0:
                 bytes_of(tensor).fill_(_POISON)
@@ -313,10 +316,7 @@ class Server:
                 torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage()).copy_(
                     read_bytes(self.channel.incoming, place)
                 )
-        made = [tensor.untyped_storage() for tensor in self._same_place]
-        if not same_place:
-            self._same_place = []
-        return made
+        return [tensor.untyped_storage() for tensor in self._same_place]
 
     def _shuffle_addresses(self) -> None:
         """Take some memory of the sizes that small tensors have, so that what comes next lies elsewhere."""

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from trifold.verification.remote import OpProcess
 
 
+_SWEPT_FROM = 5  # examples: with fewer, only fixed calls and those few are run
+
+
 class CheckFailed(Exception):
     """A check found something wrong.
 
@@ -197,6 +200,32 @@ class Cell:
             suppress_health_check=list(HealthCheck),
         )(hypothesis.given(self.spec.calls(self.limits))(draw))
         (configured if self.search.seed is None else hypothesis.seed(self.search.seed)(configured))()
+
+    def drawn_calls(self, limits: Limits, count: int, *, salt: int = 0) -> list[Call]:
+        """Calls drawn within ``limits``, none of which is the simplest: the same for each run of one seed."""
+        drawn: list[Call] = []
+
+        def keep(call: Call) -> None:
+            drawn.append(call)
+
+        configured = settings(
+            max_examples=count + 1,
+            deadline=None,
+            database=None,
+            print_blob=False,
+            phases=(Phase.generate,),
+            suppress_health_check=list(HealthCheck),
+        )(hypothesis.given(self.spec.calls(limits))(keep))
+        hypothesis.seed((self.search.seed or 0) * 1009 + salt)(configured)()
+        return drawn[1:]  # hypothesis begins with the simplest
+
+    def swept_calls(self, *, below: int | None = None) -> Iterator[Call]:
+        """A call of each power of two of elements, up to 2^20 where kernels are compiled: sizes on no list."""
+        most = below or (14 if (self.kind, self.device) == ("prototype", "cpu") else 20)
+        if self.search.examples < _SWEPT_FROM:
+            return
+        for power in range(4, most):
+            yield from self.drawn_calls(Limits(elements=2 ** (power + 1) - 1, fewest=2**power), 1, salt=power)
 
     def run_case(self, test: Callable[[Call], object], call: Call, sample: str = "") -> None:
         """Run ``test`` on one call; whatever it raises but ``NotRun`` becomes a ``CheckFailed`` with the call."""

@@ -114,6 +114,22 @@ def _special_mismatch(
     )
 
 
+def zero_sign_mismatch(actual: Tensor, exact: Tensor, native: Tensor) -> str | None:
+    """Where a zero has another sign than the exact result and PyTorch's own, which agree on theirs."""
+    if not actual.is_floating_point():
+        return None
+    got, want, own = (t.detach().cpu() for t in (actual, exact, native))
+    wrong = (got == 0) & (want == 0) & (own == 0) & (want.signbit() == own.signbit()) & (got.signbit() != own.signbit())
+    if not bool(wrong.any()):
+        return None
+    index = int(wrong.flatten().int().argmax())
+    return (
+        f"the sign of {int(wrong.sum())} zeros is wrong; at {_index(index, want)} the result is "
+        f"{float(got.flatten()[index])!r}, exact is {float(want.flatten()[index])!r}; where signs of zeros are free, say "
+        "so: Spec(zero_signs=...)"
+    )
+
+
 def form_mismatch(actual: Tensor, expected: Tensor, other: str = "the reference") -> str | None:
     """A difference in shape, dtype, device or strides (of dimensions with more than one element)."""
     if actual.dtype != expected.dtype:

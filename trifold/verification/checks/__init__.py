@@ -9,7 +9,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trifold.verification.cell import Cell
-from trifold.verification.checks import contract, findings, gpu, gradients, memory, origin, registration, values
+from trifold.verification.checks import (
+    contract,
+    findings,
+    gpu,
+    gradients,
+    memory,
+    origin,
+    registration,
+    rounding,
+    sensitivity,
+    values,
+)
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,8 @@ _CASES = ("values", "gradients")
 CHECKS: tuple[Check, ...] = (
     Check("bounds", memory.bounds, "accesses outside the arguments, outputs that are not written"),
     Check("values", values.values, "wrong results, shapes, dtypes or strides; arguments that are changed"),
-    Check("sensitivity", values.sensitivity, "cases on which zeros, a copy or a constant would pass", after=_VALUES),
+    Check("sensitivity", sensitivity.sensitivity, "cases and tolerances that impostors would pass", after=_VALUES),
+    Check("rounding", rounding.rounding, "half types that are truncated, rounded twice or by a detour"),
     Check("gradients", gradients.gradients, "wrong gradients in any dtype and layout"),
     Check("gradcheck", gradients.gradcheck_float64, "a gradient that is not the derivative (float64)"),
     Check("gradcheck32", gradients.gradcheck_float32, "a gradient that is not the derivative (float32)"),

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import torch
+import itertools
+from dataclasses import replace
 
-from trifold.spec import Call
+import torch
+from torch import Tensor
+
+from trifold.spec import Call, TensorCase
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.tolerance import same_bits, share_memory
+
+_HELD = 20  # results that are held while later calls run
 
 
 def errors(cell: Cell) -> None:
@@ -38,7 +44,11 @@ def errors(cell: Cell) -> None:
 
 
 def repeatable(cell: Cell) -> None:
-    """The same call, made three times, gives the same bits; so do its gradients. A random op moves on in between."""
+    """The same call gives the same bits: three times, in each mode of autograd, among others, where other numbers lay.
+
+    So do its gradients. A random op moves on in between.
+    """
+    kept: list[tuple[Call, tuple[Tensor, ...]]] = []
 
     def test(call: Call) -> None:
         results = [cell.invoke(call) for _ in range(3)]
@@ -47,19 +57,61 @@ def repeatable(cell: Cell) -> None:
                 raise CheckFailed("the same call gives other bits the second time", call)
             if any(share_memory(a, b) for a, b in zip(results[0], other, strict=True)):
                 raise CheckFailed("two calls return the same memory: the second overwrites what the first gave", call)
+        _same_in_modes(cell, call, results[0])
+        kept.append((call, results[0]))
 
-    for _, call in cell.fixed_calls():
-        cell.begin(call)
-        test(call)
+    for name, call in cell.fixed_calls():
+        cell.run_case(test, call, name)
+        if len(kept) == _HELD:
+            _require_kept(cell, kept)
+            kept.clear()
+    _require_kept(cell, kept)
     for call in cell.spec.smooth:
-        cell.begin(call)
+        cell.begin(call, "smooth")
         grads = [forward(cell, call, cell.implementation.function).values_and_gradients() for _ in range(2)]
         if not all(same_bits(a, b) for a, b in zip(*grads, strict=True)):
             raise CheckFailed("the same backward gives other bits the second time", call)
         if cell.spec.random:
             _moves_on(cell, call)
+    for call in itertools.chain(cell.spec.smooth, itertools.islice((call for _, call in cell.fixed_calls()), 12)):
+        cell.run_case(lambda call: _follows_changes(cell, call), call, "other numbers in the same memory")
     if not cell.cases:
         raise CheckFailed("the spec has no sample; add one: Spec(samples=...)")
+
+
+def _same_in_modes(cell: Cell, call: Call, plain: tuple[Tensor, ...]) -> None:
+    """Under ``no_grad`` and ``inference_mode``, and with arguments that require a gradient."""
+    for name, mode in (("torch.no_grad()", torch.no_grad), ("torch.inference_mode()", torch.inference_mode)):
+        with mode():
+            results = cell.invoke(call)
+        if not all(same_bits(a, b) for a, b in zip(plain, results, strict=True)):
+            raise CheckFailed(f"the call gives other bits under {name}", call)
+    results = forward(cell, call, cell.implementation.function).outputs
+    if not all(same_bits(a, b) for a, b in zip(plain, results, strict=True)):
+        raise CheckFailed("the call gives other bits where its arguments require a gradient", call)
+
+
+def _require_kept(cell: Cell, kept: list[tuple[Call, tuple[Tensor, ...]]]) -> None:
+    """Results of earlier calls are still what they were, after all the later ones."""
+    for call, results in kept:
+        if cell.process.changed_since(results):
+            raise CheckFailed("a later call writes over the result of this one", call)
+
+
+def _follows_changes(cell: Cell, call: Call) -> None:
+    """Other numbers in the same memory, which no version counter tells of, have another result: the right one."""
+    other = replace(
+        call, args=tuple(replace(v, seed=v.seed + 1) if isinstance(v, TensorCase) else v for v in call.args)
+    )
+    expected = cell.invoke(other)
+    cell.invoke(call)
+    with cell.process.running(place="same"):
+        cell.invoke(call)
+        results = cell.invoke(other)
+    if not all(same_bits(a, b) for a, b in zip(results, expected, strict=True)):
+        raise CheckFailed(
+            "other numbers at the same addresses give another result than elsewhere: something is kept by address", call
+        )
 
 
 def _moves_on(cell: Cell, call: Call) -> None:

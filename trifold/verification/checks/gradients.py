@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -21,34 +22,74 @@ from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
 _ORDINARY = ("exact", "normal", "zero", "tiny")
 
 
+# Above as many elements an upstream gradient with nan and inf takes too long to be worth it.
+_SPECIAL_ELEMENTS = 4096
+
+
 def gradients(cell: Cell) -> str | None:
-    """Gradients of all arguments and of each alone, with upstream gradients of several layouts."""
-    rejected = False
+    """Gradients of all arguments and of each selection of them, with upstream gradients of several layouts."""
+    impostors = _Impostors()
 
     def test(call: Call) -> None:
-        nonlocal rejected
+        positions = tensor_positions(call)
         if not all(not isinstance(a, TensorCase) or a.fill in _ORDINARY for a in call.args):
-            _stay_finite(cell, call)
+            _compare_specials(cell, call, upstream_gradient)
             return
-        for subset in _subsets(tensor_positions(call)):
-            rejected |= _compare(cell, call, subset)
+        for subset in _subsets(positions):
+            _compare(cell, call, subset, impostors)
+        if sum(torch.Size(v.shape).numel() for v in call.args if isinstance(v, TensorCase)) <= _SPECIAL_ELEMENTS:
+            _compare_specials(cell, call, special_upstream_gradient)
 
     cell.for_each_call(test, examples=max(cell.search.examples // 2, 10))
-    if not rejected:
-        raise CheckFailed("no case has a gradient that zeros would not pass for; add samples with other values")
-    return None
+    for call in cell.swept_calls(below=_SWEPT):
+        cell.run_case(test, call)
+    return impostors.require_rejected()
 
 
-def _stay_finite(cell: Cell, call: Call) -> None:
-    """No gradient overflows where that of the reference does not."""
+_SWEPT = 16  # powers of two of elements: gradients of each selection of arguments take several calls
+
+
+class _Impostors:
+    """Wrong gradients that cost nothing to make: each must be rejected by some case."""
+
+    def __init__(self) -> None:
+        self.applied: set[str] = set()
+        self.rejected: set[str] = set()
+
+    def offer(self, name: str, impostor: Tensor, grad: Tensor, rejects: Callable[[Tensor], bool]) -> None:
+        if name in self.rejected or impostor.shape != grad.shape or same_bits(impostor, grad):
+            return
+        self.applied.add(name)
+        if rejects(impostor):
+            self.rejected.add(name)
+
+    def require_rejected(self) -> str:
+        if "zeros" not in self.rejected:
+            raise CheckFailed("no case has a gradient that zeros would not pass for; add samples with other values")
+        passed = sorted(self.applied - self.rejected)
+        if passed:
+            raise CheckFailed(
+                f"every case would accept {' and '.join(passed)} as a gradient; add samples that do not, or state a "
+                "smaller scale"
+            )
+        return f"{len(self.rejected)} impostors are rejected"
+
+
+Upstream = Callable[[Tensor, torch.dtype, int], Tensor]
+
+
+def _compare_specials(cell: Cell, call: Call, outer: Upstream) -> None:
+    """nan and inf stand where those of the reference stand, in the op's dtype and in float64, and nowhere else."""
     positions = tuple(tensor_positions(call))
-    grads = _gradients(cell, call, positions, cell.implementation.function)
-    native = _gradients(cell, call, positions, cell.reference)
-    exact = _gradients(cell, call, positions, cell.reference, convert=Tensor.double)
+    grads = differentiate(cell, call, positions, cell.implementation.function, outer=outer)[1]
+    native = differentiate(cell, call, positions, cell.reference, outer=outer)[1]
+    exact = differentiate(cell, call, positions, cell.reference, convert=Tensor.double, outer=outer)[1]
     for position, grad, own, want in zip(positions, grads, native, exact, strict=True):
         if grad is None or own is None or want is None:
             continue
         wrong = ~grad.isfinite() & own.isfinite() & want.isfinite()
+        wrong |= ~grad.isnan() & own.isnan() & want.isnan()
+        wrong |= ~grad.isinf() & own.isinf() & want.isinf()
         if bool(wrong.any()):
             raise CheckFailed(
                 f"gradient of argument {position}: {float(grad[wrong][0])!r} where the exact one is "
@@ -57,35 +98,42 @@ def _stay_finite(cell: Cell, call: Call) -> None:
             )
 
 
-def _subsets(positions: list[int]) -> Iterable[tuple[int, ...]]:
-    """All arguments together, and each alone."""
-    yield tuple(positions)
-    if len(positions) > 1:
-        yield from ((position,) for position in positions)
+def _subsets(positions: list[int]) -> Iterator[tuple[int, ...]]:
+    """All arguments together, then each other selection: those that are left out are frozen."""
+    for count in range(len(positions), 0, -1):
+        yield from itertools.combinations(positions, count)
 
 
-def _compare(cell: Cell, call: Call, subset: tuple[int, ...]) -> bool:
-    """Whether zeros would have been rejected; raises ``CheckFailed`` where a gradient is wrong."""
+def _compare(cell: Cell, call: Call, subset: tuple[int, ...], impostors: _Impostors) -> None:
+    """Raises ``CheckFailed`` where a gradient is wrong; shows the impostors to what accepts gradients."""
     results, grads = differentiate(cell, call, subset, cell.implementation.function)
-    if len(subset) == len(tensor_positions(call)):
+    everything = len(subset) == len(tensor_positions(call))
+    if everything:
         plain = cell.invoke(call)
         if not all(same_bits(a, b) for a, b in zip(results, plain, strict=True)):
             raise CheckFailed("the result is another one when a gradient is asked for", call)
     native = _gradients(cell, call, subset, cell.reference)
     exact = _gradients(cell, call, subset, cell.reference, convert=Tensor.double)
     scale = gradient_scales(cell, call, subset)
-    rejects_zeros = False
     for position, grad, own, want, size in zip(subset, grads, native, exact, scale, strict=True):
         if grad is None:
             raise CheckFailed(f"argument {position} requires a gradient and gets none", call)
         assert own is not None and want is not None
         form = form_mismatch(grad, own) if grad.layout == own.layout and _same_form_matters(grad, own) else None
+
+        def rejects(other: Tensor, want: Tensor = want, own: Tensor = own, size: Tensor | None = size) -> bool:
+            return mismatch(other, want, own, size, multiple=cell.spec.multiple) is not None
+
         wrong = form or mismatch(grad, want, own, size, multiple=cell.spec.multiple)
         if wrong:
-            asked = "" if len(subset) == len(tensor_positions(call)) else " (asked for alone)"
+            asked = "" if everything else f" (asked for {'alone' if len(subset) == 1 else f'with {subset}'})"
             raise CheckFailed(f"gradient of argument {position}{asked}: {wrong}", call)
-        rejects_zeros |= mismatch(torch.zeros_like(grad), want, own, size, multiple=cell.spec.multiple) is not None
-    return rejects_zeros
+        impostors.offer("zeros", torch.zeros_like(grad), grad, rejects)
+        if grad.itemsize >= 4:
+            impostors.offer("1.01 times the gradient", (grad.double() * 1.01).to(grad.dtype), grad, rejects)
+        for other in grads:
+            if other is not None and other is not grad:
+                impostors.offer(f"another argument's gradient for that of {position}", other, grad, rejects)
 
 
 def _same_form_matters(grad: Tensor, own: Tensor) -> bool:
@@ -111,8 +159,12 @@ def differentiate(
     function: Callable[..., Any],
     convert: Callable[[Tensor], Tensor] = lambda x: x,
     upstream: Callable[[Tensor], Tensor] = lambda x: x,
+    outer: Upstream | None = None,
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor | None, ...]]:
-    """Results and gradients; ``convert`` is applied to the arguments, it and ``upstream`` to the upstream gradients."""
+    """Results and gradients; ``convert`` is applied to the arguments, it and ``upstream`` to the upstream gradients.
+
+    ``outer`` makes the upstream gradient of a result; default: :func:`upstream_gradient`.
+    """
     args, kwargs = call.arguments(cell.device)
     args = [convert(value) if is_floating(value) else value for value in args]
     inputs = [args[position].detach().requires_grad_() for position in subset]
@@ -122,20 +174,26 @@ def differentiate(
     results = as_tuple(function(*args, **kwargs))
     # The upstream gradient is drawn in the op's dtype: the same numbers for the implementation and the reference.
     dtype = call.dtype
-    outer = [upstream(convert(upstream_gradient(result, dtype, call.seed + k))) for k, result in enumerate(results)]
-    before = [value.clone() for value in outer]
-    grads = torch.autograd.grad(results, inputs, outer, allow_unused=True)
-    if not all(same_bits(a, b) for a, b in zip(outer, before, strict=True)):
-        raise CheckFailed("backward changes the upstream gradient", call)
+    make = outer or upstream_gradient
+    given = [upstream(convert(make(result, dtype, call.seed + k))) for k, result in enumerate(results)]
+    before = [value.detach().clone() for value in (*given, *results, *inputs)]
+    grads = torch.autograd.grad(results, inputs, given, allow_unused=True)
+    names = [*["the upstream gradient"] * len(given), *["a result"] * len(results), *["an argument"] * len(inputs)]
+    for name, value, copy in zip(names, (*given, *results, *inputs), before, strict=True):
+        if not same_bits(value, copy):
+            raise CheckFailed(f"backward changes {name}", call)
     return results, grads
 
 
 def upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
-    """Normal numbers; one layout in three is an expanded scalar (as sum().backward() gives), one is transposed."""
+    """Normal numbers; one layout in three has stride 0 in all dimensions (as sum().backward() gives) or in one of them,
+    one is transposed."""
     generator = torch.Generator().manual_seed(seed)
     shape = tuple(result.shape)
     if result.numel() % 3 == 1:
-        return torch.randn((), generator=generator).to(dtype).to(result.device).expand(shape)
+        dim = sum(shape) % (len(shape) + 1)
+        one = tuple(1 if d == dim else n for d, n in enumerate(shape)) if dim < len(shape) else ()
+        return torch.randn(one, generator=generator).to(dtype).to(result.device).expand(shape)
     if result.numel() % 3 == 2 and len(shape) > 1:
         return (
             torch.randn(shape[::-1], generator=generator).to(dtype).to(result.device).permute(*range(len(shape))[::-1])
@@ -143,8 +201,21 @@ def upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
     return torch.randn(shape, generator=generator).to(dtype).to(result.device)
 
 
-def gradient_scales(cell: Cell, call: Call, subset: tuple[int, ...]) -> tuple[Tensor | None, ...]:
-    """The scale of each gradient: the spec's, or the reference's gradient on absolute values."""
+def special_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
+    """Normal numbers, and in one place of eight 0, -0, inf, -inf or nan."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = tuple(result.shape)
+    normal = torch.randn(shape, generator=generator)
+    special = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan])[torch.randint(5, shape, generator=generator)]
+    chosen = torch.rand(shape, generator=generator) < 1 / 8
+    return torch.where(chosen, special, normal).to(dtype).to(result.device)
+
+
+def gradient_scales(
+    cell: Cell, call: Call, subset: tuple[int, ...], dtype: torch.dtype | None = None
+) -> tuple[Tensor | None, ...]:
+    """The scale of each gradient, in round-offs of ``dtype`` (default: the call's): the spec's, or the reference's
+    gradient on absolute values."""
     spec = cell.spec
     if spec.gradient_scale is not None:
         args, kwargs = call.arguments(cell.device)
@@ -156,7 +227,7 @@ def gradient_scales(cell: Cell, call: Call, subset: tuple[int, ...]) -> tuple[Te
         if spec.gradient_working_scale is not None:
             torch.manual_seed(call.seed)
             working = as_tuple(spec.gradient_working_scale(cell.reference, *outer, *args, **kwargs))
-            every = with_working(every, working, call.dtype)
+            every = with_working(every, working, dtype or call.dtype)
         order = tensor_positions(call)
         return tuple(every[order.index(position)] for position in subset)
     return _gradients(cell, call, subset, cell.reference, convert=lambda x: x.double().abs(), upstream=torch.abs)
@@ -227,7 +298,7 @@ def _compare_jacobians(cell: Cell, call: Call, function: Callable[..., Any], inp
 
 
 def gradgradcheck(cell: Cell) -> str | None:
-    """Second derivatives are right, or asking for them is a clear error."""
+    """Second derivatives are right in every dtype, or asking for them is a clear error."""
     refusals = set()
     for call in (in_dtype(call, torch.float64) for call in cell.spec.smooth[:3]):
         cell.begin(call, "smooth")
@@ -240,4 +311,55 @@ def gradgradcheck(cell: Cell) -> str | None:
             if "has no gradient" not in str(error):
                 raise CheckFailed(f"{type(error).__name__}: {error}", call) from error
             refusals.add(str(error))
-    return f"second derivatives are refused: {'; '.join(sorted(refusals))}" if refusals else None
+    if refusals:
+        return f"second derivatives are refused: {'; '.join(sorted(refusals))}"
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        call = in_dtype(cell.spec.smooth[-1], dtype)
+        cell.begin(call, "smooth")
+        _compare_second(cell, call)
+    return None
+
+
+# Of numbers of the size of 1, in round-offs: coarse, since nothing states how a second derivative is computed.
+_SECOND_ROUND_OFFS = 64
+
+
+def _compare_second(cell: Cell, call: Call) -> None:
+    """Second derivatives in a narrower dtype against the reference's in float64."""
+    got = _second(cell, call, cell.implementation.function)
+    own = _second(cell, call, cell.reference)
+    exact = _second(cell, call, cell.reference, convert=Tensor.double)
+    unit = torch.finfo(call.dtype).eps / 2
+    for number, (value, native, want) in enumerate(zip(got, own, exact, strict=True)):
+        if value is None or native is None or want is None or want.numel() == 0:
+            if (value is None) != (want is None) and bool((want if value is None else value).any()):  # type: ignore[union-attr]
+                raise CheckFailed(f"second derivative {number} is missing, or one too many", call)
+            continue
+        size = 1 + float(want.abs().max())
+        allowed = _SECOND_ROUND_OFFS * unit * size + 4 * float((native.double() - want).abs().max())
+        off = float((value.double() - want).abs().max())
+        if not off <= allowed:
+            raise CheckFailed(
+                f"second derivative {number} in {call.dtype} is off by {off:.3g}, where {allowed:.3g} is allowed", call
+            )
+
+
+def _second(
+    cell: Cell, call: Call, function: Callable[..., Any], convert: Callable[[Tensor], Tensor] = lambda x: x
+) -> tuple[Tensor | None, ...]:
+    """Gradients, for arguments and upstream gradients, of the gradients' sum with fixed weights."""
+    args, kwargs = call.arguments(cell.device)
+    args = [convert(value) if is_floating(value) else value for value in args]
+    positions = tensor_positions(call)
+    for position in positions:
+        args[position] = args[position].detach().requires_grad_()
+    inputs = [args[position] for position in positions]
+    torch.manual_seed(call.seed)
+    results = [result for result in as_tuple(function(*args, **kwargs)) if result.requires_grad]
+    outer = [convert(upstream_gradient(result, call.dtype, 5 + k)).requires_grad_() for k, result in enumerate(results)]
+    grads = torch.autograd.grad(results, inputs, outer, create_graph=True, allow_unused=True)
+    pairs = [(g, convert(upstream_gradient(g, call.dtype, 9))) for g in grads if g is not None and g.requires_grad]
+    if not pairs:
+        return ()
+    made, weights = zip(*pairs, strict=True)
+    return torch.autograd.grad(made, [*inputs, *outer], weights, allow_unused=True)

@@ -1,0 +1,154 @@
+"""Rounded once means rounded once: of half types, where the spec claims that they are computed in a wider type.
+
+A result then is the exact one rounded to nearest even, but where the working error of the wider type reaches the middle
+between two numbers; and over many results the errors cancel. Truncation, a detour through another half type and a
+second rounding show in one or the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from trifold.spec import Call, Limits, TensorCase
+from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, as_tuple, in_float64
+from trifold.verification.checks.differentiation import in_dtype, tensor_positions
+from trifold.verification.checks.gradients import differentiate, gradient_scales, upstream_gradient
+from trifold.verification.checks.values import scales
+
+_RESULTS = 100_000  # of each dtype: the mean of so many errors shows a bias of 1/200 of a unit in the last place
+_HALF_TYPES = (torch.float16, torch.bfloat16)
+_ROUND_OFF = 2.0**-24  # of float32, in which half types are computed
+_SPREADS = 6.0  # of the mean's own standard deviation: once in 5·10⁸ by chance
+
+
+def rounding(cell: Cell) -> str:
+    """Results, and gradients where the spec claims it of them, in float16 and bfloat16."""
+    spec = cell.spec
+    if not spec.rounded_once and not spec.gradients_rounded_once:
+        raise NotRun(Absence.NOT_CLAIMED)
+    counted = []
+    for dtype in _HALF_TYPES:
+        if spec.rounded_once:
+            counted.append(_check(cell, dtype, _results, "result"))
+        if spec.gradients_rounded_once:
+            counted.append(_check(cell, dtype, _gradients, "gradient"))
+    return f"rounded once: {min(counted):,} results and more of each kind"
+
+
+@dataclass
+class _Bias:
+    """The signed errors so far, in units in the last place."""
+
+    count: int = 0
+    total: float = 0.0
+
+    def add(self, errors: Tensor) -> None:
+        self.count += errors.numel()
+        self.total += float(errors.sum())
+
+    def message(self) -> str:
+        """What is wrong with the mean; empty where nothing is. Errors of nearest are spread evenly over ±1/2."""
+        mean, spread = self.total / self.count, (1 / 12 / self.count) ** 0.5
+        if abs(mean) <= _SPREADS * spread:
+            return ""
+        return (
+            f"the mean signed error of {self.count:,} results is {mean:+.4f} units in the last place; within "
+            f"±{_SPREADS * spread:.4f} is chance: it is no rounding to nearest"
+        )
+
+
+# Of a call: triples of what the op gave, what is exact, and the working error.
+_Kind = Callable[[Cell, Call], Iterator[tuple[Tensor, Tensor, Tensor]]]
+
+
+def _check(cell: Cell, dtype: torch.dtype, of_call: _Kind, name: str) -> int:
+    bias = _Bias()
+    for call in _calls(cell, dtype):
+        cell.begin(call, f"many {name}s")
+        for got, want, working in of_call(cell, call):
+            if got.dtype == dtype and got.numel() > 0:
+                _require_nearest(got, want, working, name, call, bias)
+        if bias.count >= _RESULTS:
+            break
+    if bias.count == 0:
+        raise CheckFailed(f"no case has a {name} in {dtype}, so nothing shows that it is rounded once")
+    if bias.count >= _RESULTS // 10 and (wrong := bias.message()):
+        raise CheckFailed(f"{name}s in {str(dtype).removeprefix('torch.')}: {wrong}")
+    return bias.count
+
+
+def _calls(cell: Cell, dtype: torch.dtype) -> Iterator[Call]:
+    """Calls of many normal numbers, until there is no need of more."""
+    simulated = (cell.kind, cell.device) == ("prototype", "cpu")
+    share = min(_RESULTS // 5, cell.limits.elements) if simulated else _RESULTS
+    for salt in range(30):
+        for call in cell.drawn_calls(Limits(elements=share, fewest=share // 2), 1, salt=1000 + salt):
+            args = tuple(
+                replace(value, fill="normal", layout="contiguous") if isinstance(value, TensorCase) else value
+                for value in call.args
+            )
+            yield in_dtype(replace(call, args=args), dtype)
+
+
+def _results(cell: Cell, call: Call) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    exact = cell.refer(call, exact=True)
+    stated = cell.spec.rounding_error
+    if stated is None:
+        errors = _by_scale(cell, scales(cell, call, torch.float32), exact)
+    else:
+        args, kwargs = in_float64(*call.arguments(cell.device))
+        torch.manual_seed(call.seed)
+        errors = as_tuple(stated(cell.reference, *args, **kwargs))
+    yield from zip(cell.invoke(call), exact, errors, strict=True)
+
+
+def _gradients(cell: Cell, call: Call) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    subset = tuple(tensor_positions(call))
+    _, grads = differentiate(cell, call, subset, cell.implementation.function)
+    results, exact = differentiate(cell, call, subset, cell.reference, convert=Tensor.double)
+    stated = cell.spec.gradient_rounding_error
+    known = [torch.zeros(()) if want is None else want for want in exact]
+    if stated is None:
+        errors = _by_scale(cell, gradient_scales(cell, call, subset, torch.float32), known)
+    else:
+        args, kwargs = in_float64(*call.arguments(cell.device))
+        outer = [upstream_gradient(r, call.dtype, call.seed + k).double() for k, r in enumerate(results)]
+        torch.manual_seed(call.seed)
+        errors = as_tuple(stated(cell.reference, *outer, *args, **kwargs))
+    for grad, want, error in zip(grads, exact, errors, strict=True):
+        if grad is not None and want is not None:
+            yield grad, want, error
+
+
+def _by_scale(cell: Cell, sizes: Sequence[Tensor | None], exact: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    return tuple(
+        cell.spec.multiple * (want.abs() if size is None else torch.maximum(size.abs().expand_as(want), want.abs()))
+        for size, want in zip(sizes, exact, strict=True)
+    )
+
+
+def _require_nearest(got: Tensor, want: Tensor, working: Tensor, name: str, call: Call, bias: _Bias) -> None:
+    """Each element lies between the roundings of the exact one less, and more, the working error."""
+    got, want = got.detach().cpu(), want.detach().cpu().double()
+    error = working.detach().cpu().double() * _ROUND_OFF
+    low, high = (want - error).to(got.dtype).double(), (want + error).to(got.dtype).double()
+    value = got.double()
+    info = torch.finfo(got.dtype)
+    ordinary = torch.isfinite(want) & (want.abs() > 4 * info.tiny) & (want.abs() < info.max / 2)
+    wrong = ordinary & ((value < low) | (value > high))
+    if bool(wrong.any()):
+        index = int(wrong.flatten().int().argmax())
+        at = [float(each.flatten()[index]) for each in (value, want, low)]
+        raise CheckFailed(
+            f"{name}: {int(wrong.sum())} of {got.numel()} elements in {str(got.dtype).removeprefix('torch.')} are not the "
+            f"exact ones rounded to nearest: {at[0]!r} where {at[1]!r} rounds to {at[2]!r}",
+            call,
+        )
+    unit = torch.exp2(want.abs().clamp(min=info.tiny).log2().floor()) * info.eps
+    # A tie goes to even, and what is exact has no error: both say nothing of a bias.
+    known = ordinary & (value != want)
+    bias.add(((value - want) / unit)[known])

@@ -1,0 +1,147 @@
+"""Whether the cases of the values check, under the spec's tolerance, could show a wrong result at all.
+
+An impostor is a wrong result that costs little to make. Each must be rejected by some case, at elements where the exact
+result is finite: nan and inf show only what made them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from trifold.spec import Call
+from trifold.verification.cell import Cell, CheckFailed
+from trifold.verification.checks.values import scales
+from trifold.verification.tolerance import mismatch
+
+# Of any op, some case must have a result that differs from these.
+_MUST_APPLY = ("zeros", "a constant", "1.01 times the result")
+_BLOCK = 1024  # threads: a kernel that launches one block is right for as many elements
+
+# From an impostor's name to those that a case offers.
+Impostors = Iterator[tuple[str, Tensor]]
+
+
+def sensitivity(cell: Cell) -> str:
+    """Each impostor must be rejected by some case of the values check."""
+    if not cell.calls:
+        raise CheckFailed("the values check compared no case, so it shows nothing")
+    _require_sizes(cell)
+    applied: set[str] = set()
+    rejected: set[str] = set()
+    stale = _Stale()
+    for call in cell.calls:
+        cell.cases += 1
+        exact, native, sizes = cell.refer(call, exact=True), cell.refer(call), scales(cell, call)
+        for number, (want, own, size) in enumerate(zip(exact, native, sizes, strict=True)):
+            place = "" if len(native) == 1 else f" (result {number})"
+            finite = torch.isfinite(want) & torch.isfinite(own)
+            if not bool(finite.any()):
+                continue
+            for name, impostor in _impostors(cell, call, own, number, stale, rejected):
+                other = torch.where(finite, impostor, own)
+                if name in rejected or torch.equal(other[finite], own[finite]):
+                    continue
+                applied.add(name + place)
+                if mismatch(other, want, own, size, multiple=cell.spec.multiple) is not None:
+                    rejected.add(name + place)
+            stale.remember(number, own)
+    never = [name for name in _MUST_APPLY if not any(one.startswith(name) for one in applied)]
+    if never:
+        raise CheckFailed(f"no case has a result other than {' and '.join(never)}; add samples that do")
+    passed = sorted(applied - rejected)
+    if passed:
+        raise CheckFailed(
+            f"every case of the values check would accept {' and '.join(passed)}; add samples that do not, or state a "
+            "smaller scale or multiple"
+        )
+    return f"{len(applied)} impostors are rejected within {cell.cases} cases"
+
+
+def _require_sizes(cell: Cell) -> None:
+    """Some case has more elements than a block has threads."""
+    largest = 0
+    for call in cell.calls:
+        args, kwargs = call.arguments("cpu")
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+        largest = max(largest, *(tensor.numel() for tensor in (*tensors, *cell.refer(call))))
+        if largest > _BLOCK:
+            return
+    raise CheckFailed(
+        f"no case of the values check has more than {largest} elements: a kernel that launches one block would pass; "
+        f"draw tensors of more than {_BLOCK} elements"
+    )
+
+
+class _Stale:
+    """What the cases before gave."""
+
+    def __init__(self) -> None:
+        self.last: dict[int, Tensor] = {}
+        self.first: dict[int, float] = {}
+
+    def remember(self, number: int, own: Tensor) -> None:
+        self.last[number] = own
+        if own.numel() > 0 and number not in self.first:
+            self.first[number] = float(own.flatten()[0])
+
+
+def _impostors(cell: Cell, call: Call, own: Tensor, number: int, stale: _Stale, rejected: set[str]) -> Impostors:
+    """Wrong results for a case whose right one is ``own``; those that need the reference only until one is rejected."""
+    yield "zeros", torch.zeros_like(own)
+    args, _ = call.arguments(cell.device)
+    for value in args:
+        if isinstance(value, Tensor) and value.shape == own.shape and value.dtype == own.dtype:
+            yield "a copy of an argument", value
+    first = float(own.flatten()[0]) if own.numel() > 1 else stale.first.get(number)
+    if first is not None:
+        yield "a constant", torch.full_like(own, first)
+    last = stale.last.get(number)
+    if last is not None and last.shape == own.shape:
+        yield "the last call's output", last.to(own.dtype)
+    if own.is_floating_point():
+        if own.itemsize >= 4:  # half types round 1% away where several roundings add up
+            dtype = str(own.dtype).removeprefix("torch.")
+            yield f"1.01 times the result in {dtype}", (own.double() * 1.01).to(own.dtype)
+            yield f"the result rounded to half in {dtype}", own.half().to(own.dtype)
+        yield "1.01 times the result", (own.double() * 1.01).to(own.dtype)
+    yield from _moved(own)
+    name = "the transposed argument's result"
+    if name not in rejected:
+        yield from ((name, made) for made in _of_transposed(cell, call, own, number))
+
+
+def _moved(own: Tensor) -> Impostors:
+    """The result with elements in wrong places."""
+    if own.numel() < 2:
+        return
+    flat = own.contiguous().flatten()
+    size = flat.double().abs().nan_to_num(nan=0.0, posinf=0.0)
+    changed = flat.clone()
+    changed[int(size.argmax())] = flat[int(size.argmin())]
+    yield "the result with one element changed", changed.view(own.shape)
+    ended = flat.clone()
+    ended[-1] = 0
+    yield "the result with 0 for its last element", ended.view(own.shape)
+    if own.dim() > 1 and own.shape[0] > 1:
+        swapped = own.clone()
+        swapped[0], swapped[-1] = own[-1], own[0]
+        yield "the result with two rows swapped", swapped
+
+
+def _of_transposed(cell: Cell, call: Call, own: Tensor, number: int) -> Iterator[Tensor]:
+    args, kwargs = call.arguments(cell.device)
+    for position, value in enumerate(args):
+        if not isinstance(value, Tensor) or value.dim() < 2 or 0 in value.shape:
+            continue
+        turned = list(args)
+        turned[position] = value.transpose(-1, -2).reshape(value.shape)
+        try:
+            made = cell.refer(call, (turned, kwargs))[number]
+        except CheckFailed:  # the reference takes no such argument
+            return
+        if made.shape == own.shape:
+            yield made
+        return
