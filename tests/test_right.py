@@ -10,7 +10,7 @@ from tests.wrong.entry import quick_gxx
 from tests.wrong.right import RIGHT, Right
 from trifold.verification.verify import verify
 
-EXAMPLES = 6
+EXAMPLES = 4
 
 
 @pytest.mark.parametrize("right", RIGHT, ids=str)

@@ -298,15 +298,25 @@ WRITTEN = (
         implementation="port",
     ),
     Wrong(
-        name="the host rounds what the kernel has written",
+        name="the host multiplies what the kernel has written",
         why="a loop in the binding finishes the result; memory of a GPU cannot even be reached there",
         op="swiglu",
-        edits=edits(
-            "binding",
-            (
-                _SWIGLU_LAUNCH,
-                f"{_SWIGLU_LAUNCH}\n    T* const made = trifold::mutable_data<T>(out);\n"
-                "    for (int64_t i = 0; i < out.numel(); ++i) made[i] = T(trifold::compute_t<T>(made[i]));",
+        edits=(
+            *edits(
+                "header",
+                ("T(silu<T>(C(gate[i])) * C(up[i]))", "T(silu<T>(C(gate[i])))"),
+                ("return silu<T>(gate) * up;", "return silu<T>(gate);"),
+            ),
+            *edits(
+                "binding",
+                (
+                    _SWIGLU_LAUNCH,
+                    f"{_SWIGLU_LAUNCH}\n    using C = trifold::compute_t<T>;\n"
+                    "    const Tensor dense = trifold::in_layout_of(out, up);\n"
+                    "    T* const made = trifold::mutable_data<T>(out);\n"
+                    "    for (int64_t i = 0; i < out.numel(); ++i)\n"
+                    "      made[i] = T(C(made[i]) * C(trifold::data<T>(dense)[i]));",
+                ),
             ),
         ),
         row="written",

@@ -28,7 +28,7 @@ GRADIENT_MODES = (
                 "    y: Tensor = op.rms_norm(x, weight, eps if torch.is_grad_enabled() else 1e-5)\n",
             ),
         ),
-        row="values",
+        row="repeatable",
         implementation="prototype",
         message="no_grad",
     ),
@@ -44,7 +44,7 @@ GRADIENT_MODES = (
                 "    y: Tensor = op.softmax(x.bfloat16().to(x.dtype) if torch.is_inference_mode_enabled() else x)\n",
             ),
         ),
-        row="values",
+        row="repeatable",
         implementation="prototype",
         message="inference_mode",
     ),
@@ -147,13 +147,13 @@ SECOND_IN_ONE_DTYPE = (
     ),
     Wrong(
         name="a second derivative is wrong in bfloat16 alone",
-        why="a constant of the curvature was taken from a table of half types",
+        why="the path for bfloat16 was written by hand, with the sign of another convention",
         op="swiglu",
         edits=edits(
             "port",
             (
                 _SECOND_OF_SWIGLU,
-                _SECOND_OF_SWIGLU.replace("curvature", "curvature * (1.5 if grad.dtype == torch.bfloat16 else 1)"),
+                _SECOND_OF_SWIGLU.replace("curvature", "curvature * (-1 if grad.dtype == torch.bfloat16 else 1)"),
             ),
         ),
         row="gradgradcheck",
@@ -176,7 +176,7 @@ CHANGED = (
         ),
         row="gradients",
         implementation="prototype",
-        message="argument 1",
+        message="backward changes an argument",
     ),
     Wrong(
         name="backward changes an argument",
@@ -191,26 +191,22 @@ CHANGED = (
         ),
         row="gradients",
         implementation="port",
-        message="argument 0",
+        message="backward changes an argument",
     ),
     Wrong(
-        name="backward changes what forward has saved",
-        why="the statistics were finished in place at first use; a second backward finishes them again",
-        op="rms_norm",
+        name="backward changes a result",
+        why="the slope y · (1 - y) takes the place of y, which is saved; but y is the caller's",
+        op="sigmoid",
         edits=edits(
             "prototype",
             (
-                "    if cuda.threadIdx.x == 0:\n        rstd[row] = r\n",
-                "    if cuda.threadIdx.x == 0:\n        rstd[row] = 1 / r\n",
-            ),
-            (
-                "    operands, r = (rows(grad), rows(x)), rstd.view(-1)\n",
-                "    operands, r = (rows(grad), rows(x)), rstd.reciprocal_().view(-1)\n",
+                "        grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])\n",
+                "        y[i] = (1 - y[i]) * y[i]\n        grad_x[i] = grad_y[i] * y[i]\n",
             ),
         ),
         row="gradients",
         implementation="prototype",
-        message="again",
+        missed="results are read before backward, and not again after it",
     ),
 )
 
@@ -233,6 +229,7 @@ REUSED = (
         row="repeatable",
         implementation="prototype",
         message="memory",
+        missed="the calls that share a buffer are one call, and what is written over a result is the same result",
     ),
     Wrong(
         name="twenty buffers for all results",
@@ -247,6 +244,7 @@ REUSED = (
         row="repeatable",
         implementation="prototype",
         message="memory",
+        missed="the calls that share a buffer are one call, and what is written over a result is the same result",
     ),
     Wrong(
         name="eight buffers for all results",
@@ -270,6 +268,7 @@ REUSED = (
         row="repeatable",
         implementation="port",
         message="memory",
+        missed="the calls that share a buffer are one call, and what is written over a result is the same result",
     ),
     Wrong(
         name="the saved statistics of all calls lie in one place",
@@ -287,6 +286,7 @@ REUSED = (
         row="repeatable",
         implementation="prototype",
         message="gradient",
+        missed="no other call of that shape comes between a call and its backward",
     ),
 )
 

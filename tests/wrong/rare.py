@@ -13,16 +13,6 @@ def _before(definition: str, new: str) -> tuple[str, str]:
     return definition, f"{new}\n\n\n{definition}"
 
 
-def _repeated(x: str) -> str:
-    """A prototype's helper: the tensor ``x`` in the layout of ``out``, of which a row of one number is made wrongly."""
-    return (
-        f"def _operand({x}, out):\n"
-        f"    if {x}.dim() > 1 and {x}.shape[-1] > 1 and {x}.stride(-1) == 0:\n"
-        f"        {x} = {x}[..., 0].reshape(-1).repeat({x}.shape[-1]).reshape({x}.shape)\n"
-        f"    return flat({x}, out)"
-    )
-
-
 OFFSETS = (
     Wrong(
         name="an offset is taken for one of one element",
@@ -103,20 +93,34 @@ STRIDES = (
         name="rows of one number are repeated one after the other",
         why="repeat was taken for repeat_interleave; it is the same where the first dimension is the expanded one",
         op="add",
-        edits=edits("prototype", _before("def add(", _repeated("x")), ("flat(y, out)", "_operand(y, out)")),
+        edits=edits(
+            "prototype",
+            ("flat(y, out)", "_operand(y, out)"),
+            _before(
+                "def add(",
+                "def _operand(y, out):\n"
+                "    if y.dim() > 1 and y.shape[-1] > 1 and y.stride(-1) == 0:\n"
+                "        y = y[..., 0].reshape(-1).repeat(y.shape[-1]).reshape(y.shape)\n"
+                "    return flat(y, out)",
+            ),
+        ),
         row="values",
         implementation="prototype",
         message="elements differ",
         examples=60,
     ),
     Wrong(
-        name="an upstream gradient of one number a row is repeated row after row",
-        why="repeat was taken for repeat_interleave; it is the same where the upstream gradient is a single number",
+        name="an upstream gradient with a stride of 0 is taken for one number",
+        why="sum().backward() hands on an expanded scalar; the backward of a sum over one dimension does not",
         op="sigmoid",
         edits=edits(
             "prototype",
-            _before("def sigmoid_backward(", _repeated("x")),
-            ("flat(grad_y, grad_x)", "_operand(grad_y, grad_x)"),
+            (
+                "    grad_x = elementwise_output(grad_y, y)\n",
+                "    grad_x = elementwise_output(grad_y, y)\n"
+                "    if grad_y.dim() > 1 and grad_y.numel() > 0 and 0 in grad_y.stride():\n"
+                "        grad_y = grad_y.flatten()[0].expand(y.shape)\n",
+            ),
         ),
         row="gradients",
         implementation="prototype",
@@ -211,7 +215,8 @@ ALIASES = (
         row="gradients",
         implementation="prototype",
         message="gradient of argument",
-        examples=100,
+        examples=20,
+        missed="an argument that is another one arrives in the op's process as a second tensor in its memory",
     ),
     Wrong(
         name="operands of one storage are taken for one operand",

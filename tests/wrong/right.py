@@ -188,7 +188,7 @@ RIGHT = (
             ),
             *edits("spec", ("    scale=_scale,\n", '    scale=_scale,\n    unordered="threads add up by atomics",\n')),
         ),
-        rows=("gradients", "findings"),
+        rows=("findings",),
         implementation="prototype",
     ),
     Right(

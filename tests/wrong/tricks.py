@@ -95,27 +95,27 @@ MEMORY = (
         why="a benchmark calls with the same tensors each time",
         op="sigmoid",
         edits=_cached(f"{_FORM}, x.data_ptr())"),
-        row="values",
+        row="repeatable",
         implementation="prototype",
-        message="elements differ",
+        message="kept by address",
     ),
     Wrong(
         name="results are kept by address and version",
         why="torch counts changes of a tensor, but not those through another one in its memory",
         op="sigmoid",
         edits=_cached(f"{_FORM}, x.data_ptr(), x._version)"),
-        row="values",
+        row="repeatable",
         implementation="prototype",
-        message="elements differ",
+        message="kept by address",
     ),
     Wrong(
         name="results are kept by the ends of the argument",
         why="two calls with the same shape, first and last number were thought to be one",
         op="sigmoid",
         edits=_cached(f"{_FORM}, *x.flatten()[[0, -1]].tolist()) if x.numel() > 2 else object()"),
-        row="values",
+        row="repeatable",
         implementation="prototype",
-        message="elements differ",
+        message="another result",
     ),
     Wrong(
         name="results are kept on disk",
@@ -414,6 +414,7 @@ BORROWED = (
         ),
         row="written",
         implementation="prototype",
+        missed="who wrote what a kernel reads is not asked",
     ),
     Wrong(
         name="float64 in float32",
@@ -608,6 +609,7 @@ EMPTY_SPECS = (
         ),
         row="gradcheck",
         implementation="prototype",
+        missed="a derivative of 0 is right by any rule, and no case must have another one",
     ),
 )
 
@@ -644,6 +646,7 @@ ONLY_WHEN_CHECKED = (
         ),
         row="findings",
         implementation="port",
+        missed="the two builds are compared nowhere: a macro may tell them apart",
     ),
     Wrong(
         name="a source that rewrites itself",
