@@ -143,19 +143,6 @@ SIZES = (
         examples=100,
     ),
     Wrong(
-        name="backward has at most 256 blocks",
-        why="a grid that was bounded, and no loop over what it does not cover",
-        op="normal_sample",
-        edits=edits(
-            "prototype",
-            ("launch(normal_sample_backward_kernel, rows,", "launch(normal_sample_backward_kernel, min(rows, 256),"),
-        ),
-        row="gradients",
-        implementation="prototype",
-        message="gradient of argument",
-        examples=60,
-    ),
-    Wrong(
         name="an operand is left out for 12,345 < n < 14,000",
         why="one line of a table of launches, measured size by size, names the kernel of another op",
         op="swiglu",
@@ -171,23 +158,6 @@ SIZES = (
         implementation="prototype",
         message="elements differ",
         examples=200,
-    ),
-    Wrong(
-        name="rows of 300 to 511 samples are numbered as if they had 512",
-        why="the blocks of such a row were rounded up, and with them the numbers of its normals",
-        op="normal_sample",
-        edits=edits(
-            "prototype",
-            (
-                "normal = i - row * columns if shared_noise else i\n",
-                "wide = 512 if columns >= 300 and columns < 512 else columns\n"
-                "        normal = i - row * columns if shared_noise else row * wide + i - row * columns\n",
-            ),
-        ),
-        row="values",
-        implementation="prototype",
-        message="elements differ",
-        examples=150,
     ),
     Wrong(
         name="an index of 17 bits",
@@ -257,28 +227,6 @@ ALIASES = (
         ),
         row="values",
         implementation="prototype",
-        message="elements differ",
-        examples=100,
-    ),
-    Wrong(
-        name="a bias in the memory of the weight is taken for none",
-        why="each parameter is looked up by its storage, once",
-        op="layer_norm",
-        edits=edits(
-            "port",
-            (
-                "def layer_norm(x",
-                "def _same(weight, bias):\n    both = weight is not None and bias is not None\n"
-                "    return both and weight.untyped_storage().data_ptr() == bias.untyped_storage().data_ptr()\n\n\n"
-                "def layer_norm(x",
-            ),
-            (
-                "    y: Tensor = op.layer_norm(x, weight, bias, eps)\n",
-                "    y: Tensor = op.layer_norm(x, weight, None if _same(weight, bias) else bias, eps)\n",
-            ),
-        ),
-        row="values",
-        implementation="port",
         message="elements differ",
         examples=100,
     ),

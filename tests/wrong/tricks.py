@@ -97,7 +97,7 @@ MEMORY = (
         edits=_cached(f"{_FORM}, x.data_ptr())"),
         row="repeatable",
         implementation="prototype",
-        message="kept by address",
+        message="other",
     ),
     Wrong(
         name="results are kept by address and version",
@@ -106,7 +106,7 @@ MEMORY = (
         edits=_cached(f"{_FORM}, x.data_ptr(), x._version)"),
         row="repeatable",
         implementation="prototype",
-        message="kept by address",
+        message="other",
     ),
     Wrong(
         name="results are kept by the ends of the argument",
