@@ -404,6 +404,7 @@ spec = Spec(
     rounded_once="ports/cross_entropy.py: half types are computed and added up in float32",
     # On a GPU exp and the reciprocal are right to 16 round-offs (trifold/scaled_exp.cuh), sums to a few.
     rounding_error=lambda reference, *args, **kwargs: 64 * _working_scale(reference, *args, **kwargs),
+    finite_gradients="a row that is ignored has gradient 0, also where its logits are nan or inf",
     zero_signs="a loss of 0 is here log 1 - 0, and in torch -(0 - log 1), which is -0",
     benchmarks=rows_benchmarks(
         F.cross_entropy,

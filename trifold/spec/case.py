@@ -408,6 +408,12 @@ class Call:
         cases = [value for value in (*self.args, *self.kwargs.values()) if isinstance(value, TensorCase)]
         return cases[0].dtype if cases else torch.float32
 
+    @property
+    def elements(self) -> int:
+        """How many its tensors have, all together."""
+        cases = (*self.args, *self.kwargs.values())
+        return sum(torch.Size(case.shape).numel() for case in cases if isinstance(case, TensorCase | IndexCase))
+
     def _room(self, position: int | None) -> int:
         """So many elements more than it needs has the storage of the positional argument."""
         values = (*self.args, *self.kwargs.values())

@@ -107,6 +107,7 @@ class Spec:
         unordered: why the bits of a result may depend on the order in which blocks and threads run, where they may: a
             floating sum by atomics, say.
         zero_signs: why the sign of a result that is zero may be another one than the reference's, where it may.
+        finite_gradients: why a gradient may be finite where the reference's is nan or inf.
         benchmarks: what ``trifold bench`` measures.
     """
 
@@ -132,6 +133,7 @@ class Spec:
     gradient_rounding_error: Scale | None = None
     unordered: str = ""
     zero_signs: str = ""
+    finite_gradients: str = ""
     benchmarks: Sequence[Benchmark] = field(default=())
 
     def __post_init__(self) -> None:

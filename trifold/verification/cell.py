@@ -74,7 +74,7 @@ class Search:
 
 
 class Callee(Protocol):
-    """What a cell calls: the op in this process (:class:`trifold.implementation.Implementation`), or in one of its own."""
+    """What a cell calls: the op here (:class:`trifold.implementation.Implementation`), or in a process of its own."""
 
     @property
     def kind(self) -> Kind: ...
@@ -132,6 +132,11 @@ class Cell:
     @property
     def op(self) -> str:
         return self.implementation.files.name
+
+    @property
+    def simulated(self) -> bool:
+        """Whether kernels run in the simulator, a million threads a second."""
+        return (self.kind, self.device) == ("prototype", "cpu")
 
     @property
     def process(self) -> OpProcess:
@@ -221,7 +226,7 @@ class Cell:
 
     def swept_calls(self, *, below: int | None = None) -> Iterator[Call]:
         """A call of each power of two of elements, up to 2^20 where kernels are compiled: sizes on no list."""
-        most = below or (14 if (self.kind, self.device) == ("prototype", "cpu") else 20)
+        most = below or (14 if self.simulated else 21)
         if self.search.examples < _SWEPT_FROM:
             return
         for power in range(4, most):

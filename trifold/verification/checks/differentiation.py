@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,15 @@ def tensor_positions(call: Call) -> list[int]:
     return [position for position, value in enumerate(call.args) if isinstance(value, TensorCase)]
 
 
+def require_gradients(args: list[Any], call: Call, positions: Sequence[int]) -> list[Tensor]:
+    """Make the arguments at ``positions`` leaves that require a gradient, in place; an argument that is the very tensor
+    of one of them stays that."""
+    for position in positions:
+        args[position] = args[position].detach().requires_grad_()
+    args[:] = call.with_aliases(args)
+    return [args[position] for position in positions]
+
+
 def is_floating(value: object) -> bool:
     """Whether an argument is a tensor that has gradients."""
     return isinstance(value, Tensor) and value.is_floating_point()
@@ -42,11 +51,9 @@ def is_floating(value: object) -> bool:
 def forward(cell: Cell, call: Call, function: Callable[..., Any], arguments: Arguments | None = None) -> Forward:
     """``function`` on the call's arguments (made here, unless given); all its floating tensors require a gradient."""
     args, kwargs = arguments or call.arguments(cell.device)
-    positions = tensor_positions(call)
-    for position in positions:
-        args[position] = args[position].detach().requires_grad_()
+    inputs = require_gradients(args, call, tensor_positions(call))
     torch.manual_seed(call.seed)
-    return Forward([args[position] for position in positions], as_tuple(function(*args, **kwargs)))
+    return Forward(inputs, as_tuple(function(*args, **kwargs)))
 
 
 def in_dtype(call: Call, dtype: torch.dtype) -> Call:
