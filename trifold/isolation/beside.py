@@ -1,7 +1,7 @@
 """What can only be asked where the op runs: torch's own checks of operators, fakes, CUDA streams and graphs.
 
-A function ``run_<what>`` takes the implementation, the arguments of a call and the request; it gives what JSON can hold,
-and tensors. It decides nothing that the judge can decide from these.
+A function ``run_<what>`` takes the implementation, the arguments of a call and the request; it gives what JSON can
+hold, and tensors. It decides nothing that the judge can decide from these.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _on_fakes(
 
 
 def run_operators_on_fakes(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
-    """For each operator that forward and backward call: the forms of its results on fake tensors, and of the real ones."""
+    """For each operator that forward and backward call: the forms of its results, on fake tensors and on real ones."""
     beside = _FakeBeside(op.operators.library.namespace)
     with beside:
         _backward_twice(op.function, args, kwargs)
@@ -140,7 +140,7 @@ def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
 
 
 def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
-    """The results in a side stream, after a sleep: work in any other stream reads the arguments before they are written."""
+    """The results in a side stream, after a sleep: work in any other stream reads the arguments too early."""
     late = [torch.zeros_like(value) if isinstance(value, Tensor) else value for value in args]
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
@@ -217,7 +217,7 @@ def _other(value: Tensor, seed: int) -> Tensor:
 
 
 def run_pool(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
-    """The results from memory that is full of nan, the bytes before them, and those after each up to its block's end."""
+    """The results from memory that is full of nan, the bytes before them, and those up to the end of each block."""
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         _fill_with_nan()

@@ -29,10 +29,10 @@ def written(begin: int, size: int) -> bytes:
     number that something else overwrote may have some bytes in common with the one before. A value that something else
     writes again counts as the kernel's still, and so does one in the reused memory of a tensor that is gone.
 
-    ``trifold.prototype.launch`` stages half types in float32; what it rounds of a kernel's numbers counts as written, see
-    :func:`carry_over`. A torch tensor and a NumPy array are the kernel's own memory, and are found at their own addresses. A device array
-    has memory of its own: what ``copy_to_host`` makes of it, and what ``cuda.Out`` or an argument of an extension gets
-    after the kernel, are copies, which count as not written.
+    ``trifold.prototype.launch`` stages half types in float32; what it rounds of a kernel's numbers counts as written,
+    see :func:`carry_over`. A torch tensor and a NumPy array are the kernel's own memory, and are found at their own
+    addresses. A device array has memory of its own: what ``copy_to_host`` makes of it, and what ``cuda.Out`` or an
+    argument of an extension gets after the kernel, are copies, which count as not written.
 
     Args:
         begin: the address; the memory must be there, as that of a tensor is while the tensor lives.

@@ -1,8 +1,8 @@
 """Runs each cell in a worker process of its own, and decides what its rows say.
 
 Which rows must come is known before the worker starts: the checks, and the properties that it names when it has loaded
-the spec. A row that does not come has failed; a worker that ends before its last event has, too; a row that is "not run"
-must have one of the reasons of :class:`~trifold.verification.cell.Absence`.
+the spec. A row that does not come has failed; a worker that ends before its last event has, too; a row that is "not
+run" must have one of the reasons of :class:`~trifold.verification.cell.Absence`.
 """
 
 from __future__ import annotations

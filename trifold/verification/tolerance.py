@@ -125,8 +125,8 @@ def zero_sign_mismatch(actual: Tensor, exact: Tensor, native: Tensor) -> str | N
     index = int(wrong.flatten().int().argmax())
     return (
         f"the sign of {int(wrong.sum())} zeros is wrong; at {_index(index, want)} the result is "
-        f"{float(got.flatten()[index])!r}, exact is {float(want.flatten()[index])!r}; where signs of zeros are free, say "
-        "so: Spec(zero_signs=...)"
+        f"{float(got.flatten()[index])!r}, exact is {float(want.flatten()[index])!r}; where signs of zeros are free, "
+        "say so: Spec(zero_signs=...)"
     )
 
 

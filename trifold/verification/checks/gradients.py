@@ -81,7 +81,7 @@ Upstream = Callable[[Tensor, torch.dtype, int], Tensor]
 
 
 def _compare_specials(cell: Cell, call: Call, outer: Upstream) -> None:
-    """No finite number stands where the reference has none, in the op's dtype and in float64, and none where it has one."""
+    """No finite number stands where the reference has none, in the op's dtype and in float64, and the reverse."""
     positions = tuple(tensor_positions(call))
     grads = differentiate(cell, call, positions, cell.implementation.function, outer=outer)[1]
     native = differentiate(cell, call, positions, cell.reference, outer=outer)[1]
@@ -112,6 +112,8 @@ def _compare(cell: Cell, call: Call, subset: tuple[int, ...], impostors: _Impost
     results, grads = differentiate(cell, call, subset, cell.implementation.function)
     everything = len(subset) == len(tensor_positions(call))
     if everything:
+        if cell.process.changed_since(results):
+            raise CheckFailed("backward changes a result", call)
         plain = cell.invoke(call)
         if not all(same_bits(a, b) for a, b in zip(results, plain, strict=True)):
             raise CheckFailed("the result is another one when a gradient is asked for", call)
@@ -271,7 +273,27 @@ def gradcheck_float32(cell: Cell) -> str | None:
     return _gradcheck(cell, torch.float32, eps=2.0**-8, atol=1e-3, rtol=1e-3)
 
 
+_STEEP = 2e-3  # of a gradient: one that is off by 1% then fails with the tolerances of gradcheck
+
+
+def _require_steep(cell: Cell) -> None:
+    """For each argument some smooth call has a gradient that gradcheck can tell from another one."""
+    largest: dict[int, float] = {}
+    for call in cell.spec.smooth:
+        positions = tuple(tensor_positions(call))
+        for position, grad in zip(positions, _gradients(cell, call, positions, cell.reference), strict=True):
+            size = 0.0 if grad is None or grad.numel() == 0 else float(grad.abs().nan_to_num(nan=0.0).max())
+            largest[position] = max(largest.get(position, 0.0), size)
+    flat = [position for position, size in largest.items() if size < _STEEP]
+    if flat:
+        raise CheckFailed(
+            f"the gradient of argument {flat[0]} is 0, or almost, in each call of Spec(smooth=...): any other would pass "
+            "gradcheck; add a call where it is not"
+        )
+
+
 def _gradcheck(cell: Cell, dtype: torch.dtype, **tolerances: float) -> str | None:
+    _require_steep(cell)
     numerical_failed = False
     for call in (in_dtype(call, dtype) for call in cell.spec.smooth):
         cell.begin(call, "smooth")

@@ -67,8 +67,7 @@ def fake(cell: Cell) -> None:
 def _of_form(form: dict[str, Any]) -> Tensor:
     """A tensor without memory; on the device that the form names, as far as torch tells."""
     dtype: torch.dtype = getattr(torch, form["dtype"])
-    made = torch.empty_strided(form["shape"], form["stride"], dtype=dtype, device="meta")
-    return made
+    return torch.empty_strided(form["shape"], form["stride"], dtype=dtype, device="meta")
 
 
 def _fake_function(cell: Cell) -> None:

@@ -163,8 +163,8 @@ def _require_nearest(got: Tensor, want: Tensor, working: Tensor, name: str, call
         index = int(wrong.flatten().int().argmax())
         at = [float(each.flatten()[index]) for each in (value, want, low)]
         raise CheckFailed(
-            f"{name}: {int(wrong.sum())} of {got.numel()} elements in {str(got.dtype).removeprefix('torch.')} are not the "
-            f"exact ones rounded to nearest: {at[0]!r} where {at[1]!r} rounds to {at[2]!r}",
+            f"{name}: {int(wrong.sum())} of {got.numel()} elements in {str(got.dtype).removeprefix('torch.')} are not "
+            f"the exact ones rounded to nearest: {at[0]!r} where {at[1]!r} rounds to {at[2]!r}",
             call,
         )
     unit = torch.exp2(want.abs().clamp(min=info.tiny).log2().floor()) * info.eps
