@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trifold.spec import Call, Limits, Spec, TensorCase
 from trifold.verification.cell import Cell, CheckFailed, Search
-from trifold.verification.checks.values import sensitivity
+from trifold.verification.checks.sensitivity import sensitivity
 
 
 def cell_of(*cases: TensorCase) -> Cell:
@@ -22,10 +22,15 @@ def cell_of(*cases: TensorCase) -> Cell:
 
 
 def test_other_numbers_reject_a_constant() -> None:
-    remark = sensitivity(cell_of(TensorCase((4,), seed=1), TensorCase((5,), seed=2)))
+    remark = sensitivity(cell_of(TensorCase((1025,), seed=1), TensorCase((1026,), seed=2)))
     assert "are rejected within 2 cases" in remark
 
 
 def test_one_number_in_all_cases_does_not() -> None:
     with pytest.raises(CheckFailed, match="would accept a constant and the last call's output"):
-        sensitivity(cell_of(*[TensorCase((4,), seed=1)] * 3))
+        sensitivity(cell_of(*[TensorCase((1025,), seed=1)] * 3))
+
+
+def test_small_cases_alone_do_not_show_a_launch_of_one_block() -> None:
+    with pytest.raises(CheckFailed, match="no case of the values check has more than 1024 elements"):
+        sensitivity(cell_of(TensorCase((4,), seed=1), TensorCase((1024,), seed=2)))
