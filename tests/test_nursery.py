@@ -54,8 +54,8 @@ def test_a_forked_worker_gives_the_row_of_a_fresh_one(
 @pytest.mark.parametrize(
     ("end", "says"),
     [
-        ("os._exit(7)", "the process ended with status 7"),
-        ("os.kill(os.getpid(), 11)", "the process died of SIGSEGV"),
+        ("os._exit(7)", "the worker ended with status 7 during build"),
+        ("os.kill(os.getpid(), 11)", "the worker died of SIGSEGV during build"),
     ],
 )
 def test_how_a_forked_worker_ended_is_told(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from trifold.cells import Kind
 from trifold.errors import ToolchainError
+from trifold.isolation.source import REFERENCE
 from trifold.verification import gcov
 from trifold.workspace import OpFiles
 
@@ -93,6 +94,7 @@ def _of_prototype(root: Path, path: Path, folder: Path) -> FileCoverage:
 
     combined = coverage.Coverage(data_file=str(folder / "combined"), branch=True, config_file=False)
     combined.combine([str(part) for part in folder.glob("data.*")])
+    combined.exclude(rf"^def {REFERENCE}\(")  # the judge runs it, not the op
     report = folder / "report.json"
     combined.json_report(morfs=[str(path)], outfile=str(report))
     (file,) = json.loads(report.read_text(encoding="utf-8"))["files"].values()
