@@ -8,6 +8,7 @@ import torch
 from numba import cuda, float32
 
 from trifold import KernelFault, simulator
+from trifold.prototype import launch, output
 
 
 @cuda.jit
@@ -192,3 +193,33 @@ def test_no_bytes():
     assert simulator.written(0, 0) == b""
     with pytest.raises(ValueError, match="size must not be negative, but is -1"):
         simulator.written(torch.zeros(1).data_ptr(), -1)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_half_result_that_was_staged_in_float32(dtype):
+    y = torch.zeros(50, dtype=dtype)
+    launch(fill, 1, output(y), 33, 1.5, block=64)
+    assert y.tolist() == [1.5] * 33 + [0.0] * 17
+    assert elements_of(y) == [True] * 33 + [False] * 17
+
+
+def test_a_half_result_with_gaps_that_was_staged_in_float32():
+    y = torch.zeros(4, 6, dtype=torch.float16)
+
+    @cuda.jit
+    def rows(y, n):
+        i = cuda.threadIdx.x
+        if i < n:
+            y[i, 0] = y[i, 1] = i
+
+    launch(rows, 1, output(y[:, 1:5:2]), 3, block=4)
+    assert elements_of(y.flatten()) == ([False, True, False, True, False, False] * 3) + [False] * 6
+
+
+def test_what_torch_rounds_of_its_own_is_not_written():
+    y = torch.zeros(8, dtype=torch.float16)
+    y.copy_(torch.ones(8))
+    assert not any(elements_of(y))
+    launch(fill, 1, output(y), 8, 1.5, block=8)
+    y.copy_(torch.ones(8))
+    assert not any(elements_of(y))
