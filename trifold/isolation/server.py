@@ -32,7 +32,8 @@ from trifold.workspace import OpFiles, Workspace
 from . import beside
 from .channel import Arena, Channel, Closed
 from .source import without_reference
-from .tensors import Json, Packed, bytes_of, read_bytes, storage_key, unpack
+from .tensors import Json, Packed, Unpacking, bytes_of, read_bytes, storage_key
+from .torch_results import TorchResults
 
 _POISON = 0xFF  # every floating type reads it as nan
 _GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded
@@ -134,42 +135,51 @@ class Server:
         storages, generators = self._receive(request)
         with self._guarded(request), self._recorded(request), self._checked(request) as found:
             made = self._make_storages(storages, request.get("place") == "same")
-            values = unpack({"list": [request["args"], request["kwargs"]]}, made.__getitem__, generators.__getitem__)
+            values = Unpacking(made.__getitem__, generators.__getitem__).value(
+                {"list": [request["args"], request["kwargs"]]}
+            )
             args, kwargs = values
             self._set_random_state(request)
-            with _mode(request["mode"]):
+            by_torch = TorchResults() if request.get("record") else contextlib.nullcontext()
+            with _mode(request["mode"]), by_torch:
                 result = self.function(request["form"])(*args, **kwargs)
-            tensors = [value for value in _tensors(values)]
+            tensors = list(_tensors(values))
             owners = [torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made]
-            held = Held(owners, owners, inputs=[value for value in tensors if value.requires_grad])
+            inputs = {id(value): value for value in tensors if value.requires_grad}
+            held = Held(owners, owners, inputs=list(inputs.values()))
             reply = self._answer(result, held, owners, list(generators.values()), request)
+        reply["copied"] = _copied(by_torch, result)
         return reply | {"findings": [finding.to_json() for finding in found]}
 
     def do_backward(self, request: Json) -> Json:
-        """Gradients of what a call, or an earlier backward, has left; ``outer`` has None for what no gradient comes to."""
+        """Gradients of what a call or an earlier backward has left; ``outer`` has None where no gradient comes."""
         held = self._held[request["handle"]]
         storages, _ = self._receive(request)
         with self._guarded(request), self._checked(request) as found:
             made = self._make_storages(storages, same_place=False)
-            outer = unpack(request["outer"], made.__getitem__, lambda _: None)
+            outer = Unpacking(made.__getitem__).value(request["outer"])
             create_graph = bool(request["create_graph"])
             given = [value for value in outer if value is not None]
             for value in given:
                 value.requires_grad_(create_graph)
             pairs = [(o, g) for o, g in zip(held.outputs, outer, strict=True) if g is not None]
             if not pairs:  # undefined gradients alone, as an output that nothing depends on gives them
-                pairs = [(torch._C._functions.UndefinedGrad()(o), torch.zeros_like(o)) for o in held.outputs]  # type: ignore[attr-defined]
-            grads = torch.autograd.grad(
-                [output for output, _ in pairs],
-                held.inputs,
-                [grad for _, grad in pairs],
-                create_graph=create_graph,
-                retain_graph=bool(request["keep"]) or create_graph,
-                allow_unused=True,
-            )
+                undefined: Any = torch._C._functions.UndefinedGrad
+                pairs = [(undefined()(o), torch.zeros_like(o)) for o in held.outputs]
+            by_torch = TorchResults() if request.get("record") else contextlib.nullcontext()
+            with by_torch:
+                grads = torch.autograd.grad(
+                    [output for output, _ in pairs],
+                    held.inputs,
+                    [grad for _, grad in pairs],
+                    create_graph=create_graph,
+                    retain_graph=bool(request["keep"]) or create_graph,
+                    allow_unused=True,
+                )
             owners = [*held.arguments, *(torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made)]
             after = Held([*held.tensors, *owners], owners, inputs=[*held.inputs, *given] if create_graph else [])
             reply = self._answer(grads, after, owners, [], request)
+        reply["copied"] = _copied(by_torch, grads)
         return reply | {"findings": [finding.to_json() for finding in found]}
 
     def do_read(self, request: Json) -> Json:
@@ -195,7 +205,9 @@ class Server:
         """One of the requests that can only be met where the op is: see :mod:`trifold.isolation.beside`."""
         storages, generators = self._receive(request)
         made = self._make_storages(storages, same_place=False)
-        args, kwargs = unpack({"list": [request["args"], request["kwargs"]]}, made.__getitem__, generators.__getitem__)
+        args, kwargs = Unpacking(made.__getitem__, generators.__getitem__).value(
+            {"list": [request["args"], request["kwargs"]]}
+        )
         self._set_random_state(request)
         told, tensors = getattr(beside, f"run_{request['what']}")(self.implementation(), args, kwargs, request)
         packed = Packed()
@@ -374,6 +386,14 @@ class Server:
             yield found
 
 
+def _copied(by_torch: object, result: Any) -> list[str]:
+    """For each result the operator of torch that computed the same numbers meanwhile; empty where none did."""
+    if not isinstance(by_torch, TorchResults):
+        return []
+    values = result if isinstance(result, tuple | list) else (result,)
+    return [by_torch.source_of(value) if isinstance(value, Tensor) else "" for value in values]
+
+
 def _unguarded(tensor: Tensor) -> bool:
     """Whether the guard should watch a result's memory and does not."""
     storage = tensor.untyped_storage()
@@ -395,7 +415,12 @@ def _random_state(place: Json) -> Tensor:
 
 
 def _mode(name: str) -> contextlib.AbstractContextManager[Any]:
-    return {"grad": torch.enable_grad, "no grad": torch.no_grad, "inference": torch.inference_mode}[name]()
+    modes: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+        "grad": torch.enable_grad,
+        "no grad": torch.no_grad,
+        "inference": torch.inference_mode,
+    }
+    return modes[name]()
 
 
 def error_of(error: BaseException) -> Json:

@@ -1,7 +1,7 @@
 """Arguments and results as JSON: a tensor is a view of a storage, whose bytes lie in an arena.
 
-Two tensors that share a storage here share one there, so that aliases, overlaps and results in the memory of an argument
-stay what they are.
+Two tensors that share a storage here share one there, so that aliases, overlaps and results in the memory of an
+argument stay what they are.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Packed:
     owners: list[Tensor] = field(default_factory=list)
     generators: list[torch.Generator] = field(default_factory=list)
     _numbers: dict[tuple[int, int], int] = field(default_factory=dict)
+    _objects: dict[int, tuple[int, Tensor]] = field(default_factory=dict)
 
     def number(self, tensor: Tensor) -> int:
         """The number of a tensor's storage in the message."""
@@ -56,9 +57,9 @@ class Packed:
         """
         match value:
             case Tensor():
-                return {"tensor": self.number(value), **form_of(value), "offset": value.storage_offset()} | (
-                    {"grad": True} if value.requires_grad else {}
-                )
+                same, _ = self._objects.setdefault(id(value), (len(self._objects), value))
+                described = {"tensor": self.number(value), "object": same, "offset": value.storage_offset()}
+                return {**described, **form_of(value), "grad": value.requires_grad}
             case torch.Generator():
                 self.generators.append(value)
                 return {"generator": len(self.generators) - 1, "device": str(value.device)}
@@ -79,7 +80,8 @@ class Packed:
     def write(self, arena: Arena, extra: list[Tensor] | None = None) -> tuple[list[Json], list[Json]]:
         """Copy all storages, and the ``extra`` bytes, into an arena; says where each lies."""
         blocks = [bytes_of(owner) for owner in self.owners]
-        places, at = [], 0
+        places: list[dict[str, Any]] = []
+        at = 0
         for block in [*blocks, *(extra or [])]:
             places.append({"at": at, "bytes": block.numel(), "device": str(block.device)})
             at += -(-block.numel() // ALIGNMENT) * ALIGNMENT
@@ -110,30 +112,55 @@ def read_bytes(arena: Arena, place: Json) -> Tensor:
     return arena.bytes(place["at"] + place["bytes"])[place["at"] :]
 
 
-def unpack(data: Json, storage_of: Callable[[int], torch.UntypedStorage], generator_of: Callable[[int], Any]) -> Any:
-    """The value that :meth:`Packed.pack` has made JSON of."""
-    if not isinstance(data, dict):
-        return data
-    match data:
-        case {"tensor": int(number)}:
-            storage = storage_of(number)
-            tensor = torch.empty(0, dtype=getattr(torch, data["dtype"]), device=storage.device)
-            tensor.set_(storage, data["offset"], data["shape"], data["stride"])
-            return tensor.requires_grad_() if data.get("grad") else tensor
-        case {"generator": int(number)}:
-            return generator_of(number)
-        case {"dtype": str(name)}:
-            return getattr(torch, name.removeprefix("torch."))
-        case {"device": str(name)}:
-            return torch.device(name)
-        case {"float": str(text)}:
-            return float.fromhex(text)
-        case {"complex": [str(real), str(imaginary)]}:
-            return complex(float.fromhex(real), float.fromhex(imaginary))
-        case {"list": list(values)}:
-            return [unpack(one, storage_of, generator_of) for one in values]
-        case {"tuple": list(values)}:
-            return tuple(unpack(one, storage_of, generator_of) for one in values)
-        case {"dict": dict(items)}:
-            return {name: unpack(one, storage_of, generator_of) for name, one in items.items()}
-    raise ValueError(f"{data!r} is no value")
+class Unpacking:
+    """Makes values of the JSON of one :class:`Packed`: a tensor that stood twice in it is one tensor again.
+
+    Args:
+        storage_of: the storage of a number.
+        generator_of: the generator of a number.
+    """
+
+    def __init__(
+        self,
+        storage_of: Callable[[int], torch.UntypedStorage],
+        generator_of: Callable[[int], torch.Generator] | None = None,
+    ) -> None:
+        self._storage_of, self._generator_of = storage_of, generator_of
+        self._objects: dict[int, Tensor] = {}
+
+    def value(self, data: Json) -> Any:
+        """What :meth:`Packed.pack` has made ``data`` of.
+
+        Raises:
+            ValueError: it has not.
+        """
+        if not isinstance(data, dict):
+            return data
+        match data:
+            case {"tensor": int(number), "object": int(same)}:
+                if same not in self._objects:
+                    self._objects[same] = self._tensor(number, data)
+                return self._objects[same]
+            case {"generator": int(number)} if self._generator_of is not None:
+                return self._generator_of(number)
+            case {"dtype": str(name)}:
+                return getattr(torch, name.removeprefix("torch."))
+            case {"device": str(name)}:
+                return torch.device(name)
+            case {"float": str(text)}:
+                return float.fromhex(text)
+            case {"complex": [str(real), str(imaginary)]}:
+                return complex(float.fromhex(real), float.fromhex(imaginary))
+            case {"list": list(values)}:
+                return [self.value(one) for one in values]
+            case {"tuple": list(values)}:
+                return tuple(self.value(one) for one in values)
+            case {"dict": dict(items)}:
+                return {name: self.value(one) for name, one in items.items()}
+        raise ValueError(f"{data!r} is no value")
+
+    def _tensor(self, number: int, data: Json) -> Tensor:
+        storage = self._storage_of(number)
+        tensor = torch.empty(0, dtype=getattr(torch, data["dtype"]), device=storage.device)
+        tensor.set_(storage, data["offset"], data["shape"], data["stride"])
+        return tensor.requires_grad_() if data["grad"] else tensor

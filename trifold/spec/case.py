@@ -300,8 +300,12 @@ def _values(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -
         case "special" | "squarable":
             numbers = [x for x in special_numbers(dtype) if fill == "special" or abs(x) != info.max]
             specials = torch.tensor(numbers, dtype=torch.float64)
-            chosen = specials[torch.randint(0, len(specials), shape, generator=generator)]
-            values = torch.where(unit < 0.5, normal, chosen)
+            count = normal.numel()  # half of the places, each special number in turn
+            places = torch.randperm(count, generator=generator)[: (count + 1) // 2]
+            first = int(torch.randint(0, len(specials), (), generator=generator))
+            values = normal.flatten()
+            values[places] = specials[(torch.arange(len(places)) + first) % len(specials)]
+            values = values.view(shape)
         case "huge":
             values = sign * info.max * (0.25 + 0.75 * unit)
         case "tiny":

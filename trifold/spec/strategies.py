@@ -197,6 +197,10 @@ def elementwise_edges(count: int) -> tuple[Call, ...]:
         cases.append(tuple(TensorCase((3, 5), dtype, "offset", "normal", seed) for seed in range(count)))
         cases.append(tuple(TensorCase((4, 6), dtype, "transposed", "normal", seed) for seed in range(count)))
         if count > 1:
+            cases += [
+                tuple(TensorCase((37,), dtype, "contiguous", fill, seed) for seed in range(count))
+                for fill in ("tiny", "subnormal")
+            ]
             mixed = [
                 TensorCase((4, 6), dtype, "contiguous", "normal", 0),
                 TensorCase((4, 6), dtype, "transposed", "normal", 1),

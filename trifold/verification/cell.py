@@ -187,42 +187,47 @@ class Cell:
         """
         for name, call in self.fixed_calls() if fixed else ():
             self.run_case(test, call, name)
-        count = self.search.examples if examples is None else examples
-        if count == 0:
-            return
-
-        def draw(call: Call) -> None:
-            self.run_case(test, call)
-
-        configured = settings(
-            max_examples=count,
-            deadline=None,
-            database=None,
-            derandomize=self.search.seed is None,
-            print_blob=False,
-            report_multiple_bugs=False,
-            phases=(Phase.generate, Phase.shrink),
-            suppress_health_check=list(HealthCheck),
-        )(hypothesis.given(self.spec.calls(self.limits))(draw))
-        (configured if self.search.seed is None else hypothesis.seed(self.search.seed)(configured))()
+        for number in range(self.search.examples if examples is None else examples):
+            self._search(lambda call: self.run_case(test, call), self.limits, salt=number)
 
     def drawn_calls(self, limits: Limits, count: int, *, salt: int = 0) -> list[Call]:
-        """Calls drawn within ``limits``, none of which is the simplest: the same for each run of one seed."""
+        """Calls drawn within ``limits``: the same for each run of one seed."""
         drawn: list[Call] = []
+        for number in range(count):
+            self._search(drawn.append, limits, salt=salt + number, phases=(Phase.generate,))
+        return drawn
 
-        def keep(call: Call) -> None:
-            drawn.append(call)
+    def _search(
+        self,
+        test: Callable[[Call], None],
+        limits: Limits,
+        *,
+        salt: int,
+        phases: tuple[Phase, ...] = (Phase.generate, Phase.shrink),
+    ) -> None:
+        """Run ``test`` on one call; one that fails is shrunk.
+
+        Hypothesis begins with the simplest call, which would be the same each time and is left out; and in one long
+        search, half of its calls are variations of earlier ones.
+        """
+        calls = 0
+
+        def draw(call: Call) -> None:
+            nonlocal calls
+            calls += 1
+            if calls > 1:
+                test(call)
 
         configured = settings(
-            max_examples=count + 1,
+            max_examples=2,
             deadline=None,
             database=None,
             print_blob=False,
-            phases=(Phase.generate,),
+            report_multiple_bugs=False,
+            phases=phases,
             suppress_health_check=list(HealthCheck),
-        )(hypothesis.given(self.spec.calls(limits))(keep))
+        )(hypothesis.given(self.spec.calls(limits))(draw))
         hypothesis.seed((self.search.seed or 0) * 1009 + salt)(configured)()
-        return drawn[1:]  # hypothesis begins with the simplest
 
     def swept_calls(self, *, below: int | None = None) -> Iterator[Call]:
         """A call of each power of two of elements, up to 2^20 where kernels are compiled: sizes on no list."""

@@ -29,7 +29,7 @@ from trifold import guard
 from trifold.findings import Finding, KernelFault, OutOfBounds
 from trifold.host.runtime import parse_finding
 from trifold.isolation.channel import Arena, Channel, Closed
-from trifold.isolation.tensors import Packed, bytes_of, read_bytes, unpack
+from trifold.isolation.tensors import Packed, Unpacking, bytes_of, read_bytes
 
 Json = Any
 
@@ -37,13 +37,14 @@ _START_S = 600.0  # to start a process and to build: neither is a case, and a bu
 
 
 class OpDied(BaseException):
-    """The op's process has ended, or does not answer. No exception of a case: a search for a smaller one is not made."""
+    """The op's process has ended, or does not answer. No exception of a case: no smaller case is searched for."""
 
 
 class Process(Protocol):
     """A process that was started, such as ``subprocess.Popen``."""
 
-    pid: int
+    @property
+    def pid(self) -> int: ...
 
     def wait(self) -> int: ...
 
@@ -79,13 +80,15 @@ class Told:
         findings: warnings and lints of the engine.
         damage: of the guard allocator.
         unguarded: whether a result lay in memory that the guard does not watch.
-        written: for each result's storage, by :func:`address_of`: for each byte, whether an op's kernel wrote it last.
+        written: for each result's storage, by its address here: for each byte, whether an op's kernel wrote it last.
+        copied: by the same address, the operator of torch that computed the very numbers of a result.
     """
 
     findings: list[Finding] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     unguarded: bool = False
     written: dict[int, Tensor] = field(default_factory=dict)
+    copied: dict[int, str] = field(default_factory=dict)
 
 
 class OpProcess:
@@ -122,11 +125,11 @@ class OpProcess:
     def function(self, *args: Any, **kwargs: Any) -> Any:
         """Call the op's public function, in the mode of autograd that holds here."""
         tensors = [value for value in _flat((args, kwargs)) if isinstance(value, Tensor)]
-        inputs = [value for value in tensors if value.requires_grad]
+        inputs = list({id(value): value for value in tensors if value.requires_grad}.values())
         if not torch.is_grad_enabled() or not inputs:
             return self._call(args, kwargs, _mode()).result
         answers: list[_Answer] = []
-        outputs = _Call.apply(self, args, kwargs, answers, *inputs)
+        outputs = _Call.apply(self, args, kwargs, answers, *inputs)  # type: ignore[no-untyped-call]
         return answers[0].with_tensors(outputs)
 
     @contextlib.contextmanager
@@ -145,7 +148,7 @@ class OpProcess:
         described = {"args": packed.pack(list(args)), "kwargs": packed.pack(dict(kwargs))}
         reply = self.request("beside", packed=packed, what=what, **described, **more)
         storages = [self._storage(place) for place in reply["storages"]]
-        return reply["told"], unpack(reply["tensors"], storages.__getitem__, lambda _: None)
+        return reply["told"], Unpacking(storages.__getitem__).value(reply["tensors"])
 
     def branches(self, form: str = "plain") -> dict[str, int]:
         """How often each kernel was launched."""
@@ -322,22 +325,18 @@ class OpProcess:
         for storage, place in zip(storages, reply["written"], strict=False):
             if place["bytes"]:
                 self.told.written[storage.data_ptr()] = self._read(place).clone().bool()
-        result = (
-            unpack(reply["result"], storages.__getitem__, lambda _: None)
-            if not reply["several"]
-            else tuple(unpack(one, storages.__getitem__, lambda _: None) for one in reply["result"])
-        )
-        requires = [
-            bool(one.get("grad")) if isinstance(one, dict) else False
-            for one in (reply["result"] if reply["several"] else [reply["result"]])
-        ]
-        flat = result if isinstance(result, tuple) else (result,)
-        for one, described in zip(flat, reply["result"] if reply["several"] else [reply["result"]], strict=True):
-            if isinstance(one, Tensor):
-                one.requires_grad_(False)
-                number = described["tensor"]
-                if number >= reply["arguments"]:
-                    self._keep(reply["held"][str(number)], one)
+        described = reply["result"] if reply["several"] else [reply["result"]]
+        values, requires = [], []
+        for one in described:
+            is_tensor = isinstance(one, dict) and "tensor" in one
+            requires.append(bool(is_tensor and one["grad"]))
+            values.append(Unpacking(storages.__getitem__).value({**one, "grad": False} if is_tensor else one))
+            if is_tensor and one["tensor"] >= reply["arguments"]:
+                self._keep(reply["held"][str(one["tensor"])], values[-1])
+        for value, source in zip(values, reply.get("copied", ()), strict=False):
+            if source:
+                self.told.copied[value.untyped_storage().data_ptr()] = source
+        result = tuple(values) if reply["several"] else values[0]
         return _Answer(self, result, requires, _Handle(self, reply["handle"]), arguments)
 
     def _storage(self, place: Json) -> torch.UntypedStorage:
@@ -472,7 +471,7 @@ def _gradients(ctx: Any, outer: Sequence[Tensor | None]) -> tuple[Any, ...]:
     if torch.is_grad_enabled():
         given = [value for value in asked if value is not None]
         places = [value is not None for value in asked]
-        return tuple(_Backward.apply(answer, places, *ctx.saved_tensors, *given))
+        return tuple(_Backward.apply(answer, places, *ctx.saved_tensors, *given))  # type: ignore[no-untyped-call]
     keep = torch._C._autograd._get_current_graph_task_keep_graph()
     return answer.process.vjp(answer, asked, create_graph=False, keep=keep).tensors
 

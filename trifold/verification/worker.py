@@ -33,8 +33,8 @@ from trifold.verification.remote import OpDied, OpProcess, Process
 from trifold.verification.report import Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace, import_file
 
-_SIMULATOR = (Limits(elements=20_000), 100)
-_COMPILED = (Limits(elements=100_000), 150)
+_SIMULATOR = (Limits(elements=20_000), 60)
+_COMPILED = (Limits(elements=100_000), 100)
 
 _DEATHS = 3  # so often may the op's process die before the other checks are given up
 

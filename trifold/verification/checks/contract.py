@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
@@ -14,7 +15,7 @@ from trifold.verification.checks.differentiation import forward
 from trifold.verification.tolerance import same_bits, share_memory
 
 _SIMULATED = 8192  # elements, of calls that are repeated in the simulator
-_HELD = 20  # results that are held while later calls run
+_HELD = 24  # results that are held while later calls run
 
 
 def errors(cell: Cell) -> None:
@@ -76,6 +77,9 @@ def repeatable(cell: Cell) -> None:
             raise CheckFailed("the same backward gives other bits the second time", call)
         if cell.spec.random:
             _moves_on(cell, call)
+    for call in cell.spec.smooth[-1:]:
+        cell.run_case(lambda call: _keeps_results(cell, call), call, f"{_HELD} results of one shape")
+        cell.run_case(lambda call: _keeps_what_is_saved(cell, call), call, "another call before backward")
     for call in itertools.chain(cell.spec.smooth, itertools.islice((call for _, call in cell.fixed_calls()), 12)):
         cell.run_case(lambda call: _follows_changes(cell, call), call, "other numbers in the same memory")
     if not cell.cases:
@@ -99,6 +103,32 @@ def _require_kept(cell: Cell, kept: list[tuple[Call, tuple[Tensor, ...]]]) -> No
     for call, results in kept:
         if cell.process.changed_since(results):
             raise CheckFailed("a later call writes over the result of this one", call)
+
+
+def _others(call: Call) -> Iterator[Call]:
+    """The call with other numbers in its tensors, time and again."""
+    for step in itertools.count(1):
+        args = (replace(v, seed=v.seed + 100 * step) if isinstance(v, TensorCase) else v for v in call.args)
+        yield replace(call, args=tuple(args), seed=call.seed + step)
+
+
+def _keeps_results(cell: Cell, call: Call) -> None:
+    results = [cell.invoke(other) for other in itertools.islice(_others(call), _HELD)]
+    changed = cell.process.changed_since([value for values in results for value in values])
+    if changed:
+        raise CheckFailed(f"a later call of the same shape writes over result {changed[0]} of {len(results)}", call)
+
+
+def _keeps_what_is_saved(cell: Cell, call: Call) -> None:
+    """Forward, forward with other numbers, then backward of the first: its gradients are those of its own numbers."""
+    alone = forward(cell, call, cell.implementation.function)
+    expected = alone.values_and_gradients()
+    first = forward(cell, call, cell.implementation.function)
+    forward(cell, next(_others(call)), cell.implementation.function)
+    if not all(same_bits(a, b) for a, b in zip(first.values_and_gradients(), expected, strict=True)):
+        raise CheckFailed(
+            "a call between forward and backward changes the gradient: both keep things in one place", call
+        )
 
 
 def _follows_changes(cell: Cell, call: Call) -> None:

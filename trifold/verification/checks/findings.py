@@ -6,11 +6,13 @@ and gradients must be the same bits in each; within the bound of ``values`` wher
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
+from trifold.build.sources import local_sources
 from trifold.findings import Finding
 from trifold.spec import Call
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
@@ -19,13 +21,15 @@ from trifold.verification.checks.values import compare
 from trifold.verification.tolerance import same_bits
 
 _SCHEDULES = 4  # the natural order and three shuffled ones
-_FEW = 4096  # elements; calls of more run in the natural order and one other
-_CALLS = 24  # drawn beside the fixed ones
+_FEW = 2048  # elements; calls of more run in the natural order and one other
+_CALLS = 16  # drawn beside the fixed ones
 
 
 def findings(cell: Cell) -> str | None:
     """Every finding of severity error fails its case, and so does a barrier that some threads never reach."""
     form = "plain" if cell.kind == "prototype" else "checked"
+    if cell.kind == "port":
+        _require_one_text(cell)
     found: list[Finding] = []
 
     def test(call: Call) -> None:
@@ -47,6 +51,24 @@ def findings(cell: Cell) -> str | None:
     for call in cell.spec.smooth:
         cell.run_case(test, call)
     return _remark(found)
+
+
+# What tells a build with checks from one without.
+_TELLS_BUILDS = re.compile(r"__SANITIZE_\w+|__has_feature|__tsan_\w+|host::checked|\btrifold_host_\w+")
+
+
+def _require_one_text(cell: Cell) -> None:
+    """The kernels that are checked are those that ship: no source of the op asks which build it is in."""
+    files = cell.implementation.files
+    for path in local_sources(files.binding):
+        if not path.is_relative_to(files.binding.resolve().parent):
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+            if match := _TELLS_BUILDS.search(line):
+                raise CheckFailed(
+                    f"{path.name}:{number} names {match[0]}, which tells the build with checks from the one that ships: "
+                    "what is checked must be what ships"
+                )
 
 
 def _forward_and_backward(cell: Cell, call: Call) -> list[Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -35,8 +36,9 @@ def gradients(cell: Cell) -> str | None:
         if not all(not isinstance(a, TensorCase) or a.fill in _ORDINARY for a in call.args):
             _compare_specials(cell, call, upstream_gradient)
             return
+        right = _Right.of(cell, call)
         for subset in _subsets(positions):
-            _compare(cell, call, subset, impostors)
+            _compare(cell, call, subset, right, impostors)
         if sum(torch.Size(v.shape).numel() for v in call.args if isinstance(v, TensorCase)) <= _SPECIAL_ELEMENTS:
             _compare_specials(cell, call, special_upstream_gradient)
 
@@ -107,7 +109,29 @@ def _subsets(positions: list[int]) -> Iterator[tuple[int, ...]]:
         yield from itertools.combinations(positions, count)
 
 
-def _compare(cell: Cell, call: Call, subset: tuple[int, ...], impostors: _Impostors) -> None:
+@dataclass(frozen=True)
+class _Right:
+    """The reference's gradients, by the argument's position: which others are asked for does not change them.
+
+    Attributes:
+        native, exact: in the op's dtype, and in float64.
+        scale: see :func:`gradient_scales`.
+    """
+
+    native: dict[int, Tensor | None]
+    exact: dict[int, Tensor | None]
+    scale: dict[int, Tensor | None]
+
+    @classmethod
+    def of(cls, cell: Cell, call: Call) -> _Right:
+        every = tuple(tensor_positions(call))
+        native = _gradients(cell, call, every, cell.reference)
+        exact = _gradients(cell, call, every, cell.reference, convert=Tensor.double)
+        scale = gradient_scales(cell, call, every)
+        return cls(*(dict(zip(every, values, strict=True)) for values in (native, exact, scale)))
+
+
+def _compare(cell: Cell, call: Call, subset: tuple[int, ...], right: _Right, impostors: _Impostors) -> None:
     """Raises ``CheckFailed`` where a gradient is wrong; shows the impostors to what accepts gradients."""
     results, grads = differentiate(cell, call, subset, cell.implementation.function)
     everything = len(subset) == len(tensor_positions(call))
@@ -117,10 +141,8 @@ def _compare(cell: Cell, call: Call, subset: tuple[int, ...], impostors: _Impost
         plain = cell.invoke(call)
         if not all(same_bits(a, b) for a, b in zip(results, plain, strict=True)):
             raise CheckFailed("the result is another one when a gradient is asked for", call)
-    native = _gradients(cell, call, subset, cell.reference)
-    exact = _gradients(cell, call, subset, cell.reference, convert=Tensor.double)
-    scale = gradient_scales(cell, call, subset)
-    for position, grad, own, want, size in zip(subset, grads, native, exact, scale, strict=True):
+    for position, grad in zip(subset, grads, strict=True):
+        own, want, size = right.native[position], right.exact[position], right.scale[position]
         if grad is None:
             raise CheckFailed(f"argument {position} requires a gradient and gets none", call)
         assert own is not None and want is not None

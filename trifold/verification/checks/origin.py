@@ -62,6 +62,9 @@ def _require_written(told: Told, result: Tensor, name: str, call: Call) -> None:
     bits = told.written.get(result.untyped_storage().data_ptr())
     if bits is None:
         raise CheckFailed(f"{name}: its memory is not the op's own; no kernel of the op has written it", call)
+    source = told.copied.get(result.untyped_storage().data_ptr())
+    if source:
+        raise CheckFailed(f"{name}: torch's {source} computed these very numbers, and a kernel only copied them", call)
     places = torch.arange(bits.numel() // result.itemsize).as_strided(
         result.shape, result.stride(), result.storage_offset()
     )
