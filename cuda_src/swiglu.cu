@@ -8,7 +8,7 @@ using trifold::Tensor;
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) {
   trifold::check_alike("swiglu", gate, "gate", up, "up");
-  Tensor out = trifold::elementwise_output(gate, up);
+  Tensor out = trifold::elementwise_output(gate);  // as torch's silu(gate) * up
   trifold::dispatch_floating(gate.scalar_type(), [&]<class T>() {
     trifold::launch_elementwise<swiglu_kernel<T>, swiglu_vector_kernel<T>, T>(out, gate, up);
   });

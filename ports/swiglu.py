@@ -7,7 +7,7 @@ from trifold.port import Operators, elementwise_output, wire
 
 
 def register(op: Operators) -> None:
-    op.define("swiglu(Tensor gate, Tensor up) -> Tensor", fake=elementwise_output)
+    op.define("swiglu(Tensor gate, Tensor up) -> Tensor", fake=lambda gate, up: elementwise_output(gate))
     op.define(
         "swiglu_backward(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)",
         fake=lambda grad, gate, up: (elementwise_output(gate, up), elementwise_output(gate, up)),

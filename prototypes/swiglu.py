@@ -33,7 +33,7 @@ def swiglu_backward_kernel(grad, gate, up, grad_gate, grad_up, n):
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     check_alike("swiglu", gate=gate, up=up)
-    out = elementwise_output(gate, up)
+    out = elementwise_output(gate)  # as torch's silu(gate) * up
     launch_elementwise(swiglu_kernel, out.numel(), flat(gate, out), flat(up, out), output(flat(out)), out.numel())
     return out
 
