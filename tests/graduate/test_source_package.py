@@ -12,10 +12,17 @@ import pytest
 
 from tests.graduate.verified import verified_workspace
 from tests.wrong.entry import GALLERY
+from trifold.build import launch_bounds
 from trifold.errors import GraduationError
 from trifold.graduate import cases, headers, vendor
+from trifold.graduate.backend import compilers
 from trifold.graduate.vendor import vendored
 
+_BOUNDED = """\
+__global__ void __launch_bounds__(64) kernel(float* y) {
+  extern __shared__ float shared[];
+}
+"""
 _IMPORTS_TRIFOLD = re.compile(r"^\s*(from|import) trifold\b", re.MULTILINE)
 
 
@@ -30,6 +37,23 @@ def test_no_file_that_is_carried_imports_trifold() -> None:
 def test_a_module_that_is_not_carried_is_refused() -> None:
     with pytest.raises(ValueError, match=r"trifold\.cli is not in the graduated package"):
         vendored("from trifold.cli import main\n", vendor.IN_BACKEND)
+
+
+def test_kernels_for_gxx_have_their_shared_arrays_and_their_launch_bounds(tmp_path: Path) -> None:
+    """As in a build of the workspace: the package's backend has a copy of what rewrites them."""
+    assert {"launch_bounds.py", "shared_arrays.py"} <= vendor.backend_files().keys()
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "op.cu").write_text(_BOUNDED)
+    (sources / "op.cuh").write_text("__device__ int one() { return 1; }\n")
+    assert compilers._for_gxx(sources, tmp_path / "gxx") == ()
+    assert (tmp_path / "gxx" / "op.cu").read_text().splitlines() == [
+        '#line 1 "op.cu"',
+        "__global__ void __launch_bounds__(64) kernel(float* y) {" + launch_bounds.constant("64"),
+        "  float (&shared)[] = trifold::host::DynamicShared();",
+        "}",
+    ]
+    assert (tmp_path / "gxx" / "op.cuh").read_text() == '#line 1 "op.cuh"\n__device__ int one() { return 1; }\n'
 
 
 def test_only_the_headers_that_are_used_are_carried() -> None:

@@ -47,7 +47,7 @@ def vendored(text: str, modules: Mapping[str, str]) -> str:
 def backend_files() -> dict[str, str]:
     """The build backend, by file name."""
     modules = [*(ROOT / "graduate" / "backend").glob("*.py"), ROOT / "errors.py"]
-    modules += [ROOT / "build" / "shared_arrays.py", ROOT / "build" / "toolchain.py"]
+    modules += [ROOT / "build" / name for name in ("launch_bounds.py", "shared_arrays.py", "toolchain.py")]
     files = {path.name: vendored(path.read_text(encoding="utf-8"), IN_BACKEND) for path in modules}
     shims = ROOT / "graduate" / "backend" / "stable_abi_2_11.txt"
     return files | {shims.name: shims.read_text(encoding="utf-8")}

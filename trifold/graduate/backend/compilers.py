@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from trifold.build import shared_arrays, toolchain
+from trifold.build import launch_bounds, shared_arrays, toolchain
 from trifold.errors import BuildError, ToolchainError
 from trifold.graduate.backend import abi
 from trifold.graduate.backend.elf import SharedLibrary
@@ -230,7 +230,9 @@ def _run_all(jobs: Sequence[Callable[[], object]]) -> None:
 
 
 def _for_gxx(sources: Path, folder: Path) -> tuple[str, ...]:
-    """Write the kernels as g++ compiles them (``extern __shared__`` arrays bound to memory) into ``folder``.
+    """Write the kernels as g++ compiles them into ``folder``.
+
+    ``extern __shared__`` arrays are bound to memory there, and a launch beyond ``__launch_bounds__`` is refused.
 
     Returns the definitions that they need.
     """
@@ -239,7 +241,8 @@ def _for_gxx(sources: Path, folder: Path) -> tuple[str, ...]:
     for path in sorted(sources.iterdir()):
         text, outside = shared_arrays.rewrite(path.read_text(encoding="utf-8"))
         line = re.sub(r'(["\\])', r"\\\1", path.name)
-        (folder / path.name).write_text(f'#line 1 "{line}"\n{text}', encoding="utf-8")
+        bound = launch_bounds.rewrite(text)
+        (folder / path.name).write_text(f'#line 1 "{line}"\n{bound}', encoding="utf-8")
         if outside:
             define = (f"-D{shared_arrays.DEFINITION}",)
     return define
