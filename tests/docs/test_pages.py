@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from tests.docs.commands import require_real_commands
 from tests.docs.session import Session, unavailable
 from tests.wrong.catalogue import CATALOGUE
 from tests.wrong.entry import GALLERY, Wrong
+from tests.wrong.tricks import TRICKS
+from trifold.spec import Spec
 from trifold.verification.checks import CHECKS
 
 ROOT = GALLERY.root
@@ -82,6 +85,20 @@ def test_each_check_has_a_section_with_a_mistake_of_its_own() -> None:
             shown = [name for name in _WRONG if f'wrong="{name}"' in sections[check.name]]
             assert shown, f"no wrong kernel shows what {check.name} finds"
             assert {_WRONG[name].row for name in shown} == {check.name}
+
+
+def test_each_trick_fails_in_the_row_that_the_page_names() -> None:
+    page = (ROOT / "docs/verification.md").read_text(encoding="utf-8")
+    table = re.findall(r"(?m)^\| ([^|`]+) \| ([^|`]+) \| [^|]+ \|$", page.partition("\n## Tricks\n")[2])
+    told = [(name, row) for name, row in table if name not in ("trick", "---")]
+    assert told
+    assert set(told) <= {(wrong.name, wrong.row) for wrong in TRICKS if not wrong.missed}
+
+
+def test_each_field_of_a_spec_that_loosens_a_row_is_named() -> None:
+    page = (ROOT / "docs/verification.md").read_text(encoding="utf-8").partition("\n## What a spec may state\n")[2]
+    inputs = {"calls", "smooth", "samples", "edges", "bad_calls", "properties", "benchmarks"}
+    assert {field.name for field in dataclasses.fields(Spec)} - inputs <= set(re.findall(r"`(\w+)`", page))
 
 
 def test_links_lead_to_files() -> None:
