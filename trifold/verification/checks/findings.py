@@ -66,8 +66,8 @@ def _require_one_text(cell: Cell) -> None:
         for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
             if match := _TELLS_BUILDS.search(line):
                 raise CheckFailed(
-                    f"{path.name}:{number} names {match[0]}, which tells the build with checks from the one that ships: "
-                    "what is checked must be what ships"
+                    f"{path.name}:{number} names {match[0]}, which tells a build with checks from the one that "
+                    "ships: what is checked must be what ships"
                 )
 
 

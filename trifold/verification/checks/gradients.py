@@ -309,8 +309,8 @@ def _require_steep(cell: Cell) -> None:
     flat = [position for position, size in largest.items() if size < _STEEP]
     if flat:
         raise CheckFailed(
-            f"the gradient of argument {flat[0]} is 0, or almost, in each call of Spec(smooth=...): any other would pass "
-            "gradcheck; add a call where it is not"
+            f"the gradient of argument {flat[0]} is 0, or almost, in each call of Spec(smooth=...): any other would "
+            "pass gradcheck; add a call where it is not"
         )
 
 
