@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 _LENGTH = struct.Struct("<Q")
+_LONGEST = 1 << 28  # bytes of a message: what is longer is none
 _LEAST_BYTES = 1 << 16
 ALIGNMENT = 64  # bytes, of each storage in an arena
 
@@ -76,6 +77,8 @@ class Channel:
             ValueError: what came is no message.
         """
         (length,) = _LENGTH.unpack(self._exactly(_LENGTH.size))
+        if length > _LONGEST:
+            raise ValueError(f"a message of {length} bytes")
         message = json.loads(self._exactly(length))
         if not isinstance(message, dict):
             raise ValueError("a message is no object")
