@@ -12,7 +12,7 @@ import torch
 
 from trifold.spec import Spec
 from trifold.verification import cell, tolerance
-from trifold.verification.checks import memory, values
+from trifold.verification.checks import CHECKS, memory, values
 from trifold.verification.integrity import Snapshot
 
 
@@ -74,6 +74,25 @@ def test_a_function_with_other_code(
 def test_a_function_with_other_defaults(before: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cell.Cell.invoke, "__defaults__", (None,))
     assert "trifold.verification.cell.Cell.invoke" in before.changed()
+
+
+def test_a_check_that_runs_something_else(before: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    check = CHECKS[0]
+    run = check.run
+    object.__setattr__(check, "run", always)
+    try:
+        assert "trifold.verification.checks.CHECKS" in before.changed()
+    finally:
+        object.__setattr__(check, "run", run)
+    assert before.changed() == []
+
+
+def test_a_constant_that_is_another_one(before: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values, "_A_CONSTANT", 1, raising=False)
+    with_it = Snapshot()
+    monkeypatch.setattr(values, "_A_CONSTANT", 2)
+    assert with_it.changed() == ["trifold.verification.checks.values._A_CONSTANT"]
+    assert before.changed() == []
 
 
 def test_a_function_that_is_gone(before: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:

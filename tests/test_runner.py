@@ -168,6 +168,10 @@ spec = Spec(
         ("raise NotRun(Absence.ONE_GPU)", "the property raises NotRun, which only the harness may"),
         ("tolerance.mismatch = print", "the verification itself was changed while it ran: trifold.verification.tol"),
         ("tolerance.mismatch.__code__ = ends.__code__", "the verification itself was changed while it ran: trifold"),
+        (
+            "import trifold.verification.integrity as own; own.Snapshot.changed = lambda self: []",
+            "the verification itself was changed while it ran: trifold.verification.integrity.Snapshot.changed",
+        ),
         ("import torch; torch.equal = print", "the verification itself was changed while it ran: torch.equal"),
         ("assert False", "the property does not hold"),
     ],

@@ -1,7 +1,7 @@
 """Whether the judge is still the judge: a spec and a reference are Python, and run in its process.
 
 They say what is right; they may not change how it is compared. A :class:`Snapshot` that was taken before they were
-loaded tells which functions of the verification, of Hypothesis' use and of torch's comparisons are others since.
+loaded tells which functions and constants of the verification, and which of torch's comparisons, are others since.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ def _add(found: dict[str, tuple[int, ...]], prefix: str, members: Any, module: s
     for name, value in list(members.items()):
         if isinstance(value, FunctionType | staticmethod | classmethod | property):
             found[f"{prefix}.{name}"] = _identity(value)
+        elif name.strip("_").isupper():  # a constant: the table of checks, a tolerance
+            found[f"{prefix}.{name}"] = (id(value), hash(repr(value)))
         elif isinstance(value, type) and value.__module__ == module and not name.startswith("__"):
             _add(found, f"{prefix}.{name}", vars(value), module)
 

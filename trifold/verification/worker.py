@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, TextIO
@@ -77,7 +78,7 @@ def run(job: Job, events: Events) -> None:
     files = Workspace.at(Path(job.workspace)).op(job.cell.op)
     rows = _Rows(job, events)
     events.check(BUILD)
-    own = integrity.Snapshot()
+    changed = integrity.Snapshot().changed  # this very method, whatever a spec puts in its place
     process = OpProcess(_starter(job), job.timeout, job.cell.device, events.op)
     try:
         spec = load_spec(files)
@@ -94,7 +95,7 @@ def run(job: Job, events: Events) -> None:
             rows.send(check.name, "not run", reason=f"{Absence.NOT_ON_CPU}: {cell.spec.not_on_cpu}")
             continue
         events.check(check.name)
-        if not _run_check(check, cell, rows, own):
+        if not _run_check(check, cell, rows, changed):
             deaths.append(check.name)
             if len(deaths) >= _DEATHS:
                 reason = f"given up after the op's process died in: {', '.join(deaths)}"
@@ -126,7 +127,7 @@ class _Rows:
             self._events.row(Row(check, cell.implementation, cell.device, outcome, cases, reason, failures, seconds))
 
 
-def _run_check(check: Check, cell: Cell, rows: _Rows, own: integrity.Snapshot) -> bool:
+def _run_check(check: Check, cell: Cell, rows: _Rows, changed: Callable[[], list[str]]) -> bool:
     """Whether the op's process lives on."""
     cell.cases, cell.current = 0, (None, "")
     try:
@@ -144,7 +145,7 @@ def _run_check(check: Check, cell: Cell, rows: _Rows, own: integrity.Snapshot) -
         failure = Failure(f"{type(error).__name__}: {error}", seed=cell.search.seed)
         rows.send(check.name, "failed", cases=cell.cases, failures=(failure,))
     else:
-        patched = own.changed()
+        patched = changed()
         if patched:
             failure = Failure(f"the verification itself was changed while it ran: {', '.join(patched)}")
             rows.send(check.name, "failed", cases=cell.cases, failures=(failure,))
