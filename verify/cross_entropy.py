@@ -129,8 +129,10 @@ def _scale(reference: Callable[..., Tensor], logits: Tensor, target: Tensor, **k
 
 
 def _working_scale(reference: Callable[..., Tensor], logits: Tensor, target: Tensor, **kwargs: Any) -> Tensor:
-    """1 + the loss of each row: the logarithm of a sum that was rounded is off by a round-off, however small it is."""
-    return _reduced(1 + _terms(reference, kwargs, logits, target), target, **kwargs)
+    """1 + the loss of each row: the logarithm of a sum that was rounded is off by a round-off, however small it is. Of
+    many rows each thread adds up some, and each addition may round off."""
+    of_row = 1 + _terms(reference, kwargs, logits, target)
+    return _reduced(of_row, target, **kwargs) * (1 + target.numel() / 2**14)
 
 
 def _smoothed(logits: Tensor, target: Tensor, label_smoothing: float = 0.0, **_: Any) -> Tensor:

@@ -18,8 +18,20 @@ OPS = {
 }
 _EXAMPLES = 4
 # What differs between prototypes. The others look at the wiring, which is the port's too, and take longest.
-_OF_PROTOTYPES = ("bounds", "values", "sensitivity", "gradients", "gradcheck", "errors", "repeatable", "findings")
-_OF_PORTS = (*_OF_PROTOTYPES, "gradgradcheck", "opcheck", "fake", "compile", "branches")
+_OF_PROTOTYPES = (
+    "bounds",
+    "values",
+    "sensitivity",
+    "gradients",
+    "gradcheck",
+    "errors",
+    "repeatable",
+    "findings",
+    "rounding",
+    "written",
+    "branches",
+)
+_OF_PORTS = (*_OF_PROTOTYPES, "gradgradcheck", "opcheck", "fake", "compile")
 # Its kernels differ from scaled_square's in their arguments alone.
 _OF_GATED = ("values", "gradients", "gradgradcheck", "opcheck", "errors")
 

@@ -197,8 +197,10 @@ class Server:
             return {"launches": dict(library.manifest().branches)}
         return {"launches": beside.prototype_launches(self.files, self.setup.device)}
 
-    def do_device(self, request: Json) -> Json:
-        """The GPU that is current."""
+    def do_settle(self, request: Json) -> Json:
+        """Give the GPU's memory back that is only kept; says which GPU is current."""
+        self._same_place = []
+        torch.cuda.empty_cache()
         return {"current": torch.cuda.current_device()}
 
     def do_beside(self, request: Json) -> Json:

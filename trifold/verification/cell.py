@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from trifold.verification.remote import OpProcess
 
 
-_SWEPT_FROM = 5  # examples: with fewer, only fixed calls and those few are run
+_SWEPT_FROM = 5  # examples: with fewer, calls of one power of two are swept alone
+_ABOVE_A_BLOCK = 11  # of two: more elements than a block has threads
 
 
 class CheckFailed(Exception):
@@ -212,9 +213,12 @@ class Cell:
         """
         calls = 0
 
+        simplest: Call | None = None
+
         def draw(call: Call) -> None:
-            nonlocal calls
+            nonlocal calls, simplest
             calls += 1
+            simplest = simplest or call
             if calls > 1:
                 test(call)
 
@@ -228,13 +232,13 @@ class Cell:
             suppress_health_check=list(HealthCheck),
         )(hypothesis.given(self.spec.calls(limits))(draw))
         hypothesis.seed((self.search.seed or 0) * 1009 + salt)(configured)()
+        if simplest is not None and (salt == 0 or calls == 1):
+            test(simplest)
 
     def swept_calls(self, *, below: int | None = None) -> Iterator[Call]:
         """A call of each power of two of elements, up to 2^20 where kernels are compiled: sizes on no list."""
         most = below or (14 if self.simulated else 21)
-        if self.search.examples < _SWEPT_FROM:
-            return
-        for power in range(4, most):
+        for power in range(4, most) if self.search.examples >= _SWEPT_FROM else (_ABOVE_A_BLOCK,):
             yield from self.drawn_calls(Limits(elements=2 ** (power + 1) - 1, fewest=2**power), 1, salt=power)
 
     def run_case(self, test: Callable[[Call], object], call: Call, sample: str = "") -> None:

@@ -24,7 +24,6 @@ _OF_TORCH = (
     "isfinite",
     "isinf",
     "isnan",
-    "manual_seed",
     "maximum",
     "where",
 )

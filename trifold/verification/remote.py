@@ -155,22 +155,24 @@ class OpProcess:
         launches: dict[str, int] = self.request("branches", form=form)["launches"]
         return launches
 
-    def current_device(self) -> int:
-        """The number of the GPU that is current in the op's process."""
-        number: int = self.request("device")["current"]
-        return number
-
     def changed_since(self, results: Sequence[Tensor]) -> list[int]:
         """Which of these results, in the op's process, do not hold any more what they held when they came."""
         numbers = {id(result): number for number, kept in self._results.items() for result in kept.alive()}
         positions = [p for p, result in enumerate(results) if id(result) in numbers]
-        asked = [numbers[id(results[p])] for p in positions]
+        asked = list(dict.fromkeys(numbers[id(results[p])] for p in positions))
         reply = self.request("read", results=asked)
+        places = dict(zip(asked, reply["storages"], strict=True))
         return [
             p
-            for p, place in zip(positions, reply["storages"], strict=True)
-            if not torch.equal(self._read(place), bytes_of(results[p]))
+            for p in positions
+            if not torch.equal(self._read(places[numbers[id(results[p])]]), bytes_of(results[p]).cpu())
         ]
+
+    def settle(self) -> int:
+        """Give memory of the GPU that nobody needs back, there and here; says which GPU is current there."""
+        torch.cuda.empty_cache()
+        number: int = self.request("settle")["current"]
+        return number
 
     # --------------------------------------------------------------------------------------------------- a request
 

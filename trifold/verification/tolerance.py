@@ -104,7 +104,7 @@ def _special_mismatch(
     wrong = (torch.isnan(got) != nan_expected) | ~(same_inf | inf_allowed | nan_expected)
     # What the dtype's own arithmetic overflows to in PyTorch is accepted where we give the same.
     same_as_own = (got == own) | (torch.isnan(got) & torch.isnan(own))
-    wrong &= ~(same_as_own & ~torch.isfinite(own) & torch.isfinite(want))
+    wrong &= ~(same_as_own & ~torch.isfinite(own) & ~torch.isnan(want))
     if not bool(wrong.any()):
         return None
     index = int(wrong.flatten().int().argmax())

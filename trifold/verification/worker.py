@@ -8,17 +8,22 @@ begins), ``case`` (what is about to run), ``row`` (one ended) and, last, ``done`
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
+import gc
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, TextIO
+
+import filelock
 
 from trifold import guard
 from trifold.errors import TrifoldError, WorkspaceError
@@ -34,8 +39,8 @@ from trifold.verification.remote import OpDied, OpProcess, Process
 from trifold.verification.report import Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace, import_file
 
-_SIMULATOR = (Limits(elements=20_000), 60)
-_COMPILED = (Limits(elements=100_000), 100)
+_SIMULATOR = (Limits(elements=20_000), 48)
+_COMPILED = (Limits(elements=100_000), 80)
 
 _DEATHS = 3  # so often may the op's process die before the other checks are given up
 
@@ -182,13 +187,28 @@ def property_check(stated: Property) -> Check:
     def run_property(cell: Cell) -> None:
         cell.begin(None, "property")
         try:
-            stated.check(cell.implementation.function, cell.device)
+            with _alone_on_gpu(cell):
+                stated.check(cell.implementation.function, cell.device)
         except AssertionError as error:
             raise CheckFailed(str(error) or "the property does not hold") from error
         except NotRun as error:
             raise CheckFailed("the property raises NotRun, which only the harness may") from error
 
     return Check(f"{PROPERTY}{stated.name}", run_property, stated.reason)
+
+
+@contextlib.contextmanager
+def _alone_on_gpu(cell: Cell) -> Iterator[None]:
+    """Properties of many gigabytes run in one cell at a time; what they took is given back."""
+    if cell.device != "cuda":
+        yield
+        return
+    with filelock.FileLock(Path(tempfile.gettempdir()) / f"trifold-gpu-{os.getuid()}.lock"):
+        try:
+            yield
+        finally:
+            gc.collect()
+            cell.process.settle()
 
 
 def applies(stated: Property, cell: CellName) -> bool:

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from trifold.graduate.wheel_tests import calls, package
-from trifold.spec.case import Call
 from trifold.isolation.recorder import Recorder
+from trifold.spec.case import Call
 
 CASES = calls.read()
 

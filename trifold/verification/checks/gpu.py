@@ -99,5 +99,5 @@ def second_device(cell: Cell) -> None:
                 raise CheckFailed(f"the arguments are on cuda:1, the result is on {result.device}", call)
             if not same_bits(result.cpu(), want.cpu()):
                 raise CheckFailed("the result on a device that is not the current one is wrong", call)
-        if cell.process.current_device() != 0:
+        if cell.process.settle() != 0:
             raise CheckFailed("the call changes the current device", call)

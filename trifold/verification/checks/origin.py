@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from trifold.spec import Call
+from trifold.spec import AliasCase, Call
 from trifold.verification.cell import Cell, CheckFailed
-from trifold.verification.checks.differentiation import forward
+from trifold.verification.checks.differentiation import forward, tensor_positions
 from trifold.verification.remote import Told
 
 _CALLS = 12  # drawn beside the fixed ones
@@ -35,13 +35,12 @@ def written(cell: Cell) -> str | None:
                 return
             outer = [torch.ones_like(output) for output in outputs]
             grads = torch.autograd.grad(outputs, made.inputs, outer, allow_unused=True)
-            for position, grad in enumerate(grads):
-                if (
-                    grad is not None
-                    and f"gradient {position}" not in spec.computed_by_torch
-                    and not _is_one(grad, outer)
-                ):
-                    _require_written(told, grad, f"gradient {position}", call)
+            for position, grad in zip(tensor_positions(call), grads, strict=True):
+                if any(isinstance(value, AliasCase) and value.of == position for value in call.args):
+                    continue  # autograd adds up the gradients of an argument that is two
+                name = f"gradient {position}"
+                if grad is not None and name not in spec.computed_by_torch and not _is_one(grad, outer):
+                    _require_written(told, grad, name, call)
 
     cell.process.load(build=True, form=form)
     cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))

@@ -51,7 +51,7 @@ class _Bias:
     Attributes:
         count: of results that were compared, also of those that are exact.
         inexact: of the others.
-        squares: the sum of the squares of how often each exact number came: equal ones err alike.
+        squares: the sum of the squares of how often each number came: what is rounded to the same may err the same way.
     """
 
     count: int = 0
@@ -59,10 +59,10 @@ class _Bias:
     total: float = 0.0
     squares: float = 0.0
 
-    def add(self, exact: Tensor, errors: Tensor) -> None:
+    def add(self, results: Tensor, errors: Tensor) -> None:
         self.inexact += errors.numel()
         self.total += float(errors.sum())
-        self.squares += float(torch.unique(exact, return_counts=True)[1].double().square().sum())
+        self.squares += float(torch.unique(results, return_counts=True)[1].double().square().sum())
 
     def message(self) -> str:
         """What is wrong with the mean; empty where nothing is. Errors of nearest are spread evenly over ±1/2."""
@@ -171,4 +171,4 @@ def _require_nearest(got: Tensor, want: Tensor, working: Tensor, name: str, call
     # What is exact has no error, and where a sum cancels, the working error decides: neither says anything of a bias.
     known = ordinary & (value != want) & (error < unit / 8)
     bias.count += got.numel()
-    bias.add(want[known], ((value - want) / unit)[known])
+    bias.add(value[known], ((value - want) / unit)[known])
