@@ -244,7 +244,8 @@ SPECS = (
         why="it makes a numerical gradcheck go away",
         op="sigmoid",
         edits=edits(
-            "spec", ("    calls=elementwise(1),\n", '    calls=elementwise(1),\n    surrogate="it is hard",\n')
+            "spec",
+            ("    smooth=elementwise_smooth(1),\n", '    smooth=elementwise_smooth(1),\n    surrogate="it is hard",\n'),
         ),
         row="gradcheck",
         implementation="prototype",

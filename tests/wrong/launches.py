@@ -199,8 +199,8 @@ LIMITS = (
                 "def swiglu(gate",
             ),
             (
-                "    out = elementwise_output(gate, up)\n",
-                "    out = elementwise_output(gate, up)\n    if out.numel() < 0:\n"
+                "    out = elementwise_output(gate)  # as torch's silu(gate) * up\n",
+                "    out = elementwise_output(gate)\n    if out.numel() < 0:\n"
                 "        launch_elementwise(swiglu_fast_kernel, 1, gate, up, output(out), 1)\n",
             ),
         ),

@@ -206,7 +206,6 @@ CHANGED = (
         ),
         row="gradients",
         implementation="prototype",
-        missed="results are read before backward, and not again after it",
     ),
 )
 
@@ -229,7 +228,6 @@ REUSED = (
         row="repeatable",
         implementation="prototype",
         message="memory",
-        missed="the calls that share a buffer are one call, and what is written over a result is the same result",
     ),
     Wrong(
         name="twenty buffers for all results",
@@ -244,7 +242,6 @@ REUSED = (
         row="repeatable",
         implementation="prototype",
         message="memory",
-        missed="the calls that share a buffer are one call, and what is written over a result is the same result",
     ),
     Wrong(
         name="eight buffers for all results",
@@ -268,7 +265,6 @@ REUSED = (
         row="repeatable",
         implementation="port",
         message="memory",
-        missed="the calls that share a buffer are one call, and what is written over a result is the same result",
     ),
     Wrong(
         name="the saved statistics of all calls lie in one place",
@@ -286,7 +282,6 @@ REUSED = (
         row="repeatable",
         implementation="prototype",
         message="gradient",
-        missed="no other call of that shape comes between a call and its backward",
     ),
 )
 

@@ -97,7 +97,7 @@ NORMS = (
         ),
         row="gradcheck",
         implementation="prototype",
-        message="input 2",
+        message="Jacobian mismatch",
     ),
     Wrong(
         name="the gradient of the weight is that of the first block",

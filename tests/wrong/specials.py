@@ -310,7 +310,6 @@ ROUNDING = (
         ),
         row="rounding",
         implementation="prototype",
-        missed="a tie of an exact product lies within the working error that is granted",
     ),
     Wrong(
         name="bfloat16 by way of float16",

@@ -177,7 +177,7 @@ def run_waits(op: Implementation, args: Arguments, kwargs: dict[str, Any], reque
 def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
     """The call captured once and replayed; after each replay the arguments that it had, and its results.
 
-    With ``random``, three replays: with seed 5, without, and with seed 5 again.
+    With ``draws``, three replays: with seed 5, without, and with seed 5 again.
     """
     static = [value.clone() if isinstance(value, Tensor) else value for value in args]
     warm = torch.cuda.Stream()
@@ -191,7 +191,7 @@ def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], reque
     # for that: a first replay at once may find it set only now, over its own.
     torch.cuda.synchronize()
     kept: list[Tensor] = []
-    if request["random"] == "draws":
+    if request["draws"]:
         for seed in (5, None, 5):
             if seed is not None:
                 torch.manual_seed(seed)

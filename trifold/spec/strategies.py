@@ -167,7 +167,11 @@ def calls_of(draw: st.DrawFn, tensors_of_call: st.SearchStrategy[tuple[TensorCas
 
 def aliases(position: int) -> st.SearchStrategy[AliasCase]:
     """What may stand at ``position`` for one of the tensors before it: the very tensor, or one that overlaps it."""
-    return st.builds(AliasCase, of=st.integers(0, position - 1), shift=st.sampled_from((0, 1, 2, 3, 4, 7, 8, 15, 64)))
+    return st.builds(
+        AliasCase,
+        of=st.integers(0, position - 1),
+        shift=st.one_of(st.just(0), st.sampled_from((1, 2, 3, 4, 7, 8, 15, 64))),
+    )
 
 
 def elementwise(count: int) -> Strategy:
@@ -196,11 +200,15 @@ def elementwise_edges(count: int) -> tuple[Call, ...]:
         cases += [line(FEW + 1, "offset"), line(FEW + 1, "contiguous", "offset")]
         cases.append(tuple(TensorCase((3, 5), dtype, "offset", "normal", seed) for seed in range(count)))
         cases.append(tuple(TensorCase((4, 6), dtype, "transposed", "normal", seed) for seed in range(count)))
+        # Of these sizes the gradients' check expands the upstream gradient in one dimension, each of the two.
+        cases += [tuple(TensorCase(shape, dtype, seed=seed) for seed in range(count)) for shape in ((7, 4), (5, 2))]
         if count > 1:
             cases += [
                 tuple(TensorCase((37,), dtype, "contiguous", fill, seed) for seed in range(count))
                 for fill in ("tiny", "subnormal")
             ]
+            # So many that each special number of one operand meets each of the other.
+            cases.append(tuple(TensorCase((1511,), dtype, "contiguous", "special", seed) for seed in range(count)))
             mixed = [
                 TensorCase((4, 6), dtype, "contiguous", "normal", 0),
                 TensorCase((4, 6), dtype, "transposed", "normal", 1),

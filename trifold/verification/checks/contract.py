@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -50,7 +50,7 @@ def repeatable(cell: Cell) -> None:
 
     So do its gradients. A random op moves on in between.
     """
-    kept: list[tuple[Call, tuple[Tensor, ...]]] = []
+    kept: list[_Kept] = []
 
     def test(call: Call) -> None:
         if cell.simulated and call.elements > _SIMULATED:
@@ -62,7 +62,7 @@ def repeatable(cell: Cell) -> None:
             if any(share_memory(a, b) for a, b in zip(results[0], other, strict=True)):
                 raise CheckFailed("two calls return the same memory: the second overwrites what the first gave", call)
         _same_in_modes(cell, call, results[0])
-        kept.append((call, results[0]))
+        kept.append(_Kept.of(call, results[0]))
 
     for name, call in cell.fixed_calls():
         cell.run_case(test, call, name)
@@ -98,11 +98,25 @@ def _same_in_modes(cell: Cell, call: Call, plain: tuple[Tensor, ...]) -> None:
         raise CheckFailed("the call gives other bits where its arguments require a gradient", call)
 
 
-def _require_kept(cell: Cell, kept: list[tuple[Call, tuple[Tensor, ...]]]) -> None:
+@dataclass(frozen=True)
+class _Kept:
+    """Results of a call, and copies of what they were; memory that two results share there is shared here."""
+
+    call: Call
+    results: tuple[Tensor, ...]
+    copies: tuple[Tensor, ...]
+
+    @classmethod
+    def of(cls, call: Call, results: tuple[Tensor, ...]) -> _Kept:
+        return cls(call, results, tuple(result.clone() for result in results))
+
+
+def _require_kept(cell: Cell, kept: Sequence[_Kept]) -> None:
     """Results of earlier calls are still what they were, after all the later ones."""
-    for call, results in kept:
-        if cell.process.changed_since(results):
-            raise CheckFailed("a later call writes over the result of this one", call)
+    for one in kept:
+        same = all(same_bits(a, b) for a, b in zip(one.results, one.copies, strict=True))
+        if not same or cell.process.changed_since(one.results):
+            raise CheckFailed("a later call writes over the memory of this one's result", one.call)
 
 
 def _others(call: Call) -> Iterator[Call]:
@@ -113,10 +127,7 @@ def _others(call: Call) -> Iterator[Call]:
 
 
 def _keeps_results(cell: Cell, call: Call) -> None:
-    results = [cell.invoke(other) for other in itertools.islice(_others(call), _HELD)]
-    changed = cell.process.changed_since([value for values in results for value in values])
-    if changed:
-        raise CheckFailed(f"a later call of the same shape writes over result {changed[0]} of {len(results)}", call)
+    _require_kept(cell, [_Kept.of(other, cell.invoke(other)) for other in itertools.islice(_others(call), _HELD)])
 
 
 def _keeps_what_is_saved(cell: Cell, call: Call) -> None:

@@ -59,7 +59,7 @@ def no_synchronisation(cell: Cell) -> None:
 def graph(cell: Cell) -> None:
     """Captured once, replayed with other arguments; a random op draws new numbers, and repeats them by seed."""
     for call in _calls(cell):
-        told, tensors = _beside(cell, call, "graph", random="draws" if cell.spec.random else None)
+        told, tensors = _beside(cell, call, "graph", draws=cell.spec.random)
         if cell.spec.random:
             _check_draws(tensors, call)
             continue

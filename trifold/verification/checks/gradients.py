@@ -216,7 +216,7 @@ def upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     shape = tuple(result.shape)
     if result.numel() % 3 == 1:
-        dim = sum(shape) % (len(shape) + 1)
+        dim = sum(n // 3 for n in shape) % (len(shape) + 1)
         one = tuple(1 if d == dim else n for d, n in enumerate(shape)) if dim < len(shape) else ()
         return torch.randn(one, generator=generator).to(dtype).to(result.device).expand(shape)
     if result.numel() % 3 == 2 and len(shape) > 1:

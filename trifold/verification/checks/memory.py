@@ -7,6 +7,8 @@ from a pool filled with nan; the bytes around the output must still be as they w
 
 from __future__ import annotations
 
+import torch
+
 from trifold import guard
 from trifold.spec import Call
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
@@ -53,6 +55,7 @@ def _judge(told: Told, call: Call) -> None:
 
 def _on_gpu(cell: Cell) -> None:
     def test(call: Call) -> None:
+        torch.manual_seed(call.seed)
         told, (before, *rest) = cell.process.beside("pool", *call.arguments(cell.device))
         results, slack = rest[: told["results"]], rest[told["results"] :]
         if bool((before != _POISON).any()):

@@ -22,8 +22,9 @@ from trifold.verification.checks.values import scales
 # Of each dtype. The mean of as many errors shows a bias of 1/200 of a unit in the last place; in the simulator, 1/70.
 _RESULTS = 100_000
 _SIMULATED = 10_000
+_FEWEST_CALLS = 4  # with and without what is optional
 _MOST_CALLS = 30  # of an op with few results in a call
-_MOST_SIMULATED = 4
+_MOST_SIMULATED = 8
 _HALF_TYPES = (torch.float16, torch.bfloat16)
 _ROUND_OFF = 2.0**-24  # of float32, in which half types are computed
 _LEAST = 2.0**-149  # float32's smallest subnormal number
@@ -99,7 +100,7 @@ def _check(cell: Cell, dtype: torch.dtype, of_call: _Kind, name: str) -> int:
 
 def _calls(cell: Cell, dtype: torch.dtype) -> Iterator[Call]:
     """Calls of many normal numbers, until there is no need of more."""
-    share = _SIMULATED if cell.simulated else _RESULTS
+    share = (_SIMULATED if cell.simulated else _RESULTS) // _FEWEST_CALLS
     for salt in range(_MOST_SIMULATED if cell.simulated else _MOST_CALLS):
         for call in cell.drawn_calls(Limits(elements=share, fewest=share // 2), 1, salt=1000 + salt):
             if any(isinstance(value, AliasCase) for value in call.args):
