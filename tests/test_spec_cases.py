@@ -356,7 +356,7 @@ def test_limits_that_nothing_can_hold_are_refused(limits: dict[str, int]) -> Non
         Limits(**limits)
 
 
-def test_one_call_of_six_has_a_tensor_twice_or_two_that_overlap() -> None:
+def test_one_call_of_four_has_a_tensor_twice_or_two_that_overlap() -> None:
     calls: list[Call] = []
 
     @settings(deterministic, max_examples=600, phases=[Phase.generate])

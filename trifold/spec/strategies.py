@@ -156,10 +156,10 @@ def alike(count: int, limits: Limits, *, max_dims: int = 4) -> st.SearchStrategy
 
 @st.composite
 def calls_of(draw: st.DrawFn, tensors_of_call: st.SearchStrategy[tuple[TensorCase, ...]]) -> Call:
-    """Calls with these tensors alone, of one shape and dtype; in one of six with two tensors or more, one of them is
+    """Calls with these tensors alone, of one shape and dtype; in one of four with two tensors or more, one is
     another one, or overlaps it."""
     args: list[TensorCase | AliasCase] = [*draw(tensors_of_call)]
-    if len(args) > 1 and draw(st.integers(0, 5)) == 5:
+    if len(args) > 1 and draw(st.integers(0, 3)) == 3:
         position = draw(st.integers(1, len(args) - 1))
         args[position] = draw(aliases(position))
     return Call(tuple(args))
