@@ -138,7 +138,7 @@ def _keeps_what_is_saved(cell: Cell, call: Call) -> None:
     forward(cell, next(_others(call)), cell.implementation.function)
     if not all(same_bits(a, b) for a, b in zip(first.values_and_gradients(), expected, strict=True)):
         raise CheckFailed(
-            "a call between forward and backward changes the gradient: both keep things in one place", call
+            "another call between forward and backward changes the gradient: both keep things in one place", call
         )
 
 

@@ -50,7 +50,7 @@ def sensitivity(cell: Cell) -> str:
                     rejected.add(name + place)
             stale.remember(number, own)
     if not any(one.startswith("1.01 times") for one in applied):
-        raise CheckFailed("no case has a finite result other than 0; add samples that do")
+        raise CheckFailed("each case has zeros or nothing finite for its result; add samples that do not")
     passed = sorted(applied - rejected)
     if passed:
         raise CheckFailed(
