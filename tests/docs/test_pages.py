@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import RUN, Block, blocks, hunks
+from tests.debug import registers
+from tests.docs.blocks import RUN, Block, PageError, blocks, hunks
 from tests.docs.commands import require_real_commands
 from tests.docs.session import Session, unavailable
 from tests.wrong.catalogue import CATALOGUE
@@ -50,7 +51,11 @@ def test_a_block_is_right(block: Block, sessions: dict[str, Session]) -> None:
         require_real_commands(block)
     if block.skipped or unavailable(block):
         pytest.skip(block.skipped or unavailable(block))
-    sessions[block.page].run(block)
+    try:
+        sessions[block.page].run(block)
+    except PageError as error:
+        registers.skip_where_they_cannot_be_written(str(error))
+        raise
 
 
 SHOWN = [block for block in BLOCKS if "wrong" in block.marks]
