@@ -98,12 +98,16 @@ def _impostors(
     for position, value in enumerate(args):
         if isinstance(value, Tensor) and value.shape == own.shape and value.dtype == own.dtype:
             yield f"a copy of argument {position}", value
+        elif isinstance(value, Tensor):  # its form gives it away
+            rejected.add(f"a copy of argument {position}{place}")
     first = float(own.flatten()[0]) if own.numel() > 1 else stale.first.get(number)
     if first is not None:
         yield "a constant", torch.full_like(own, first)
     last = stale.last.get(number)
     if last is not None and last.shape == own.shape:
         yield "the last call's output", last.to(own.dtype)
+    elif last is not None:
+        rejected.add(f"the last call's output{place}")
     if own.is_floating_point():
         if own.itemsize >= 4:  # half types round 1% away where several roundings add up
             dtype = str(own.dtype).removeprefix("torch.")
