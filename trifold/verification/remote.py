@@ -33,7 +33,7 @@ from trifold.isolation.tensors import Packed, Unpacking, bytes_of, read_bytes
 
 Json = Any
 
-_START_S = 600.0  # to start a process and to build: neither is a case, and a busy machine takes its time
+START_S = 600.0  # to start a process and to build: neither is a case, and a busy machine takes its time
 
 
 class OpDied(BaseException):
@@ -120,7 +120,7 @@ class OpProcess:
 
     def load(self, *, build: bool, form: str = "plain") -> Json:
         """Load the op there, and build it; what the process says of it."""
-        return self.request("load", build=build, form=form, limit=max(self.timeout, _START_S))
+        return self.request("load", build=build, form=form, limit=max(self.timeout, START_S))
 
     def function(self, *args: Any, **kwargs: Any) -> Any:
         """Call the op's public function, in the mode of autograd that holds here."""
@@ -194,7 +194,8 @@ class OpProcess:
                 place | {"of": str(g.device)} for place, g in zip(extra[len(random) :], packed.generators, strict=True)
             ]
             number = next(self._numbers)
-            released, self._released = self._released, []
+            released = list(self._released)
+            self._released.clear()
             options = self.options
             message = {
                 "id": number,
@@ -253,8 +254,7 @@ class OpProcess:
             self._output = output
             self._channel = Channel(ours, outgoing, incoming)
             self.announced(self._process.pid)
-            self._released.clear()
-            self._results.clear()
+            self._released, self._results = [], {}  # numbers of the process before are not those of this one
         return self._channel
 
     def _end(self) -> int:
@@ -390,12 +390,10 @@ class _Handle:
     """A call in the op's process: forgotten there when this is gone."""
 
     def __init__(self, process: OpProcess, number: int) -> None:
-        self._process, self.number = weakref.ref(process), number
+        self._released, self.number = process._released, number
 
     def __del__(self) -> None:
-        process = self._process()
-        if process is not None:
-            process._released.append(self.number)
+        self._released.append(self.number)
 
 
 @dataclass

@@ -25,12 +25,11 @@ from trifold.isolation.nursery import Forked
 from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
 from trifold.verification.job import Job
-from trifold.verification.remote import cause_of_death, kill_group
+from trifold.verification.remote import START_S, cause_of_death, kill_group
 from trifold.verification.report import Failure, Row, row_from_json
 from trifold.verification.worker import BUILD, OTHER_CHECKS
 
 _RESTARTS = 3  # so many workers of a cell may die before its other checks are given up
-_START_S = 600.0  # to start a worker and to build: neither is a case, and a busy machine takes its time
 # The op's process has the time limit of a case; the worker, which waits for it many times in one, has more.
 _PATIENCE = 4.0
 
@@ -217,7 +216,7 @@ def _listen(
         if stop is not None:
             selector.register(stop, selectors.EVENT_READ)
         while True:
-            limit = max(_PATIENCE * timeout, _START_S) if told.builds else _PATIENCE * timeout + 60.0
+            limit = max(_PATIENCE * timeout, START_S) if told.builds else _PATIENCE * timeout + 60.0
             ready = [key.fileobj for key, _ in selector.select(max(0.0, told.heard + limit - time.monotonic()))]
             if not ready:
                 return limit

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from trifold.spec import Call
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
-from trifold.verification.checks.differentiation import forward, tensor_positions
+from trifold.verification.checks.differentiation import forward, require_gradients, tensor_positions
 from trifold.verification.tolerance import same_bits
 
 
@@ -27,8 +27,8 @@ def _calls(cell: Cell) -> Iterator[Call]:
 
 def _beside(cell: Cell, call: Call, what: str, *, gradients: bool = False, **more: Any) -> tuple[Any, list[Tensor]]:
     args, kwargs = call.arguments(cell.device)
-    for position in tensor_positions(call) if gradients else ():
-        args[position] = args[position].detach().requires_grad_()
+    if gradients:
+        require_gradients(args, call, tensor_positions(call))
     torch.manual_seed(call.seed)
     return cell.process.beside(what, args, kwargs, **more)
 

@@ -408,10 +408,7 @@ def _second(
     """Gradients, for arguments and upstream gradients, of the gradients' sum with fixed weights."""
     args, kwargs = call.arguments(cell.device)
     args = [convert(value) if is_floating(value) else value for value in args]
-    positions = tensor_positions(call)
-    for position in positions:
-        args[position] = args[position].detach().requires_grad_()
-    inputs = [args[position] for position in positions]
+    inputs = require_gradients(args, call, tensor_positions(call))
     torch.manual_seed(call.seed)
     results = [result for result in as_tuple(function(*args, **kwargs)) if result.requires_grad]
     outer = [convert(upstream_gradient(result, call.dtype, 5 + k)).requires_grad_() for k, result in enumerate(results)]

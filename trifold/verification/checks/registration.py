@@ -16,7 +16,7 @@ from torch import Tensor
 from trifold.spec import DTYPES, LAYOUTS, Call, TensorCase
 from trifold.spec.case import AnyCase, Layout
 from trifold.verification.cell import Cell, CheckFailed, Remote
-from trifold.verification.checks.differentiation import forward, in_dtype, tensor_positions
+from trifold.verification.checks.differentiation import forward, in_dtype, require_gradients, tensor_positions
 from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
 
 _FAKE_CALLS = 80
@@ -24,8 +24,7 @@ _FAKE_CALLS = 80
 
 def _with_gradients(cell: Cell, call: Call) -> tuple[list[Any], dict[str, Any]]:
     args, kwargs = call.arguments(cell.device)
-    for position in tensor_positions(call):
-        args[position] = args[position].detach().requires_grad_()
+    require_gradients(args, call, tensor_positions(call))
     torch.manual_seed(call.seed)
     return args, kwargs
 
