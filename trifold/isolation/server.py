@@ -26,6 +26,8 @@ from trifold import guard
 from trifold.cells import Device, Kind
 from trifold.errors import TrifoldError
 from trifold.findings import KernelFault, collect
+from trifold.host.runtime import prepare
+from trifold.host.settings import KERNEL_SECONDS
 from trifold.implementation import Implementation, load_checked_port, load_port, load_prototype
 from trifold.workspace import OpFiles, Workspace
 
@@ -119,6 +121,7 @@ class Server:
 
     def do_load(self, request: Json) -> Json:
         """Load, and (with ``build``) build; says which operators there are."""
+        _read_kernel_seconds()
         form = request.get("form", "plain")
         implementation = self.implementation(form)
         library = None
@@ -460,6 +463,13 @@ def work(setup: Setup) -> None:
     channel = Channel(connection, outgoing=Arena(setup.outgoing), incoming=Arena(setup.incoming))
     with _counting(setup):
         serve(Server(setup, channel))
+
+
+def _read_kernel_seconds() -> None:
+    """Take the limit for a kernel, which the verification sets, out of the environment: an op could look for it."""
+    if KERNEL_SECONDS in os.environ:
+        prepare()
+        del os.environ[KERNEL_SECONDS]
 
 
 def _counting(setup: Setup) -> contextlib.AbstractContextManager[None]:

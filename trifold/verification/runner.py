@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 from trifold import guard
+from trifold.host.settings import KERNEL_SECONDS
 from trifold.isolation import nursery
 from trifold.isolation.nursery import Forked
 from trifold.verification.cell import Absence
@@ -248,7 +249,7 @@ def _environment(job: Job, timeout: float) -> dict[str, str]:
     # six times the time was measured, on two cores.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
     # An endless kernel is to say so itself, in good time, with its name and its thread.
-    environment.setdefault("TRIFOLD_KERNEL_SECONDS", f"{timeout / 2:g}")
+    environment.setdefault(KERNEL_SECONDS, f"{timeout / 2:g}")
     simulate = job.cell != replace(job.cell, implementation="prototype", device="cuda")
     environment["NUMBA_ENABLE_CUDASIM"] = str(int(simulate))
     return environment
