@@ -2,11 +2,12 @@
 
 The error of an element is taken against the reference in float64. It passes within
 
-    max(multiple · u · scale + q,  2 · the error of PyTorch's own result in that dtype)
+    max(multiple · u · scale + n · q,  2 · the error of PyTorch's own result in that dtype)
 
 where u is the dtype's unit round-off (2⁻²⁴ for float32), scale is the size of the numbers that the op rounds (its
-condition: the reference on absolute values, or what the spec says), and q is the dtype's smallest subnormal number,
-the least error that a result near zero can have. PyTorch's error is the largest on the same input, in units of
+condition: the reference on absolute values, or what the spec says), and q is the dtype's smallest subnormal number. n
+is 1 for half types, whose intermediate results do not underflow in float32; elsewhere each of them that does is rounded
+to a multiple of q, which later factors enlarge: n is 4 · multiple. PyTorch's error is the largest on the same input, in units of
 u · scale. NaN and inf must stand in the same places.
 """
 
@@ -83,11 +84,12 @@ def allowed_error(want: Tensor, own: Tensor, scale: Tensor | None, dtype: torch.
     size = size.clamp(max=info.max)
     unit = size * (info.eps / 2)
     quantum = info.smallest_normal * info.eps
+    underflow = quantum * (1 if dtype.itemsize == 2 else 4 * multiple)
     own_error = torch.where(finite & torch.isfinite(own), (own - want).abs(), 0.0)
     own_multiple = float(((own_error - quantum).clamp(min=0) / unit.clamp(min=quantum)).max())
     multiple = max(multiple, 2 * own_multiple)
     # Not times `unit`, which is no number any more where float64's own results are subnormal.
-    allowed = torch.maximum(size * (multiple * info.eps / 2) + quantum, 2 * own_error)
+    allowed = torch.maximum(size * (multiple * info.eps / 2) + underflow, 2 * own_error)
     return Bound(allowed, unit.clamp(min=quantum), multiple)
 
 
