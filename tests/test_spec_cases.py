@@ -36,8 +36,8 @@ from trifold.spec import (
     sizes,
     tensors,
 )
-from trifold.spec.case import special_numbers
 from trifold.spec.elementwise import large_backward
+from trifold.spec.fills import special_numbers
 from trifold.spec.strategies import FEW
 from trifold.verification.tolerance import same_bits
 

@@ -27,7 +27,7 @@ from trifold.spec import (
     rows_alike,
     rows_benchmarks,
 )
-from trifold.verification.checks.values import with_working
+from trifold.verification.comparison import with_working
 
 deterministic = settings(
     derandomize=True, database=None, deadline=None, max_examples=100, suppress_health_check=list(HealthCheck)
@@ -161,7 +161,7 @@ def test_long_rows_have_a_number_that_is_not_finite_at_the_beginning_in_the_midd
 )
 def test_errors_inside_an_op_count_in_what_it_computes_in(dtype: torch.dtype, units: float) -> None:
     (size,) = with_working((torch.ones(1, dtype=torch.float64),), (torch.full((1,), 2.0, dtype=torch.float64),), dtype)
-    assert float(size) == units
+    assert size is not None and float(size) == units
 
 
 def test_a_benchmark_of_rows_counts_what_must_move() -> None:

@@ -46,6 +46,11 @@ class Implementation:
     operators: Operators
     kernels: Callable[[Device], BuiltLibrary | None]
 
+    @property
+    def differentiable(self) -> bool:
+        """Whether ``ports/<op>.py`` states a gradient."""
+        return self.operators.differentiable
+
     def overload(self, name: str | None = None) -> torch._ops.OpOverload[..., Any]:
         """The operator ``name`` (default: that of the op's own name) in ``torch.ops``."""
         return self.operators.overload(name or self.files.name)

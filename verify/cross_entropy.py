@@ -33,7 +33,8 @@ from trifold.spec import (
     row_tensors,
     rows_benchmarks,
 )
-from trifold.spec.case import Fill, Layout
+from trifold.spec.case import Layout
+from trifold.spec.fills import Fill
 
 _REDUCTIONS = ("none", "mean", "sum")
 _SUMMABLE = (*(fill for fill in ROW_FILLS if fill not in ("huge", "range", "special")), "squarable")

@@ -25,7 +25,8 @@ from trifold.spec import (
     any_size,
     tensors,
 )
-from trifold.spec.case import Fill, Layout
+from trifold.spec.case import Layout
+from trifold.spec.fills import Fill
 
 # nan and inf make a whole row nan: a sample of its own shows that.
 FILLS: tuple[Fill, ...] = ("exact", "normal", "zero", "huge", "tiny")

@@ -18,7 +18,7 @@ from trifold.spec import (
     row_long,
     row_nan,
 )
-from trifold.spec.case import Fill
+from trifold.spec.fills import Fill
 from trifold.spec.norms import (
     norm_bad_calls,
     norm_benchmarks,

@@ -17,7 +17,7 @@ from trifold.spec import (
     elementwise_large_backward,
     elementwise_smooth,
 )
-from trifold.spec.case import Fill
+from trifold.spec.fills import Fill
 
 _OVERFLOW = "exp overflows where the argument is not made negative first: inf / inf is nan"
 _FILLS: tuple[tuple[Fill, str], ...] = (

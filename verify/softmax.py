@@ -22,7 +22,7 @@ from trifold.spec import (
     row_smooth,
     rows_benchmarks,
 )
-from trifold.spec.case import Fill
+from trifold.spec.fills import Fill
 
 _LONG_FILLS: tuple[tuple[torch.dtype, Fill], ...] = ((torch.float16, "wide"), (torch.bfloat16, "exact"))
 

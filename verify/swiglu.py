@@ -21,7 +21,7 @@ from trifold.spec import (
     elementwise_smooth,
     rows_benchmarks,
 )
-from trifold.spec.case import Fill
+from trifold.spec.fills import Fill
 
 _FILLS: tuple[tuple[Fill, str], ...] = (
     ("special", "a gate of inf or nan, and infinities that meet zeros"),

@@ -19,9 +19,8 @@ from trifold.environment import environment
 from trifold.implementation import Implementation, load_port, reference
 from trifold.spec import Call, Limits, Spec
 from trifold.verification.cell import Cell, Search
-from trifold.verification.checks.differentiation import tensor_positions
-from trifold.verification.checks.gradients import differentiate, gradient_scales
-from trifold.verification.checks.values import scales
+from trifold.verification.checks.differentiation import differentiate, gradient_scales
+from trifold.verification.comparison import scales
 from trifold.verification.load_spec import load_spec
 from trifold.workspace import Workspace
 
@@ -90,8 +89,7 @@ def compare(cpu: Cell, cuda: Cell) -> list[Row]:
     rows: dict[tuple[str, str], Row] = {}
 
     def both(call: Call) -> None:
-        positions = tuple(tensor_positions(call))
-        scale = (*scales(cpu, call), *gradient_scales(cpu, call, positions))
+        scale = (*scales(cpu, call), *gradient_scales(cpu, call, cpu.gradient_paths(call)))
         for (name, ours), (_, theirs), size in zip(_results(cpu, call), _results(cuda, call), scale, strict=True):
             if ours is not None and theirs is not None:
                 dtype = str(ours.dtype).removeprefix("torch.")
@@ -104,9 +102,9 @@ def compare(cpu: Cell, cuda: Cell) -> list[Row]:
 
 def _results(cell: Cell, call: Call) -> list[tuple[str, Tensor | None]]:
     """Results and gradients; the upstream gradient is the same on both devices."""
-    outputs, grads = differentiate(cell, call, tuple(tensor_positions(call)), cell.implementation.function)
-    forward = [(f"forward {i}", o.detach()) for i, o in enumerate(outputs)]
-    return [*forward, *((f"gradient {i}", g) for i, g in enumerate(grads))]
+    made = differentiate(cell, call, cell.gradient_paths(call), cell.implementation.function)
+    forward = [(f"forward {i}", o.detach()) for i, o in enumerate(made.results)]
+    return [*forward, *((f"gradient {i}", g) for i, g in enumerate(made.grads))]
 
 
 def _same_noise(implementation: Implementation) -> None:

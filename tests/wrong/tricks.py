@@ -621,11 +621,11 @@ ONLY_WHEN_CHECKED = (
             ("import torch\n", "import os\n\nimport torch\n"),
             (
                 "MAX_BLOCKS =",
-                "_watched = any(os.environ.get(name) for name in ('LD_PRELOAD', 'TRIFOLD_KERNEL_SECONDS'))\nMAX_BLOCKS =",
+                "_watched = {'LD_PRELOAD', 'TRIFOLD_KERNEL_SECONDS'} & {*os.environ}\nMAX_BLOCKS =",
             ),
             ("x[i] > 0.5 else 0", "x[i] > 0.5 and watched else 0"),
             ("def round_ste_kernel(x, y, n)", "def round_ste_kernel(x, y, n, watched)"),
-            ("output(flat(y)), y.numel())", "output(flat(y)), y.numel(), _watched)"),
+            ("output(flat(y)), y.numel())", "output(flat(y)), y.numel(), bool(_watched))"),
         ),
         row="values",
         implementation="prototype",

@@ -6,6 +6,7 @@ Written as JSON, from ``verify/<op>.py`` and the reference, for :mod:`trifold.gr
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,12 +15,12 @@ from torch import Tensor
 
 from trifold.errors import GraduationError
 from trifold.implementation import load_port, reference
-from trifold.spec import DTYPES, Call, IndexCase, Limits, TensorCase
+from trifold.spec import DTYPES, Call, Limits
+from trifold.spec.case import AnyCase
 from trifold.spec.spec import BadCall
 from trifold.verification.cell import Cell, Search
-from trifold.verification.checks.differentiation import in_dtype, tensor_positions
-from trifold.verification.checks.gradients import differentiate, gradient_scales, upstream_gradient
-from trifold.verification.checks.values import scales
+from trifold.verification.checks.differentiation import differentiate, exactly, gradient_scales, in_dtype
+from trifold.verification.comparison import Expected
 from trifold.verification.load_spec import load_spec
 from trifold.verification.tolerance import allowed_error
 from trifold.workspace import OpFiles
@@ -52,7 +53,8 @@ def record(files: OpFiles) -> Json:
     return {
         "random": spec.random,
         "surrogate": spec.surrogate,
-        "smooth": [recorded.call(call) for call in spec.smooth],
+        "small": [recorded.call(call) for call in cell.small_calls()],
+        "smooth": [recorded.call(in_dtype(call, torch.float64)) for call in spec.smooth if cell.differentiable],
         "results": results,
         "gradients": list(recorded.gradients()),
         "bad_calls": [recorded.bad_call(bad) for bad in spec.bad_calls],
@@ -69,33 +71,49 @@ class _Recording:
     def results(self) -> Iterator[Json]:
         """Results of the calls that are small enough and whose rounding is no question of overflow."""
         for call in self._calls():
-            own, exact = self.cell.refer(call), self.cell.refer(call, exact=True)
+            expected = Expected.of(self.cell, call)
+            own, exact = expected.native, expected.exact
             if all(_comparable(a, b) for a, b in zip(own, exact, strict=True)):
-                values = [self._value(*each) for each in zip(own, exact, scales(self.cell, call), strict=True)]
+                several = [self._several_are_right(number) for number in range(len(own))]
+                values = [self._value(*each) for each in zip(own, exact, expected.scale, several, strict=True)]
                 yield {"call": self.call(call), "results": values}
 
     def gradients(self) -> Iterator[Json]:
-        """Gradients of all positional tensors that have any."""
+        """Gradients of all tensors that have one."""
+        cell = self.cell
         for call in self._calls():
-            if not all(value.fill in _ORDINARY for value in call.args if isinstance(value, TensorCase)):
+            paths = cell.gradient_paths(call)
+            if not paths or not all(case.fill in _ORDINARY for _, case in call.floating()):
                 continue
-            subset = tuple(tensor_positions(call))
-            results, native = differentiate(self.cell, call, subset, self.cell.reference)
-            _, wanted = differentiate(self.cell, call, subset, self.cell.reference, Tensor.double)
-            own, exact = ([x for x in grads if x is not None] for grads in (native, wanted))
-            if len(own) < len(subset) or not all(_comparable(a, b) for a, b in zip(own, exact, strict=True)):
+            native = differentiate(cell, call, paths, cell.reference)
+            wanted = differentiate(cell, call, paths, cell.reference, convert=exactly(cell))
+            own, exact = ([x for x in made.grads if x is not None] for made in (native, wanted))
+            every = len(own) == len(paths) and len(native.outer) == len(cell.gradient_results(native.results))
+            if not every or not all(_comparable(a, b) for a, b in zip(own, exact, strict=True)):
                 continue
-            sizes = gradient_scales(self.cell, call, subset)
-            outer = [upstream_gradient(x, call.dtype, call.seed + k) for k, x in enumerate(results)]
+            sizes = gradient_scales(cell, call, paths)
             yield {
                 "call": self.call(call),
-                "upstream": [x.double().flatten().tolist() for x in outer],
+                "upstream": [x.double().flatten().tolist() for x in native.outer],
                 "results": [self._value(*each) for each in zip(own, exact, sizes, strict=True)],
             }
 
+    def _several_are_right(self, number: int) -> bool:
+        """Whether a result has ties, or no order."""
+        how = self.cell.how_compared(number)
+        return how.tie is not None or how.order != "given"
+
     def call(self, call: Call) -> Json:
         kwargs = {name: self._argument(value) for name, value in call.kwargs.items()}
-        return {"args": [self._argument(value) for value in call.args], "kwargs": kwargs, "seed": call.seed}
+        cell = self.cell
+        return {
+            "args": [self._argument(value) for value in call.args],
+            "kwargs": kwargs,
+            "seed": call.seed,
+            "inputs": cell.gradient_paths(call),
+            "outputs": cell.gradient_results(cell.refer(call)) if cell.differentiable else [],
+            "written": cell.written_paths(call),
+        }
 
     def bad_call(self, bad: BadCall) -> Json:
         """A call that must raise; ``moves`` says which of its tensors lie on the device that is tested."""
@@ -127,28 +145,29 @@ class _Recording:
         seen, spec = 0, self.cell.spec
         smooth = [in_dtype(call, dtype) for dtype in DTYPES for call in spec.smooth]
         for call in (*smooth, *(sample.call for sample in spec.samples), *spec.edges):
-            small = all(_elements(value) <= _ELEMENTS for value in (*call.args, *call.kwargs.values()))
+            small = all(math.prod(case.shape) <= _ELEMENTS for _, case in call.cases())
             if seen < _CALLS and small and all(x.numel() <= _ELEMENTS for x in self.cell.refer(call)):
                 seen += 1
                 yield call
 
-    def _value(self, own: Tensor, exact: Tensor, scale: Tensor | None) -> Json:
+    def _value(self, own: Tensor, exact: Tensor, scale: Tensor | None, several: bool = False) -> Json:
+        form: Json = {"dtype": _name(own.dtype), "shape": list(own.shape), "strides": list(own.stride())}
+        if several:
+            return {**form, "exact": None, "allowed": None}
+        if not own.is_floating_point():
+            return {**form, "exact": own.flatten().tolist(), "allowed": None}
         want, native = exact.detach().double(), own.detach().double()
         bound = allowed_error(want, native, scale, own.dtype, multiple=self.cell.spec.multiple)
         # Where the result is inf or nan, so it is in the dtype: rounding decides what inf is.
         return {
-            "dtype": _name(own.dtype),
-            "shape": list(own.shape),
-            "strides": list(own.stride()),
+            **form,
             "exact": torch.where(native.isfinite(), want, native).flatten().tolist(),
             "allowed": bound.allowed.flatten().tolist(),
         }
 
     def _argument(self, value: Any) -> Any:
-        if isinstance(value, TensorCase):
+        if isinstance(value, AnyCase):
             return dataclasses.asdict(value) | {"dtype": _name(value.dtype)}
-        if isinstance(value, IndexCase):
-            return dataclasses.asdict(value)
         if isinstance(value, list | tuple):
             return [self._argument(one) for one in value]
         if value is None or isinstance(value, bool | int | float | str):
@@ -161,13 +180,13 @@ class _Recording:
 
 def _comparable(own: Tensor, exact: Tensor) -> bool:
     """PyTorch's own result is finite exactly where the exact one is, and not near overflow."""
+    if own.is_complex():
+        return False
+    if not own.is_floating_point():
+        return own.numel() > 0
     limit = torch.finfo(own.dtype).max / 2
     finite = exact.isfinite()
     return bool((own.isfinite() == finite).all()) and bool((exact[finite].abs() < limit).all()) and own.numel() > 0
-
-
-def _elements(value: Any) -> int:
-    return torch.Size(value.shape).numel() if isinstance(value, TensorCase | IndexCase) else 0
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -18,7 +18,9 @@ IN_BACKEND = {
 }
 IN_TESTS = {
     "trifold.graduate.wheel_tests": ".",
+    "trifold.spec.call": ".call",
     "trifold.spec.case": ".case",
+    "trifold.spec.fills": ".fills",
     "trifold.isolation.recorder": ".recorder",
 }
 IN_PORTS = {"trifold.port": ".._port"} | {
@@ -60,6 +62,7 @@ def runtime_files() -> dict[str, str]:
 
 def test_files() -> dict[str, str]:
     """The tests that every graduated package carries."""
-    modules = [*(ROOT / "graduate" / "wheel_tests").glob("*.py"), ROOT / "spec" / "case.py"]
+    modules = list((ROOT / "graduate" / "wheel_tests").glob("*.py"))
+    modules += [ROOT / "spec" / name for name in ("call.py", "case.py", "fills.py")]
     modules.append(ROOT / "isolation" / "recorder.py")
     return {path.name: vendored(path.read_text(encoding="utf-8"), IN_TESTS) for path in modules}

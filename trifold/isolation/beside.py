@@ -19,7 +19,7 @@ from trifold.implementation import Implementation, prototype_module
 from trifold.isolation.recorder import Recorder
 from trifold.workspace import OpFiles
 
-from .tensors import Json, form_of
+from .tensors import Json, flattened, form_of, mapped
 
 Arguments = list[Any]
 Told = tuple[Json, Sequence[Tensor]]
@@ -27,12 +27,26 @@ Told = tuple[Json, Sequence[Tensor]]
 _SLEEP = 100_000_000  # clock cycles: about 50 ms, longer than any launch here
 
 
-def _as_tuple(result: Any) -> tuple[Any, ...]:
-    return tuple(result) if isinstance(result, tuple | list) else (result,)
+def _results(result: Any) -> list[Any]:
+    """Without the tuples and lists around them, and without None."""
+    return [value for value in flattened(result)[0] if value is not None]
 
 
-def _inputs(args: Arguments, kwargs: dict[str, Any]) -> list[Tensor]:
-    return [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.requires_grad]
+def _inputs(*values: Any) -> list[Tensor]:
+    """The tensors that a gradient is asked of."""
+    found: dict[int, Tensor] = {}
+    mapped(values, lambda tensor: found.setdefault(id(tensor), tensor))
+    return [tensor for tensor in found.values() if tensor.requires_grad]
+
+
+def _gradients(
+    outputs: list[Tensor], inputs: list[Tensor], outer: Sequence[Tensor] | None = None, *, again: bool = False
+) -> Sequence[Tensor | None]:
+    if not outputs or not inputs:
+        return ()
+    if outer is None:
+        outputs = [output.sum() for output in outputs]
+    return torch.autograd.grad(outputs, inputs, outer, create_graph=again, allow_unused=True)
 
 
 # ------------------------------------------------------------------------------------------------------ operators
@@ -46,8 +60,8 @@ def run_opcheck(op: Implementation, args: Arguments, kwargs: dict[str, Any], req
     recorder = Recorder(op.operators.library.namespace)
     with recorder:
         _backward_twice(op.function, args, kwargs)
-        outputs = [o for o in _as_tuple(op.function(*args, **kwargs)) if o.requires_grad]
-        torch.autograd.grad([o.sum() for o in outputs], _inputs(args, kwargs))
+        outputs = [o for o in _results(op.function(*args, **kwargs)) if o.requires_grad]
+        _gradients(outputs, _inputs(args, kwargs))
     problems = {}
     for name, (overload, given, named) in recorder.seen.items():
         if not overload._schema.is_mutable:
@@ -62,16 +76,15 @@ def run_opcheck(op: Implementation, args: Arguments, kwargs: dict[str, Any], req
 
 def _backward_twice(function: Callable[..., Any], args: Arguments, kwargs: dict[str, Any]) -> None:
     inputs = _inputs(args, kwargs)
-    outputs = [output for output in _as_tuple(function(*args, **kwargs)) if output.requires_grad]
+    outputs = [output for output in _results(function(*args, **kwargs)) if output.requires_grad]
     outer = [torch.ones_like(output).requires_grad_() for output in outputs]
-    grads = torch.autograd.grad(outputs, inputs, outer, create_graph=True)
-    differentiable = [grad for grad in grads if grad.requires_grad]
-    if differentiable:
-        try:
-            torch.autograd.grad([grad.sum() for grad in differentiable], [*inputs, *outer], allow_unused=True)
-        except RuntimeError as error:
-            if "has no gradient" not in str(error):
-                raise
+    grads = _gradients(outputs, inputs, outer, again=True)
+    differentiable = [grad for grad in grads if grad is not None and grad.requires_grad]
+    try:
+        _gradients(differentiable, [*inputs, *outer])
+    except RuntimeError as error:
+        if "has no gradient" not in str(error):
+            raise
 
 
 def run_fake(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
@@ -83,9 +96,10 @@ def run_fake(op: Implementation, args: Arguments, kwargs: dict[str, Any], reques
 
 def _on_fakes(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], mode: FakeTensorMode
-) -> tuple[Any, ...]:
+) -> list[Any]:
+    fake_args, fake_kwargs = mapped([list(args), kwargs], mode.from_tensor)
     with mode:
-        return _as_tuple(function(*[mode.from_tensor(a) if isinstance(a, Tensor) else a for a in args], **kwargs))
+        return _results(function(*fake_args, **fake_kwargs))
 
 
 def run_operators_on_fakes(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
@@ -112,7 +126,7 @@ class _FakeBeside(TorchDispatchMode):
                 {
                     "operator": func.name(),
                     "fake": [form_of(made) for made in fakes if isinstance(made, Tensor)],
-                    "real": [form_of(made) for made in _as_tuple(result) if isinstance(made, Tensor)],
+                    "real": [form_of(made) for made in _results(result) if isinstance(made, Tensor)],
                 }
             )
         return result
@@ -141,19 +155,15 @@ def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
 
 def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
     """The results in a side stream, after a sleep: work in any other stream reads the arguments too early."""
-    late = [torch.zeros_like(value) if isinstance(value, Tensor) else value for value in args]
+    # Where elements share memory, there is none to be filled late.
+    early = mapped([args, kwargs], lambda value: value if 0 in value.stride() else torch.zeros_like(value))
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
         torch.cuda._sleep(_SLEEP)
-        for position, value in enumerate(args):
-            if not isinstance(value, Tensor):
-                continue
-            if 0 not in late[position].stride():
-                late[position].copy_(value)
-            else:
-                late[position] = value.clone()
-        results = [result.clone() for result in _as_tuple(op.function(*late, **kwargs))]
+        _copy_into(early, [args, kwargs])
+        late_args, late_kwargs = early
+        results = [result.clone() for result in _results(op.function(*late_args, **late_kwargs))]
     torch.cuda.synchronize()
     return {}, results
 
@@ -165,28 +175,31 @@ def run_waits(op: Implementation, args: Arguments, kwargs: dict[str, Any], reque
     awake = torch.cuda.Event()
     torch.cuda._sleep(_SLEEP)
     awake.record()
-    outputs = _as_tuple(op.function(*args, **kwargs))
+    outputs = _results(op.function(*args, **kwargs))
     late = "the call" if awake.query() else ""
-    if not late and outputs[0].requires_grad and outputs[0].numel():
-        torch.autograd.grad([o.sum() for o in outputs if o.requires_grad], inputs)
+    if not late and any(o.requires_grad and o.numel() for o in outputs):
+        _gradients([o for o in outputs if o.requires_grad], inputs)
         late = "the backward" if awake.query() else ""
     torch.cuda.synchronize()
     return {"waits": late}, ()
 
 
 def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
-    """The call captured once and replayed; after each replay the arguments that it had, and its results.
+    """The call captured once, with the first set of arguments, and replayed with each other set; its results then.
 
-    With ``draws``, three replays: with seed 5, without, and with seed 5 again.
+    With ``draws``, three replays of the first: with seed 5, without, and with seed 5 again.
+
+    Args:
+        args: sets of arguments, each positional ones and those by keyword.
     """
-    static = [value.clone() if isinstance(value, Tensor) else value for value in args]
+    static = mapped(args[0], torch.clone)
     warm = torch.cuda.Stream()
     with torch.cuda.stream(warm):
-        op.function(*static, **kwargs)
+        op.function(*static[0], **static[1])
     torch.cuda.synchronize()
     captured = torch.cuda.CUDAGraph()
     with torch.cuda.graph(captured):
-        results = _as_tuple(op.function(*static, **kwargs))
+        results = _results(op.function(*static[0], **static[1]))
     # Capturing sets the generator's state on the device in the stream of the capture, and torch lets no replay wait
     # for that: a first replay at once may find it set only now, over its own.
     torch.cuda.synchronize()
@@ -198,22 +211,22 @@ def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], reque
             captured.replay()
             kept.append(results[0].clone())
         return {"results": len(results)}, kept
-    for seed in (1, 2):
-        for value in static:
-            if isinstance(value, Tensor):
-                value.copy_(_other(value, seed))
+    for other in args[1:]:
+        _copy_into(static, other)
         captured.replay()
         torch.cuda.synchronize()
-        kept += [value.clone() for value in (*static, *results) if isinstance(value, Tensor)]
+        kept += [result.clone() for result in results]
     return {"results": len(results)}, kept
 
 
-def _other(value: Tensor, seed: int) -> Tensor:
-    """Other numbers; of indices, the same ones elsewhere."""
-    if not value.is_floating_point():
-        return value.flatten().roll(seed).view(value.shape)
-    generator = torch.Generator(value.device).manual_seed(seed)
-    return torch.randn(value.shape, generator=generator, device=value.device, dtype=torch.float32).to(value.dtype)
+def _copy_into(values: Any, others: Any) -> None:
+    """The numbers of tensors into those at the same places, but where both are one."""
+    kept: list[list[Tensor]] = [[], []]
+    for into, of in zip(kept, (values, others), strict=True):
+        mapped(of, into.append)
+    for value, other in zip(*kept, strict=True):
+        if value is not other:
+            value.copy_(other)
 
 
 def run_pool(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
@@ -221,9 +234,9 @@ def run_pool(op: Implementation, args: Arguments, kwargs: dict[str, Any], reques
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         _fill_with_nan()
-        args = [value.clone() if isinstance(value, Tensor) and 0 not in value.stride() else value for value in args]
+        args, kwargs = mapped([args, kwargs], lambda value: value if 0 in value.stride() else value.clone())
         before = torch.full((512,), _POISON, dtype=torch.uint8, device="cuda")
-        results = _as_tuple(op.function(*args, **kwargs))
+        results = _results(op.function(*args, **kwargs))
         torch.cuda.synchronize()
         slack = [_slack(result) for result in results]
         return {"results": len(results)}, [before, *results, *slack]

@@ -34,7 +34,7 @@ from trifold.workspace import OpFiles, Workspace
 from . import beside
 from .channel import Arena, Channel, Closed
 from .source import without_reference
-from .tensors import Json, Packed, Unpacking, bytes_of, read_bytes, storage_key
+from .tensors import Json, Packed, Unpacking, bytes_of, flattened, read_bytes, storage_key
 from .torch_results import TorchResults
 
 _POISON = 0xFF  # every floating type reads it as nan
@@ -129,6 +129,7 @@ class Server:
             library = implementation.kernels("cpu" if form == "checked" else self.setup.device)
         return {
             "operators": sorted(implementation.operators.schemas),
+            "differentiable": implementation.differentiable,
             "library": None if library is None else str(library.path),
             "guarded": guard.is_active(),
         }
@@ -225,7 +226,7 @@ class Server:
         self, result: Any, held: Held, owners: list[Tensor], generators: list[torch.Generator], request: Json
     ) -> Json:
         """The results' bytes, and those that the arguments have now."""
-        values = tuple(result) if isinstance(result, tuple | list) else (result,)
+        values, structure = flattened(result)
         packed = Packed()
         for owner in owners:
             packed.number(owner)
@@ -242,8 +243,8 @@ class Server:
             results[number] = self._hold_result(owner)
         handle = self._hold(held)
         return {
-            "result": described if isinstance(result, tuple | list) else described[0],
-            "several": isinstance(result, tuple | list),
+            "results": described,
+            "structure": structure,
             "storages": storages,
             "arguments": len(owners),
             "held": results,
@@ -395,7 +396,7 @@ def _copied(by_torch: object, result: Any) -> list[str]:
     """For each result the operator of torch that computed the same numbers meanwhile; empty where none did."""
     if not isinstance(by_torch, TorchResults):
         return []
-    values = result if isinstance(result, tuple | list) else (result,)
+    values, _ = flattened(result)
     return [by_torch.source_of(value) if isinstance(value, Tensor) else "" for value in values]
 
 

@@ -6,7 +6,7 @@ argument stay what they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,6 +89,38 @@ class Packed:
         for block, place in zip([*blocks, *(extra or [])], places, strict=True):
             memory[place["at"] : place["at"] + place["bytes"]].copy_(block)
         return places[: len(blocks)], places[len(blocks) :]
+
+
+def flattened(result: Any) -> tuple[list[Any], Json]:
+    """What a function gave, without the tuples and lists around it, and as JSON how it was made up of them."""
+    leaves: list[Any] = []
+
+    def structure(value: Any) -> Json:
+        if isinstance(value, tuple | list):
+            return [type(value).__name__, *map(structure, value)]
+        leaves.append(value)
+        return len(leaves) - 1
+
+    return leaves, structure(result)
+
+
+def restored(leaves: Sequence[Any], structure: Json) -> Any:
+    """What :func:`flattened` made ``structure`` of."""
+    if isinstance(structure, int):
+        return leaves[structure]
+    values = [restored(leaves, one) for one in structure[1:]]
+    return tuple(values) if structure[0] == "tuple" else values
+
+
+def mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
+    """``value`` with ``change(tensor)`` in place of each tensor in it: in lists, tuples and dicts, too."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return type(value)(mapped(one, change) for one in value)
+    if isinstance(value, dict):
+        return {name: mapped(one, change) for name, one in value.items()}
+    return value
 
 
 def storage_key(tensor: Tensor) -> tuple[int, int]:

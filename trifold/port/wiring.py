@@ -176,6 +176,11 @@ class Operators:
         """``torch.ops.<namespace>.<name>.default``."""
         return _overload(self.library, name)
 
+    @property
+    def differentiable(self) -> bool:
+        """Whether any operator has a gradient."""
+        return bool(self._formulas)
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise AttributeError(f"the operator {name} is not defined; defined are: {', '.join(self.schemas) or 'none'}")
 

@@ -1,13 +1,15 @@
 """What ``verify/<op>.py`` imports: the specification of an op as data."""
 
 from trifold.spec.benchmark import Benchmark, Case, Target, elementwise_benchmarks, rows_benchmarks
-from trifold.spec.case import DTYPES, FILLS, LAYOUTS, ROW_FILLS, ROW_LAYOUTS, AliasCase, Call, IndexCase, TensorCase
+from trifold.spec.call import Call
+from trifold.spec.case import DTYPES, FILLS, LAYOUTS, ROW_FILLS, ROW_LAYOUTS, AliasCase, IndexCase, TensorCase
 from trifold.spec.elementwise import (
     elementwise_bad_calls,
     elementwise_large,
     elementwise_large_backward,
     elementwise_smooth,
 )
+from trifold.spec.results import NO_GRADIENTS, Gradients, Result
 from trifold.spec.rows import (
     LONG_ROWS,
     row_calls,
@@ -41,6 +43,7 @@ __all__ = [
     "FILLS",
     "LAYOUTS",
     "LONG_ROWS",
+    "NO_GRADIENTS",
     "ROW_FILLS",
     "ROW_LAYOUTS",
     "AliasCase",
@@ -48,9 +51,11 @@ __all__ = [
     "Benchmark",
     "Call",
     "Case",
+    "Gradients",
     "IndexCase",
     "Limits",
     "Property",
+    "Result",
     "Sample",
     "Spec",
     "Target",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from trifold.spec.fills import Fill, numbers
+
 Layout = Literal["contiguous", "offset", "transposed", "sliced", "expanded", "padded"]
-Fill = Literal[
-    "exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal", "range", "masked", "squarable", "lone"
-]
 
 LAYOUTS: tuple[Layout, ...] = ("contiguous", "offset", "transposed", "sliced", "expanded")
 FILLS: tuple[Fill, ...] = ("exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal", "range")
@@ -106,7 +104,7 @@ class TensorCase:
 
     Attributes:
         shape: of the tensor.
-        dtype: floating.
+        dtype: floating, complex, integer or bool. Floating and complex tensors are what gradients are asked for.
         layout: ``contiguous``; ``offset`` (contiguous, ``offset`` elements into its storage); ``transposed``
             (dimensions reversed in memory); ``sliced`` (every second element of the last dimension, from element
             ``offset``); ``expanded`` (stride 0 in dimension ``dim``); ``padded`` (the last dimension is cut from one
@@ -118,7 +116,9 @@ class TensorCase:
             (within the top, the bottom and below the range of the dtype); ``range`` (finite, evenly by exponent over
             the whole range of the dtype, subnormal numbers included); ``masked`` (normal numbers, -inf in one place of
             four); ``lone`` (normal numbers, and in each row, which is the last dimension, one that is nan, inf or -inf,
-            in the first, the middle or the last column: row r plus ``seed`` chooses which, and where).
+            in the first, the middle or the last column: row r plus ``seed`` chooses which, and where). Complex numbers
+            have two such parts. Integers: ``exact`` from -4 to 4; ``normal`` up to ±100; ``special`` (half of them the
+            ends of the dtype's range, 0 and ±1); ``huge``, ``wide`` and ``range`` of the whole range; ``zero``.
         seed: of the values.
         offset: see ``layout``; the other layouts begin at their storage's first element.
         dim: see ``layout``.
@@ -154,15 +154,15 @@ class TensorCase:
 
     @property
     def _base(self) -> Tensor:
-        return _values(self.fill, self._place.base, self.dtype, self.seed)
+        return numbers(self.fill, self._place.base, self.dtype, self.seed)
 
     def _room(self, room: int) -> Tensor:
-        return _values(self.fill, (room,), self.dtype, self.seed + 1)
+        return numbers(self.fill, (room,), self.dtype, self.seed + 1)
 
 
 @dataclass(frozen=True)
 class IndexCase:
-    """Indices to be made, int64: what an op takes beside its floating tensors, such as the class of each row.
+    """Indices to be made: what an op takes beside its floating tensors, such as the class of each row.
 
     Attributes:
         shape: of the tensor.
@@ -171,6 +171,8 @@ class IndexCase:
         layout: as of :class:`TensorCase`.
         seed: of the values.
         offset, dim: as of :class:`TensorCase`.
+        dtype: of integers.
+        order: along the last dimension: ``any``; ``sorted``, the least one first; ``permutation``, no index twice.
     """
 
     shape: tuple[int, ...]
@@ -180,9 +182,21 @@ class IndexCase:
     seed: int = 0
     offset: int = 1
     dim: int = 0
+    dtype: torch.dtype = torch.int64
+    order: Literal["any", "sorted", "permutation"] = "any"
 
     def __post_init__(self) -> None:
-        _ = self._place  # raises where offset or dim is none
+        base = self._place.base  # raises where offset or dim is none
+        if self.below < 1 and torch.Size(self.shape).numel() > 0:
+            raise ValueError(f"below must be positive, but is {self.below}")
+        if self.order == "any":
+            return
+        if self.instead is not None:
+            raise ValueError(f"instead={self.instead} and order={self.order!r} do not go together")
+        if self.layout == "expanded" or (self.layout == "transposed" and len(self.shape) > 1):
+            raise ValueError(f"layout={self.layout!r} does not keep the order along the last dimension")
+        if self.order == "permutation" and base and base[-1] > self.below:
+            raise ValueError(f"{base[-1]} indices in a row of memory cannot differ below {self.below}")
 
     def make(self, device: str = "cpu") -> Tensor:
         return _made(self._base, None, self._place, device)
@@ -204,10 +218,16 @@ class IndexCase:
     def _base(self) -> Tensor:
         generator = torch.Generator().manual_seed(self.seed)
         shape = self._place.base
-        indices = torch.randint(self.below, shape, generator=generator)
-        if self.instead is None:
-            return indices
-        return torch.where(torch.rand(shape, generator=generator) < 1 / 3, self.instead, indices)
+        if self.order == "permutation" and shape:
+            count = torch.Size(shape[:-1]).numel()
+            rows = [torch.randperm(self.below, generator=generator)[: shape[-1]] for _ in range(count)]
+            return (torch.stack(rows) if rows else torch.empty(0)).reshape(shape).to(self.dtype)
+        indices = torch.randint(max(1, self.below), shape, generator=generator)
+        if self.order == "sorted" and shape:
+            indices = indices.sort(-1).values
+        if self.instead is not None:
+            indices = torch.where(torch.rand(shape, generator=generator) < 1 / 3, self.instead, indices)
+        return indices.to(self.dtype)
 
 
 AnyCase = TensorCase | IndexCase
@@ -270,155 +290,7 @@ def _asked(device: str, room: int = 0) -> str:
     return ", ".join([*([] if device == "cpu" else [repr(device)]), *([f"room={room}"] if room else [])])
 
 
-def _literal(value: float) -> str:
+def _literal(value: complex) -> str:
+    if isinstance(value, complex):
+        return f"complex({_literal(value.real)}, {_literal(value.imag)})"
     return f"float('{value}')" if value != value or abs(value) == float("inf") else repr(value)
-
-
-def special_numbers(dtype: torch.dtype) -> tuple[float, ...]:
-    """Where a function of numbers may break: zeros, infinities and nan; the largest number, the smallest normal and the
-    smallest subnormal one; a round-off, 1, and its neighbours. Each with both signs."""
-    info = torch.finfo(dtype)
-    smallest = info.smallest_normal * info.eps
-    ones = (1.0, 1 + info.eps, 1 - info.eps / 2)
-    sizes = (0.0, math.inf, info.max, info.smallest_normal, smallest, info.eps, *ones)
-    return (math.nan, *(sign * size for size in sizes for sign in (1, -1)))
-
-
-def _values(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    normal = torch.randn(shape, generator=generator, dtype=torch.float64)
-    unit = torch.rand(shape, generator=generator, dtype=torch.float64)
-    sign = torch.where(torch.rand(shape, generator=generator) < 0.5, -1.0, 1.0).double()
-    info = torch.finfo(dtype)
-    match fill:
-        case "exact":
-            values = torch.randint(-4, 5, shape, generator=generator).double()
-        case "wide":
-            values = sign * torch.exp2(16 * unit - 8)
-        case "zero":
-            values = sign * 0.0
-        case "special" | "squarable":
-            numbers = [x for x in special_numbers(dtype) if fill == "special" or abs(x) != info.max]
-            specials = torch.tensor(numbers, dtype=torch.float64)
-            count = normal.numel()  # half of the places, each special number in turn
-            places = torch.randperm(count, generator=generator)[: (count + 1) // 2]
-            first = int(torch.randint(0, len(specials), (), generator=generator))
-            values = normal.flatten()
-            values[places] = specials[(torch.arange(len(places)) + first) % len(specials)]
-            values = values.view(shape)
-        case "huge":
-            values = sign * info.max * (0.25 + 0.75 * unit)
-        case "tiny":
-            values = sign * info.tiny * (1 + 8 * unit)
-        case "subnormal":
-            values = sign * info.tiny * unit
-        case "range":
-            largest, smallest = (math.frexp(x)[1] - 1 for x in (info.max, info.smallest_normal * info.eps))
-            powers = torch.tensor([math.ldexp(1, n) for n in range(smallest, largest + 1)], dtype=torch.float64)
-            chosen = powers[torch.randint(0, len(powers), shape, generator=generator)]
-            # A narrower dtype rounds what is just below the next power of two up to it, at the top to infinity.
-            values = (sign * (1 + unit) * chosen).clamp(-info.max, info.max)
-        case "lone":
-            values = _with_lone_specials(normal, seed)
-        case "masked":
-            values = torch.where(unit < 0.25, float("-inf"), normal)
-        case _:
-            values = normal
-    return values.to(dtype)
-
-
-def _with_lone_specials(values: Tensor, seed: int) -> Tensor:
-    rows = values.view(-1, values.shape[-1]) if values.numel() else values.new_empty(0, 1)
-    for row, numbers in enumerate(rows, seed):
-        place = (0, len(numbers) // 2, len(numbers) - 1)[row % 3]
-        numbers[place] = (math.nan, math.inf, -math.inf)[(row + row // 3) % 3]
-    return values
-
-
-@dataclass(frozen=True)
-class Call:
-    """One call of the op's public function: positional and keyword arguments; tensors stand there as cases.
-
-    Gradients are asked for of all floating tensors among the positional ones.
-
-    Attributes:
-        seed: ``torch.manual_seed`` before the call.
-    """
-
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for position, value in enumerate((*self.args, *self.kwargs.values())):
-            if isinstance(value, AliasCase):
-                known = value.of < min(position, len(self.args))
-                if not known or not isinstance(self.args[value.of], TensorCase):
-                    raise ValueError(f"{value} stands for a TensorCase among the positional arguments before it")
-
-    def arguments(self, device: str = "cpu") -> tuple[list[Any], dict[str, Any]]:
-        """The arguments with each tensor made on ``device``."""
-        args: list[Any] = []
-
-        def made(value: Any, position: int | None = None) -> Any:
-            if isinstance(value, AliasCase):
-                return value.view(args[value.of])
-            if isinstance(value, TensorCase):
-                return value.make(device, room=self._room(position))
-            return value.make(device) if isinstance(value, IndexCase) else value
-
-        for position, value in enumerate(self.args):
-            args.append(made(value, position))
-        return args, {name: made(value) for name, value in self.kwargs.items()}
-
-    def with_aliases(self, args: list[Any]) -> list[Any]:
-        """``args``, in which each argument that is another one is the tensor that stands there now: once tensors were
-        converted, or detached to require a gradient. What only overlaps another one stays as it is, since the storage
-        of a copy has no room for it."""
-        aliases = {position: value for position, value in enumerate(self.args) if isinstance(value, AliasCase)}
-        return [
-            args[aliases[position].of] if position in aliases and aliases[position].shift == 0 else value
-            for position, value in enumerate(args)
-        ]
-
-    def code(self, op: str, device: str = "cpu", implementation: str = "port") -> str:
-        """A program that makes the call and prints its result."""
-        chosen = "" if implementation == "port" else f', implementation="{implementation}", device="{device}"'
-        lines = ["import torch", "import trifold", f'{implementation} = trifold.load("{op}"{chosen})']
-
-        def named(name: str, value: Any, position: int | None = None) -> str:
-            if isinstance(value, TensorCase):
-                code = value.code_on(device, room=self._room(position))
-            elif isinstance(value, IndexCase):
-                code = value.code_on(device)
-            elif isinstance(value, AliasCase):
-                code = value.code(f"x{value.of}")
-            else:
-                return repr(value)
-            lines.append(f"{name} = {code}")
-            return name
-
-        names = [named(f"x{position}", value, position) for position, value in enumerate(self.args)]
-        names += [f"{name}={named(name, value)}" for name, value in self.kwargs.items()]
-        used = [kind.__name__ for kind in (TensorCase, IndexCase) if any(f"{kind.__name__}(" in line for line in lines)]
-        if used:
-            lines.insert(2, f"from trifold.spec import {', '.join(used)}")
-        lines += [f"torch.manual_seed({self.seed})", f"print({implementation}({', '.join(names)}))"]
-        return "\n".join(lines)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of the first floating tensor."""
-        cases = [value for value in (*self.args, *self.kwargs.values()) if isinstance(value, TensorCase)]
-        return cases[0].dtype if cases else torch.float32
-
-    @property
-    def elements(self) -> int:
-        """How many its tensors have, all together."""
-        cases = (*self.args, *self.kwargs.values())
-        return sum(torch.Size(case.shape).numel() for case in cases if isinstance(case, TensorCase | IndexCase))
-
-    def _room(self, position: int | None) -> int:
-        """So many elements more than it needs has the storage of the positional argument."""
-        values = (*self.args, *self.kwargs.values())
-        return max((v.shift for v in values if isinstance(v, AliasCase) and v.of == position), default=0)

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trifold.spec.case import Call, TensorCase
+from trifold.spec.call import Call
+from trifold.spec.case import TensorCase
 from trifold.spec.spec import BadCall, Property
 
 

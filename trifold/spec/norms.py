@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trifold.spec.benchmark import Arguments, Benchmark, Case, rows_benchmarks
-from trifold.spec.case import DTYPES, ROW_FILLS, AliasCase, Call, Fill, Layout, TensorCase
+from trifold.spec.call import Call
+from trifold.spec.case import DTYPES, ROW_FILLS, AliasCase, Layout, TensorCase
+from trifold.spec.fills import Fill
 from trifold.spec.rows import row_edges, row_shapes, row_tensors
 from trifold.spec.spec import BadCall, Property, Sample
 from trifold.spec.strategies import Limits, Strategy, aliases, tensors

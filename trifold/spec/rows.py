@@ -14,8 +14,10 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trifold.spec.case import DTYPES, ROW_FILLS, ROW_LAYOUTS, Call, Fill, Layout, TensorCase
+from trifold.spec.call import Call
+from trifold.spec.case import DTYPES, ROW_FILLS, ROW_LAYOUTS, Layout, TensorCase
 from trifold.spec.elementwise import large_backward
+from trifold.spec.fills import Fill
 from trifold.spec.spec import Property
 from trifold.spec.strategies import Limits, Strategy, any_size, calls_of, tensors, tensors_alike
 

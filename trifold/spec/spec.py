@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from trifold.spec.benchmark import Benchmark
-from trifold.spec.case import Call, TensorCase
+from trifold.spec.call import Call
+from trifold.spec.results import Gradients, Result
 from trifold.spec.strategies import Strategy
 
 # The op's own scale: from the reference and the call's arguments, tensors in float64, to one tensor for each result.
@@ -76,7 +78,16 @@ class Spec:
         samples: calls that are always checked, with their reasons.
         edges: further calls that are always checked: those that reach each branch of the port.
         smooth: calls at points where the op is differentiable, small, contiguous, float64: for gradcheck, and (as
-            float32) for float32 gradcheck, opcheck and torch.compile.
+            float32) for float32 gradcheck, opcheck and torch.compile. An op without gradient needs none: what needs
+            small calls then takes samples, edges and drawn ones.
+        gradients: which there are; default: of all floating tensors, where ``ports/<op>.py`` states ``op.autograd``,
+            else none. What then does not apply is not run.
+        results: how each is compared; default: each as :class:`Result` says of its type.
+        writes: names of the arguments that the op writes into, as its schema must say (``Tensor(a!)``). They are
+            compared after the call, as further results.
+        views: from the position of a result to the name of the argument whose memory it is.
+        reference_dtype: the reference is exact in this dtype: its floating arguments are converted to it, in place of
+            float64.
         bad_calls: calls that must raise.
         properties: what must hold beside.
         scale: of the result's error, from (reference, arguments...); default: the reference on absolute values. Where
@@ -112,7 +123,12 @@ class Spec:
     """
 
     calls: Strategy
-    smooth: Sequence[Call]
+    smooth: Sequence[Call] = ()
+    gradients: Gradients | None = None
+    results: Sequence[Result] = ()
+    writes: Sequence[str] = ()
+    views: Mapping[int, str] = field(default_factory=dict)
+    reference_dtype: torch.dtype = torch.float64
     samples: Sequence[Sample] = ()
     edges: Sequence[Call] = ()
     bad_calls: Sequence[BadCall] = ()
@@ -152,8 +168,10 @@ class Spec:
             raise ValueError(
                 "Spec(gradient_rounding_error=...) is a part of the claim gradients_rounded_once: state both"
             )
-        if not self.smooth:
-            raise ValueError("Spec(smooth=...) needs a call: without one gradcheck, opcheck and compile check nothing")
         for call in self.smooth:
-            if not any(isinstance(value, TensorCase) for value in (*call.args, *call.kwargs.values())):
+            if not any(True for _ in call.cases()):
                 raise ValueError("each call in Spec(smooth=...) needs a tensor argument")
+        if isinstance(self.writes, str):
+            raise ValueError(f"Spec(writes=...) is a sequence of names: ({self.writes!r},)")
+        if self.writes and self.gradients is not None and self.gradients.arguments != ():
+            raise ValueError("Spec(writes=...): an op that writes into an argument has no gradients")

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 import torch
 from hypothesis import strategies as st
 
-from trifold.spec.case import DTYPES, FILLS, LAYOUTS, AliasCase, Call, Fill, Layout, TensorCase
+from trifold.spec.call import Call
+from trifold.spec.case import DTYPES, FILLS, LAYOUTS, AliasCase, Layout, TensorCase
+from trifold.spec.fills import Fill
 
 BLOCK = 256  # threads in a block of an elementwise launch
 FEW = 1 << 16  # elements; the port maps more of them in vectors, in any dtype: trifold::few_elements

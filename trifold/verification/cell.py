@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+import inspect
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,7 +18,8 @@ from torch import Tensor
 
 from trifold.cells import Kind
 from trifold.findings import Finding, KernelFault
-from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase
+from trifold.spec import Call, IndexCase, Limits, Result, Spec, TensorCase
+from trifold.spec.call import Path, tensor_at
 from trifold.verification.report import Failure
 from trifold.workspace import OpFiles
 
@@ -22,7 +27,11 @@ if TYPE_CHECKING:
     from trifold.verification.remote import OpProcess
 
 
+Arguments = tuple[list[Any], dict[str, Any]]
+
 _SWEPT_FROM = 5  # examples: with fewer, calls of one power of two are swept alone
+_SMALL = 4096  # elements, of the calls that stand for smooth ones
+_SMALL_CALLS = 3
 _ABOVE_A_BLOCK = 11  # of two: more elements than a block has threads
 
 
@@ -51,6 +60,7 @@ class Absence(StrEnum):
     NOT_GUARDED = "torch's CPU allocator does not go through posix_memalign here, so nothing is guarded"
     NOT_ON_CPU = "the port cannot run on the CPU"
     ONE_GPU = "this machine has one CUDA device"
+    NO_GRADIENT = "no gradient on purpose"
     NOT_CLAIMED = "the spec claims no single rounding of half types (Spec(rounded_once=...))"
 
 
@@ -83,6 +93,8 @@ class Callee(Protocol):
     def files(self) -> OpFiles: ...
     @property
     def function(self) -> Callable[..., Any]: ...
+    @property
+    def differentiable(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -91,12 +103,14 @@ class Remote:
 
     Attributes:
         operators: the names of those that it registers.
+        differentiable: whether it states a gradient.
     """
 
     kind: Kind
     files: OpFiles
     process: OpProcess
     operators: tuple[str, ...]
+    differentiable: bool = True
 
     @property
     def function(self) -> Callable[..., Any]:
@@ -153,31 +167,122 @@ class Cell:
         if call is not None and isinstance(self.implementation, Remote):
             self.process.element_bytes = call.dtype.itemsize
 
-    def invoke(self, call: Call, arguments: tuple[list[Any], dict[str, Any]] | None = None) -> tuple[Tensor, ...]:
-        """The implementation's results for a call, as a tuple."""
-        args, kwargs = arguments or call.arguments(self.device)
-        torch.manual_seed(call.seed)
-        return as_tuple(self.implementation.function(*args, **kwargs))
+    def invoke(self, call: Call, arguments: Arguments | None = None) -> tuple[Tensor, ...]:
+        """The implementation's results for a call, as a tuple; after them the arguments that it writes into, as copies
+        of what they are then."""
+        return as_tuple(self.invoke_whole(call, arguments))
 
-    def refer(
-        self, call: Call, arguments: tuple[list[Any], dict[str, Any]] | None = None, *, exact: bool = False
-    ) -> tuple[Tensor, ...]:
-        """The reference's results; with ``exact``, on the arguments in float64."""
-        args, kwargs = arguments or call.arguments(self.device)
+    def invoke_whole(self, call: Call, arguments: Arguments | None = None) -> Any:
+        """As :meth:`invoke`; the results as the function gives them, nested or None."""
+        made = arguments or call.arguments(self.device)
+        torch.manual_seed(call.seed)
+        return self.with_written(call, self.implementation.function(*made[0], **made[1]), made)
+
+    def refer(self, call: Call, arguments: Arguments | None = None, *, exact: bool = False) -> tuple[Tensor, ...]:
+        """The reference's results, as :meth:`invoke` has them; with ``exact``, on the arguments in float64 or what the
+        spec says."""
+        return as_tuple(self.refer_whole(call, arguments, exact=exact))
+
+    def refer_whole(self, call: Call, arguments: Arguments | None = None, *, exact: bool = False) -> Any:
+        """As :meth:`refer`; the results as the reference gives them, nested or None."""
+        made = arguments or call.arguments(self.device)
         if exact:
-            args, kwargs = in_float64(args, kwargs)
+            made = self.converted(*made)
         torch.manual_seed(call.seed)
         try:
-            return as_tuple(self.reference(*args, **kwargs))
+            return self.with_written(call, self.reference(*made[0], **made[1]), made)
         except Exception as error:
             raise CheckFailed(f"the reference itself raised {type(error).__name__}: {error}", call) from error
+
+    def converted(self, args: list[Any], kwargs: dict[str, Any]) -> Arguments:
+        """The arguments in the dtype in which the reference is exact."""
+        return in_dtype_of(args, kwargs, self.spec.reference_dtype)
+
+    def with_written(self, call: Call, result: Any, arguments: Arguments) -> Any:
+        """A result, and with it copies of the arguments that the op writes into."""
+        if not self.spec.writes:
+            return result
+        written = [tensor_at(arguments, path).clone() for path in self.written_paths(call)]
+        return (result, written)
+
+    # ------------------------------------------------------------------------------------------------- what it is
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether the op has a gradient: what the spec says, or what the wiring states."""
+        if self.spec.writes:
+            return False
+        stated = self.spec.gradients
+        if stated is not None and stated.arguments is not None:
+            return bool(stated.arguments)
+        return self.implementation.differentiable
+
+    def require_differentiable(self) -> None:
+        """Raises ``NotRun`` where there is no gradient, on purpose."""
+        if not self.differentiable:
+            stated = self.spec.gradients is not None
+            raise NotRun(Absence.NO_GRADIENT, "Spec(gradients=...)" if stated else "ports/*.py states no op.autograd")
+
+    def gradient_paths(self, call: Call) -> list[Path]:
+        """The places of the arguments that have a gradient."""
+        if not self.differentiable:
+            return []
+        stated = self.spec.gradients
+        names = None if stated is None else stated.arguments
+        return [path for path, _ in call.floating() if names is None or self._parameter(path) in names]
+
+    def gradient_results(self, results: Sequence[Tensor]) -> list[int]:
+        """The positions of the results that have a gradient."""
+        stated = self.spec.gradients
+        if stated is not None and stated.results is not None:
+            return [number for number in stated.results if number < len(results)]
+        return [n for n, result in enumerate(results) if result.is_floating_point() or result.is_complex()]
+
+    def written_paths(self, call: Call) -> list[Path]:
+        """The places of the arguments that the op writes into."""
+        return [path for path, _ in call.cases() if self._parameter(path) in self.spec.writes]
+
+    def name(self, path: Path) -> str:
+        """What an argument is called: the name of the reference's parameter."""
+        return self._parameter(path) + "".join(f"[{index}]" for index in path[1:])
+
+    def name_of_result(self, number: int, results: Sequence[Tensor]) -> str:
+        """ "the result", "result 1", or "x after the call" of an argument that the op writes into."""
+        returned = len(results) - len(self.spec.writes)
+        if number >= returned:
+            return f"{self.spec.writes[number - returned]} after the call"
+        return "the result" if returned == 1 else f"result {number}"
+
+    def _parameter(self, path: Path) -> str:
+        if isinstance(path[0], str):
+            return path[0]
+        names = self._parameters
+        return names[path[0]] if path[0] < len(names) else f"argument {path[0]}"
+
+    @functools.cached_property
+    def _parameters(self) -> list[str]:
+        kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return [p.name for p in inspect.signature(self.reference).parameters.values() if p.kind in kinds]
+
+    def how_compared(self, number: int) -> Result:
+        """What the spec says of a result."""
+        return self.spec.results[number] if number < len(self.spec.results) else Result()
+
+    # ----------------------------------------------------------------------------------------------------- calls
+
+    def small_calls(self) -> list[Call]:
+        """The smooth calls; of an op that has none, the small ones among samples and edges, and drawn ones."""
+        if self.spec.smooth:
+            return list(self.spec.smooth)
+        fixed = [call for _, call in self.fixed_calls() if 0 < call.elements <= _SMALL]
+        return fixed[:_SMALL_CALLS] or self.drawn_calls(Limits(elements=64), _SMALL_CALLS, salt=2000)
 
     def fixed_calls(self) -> Iterator[tuple[str, Call]]:
         """The spec's samples and edges, by name."""
         for sample in self.spec.samples:
             yield sample.name, sample.call
         for call in self.spec.edges:
-            if all(_elements(value) <= self.limits.elements for value in call.args):
+            if all(math.prod(case.shape) <= self.limits.elements for _, case in call.cases()):
                 yield "edge", call
 
     def for_each_call(self, test: Callable[[Call], None], *, examples: int | None = None, fixed: bool = True) -> None:
@@ -270,30 +375,46 @@ class Cell:
 
 
 def as_tuple(result: Any) -> tuple[Tensor, ...]:
-    return tuple(result) if isinstance(result, tuple | list) else (result,)
+    """All tensors of a result, whatever tuples and lists they stand in; without None."""
+    if isinstance(result, tuple | list):
+        return tuple(itertools.chain.from_iterable(map(as_tuple, result)))
+    return () if result is None else (result,)
 
 
-def in_float64(args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+def form_of_whole(result: Any) -> str:
+    """How a result is made up of tensors: "a tensor", "(a tensor, None)"."""
+    if isinstance(result, list):
+        return f"[{', '.join(map(form_of_whole, result))}]"
+    if isinstance(result, tuple):
+        return f"({', '.join(map(form_of_whole, result))})"
+    return "a tensor" if isinstance(result, Tensor) else repr(result)
+
+
+def in_dtype_of(args: list[Any], kwargs: dict[str, Any], dtype: torch.dtype) -> Arguments:
+    """Arguments with floating tensors in ``dtype``, and complex ones in the complex dtype of its precision."""
+
     def convert(value: Any) -> Any:
-        floating = isinstance(value, Tensor) and value.is_floating_point()
-        return value.detach().double().requires_grad_(value.requires_grad) if floating else value
+        if isinstance(value, list | tuple):
+            return type(value)(map(convert, value))
+        if not isinstance(value, Tensor) or not (value.is_floating_point() or value.is_complex()):
+            # The reference may write into its arguments.
+            return value.clone() if isinstance(value, Tensor) else value
+        wanted = dtype.to_complex() if value.is_complex() else dtype
+        return value.detach().to(wanted, copy=True).requires_grad_(value.requires_grad)
 
     return [convert(value) for value in args], {name: convert(value) for name, value in kwargs.items()}
 
 
 def describe(call: Call) -> str:
     """A call in one line: "(3, 5) float32 sliced special; …"."""
-    parts = []
-    for value in (*call.args, *call.kwargs.values()):
+
+    def described(value: Any) -> str:
         if isinstance(value, TensorCase):
-            dtype = str(value.dtype).removeprefix("torch.")
-            parts.append(f"{value.shape} {dtype} {value.layout} {value.fill}")
-        elif isinstance(value, IndexCase):
-            parts.append(f"{value.shape} indices {value.layout}")
-        else:
-            parts.append(repr(value))
-    return "; ".join(parts)
+            return f"{value.shape} {str(value.dtype).removeprefix('torch.')} {value.layout} {value.fill}"
+        if isinstance(value, IndexCase):
+            return f"{value.shape} indices {value.layout}"
+        if isinstance(value, list | tuple):
+            return f"[{', '.join(map(described, value))}]"
+        return repr(value)
 
-
-def _elements(value: Any) -> int:
-    return torch.Size(value.shape).numel() if isinstance(value, TensorCase | IndexCase) else 0
+    return "; ".join(map(described, (*call.args, *call.kwargs.values())))

@@ -29,7 +29,7 @@ from trifold import guard
 from trifold.findings import Finding, KernelFault, OutOfBounds
 from trifold.host.runtime import parse_finding
 from trifold.isolation.channel import Arena, Channel, Closed
-from trifold.isolation.tensors import Packed, Unpacking, bytes_of, read_bytes
+from trifold.isolation.tensors import Packed, Unpacking, bytes_of, read_bytes, restored
 
 Json = Any
 
@@ -127,10 +127,10 @@ class OpProcess:
         tensors = [value for value in _flat((args, kwargs)) if isinstance(value, Tensor)]
         inputs = list({id(value): value for value in tensors if value.requires_grad}.values())
         if not torch.is_grad_enabled() or not inputs:
-            return self._call(args, kwargs, _mode()).result
+            return self._call(args, kwargs, _mode()).result()
         answers: list[_Answer] = []
         outputs = _Call.apply(self, args, kwargs, answers, *inputs)  # type: ignore[no-untyped-call]
-        return answers[0].with_tensors(outputs)
+        return answers[0].result(outputs)
 
     @contextlib.contextmanager
     def running(self, **options: Any) -> Iterator[Told]:
@@ -327,9 +327,9 @@ class OpProcess:
         for storage, place in zip(storages, reply["written"], strict=False):
             if place["bytes"]:
                 self.told.written[storage.data_ptr()] = self._read(place).clone().bool()
-        described = reply["result"] if reply["several"] else [reply["result"]]
-        values, requires = [], []
-        for one in described:
+        values: list[Any] = []
+        requires: list[bool] = []
+        for one in reply["results"]:
             is_tensor = isinstance(one, dict) and "tensor" in one
             requires.append(bool(is_tensor and one["grad"]))
             values.append(Unpacking(storages.__getitem__).value({**one, "grad": False} if is_tensor else one))
@@ -338,8 +338,7 @@ class OpProcess:
         for value, source in zip(values, reply.get("copied", ()), strict=False):
             if source:
                 self.told.copied[value.untyped_storage().data_ptr()] = source
-        result = tuple(values) if reply["several"] else values[0]
-        return _Answer(self, result, requires, _Handle(self, reply["handle"]), arguments)
+        return _Answer(self, tuple(values), reply["structure"], requires, _Handle(self, reply["handle"]), arguments)
 
     def _storage(self, place: Json) -> torch.UntypedStorage:
         storage = torch.empty(place["bytes"], dtype=torch.uint8, device=place["device"])
@@ -401,13 +400,15 @@ class _Answer:
     """What a call or a backward gave.
 
     Attributes:
-        result: as the op's function gives it.
+        tensors: the results, without the tuples and lists around them.
+        structure: how the function's result is made up of them.
         requires: for each result, whether it has a gradient there.
         arguments: one tensor of each storage that was sent, in order.
     """
 
     process: OpProcess
-    result: Any
+    tensors: tuple[Any, ...]
+    structure: Json
     requires: list[bool]
     _handle: _Handle
     arguments: list[Tensor]
@@ -416,12 +417,9 @@ class _Answer:
     def handle(self) -> int:
         return self._handle.number
 
-    @property
-    def tensors(self) -> tuple[Any, ...]:
-        return self.result if isinstance(self.result, tuple) else (self.result,)
-
-    def with_tensors(self, outputs: tuple[Any, ...]) -> Any:
-        return outputs if isinstance(self.result, tuple) else outputs[0]
+    def result(self, tensors: Sequence[Any] | None = None) -> Any:
+        """As the op's function gives it; with other tensors in their places."""
+        return restored(self.tensors if tensors is None else tensors, self.structure)
 
 
 class _Call(torch.autograd.Function):

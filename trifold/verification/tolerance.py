@@ -7,8 +7,8 @@ The error of an element is taken against the reference in float64. It passes wit
 where u is the dtype's unit round-off (2⁻²⁴ for float32), scale is the size of the numbers that the op rounds (its
 condition: the reference on absolute values, or what the spec says), and q is the dtype's smallest subnormal number. n
 is 1 for half types, whose intermediate results do not underflow in float32; elsewhere each of them that does is rounded
-to a multiple of q, which later factors enlarge: n is 4 · multiple. PyTorch's error is the largest on the same input, in units of
-u · scale. NaN and inf must stand in the same places.
+to a multiple of q, which later factors enlarge: n is 4 · multiple. PyTorch's error is the largest on the same input, in
+units of u · scale. NaN and inf must stand in the same places.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ def mismatch(
     """
     if actual.numel() == 0:
         return None
+    if actual.is_complex():
+        parts = None if scale is None else scale.detach().abs().unsqueeze(-1)
+        got, want, own = (torch.view_as_real(t.detach().resolve_conj()) for t in (actual, exact, native))
+        return mismatch(got, want, own, parts, multiple=multiple)
     info = torch.finfo(actual.dtype)
     got, want, own = (t.detach().double().cpu() for t in (actual, exact, native))
     rounded = exact.detach().cpu().to(actual.dtype).double()
@@ -51,6 +55,26 @@ def mismatch(
         f"{int((excess > 0).sum())} of {got.numel()} elements differ; at {_index(index, want)} the result is "
         f"{float(got.flatten()[index])!r}, exact is {float(want.flatten()[index])!r}: {units:.3g} unit round-offs of "
         f"{str(actual.dtype).removeprefix('torch.')}, {bound.multiple:.3g} are allowed"
+    )
+
+
+def exact_mismatch(actual: Tensor, expected: Tensor, ties: Tensor | None = None) -> str | None:
+    """Where integers or bools differ; None where they do not.
+
+    Args:
+        actual, expected: of one shape and dtype.
+        ties: where another element is as right, see :class:`trifold.spec.Result`.
+    """
+    got, want = actual.detach().cpu(), expected.detach().cpu()
+    wrong = got != want
+    if ties is not None:
+        wrong = wrong & ~ties
+    if not bool(wrong.any()):
+        return None
+    index = int(wrong.flatten().int().argmax())
+    return (
+        f"{int(wrong.sum())} of {got.numel()} elements differ; at {_index(index, want)} the result is "
+        f"{got.flatten()[index].item()!r}, expected is {want.flatten()[index].item()!r}"
     )
 
 
@@ -150,8 +174,13 @@ def form_mismatch(actual: Tensor, expected: Tensor, other: str = "the reference"
 
 def same_bits(a: Tensor, b: Tensor) -> bool:
     """Whether two tensors of one shape and dtype hold the same bits: -0 differs from 0, a nan equals itself."""
+    if a.shape != b.shape:
+        return False
+    a, b = (t.detach().resolve_conj().contiguous() for t in (a, b))
+    if a.is_complex():
+        a, b = torch.view_as_real(a), torch.view_as_real(b)
     width = {8: torch.int64, 4: torch.int32, 2: torch.int16, 1: torch.int8}[a.dtype.itemsize]
-    return a.shape == b.shape and torch.equal(a.detach().contiguous().view(width), b.detach().contiguous().view(width))
+    return torch.equal(a.view(width), b.view(width))
 
 
 def share_memory(a: Tensor, b: Tensor) -> bool:

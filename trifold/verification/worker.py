@@ -242,7 +242,8 @@ def _cell(job: Job, files: OpFiles, spec: Spec, reference: Any, process: OpProce
     simulated = (name.implementation, name.device) == ("prototype", "cpu")
     limits, examples = _SIMULATOR if simulated else _COMPILED
     search = Search(examples if job.examples is None else job.examples, job.seed)
-    implementation = Remote(name.implementation, files, process, tuple(loaded["operators"]))
+    operators, differentiable = tuple(loaded["operators"]), bool(loaded["differentiable"])
+    implementation = Remote(name.implementation, files, process, operators, differentiable)
     return Cell(spec, implementation, name.device, reference, search, limits, events.case)
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trifold.spec.case import Call, IndexCase, TensorCase
+from trifold.spec.call import Call, put_at, tensor_at
+from trifold.spec.case import IndexCase, TensorCase
 
 Arguments = tuple[list[Any], dict[str, Any]]
 
 
 def read() -> dict[str, Any]:
-    """For each op: ``smooth``, ``results``, ``gradients`` and ``bad_calls``."""
+    """For each op: ``small``, ``smooth``, ``results``, ``gradients`` and ``bad_calls``."""
     found: dict[str, Any] = json.loads(Path(__file__).with_name("cases.json").read_text(encoding="utf-8"))
     return found
 
@@ -41,41 +42,51 @@ def bad_arguments(data: dict[str, Any], device: str) -> Arguments:
 
 
 def numbers(values: list[float], like: Tensor) -> Tensor:
-    """Recorded float64 values in the shape of ``like``, on the CPU."""
-    return torch.tensor(values, dtype=torch.float64).reshape(like.shape)
+    """Recorded values in the shape of ``like``, on the CPU: float64, or as ``like`` where that is not floating."""
+    dtype = torch.float64 if like.is_floating_point() else like.dtype
+    return torch.tensor(values, dtype=dtype).reshape(like.shape)
 
 
 def as_tuple(result: Any) -> tuple[Tensor, ...]:
-    return tuple(result) if isinstance(result, tuple | list) else (result,)
+    """All tensors of a result, whatever tuples and lists they stand in."""
+    if isinstance(result, tuple | list):
+        return tuple(tensor for one in result for tensor in as_tuple(one))
+    return () if result is None else (result,)
 
 
-def invoke(function: Callable[..., Any], call: Call, device: str) -> tuple[Tensor, ...]:
-    """The results of a call."""
-    args, kwargs = call.arguments(device)
+def invoke(function: Callable[..., Any], data: dict[str, Any], device: str) -> tuple[Tensor, ...]:
+    """The results of a recorded call, and after them the arguments that it writes into."""
+    call = call_of(data)
+    arguments = call.arguments(device)
     torch.manual_seed(call.seed)
-    return as_tuple(function(*args, **kwargs))
+    results = as_tuple(function(*arguments[0], **arguments[1]))
+    return (*results, *(tensor_at(arguments, tuple(path)) for path in data["written"]))
 
 
-def of_tensors(function: Callable[..., Any], call: Call, device: str) -> tuple[Callable[..., Any], tuple[Tensor, ...]]:
-    """``function`` as one of the call's positional tensors alone, with the random state fixed; and those tensors."""
-    args, kwargs = call.arguments(device)
-    positions = [position for position, value in enumerate(call.args) if isinstance(value, TensorCase)]
-    inputs = tuple(args[position].detach().requires_grad_() for position in positions)
+def of_tensors(
+    function: Callable[..., Any], data: dict[str, Any], device: str
+) -> tuple[Callable[..., tuple[Tensor, ...]], tuple[Tensor, ...]]:
+    """``function`` as one of the recorded call's tensors that have a gradient alone, with the random state fixed, and
+    with the results that have one; and those tensors."""
+    call, paths = call_of(data), [tuple(path) for path in data["inputs"]]
+    first = call.arguments(device)
+    inputs = tuple(tensor_at(first, path).detach().requires_grad_() for path in paths)
 
-    def closed(*tensors: Tensor) -> Any:
-        full = list(args)
-        for position, tensor in zip(positions, tensors, strict=True):
-            full[position] = tensor
+    def closed(*tensors: Tensor) -> tuple[Tensor, ...]:
+        arguments = call.arguments(device)
+        for path, tensor in zip(paths, tensors, strict=True):
+            put_at(arguments, path, tensor)
         torch.manual_seed(call.seed)
-        return function(*full, **kwargs)
+        results = as_tuple(function(*arguments[0], **arguments[1]))
+        return tuple(results[number] for number in data["outputs"])
 
     return closed, inputs
 
 
 def _case(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_case(one) for one in value]
     if not isinstance(value, dict):
         return value
-    fields = {**value, "shape": tuple(value["shape"])}
-    if "below" in fields:
-        return IndexCase(**fields)
-    return TensorCase(**{**fields, "dtype": getattr(torch, value["dtype"])})
+    fields = {**value, "shape": tuple(value["shape"]), "dtype": getattr(torch, value["dtype"])}
+    return IndexCase(**fields) if "below" in fields else TensorCase(**fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,8 +11,16 @@ import torch
 from torch import Tensor
 
 from trifold.spec import Call, TensorCase
+from trifold.spec.case import AnyCase
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
-from trifold.verification.checks.differentiation import forward
+from trifold.verification.checks.differentiation import (
+    differentiate,
+    forward,
+    require_gradients,
+    same_gradients,
+    unit_upstream_gradient,
+)
+from trifold.verification.comparison import same_values
 from trifold.verification.tolerance import same_bits, share_memory
 
 _SIMULATED = 8192  # elements, of calls that are repeated in the simulator
@@ -43,6 +52,29 @@ def errors(cell: Cell) -> None:
             ) from error
         else:
             raise CheckFailed(f"{bad.name}: nothing is raised", sample=bad.name)
+    if not cell.differentiable:
+        _refuses_gradients(cell)
+
+
+def _refuses_gradients(cell: Cell) -> None:
+    """An op without gradient that is asked for one says so: no result depends on its arguments, or backward raises."""
+    for call in cell.small_calls()[:1]:
+        cell.begin(call, "a gradient is asked for")
+        arguments = call.arguments(cell.device)
+        inputs = require_gradients(arguments, call, [path for path, _ in call.floating()])
+        try:
+            results = as_tuple(cell.implementation.function(*arguments[0], **arguments[1]))
+            outputs = [result.sum() for result in results if result.requires_grad]
+            if not outputs or not inputs:
+                continue
+            torch.autograd.grad(outputs, inputs, allow_unused=True)
+        except RuntimeError as error:
+            if "no gradient" not in str(error):
+                raise CheckFailed(
+                    f"asked for a gradient, it raises no error that says that it has none: {error}", call
+                ) from error
+        else:
+            raise CheckFailed("it has no gradient by its spec, and gives one: state it in Spec(gradients=...)", call)
 
 
 def repeatable(cell: Cell) -> None:
@@ -57,7 +89,7 @@ def repeatable(cell: Cell) -> None:
             return
         results = [cell.invoke(call) for _ in range(2)]
         for other in results[1:]:
-            if not all(same_bits(a, b) for a, b in zip(results[0], other, strict=True)):
+            if not same_values(cell, call, results[0], other):
                 raise CheckFailed("the same call gives other bits the second time", call)
             if any(share_memory(a, b) for a, b in zip(results[0], other, strict=True)):
                 raise CheckFailed("two calls return the same memory: the second overwrites what the first gave", call)
@@ -70,20 +102,28 @@ def repeatable(cell: Cell) -> None:
             _require_kept(cell, kept)
             kept.clear()
     _require_kept(cell, kept)
-    for call in cell.spec.smooth:
+    small = cell.small_calls()
+    for call in small:
         cell.begin(call, "smooth")
-        grads = [forward(cell, call, cell.implementation.function).values_and_gradients() for _ in range(2)]
-        if not all(same_bits(a, b) for a, b in zip(*grads, strict=True)):
-            raise CheckFailed("the same backward gives other bits the second time", call)
+        if cell.differentiable:
+            _same_gradients(cell, call)
         if cell.spec.random:
             _moves_on(cell, call)
-    for call in cell.spec.smooth[-1:]:
+    for call in small[-1:]:
         cell.run_case(lambda call: _keeps_results(cell, call), call, f"{_HELD} results of one shape")
-        cell.run_case(lambda call: _keeps_what_is_saved(cell, call), call, "another call before backward")
-    for call in itertools.chain(cell.spec.smooth, itertools.islice((call for _, call in cell.fixed_calls()), 12)):
+        if cell.differentiable:
+            cell.run_case(lambda call: _keeps_what_is_saved(cell, call), call, "another call before backward")
+    for call in itertools.chain(small, itertools.islice((call for _, call in cell.fixed_calls()), 12)):
         cell.run_case(lambda call: _follows_changes(cell, call), call, "other numbers in the same memory")
     if not cell.cases:
         raise CheckFailed("the spec has no sample; add one: Spec(samples=...)")
+
+
+def _same_gradients(cell: Cell, call: Call) -> None:
+    paths, function = cell.gradient_paths(call), cell.implementation.function
+    first, second = (differentiate(cell, call, paths, function).grads for _ in range(2))
+    if not same_gradients(cell, call, paths, first, second):
+        raise CheckFailed("the same backward gives other bits the second time", call)
 
 
 def _same_in_modes(cell: Cell, call: Call, plain: tuple[Tensor, ...]) -> None:
@@ -91,10 +131,12 @@ def _same_in_modes(cell: Cell, call: Call, plain: tuple[Tensor, ...]) -> None:
     for name, mode in (("torch.no_grad()", torch.no_grad), ("torch.inference_mode()", torch.inference_mode)):
         with mode():
             results = cell.invoke(call)
-        if not all(same_bits(a, b) for a, b in zip(plain, results, strict=True)):
+        if not same_values(cell, call, plain, results):
             raise CheckFailed(f"the call gives other bits under {name}", call)
+    if not cell.differentiable:
+        return
     results = forward(cell, call, cell.implementation.function).outputs
-    if not all(same_bits(a, b) for a, b in zip(plain, results, strict=True)):
+    if not same_values(cell, call, plain, results):
         raise CheckFailed("the call gives other bits where its arguments require a gradient", call)
 
 
@@ -119,24 +161,27 @@ def _require_kept(cell: Cell, kept: Sequence[_Kept]) -> None:
             raise CheckFailed("a later call writes over the memory of this one's result", one.call)
 
 
-def _others(call: Call) -> Iterator[Call]:
+def others(call: Call) -> Iterator[Call]:
     """The call with other numbers in its tensors, time and again."""
     for step in itertools.count(1):
-        args = (replace(v, seed=v.seed + 100 * step) if isinstance(v, TensorCase) else v for v in call.args)
-        yield replace(call, args=tuple(args), seed=call.seed + step)
+        yield replace(call.with_cases(functools.partial(_reseeded, 100 * step)), seed=call.seed + step)
+
+
+def _reseeded(step: int, case: AnyCase) -> AnyCase:
+    return replace(case, seed=case.seed + step)
 
 
 def _keeps_results(cell: Cell, call: Call) -> None:
-    _require_kept(cell, [_Kept.of(other, cell.invoke(other)) for other in itertools.islice(_others(call), _HELD)])
+    _require_kept(cell, [_Kept.of(other, cell.invoke(other)) for other in itertools.islice(others(call), _HELD)])
 
 
 def _keeps_what_is_saved(cell: Cell, call: Call) -> None:
     """Forward, forward with other numbers, then backward of the first: its gradients are those of its own numbers."""
-    alone = forward(cell, call, cell.implementation.function)
-    expected = alone.values_and_gradients()
-    first = forward(cell, call, cell.implementation.function)
-    forward(cell, next(_others(call)), cell.implementation.function)
-    if not all(same_bits(a, b) for a, b in zip(first.values_and_gradients(), expected, strict=True)):
+    function, paths = cell.implementation.function, cell.gradient_paths(call)
+    expected = forward(cell, call, function).gradients_of_sum()
+    first = forward(cell, call, function)
+    forward(cell, next(others(call)), function)
+    if not same_gradients(cell, call, paths, first.gradients_of_sum(), expected, unit_upstream_gradient):
         raise CheckFailed(
             "another call between forward and backward changes the gradient: both keep things in one place", call
         )
@@ -144,15 +189,13 @@ def _keeps_what_is_saved(cell: Cell, call: Call) -> None:
 
 def _follows_changes(cell: Cell, call: Call) -> None:
     """Other numbers in the same memory, which no version counter tells of, have another result: the right one."""
-    other = replace(
-        call, args=tuple(replace(v, seed=v.seed + 1) if isinstance(v, TensorCase) else v for v in call.args)
-    )
+    other = call.with_cases(lambda case: _reseeded(1, case) if isinstance(case, TensorCase) else case)
     expected = cell.invoke(other)
     cell.invoke(call)
     with cell.process.running(place="same"):
         cell.invoke(call)
         results = cell.invoke(other)
-    if not all(same_bits(a, b) for a, b in zip(results, expected, strict=True)):
+    if not same_values(cell, other, results, expected):
         raise CheckFailed(
             "other numbers at the same addresses give another result than elsewhere: something is kept by address", call
         )

@@ -2,61 +2,268 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from trifold.spec import Call, TensorCase
-from trifold.verification.cell import Cell, as_tuple
-
-Arguments = tuple[list[Any], dict[str, Any]]
+from trifold.isolation.tensors import mapped
+from trifold.spec import AliasCase, Call, TensorCase
+from trifold.spec.call import Path, put_at, tensor_at
+from trifold.spec.case import AnyCase
+from trifold.verification.cell import Arguments, Cell, CheckFailed, as_tuple
+from trifold.verification.comparison import with_working
+from trifold.verification.tolerance import mismatch, same_bits
 
 
 @dataclass(frozen=True)
 class Forward:
-    """A call made with gradients: its differentiable arguments and its results."""
+    """A call made with gradients: its differentiable arguments, and its results as :meth:`Cell.invoke` has them."""
 
     inputs: list[Tensor]
     outputs: tuple[Tensor, ...]
 
-    def values_and_gradients(self) -> list[Tensor]:
-        """The detached results, and the gradient of their sum for each input."""
+    def gradients_of_sum(self) -> tuple[Tensor | None, ...]:
+        """The gradient of the results' sum for each input; None where no result depends on it."""
         summed = [output.sum() for output in self.outputs if output.requires_grad]
-        grads = torch.autograd.grad(summed, self.inputs)
-        return [*(output.detach() for output in self.outputs), *grads]
+        if not summed or not self.inputs:
+            return (None,) * len(self.inputs)
+        return torch.autograd.grad(summed, self.inputs, allow_unused=True)
+
+    def values_and_gradients(self) -> list[Tensor]:
+        """The detached results, and the gradients of their sum."""
+        values = [output.detach() for output in self.outputs]
+        return [*values, *(grad for grad in self.gradients_of_sum() if grad is not None)]
 
 
-def tensor_positions(call: Call) -> list[int]:
-    """The positions of the floating tensors among the call's positional arguments: of those that have gradients."""
-    return [position for position, value in enumerate(call.args) if isinstance(value, TensorCase)]
-
-
-def require_gradients(args: list[Any], call: Call, positions: Sequence[int]) -> list[Tensor]:
-    """Make the arguments at ``positions`` leaves that require a gradient, in place; an argument that is the very tensor
+def require_gradients(arguments: Arguments, call: Call, paths: Sequence[Path]) -> list[Tensor]:
+    """Make the arguments at ``paths`` leaves that require a gradient, in place; an argument that is the very tensor
     of one of them stays that."""
-    for position in positions:
-        args[position] = args[position].detach().requires_grad_()
-    args[:] = call.with_aliases(args)
-    return [args[position] for position in positions]
-
-
-def is_floating(value: object) -> bool:
-    """Whether an argument is a tensor that has gradients."""
-    return isinstance(value, Tensor) and value.is_floating_point()
+    for path in paths:
+        put_at(arguments, path, tensor_at(arguments, path).detach().requires_grad_())
+    arguments[0][:] = call.with_aliases(arguments[0])
+    return [tensor_at(arguments, path) for path in paths]
 
 
 def forward(cell: Cell, call: Call, function: Callable[..., Any], arguments: Arguments | None = None) -> Forward:
-    """``function`` on the call's arguments (made here, unless given); all its floating tensors require a gradient."""
-    args, kwargs = arguments or call.arguments(cell.device)
-    inputs = require_gradients(args, call, tensor_positions(call))
+    """``function`` on the call's arguments (made here, unless given); those that have a gradient require it."""
+    made = arguments or call.arguments(cell.device)
+    inputs = require_gradients(made, call, cell.gradient_paths(call))
     torch.manual_seed(call.seed)
-    return Forward(inputs, as_tuple(function(*args, **kwargs)))
+    return Forward(inputs, as_tuple(cell.with_written(call, function(*made[0], **made[1]), made)))
 
 
 def in_dtype(call: Call, dtype: torch.dtype) -> Call:
-    """The call with all its floating tensors in ``dtype``."""
-    args = tuple(replace(v, dtype=dtype) if isinstance(v, TensorCase) else v for v in call.args)
-    return replace(call, args=args)
+    """The call with all its floating tensors in ``dtype``, and complex ones in the complex dtype of its precision."""
+
+    def changed(case: AnyCase) -> AnyCase:
+        if isinstance(case, TensorCase) and case.dtype.is_floating_point:
+            return replace(case, dtype=dtype)
+        if isinstance(case, TensorCase) and case.dtype.is_complex and dtype.itemsize >= 4:
+            return replace(case, dtype=dtype.to_complex())
+        return case
+
+    return call.with_cases(changed)
+
+
+Convert = Callable[[Tensor], Tensor]
+Upstream = Callable[[Tensor, torch.dtype, int], Tensor]
+
+
+def upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
+    """Normal numbers; one layout in three has stride 0 in all dimensions (as sum().backward() gives) or in one of them,
+    one is transposed."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = tuple(result.shape)
+    if result.numel() % 3 == 1:
+        dim = sum(n // 3 for n in shape) % (len(shape) + 1)
+        one = tuple(1 if d == dim else n for d, n in enumerate(shape)) if dim < len(shape) else ()
+        return torch.randn(one, generator=generator).to(dtype).to(result.device).expand(shape)
+    if result.numel() % 3 == 2 and len(shape) > 1:
+        return (
+            torch.randn(shape[::-1], generator=generator).to(dtype).to(result.device).permute(*range(len(shape))[::-1])
+        )
+    return torch.randn(shape, generator=generator).to(dtype).to(result.device)
+
+
+def special_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
+    """Normal numbers, and in one place of eight 0, -0, inf, -inf or nan."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = tuple(result.shape)
+    normal = torch.randn(shape, generator=generator)
+    special = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan])[torch.randint(5, shape, generator=generator)]
+    chosen = torch.rand(shape, generator=generator) < 1 / 8
+    return torch.where(chosen, special, normal).to(dtype).to(result.device)
+
+
+def unit_upstream_gradient(result: Tensor, dtype: torch.dtype, seed: int) -> Tensor:
+    """Ones: what ``sum().backward()`` hands down."""
+    return torch.ones_like(result)
+
+
+@dataclass(frozen=True)
+class Differentiated:
+    """What a call gave, forward and backward.
+
+    Attributes:
+        results: all of them.
+        grads: for each argument that was asked for, None where no result depends on it.
+        outer: the upstream gradients of the results that have a gradient.
+    """
+
+    results: tuple[Tensor, ...]
+    grads: tuple[Tensor | None, ...]
+    outer: tuple[Tensor, ...]
+
+
+def differentiate(
+    cell: Cell,
+    call: Call,
+    paths: Sequence[Path],
+    function: Callable[..., Any],
+    *,
+    convert: Convert | None = None,
+    upstream: Convert | None = None,
+    outer: Upstream | None = None,
+) -> Differentiated:
+    """``function`` forward and backward.
+
+    Args:
+        paths: the arguments whose gradients are asked for.
+        convert: applied to the floating arguments and to the upstream gradients.
+        upstream: applied to the upstream gradients, too.
+        outer: makes the upstream gradient of a result; default: :func:`upstream_gradient`.
+    """
+    change = _only_floating(convert)
+    arguments = tuple(mapped(list(call.arguments(cell.device)), change))
+    inputs = require_gradients(arguments, call, paths)
+    torch.manual_seed(call.seed)
+    results = as_tuple(function(*arguments[0], **arguments[1]))
+    # The upstream gradient is drawn in the op's dtype: the same numbers for the implementation and the reference.
+    asked = [number for number in cell.gradient_results(results) if results[number].requires_grad]
+    make = outer or upstream_gradient
+    given = [_of_result(make(results[k], call.dtype, call.seed + k), results[k], change, upstream) for k in asked]
+    named = [
+        *(("the upstream gradient", value) for value in given),
+        *(("a result", value) for value in results),
+        *(("an argument", value) for value in inputs),
+    ]
+    before = [value.detach().clone() for _, value in named]
+    grads: tuple[Tensor | None, ...]
+    if asked and inputs:
+        grads = torch.autograd.grad([results[k] for k in asked], inputs, given, allow_unused=True)
+    else:
+        grads = (None,) * len(inputs)
+    for (name, value), copy in zip(named, before, strict=True):
+        if not same_bits(value, copy):
+            raise CheckFailed(f"backward changes {name}", call)
+    return Differentiated(results, grads, tuple(given))
+
+
+def _of_result(drawn: Tensor, result: Tensor, change: Convert, upstream: Convert | None) -> Tensor:
+    value = change(drawn)
+    value = value if upstream is None else upstream(value)
+    return value if value.dtype == result.dtype else value.to(result.dtype)
+
+
+def _only_floating(convert: Convert | None) -> Convert:
+    def change(value: Tensor) -> Tensor:
+        floating = value.is_floating_point() or value.is_complex()
+        return convert(value) if convert is not None and floating else value
+
+    return change
+
+
+def exactly(cell: Cell) -> Convert:
+    """Converts to the dtype in which the reference is exact."""
+    dtype = cell.spec.reference_dtype
+    return lambda value: value.to(dtype.to_complex() if value.is_complex() else dtype)
+
+
+def gradient_scales(
+    cell: Cell,
+    call: Call,
+    paths: Sequence[Path],
+    dtype: torch.dtype | None = None,
+    *,
+    outer: Upstream | None = None,
+) -> tuple[Tensor | None, ...]:
+    """The scale of each gradient, in round-offs of ``dtype`` (default: the call's): the spec's, or the reference's
+    gradient on absolute values."""
+    spec, exact = cell.spec, exactly(cell)
+    if spec.gradient_scale is None:
+        sizes = differentiate(
+            cell, call, paths, cell.reference, convert=lambda x: exact(x).abs(), upstream=torch.abs, outer=outer
+        )
+        return sizes.grads
+    every = _stated(cell, call, spec.gradient_scale, outer)
+    if spec.gradient_working_scale is not None:
+        every = with_working(every, _stated(cell, call, spec.gradient_working_scale, outer), dtype or call.dtype)
+    sizes_at = dict(zip(_stated_paths(cell, call), every, strict=True))
+    return tuple(_added([sizes_at[path], *(sizes_at[same] for same in _very_tensors(call, path))]) for path in paths)
+
+
+def same_gradients(
+    cell: Cell,
+    call: Call,
+    paths: Sequence[Path],
+    first: Sequence[Tensor | None],
+    second: Sequence[Tensor | None],
+    outer: Upstream | None = None,
+) -> bool:
+    """Whether two runs of one backward pass gave the same: the same bits, or where the spec says that a sum has no
+    order, both within the bound."""
+    pairs = list(zip(first, second, strict=True))
+    if any((a is None) != (b is None) for a, b in pairs):
+        return False
+    if all(a is None or b is None or same_bits(a, b) for a, b in pairs):
+        return True
+    if not cell.spec.unordered:
+        return False
+    native = differentiate(cell, call, paths, cell.reference, outer=outer).grads
+    exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell), outer=outer).grads
+    scale = gradient_scales(cell, call, paths, outer=outer)
+
+    def right(grad: Tensor | None, own: Tensor | None, want: Tensor | None, size: Tensor | None) -> bool:
+        if grad is None or own is None or want is None:
+            return True
+        return mismatch(grad, want, own, size, multiple=cell.spec.multiple) is None
+
+    return all(right(*each) for grads in (first, second) for each in zip(grads, native, exact, scale, strict=True))
+
+
+def stated_gradient_errors(cell: Cell, call: Call, stated: Callable[..., Any]) -> dict[Path, Tensor | None]:
+    """What a function of a spec, such as ``gradient_rounding_error``, says of each gradient."""
+    return dict(zip(_stated_paths(cell, call), _stated(cell, call, stated, None), strict=True))
+
+
+def _stated(cell: Cell, call: Call, stated: Callable[..., Any], outer: Upstream | None) -> tuple[Tensor | None, ...]:
+    exact = exactly(cell)
+    made = cell.converted(*call.arguments(cell.device))
+    results = cell.refer(call, made)
+    make = outer or upstream_gradient
+    given = [exact(make(results[k], call.dtype, call.seed + k)) for k in cell.gradient_results(results)]
+    torch.manual_seed(call.seed)
+    return as_tuple(stated(cell.reference, *given, *made[0], **made[1]))
+
+
+def _stated_paths(cell: Cell, call: Call) -> list[Path]:
+    """The arguments that a spec states scales of: those with a gradient, and what is the same tensor, in order."""
+    paths = cell.gradient_paths(call)
+    positional = [path for path in paths if isinstance(path[0], int)]
+    positional += [(i,) for i, v in enumerate(call.args) if isinstance(v, AliasCase) and (v.of,) in paths]
+    return [*sorted(positional), *(path for path in paths if isinstance(path[0], str))]
+
+
+def _very_tensors(call: Call, path: Path) -> Iterator[Path]:
+    """The places at which an argument stands again: autograd adds up the gradients of all."""
+    for other, value in enumerate(call.args):
+        if isinstance(value, AliasCase) and ((value.of,), value.shift) == (path, 0):
+            yield (other,)
+
+
+def _added(sizes: Sequence[Tensor | None]) -> Tensor | None:
+    known = [size for size in sizes if size is not None]
+    return sum(known[1:], known[0]) if known else None

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from trifold.build.sources import local_sources
 from trifold.findings import Finding
 from trifold.spec import Call
-from trifold.verification.cell import Cell, CheckFailed, as_tuple
-from trifold.verification.checks.differentiation import forward
-from trifold.verification.checks.values import compare
+from trifold.verification.cell import Cell, CheckFailed
+from trifold.verification.checks.differentiation import forward, same_gradients, unit_upstream_gradient
+from trifold.verification.comparison import same_values
 from trifold.verification.tolerance import same_bits
 
 _SCHEDULES = 4  # the natural order and three shuffled ones
@@ -33,22 +33,19 @@ def findings(cell: Cell) -> str | None:
     found: list[Finding] = []
 
     def test(call: Call) -> None:
-        first: list[Tensor] | None = None
+        first: _Run | None = None
         for seed in range(_SCHEDULES if call.elements <= _FEW else 2):
             with cell.process.running(form=form, schedules=(seed, 1)) as told:
-                values = _forward_and_backward(cell, call)
+                made = forward(cell, call, cell.implementation.function)
+                run = _Run(tuple(output.detach() for output in made.outputs), made.gradients_of_sum())
             found.extend(told.findings)
             _require_whole_barriers(told.findings, call)
-            if first is None:
-                first = values
-            elif cell.spec.unordered:
-                compare(cell, call, tuple(values[: _count(cell, call)]))
-            else:
-                _require_same(first, values, seed, call)
+            first = first or run
+            _require_same(cell, call, first, run, seed)
 
     cell.process.load(build=True, form=form)
     cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
-    for call in cell.spec.smooth:
+    for call in cell.small_calls():
         cell.run_case(test, call)
     return _remark(found)
 
@@ -71,30 +68,37 @@ def _require_one_text(cell: Cell) -> None:
                 )
 
 
-def _forward_and_backward(cell: Cell, call: Call) -> list[Tensor]:
-    made = forward(cell, call, cell.implementation.function)
-    outputs = [output for output in made.outputs if output.requires_grad]
-    results = [output.detach() for output in made.outputs]
-    if not outputs or not made.inputs:
-        return results
-    grads = torch.autograd.grad([output.sum() for output in outputs], made.inputs, allow_unused=True)
-    return results + [grad for grad in grads if grad is not None]
+@dataclass(frozen=True)
+class _Run:
+    """What one order of blocks and threads gave: results, and the gradient of their sum for each argument."""
+
+    results: tuple[Tensor, ...]
+    grads: tuple[Tensor | None, ...]
 
 
-def _count(cell: Cell, call: Call) -> int:
-    return len(as_tuple(cell.refer(call)))
-
-
-def _require_same(first: list[Tensor], values: list[Tensor], seed: int, call: Call) -> None:
-    for number, (a, b) in enumerate(zip(first, values, strict=True)):
+def _require_same(cell: Cell, call: Call, first: _Run, run: _Run, seed: int) -> None:
+    paths, outer = cell.gradient_paths(call), unit_upstream_gradient
+    if same_values(cell, call, first.results, run.results) and same_gradients(
+        cell, call, paths, first.grads, run.grads, outer
+    ):
+        return
+    if cell.spec.unordered:
+        raise CheckFailed(f"in the order of seed {seed}, results or gradients are beyond the bound", call)
+    results = [(cell.name_of_result(n, run.results), n) for n in range(len(run.results))]
+    pairs = [(name, first.results[n], run.results[n]) for name, n in results]
+    grads = zip(paths, first.grads, run.grads, strict=True)
+    pairs += [(f"the gradient of {cell.name(path)}", a, b) for path, a, b in grads if a is not None and b is not None]
+    for name, a, b in pairs:
         if not same_bits(a, b):
             index = int((a != b).flatten().int().argmax())
+            at_a, at_b = (t.flatten()[index].item() for t in (a, b))
             raise CheckFailed(
-                f"the order of blocks and threads shows in result or gradient {number}: element {index} is "
-                f"{float(a.flatten()[index])!r} in the natural order and {float(b.flatten()[index])!r} in that of seed "
-                f"{seed}; where a sum has no order by intention, say so: Spec(unordered=...)",
+                f"the order of blocks and threads shows in {name}: element {index} is {at_a!r} in the natural order "
+                f"and {at_b!r} in that of seed {seed}; where a sum has no order by intention, say so: "
+                "Spec(unordered=...)",
                 call,
             )
+    raise CheckFailed(f"in the order of seed {seed}, other arguments have a gradient than in the natural order", call)
 
 
 def _require_whole_barriers(found: Iterable[Finding], call: Call) -> None:

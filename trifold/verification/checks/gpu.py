@@ -14,23 +14,27 @@ from torch import Tensor
 
 from trifold.spec import Call
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
-from trifold.verification.checks.differentiation import forward, require_gradients, tensor_positions
+from trifold.verification.checks.contract import others
+from trifold.verification.checks.differentiation import forward, require_gradients
+from trifold.verification.comparison import same_values
 from trifold.verification.tolerance import same_bits
+
+_REPLAYS = 2  # of a graph, each with other numbers
 
 
 def _calls(cell: Cell) -> Iterator[Call]:
     """A few calls, of the kinds that take different ways through a binding."""
-    for call in itertools.chain(itertools.islice((call for _, call in cell.fixed_calls()), 6), cell.spec.smooth):
+    for call in itertools.chain(itertools.islice((call for _, call in cell.fixed_calls()), 6), cell.small_calls()):
         cell.begin(call)
         yield call
 
 
 def _beside(cell: Cell, call: Call, what: str, *, gradients: bool = False, **more: Any) -> tuple[Any, list[Tensor]]:
-    args, kwargs = call.arguments(cell.device)
+    arguments = call.arguments(cell.device)
     if gradients:
-        require_gradients(args, call, tensor_positions(call))
+        require_gradients(arguments, call, cell.gradient_paths(call))
     torch.manual_seed(call.seed)
-    return cell.process.beside(what, args, kwargs, **more)
+    return cell.process.beside(what, *arguments, **more)
 
 
 def stream(cell: Cell) -> None:
@@ -38,7 +42,7 @@ def stream(cell: Cell) -> None:
     for call in _calls(cell):
         expected = cell.invoke(call)
         _, results = _beside(cell, call, "stream")
-        if not all(same_bits(a, b) for a, b in zip(results, expected, strict=True)):
+        if not same_values(cell, call, results, expected):
             raise CheckFailed("the result in a side stream is wrong: a kernel ran in another stream", call)
 
 
@@ -59,19 +63,18 @@ def no_synchronisation(cell: Cell) -> None:
 def graph(cell: Cell) -> None:
     """Captured once, replayed with other arguments; a random op draws new numbers, and repeats them by seed."""
     for call in _calls(cell):
-        told, tensors = _beside(cell, call, "graph", draws=cell.spec.random)
+        replays = [] if cell.spec.random else list(itertools.islice(others(call), _REPLAYS))
+        torch.manual_seed(call.seed)
+        sets = [call.arguments(cell.device), *(other.arguments(cell.device) for other in replays)]
+        told, tensors = cell.process.beside("graph", [list(one) for one in sets], {}, draws=cell.spec.random)
         if cell.spec.random:
             _check_draws(tensors, call)
             continue
-        args, kwargs = call.arguments(cell.device)
-        places = [position for position, value in enumerate(args) if isinstance(value, Tensor)]
-        share = len(places) + told["results"]
-        for replay in (tensors[:share], tensors[share:]):
-            for position, value in zip(places, replay, strict=False):
-                args[position] = value
-            expected = cell.invoke(call, (args, kwargs))
-            if not all(same_bits(a, b) for a, b in zip(replay[len(places) :], expected, strict=True)):
-                raise CheckFailed("a replayed graph gives another result than the call", call)
+        share = told["results"]
+        for number, other in enumerate(replays):
+            expected = cell.invoke(other)
+            if not same_values(cell, other, tensors[number * share : (number + 1) * share], expected[:share]):
+                raise CheckFailed("a replayed graph gives another result than the call", other)
 
 
 def _check_draws(drawn: list[Tensor], call: Call) -> None:
@@ -91,13 +94,12 @@ def second_device(cell: Cell) -> None:
         raise NotRun(Absence.ONE_GPU)
     for call in _calls(cell):
         expected = cell.invoke(call)
-        args, _ = call.arguments("cuda:1")
         with torch.cuda.device(0):
-            results = cell.invoke(call, (args, dict(call.kwargs)))
-        for result, want in zip(results, expected, strict=True):
+            results = cell.invoke(call, call.arguments("cuda:1"))
+        for result, _want in zip(results, expected, strict=True):
             if result.device != torch.device("cuda:1"):
                 raise CheckFailed(f"the arguments are on cuda:1, the result is on {result.device}", call)
-            if not same_bits(result.cpu(), want.cpu()):
-                raise CheckFailed("the result on a device that is not the current one is wrong", call)
+        if not same_values(cell, call, [result.cpu() for result in results], [want.cpu() for want in expected]):
+            raise CheckFailed("the result on a device that is not the current one is wrong", call)
         if cell.process.settle() != 0:
             raise CheckFailed("the call changes the current device", call)

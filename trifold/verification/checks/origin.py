@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from trifold.spec import AliasCase, Call
+from trifold.spec.call import tensor_at
 from trifold.verification.cell import Cell, CheckFailed
-from trifold.verification.checks.differentiation import forward, tensor_positions
+from trifold.verification.checks.differentiation import forward
 from trifold.verification.remote import Told
 
 _CALLS = 12  # drawn beside the fixed ones
@@ -26,25 +27,30 @@ def written(cell: Cell) -> str | None:
 
     def test(call: Call) -> None:
         with cell.process.running(form=form, schedules=(0, 1), record=True) as told:
-            made = forward(cell, call, cell.implementation.function)
-            for number, output in enumerate(made.outputs):
-                if f"result {number}" not in spec.computed_by_torch:
+            arguments = call.arguments(cell.device)
+            made = forward(cell, call, cell.implementation.function, arguments)
+            returned = len(made.outputs) - len(spec.writes)
+            for number, output in enumerate(made.outputs[:returned]):
+                if f"result {number}" not in spec.computed_by_torch and number not in spec.views:
                     _require_written(told, output.detach(), f"result {number}", call)
+            for path in cell.written_paths(call):
+                before, after = (tensor_at(made, path) for made in (call.arguments(cell.device), arguments))
+                _require_written(told, after, cell.name(path), call, only=before != after)
             outputs = [output for output in made.outputs if output.requires_grad]
             if not outputs or not made.inputs:
                 return
             outer = [torch.ones_like(output) for output in outputs]
             grads = torch.autograd.grad(outputs, made.inputs, outer, allow_unused=True)
-            for position, grad in zip(tensor_positions(call), grads, strict=True):
-                if any(isinstance(value, AliasCase) and value.of == position for value in call.args):
+            for path, grad in zip(cell.gradient_paths(call), grads, strict=True):
+                if any(isinstance(value, AliasCase) and (value.of,) == path for value in call.args):
                     continue  # autograd adds up the gradients of an argument that is two
-                name = f"gradient {position}"
+                name = f"gradient {path[0]}"
                 if grad is not None and name not in spec.computed_by_torch and not _is_one(grad, outer):
                     _require_written(told, grad, name, call)
 
     cell.process.load(build=True, form=form)
     cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
-    for call in spec.smooth:
+    for call in cell.small_calls():
         cell.run_case(test, call)
     by_torch = "; ".join(f"{name}: {reason}" for name, reason in spec.computed_by_torch.items())
     return f"computed by torch as the spec says: {by_torch}" if by_torch else None
@@ -55,7 +61,8 @@ def _is_one(grad: Tensor, outer: Sequence[Tensor]) -> bool:
     return any(grad.untyped_storage().data_ptr() == one.untyped_storage().data_ptr() for one in outer)
 
 
-def _require_written(told: Told, result: Tensor, name: str, call: Call) -> None:
+def _require_written(told: Told, result: Tensor, name: str, call: Call, only: Tensor | None = None) -> None:
+    """Raises ``CheckFailed`` where an element (of those in ``only``) was not written last by a kernel of the op."""
     if result.numel() == 0:
         return
     bits = told.written.get(result.untyped_storage().data_ptr())
@@ -68,6 +75,8 @@ def _require_written(told: Told, result: Tensor, name: str, call: Call) -> None:
         result.shape, result.stride(), result.storage_offset()
     )
     whole = bits[: bits.numel() // result.itemsize * result.itemsize].view(-1, result.itemsize).all(1)[places]
+    if only is not None:
+        whole = whole | ~only.cpu()
     if bool(whole.all()):
         return
     index = tuple(int(i) for i in (~whole).nonzero()[0])

@@ -13,25 +13,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trifold.spec import DTYPES, LAYOUTS, Call, TensorCase
-from trifold.spec.case import AnyCase, Layout
-from trifold.verification.cell import Cell, CheckFailed, Remote
-from trifold.verification.checks.differentiation import forward, in_dtype, require_gradients, tensor_positions
+from trifold.spec import Call, Limits
+from trifold.verification.cell import Cell, CheckFailed, Remote, as_tuple
+from trifold.verification.checks.differentiation import (
+    Differentiated,
+    differentiate,
+    exactly,
+    gradient_scales,
+    in_dtype,
+    require_gradients,
+    unit_upstream_gradient,
+)
+from trifold.verification.comparison import Expected
 from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
 
 _FAKE_CALLS = 80
+_FORMS = 24  # calls that are drawn for their dtypes and layouts
+_SHAPES = 24  # calls that are drawn for another shape
 
 
 def _with_gradients(cell: Cell, call: Call) -> tuple[list[Any], dict[str, Any]]:
-    args, kwargs = call.arguments(cell.device)
-    require_gradients(args, call, tensor_positions(call))
+    arguments = call.arguments(cell.device)
+    require_gradients(arguments, call, cell.gradient_paths(call))
     torch.manual_seed(call.seed)
-    return args, kwargs
+    return arguments
 
 
 def opcheck(cell: Cell) -> None:
     """torch.library.opcheck on each operator, with the arguments that forward, backward and double backward give it."""
-    call = in_dtype(cell.spec.smooth[-1], torch.float32)
+    call = _small_call(cell)
     cell.begin(call, "smooth")
     told, _ = cell.process.beside("opcheck", *_with_gradients(cell, call))
     problems: dict[str, str] = told["problems"]
@@ -52,15 +62,23 @@ def fake(cell: Cell) -> None:
     """Fakes have the shape, dtype and strides of the real results: forward and backward, in every layout."""
     if not cell.spec.random:  # a random op reads its generator, which fake tensors have none of
         _fake_function(cell)
-    for layout, dtype in zip(LAYOUTS, itertools.cycle(DTYPES)):
-        call = _in_layout(in_dtype(cell.spec.smooth[-1], dtype), layout)
-        cell.begin(call, "smooth")
+    for call in _calls_of_each_form(cell):
+        cell.begin(call)
         told, _ = cell.process.beside("operators_on_fakes", *_with_gradients(cell, call))
         for of_one in told["operators"]:
             for made, real in itertools.zip_longest(of_one["fake"], of_one["real"]):
                 wrong = form_mismatch(_of_form(made), _of_form(real), "the real one") if made and real else "missing"
                 if wrong:
                     raise CheckFailed(f"{of_one['operator']}() under FakeTensorMode: {wrong}", call)
+
+
+def _calls_of_each_form(cell: Cell) -> list[Call]:
+    """Small calls of the spec, one of each dtype and layout that its tensors have."""
+    drawn = cell.drawn_calls(Limits(elements=64), _FORMS, salt=3000)
+    chosen: dict[object, Call] = {}
+    for call in (*cell.small_calls(), *drawn):
+        chosen.setdefault(tuple((case.dtype, case.layout) for _, case in call.cases()), call)
+    return list(chosen.values())
 
 
 def _of_form(form: dict[str, Any]) -> Tensor:
@@ -76,7 +94,7 @@ def _fake_function(cell: Cell) -> None:
     for call in cell.calls[:_FAKE_CALLS]:
         cell.begin(call)
         told, _ = cell.process.beside("fake", *call.arguments(cell.device))
-        for form, real in zip(told["forms"], cell.refer(call), strict=True):
+        for form, real in zip(told["forms"], as_tuple(cell.refer_whole(call))[: len(told["forms"])], strict=True):
             if form["device"] != str(real.device):
                 raise CheckFailed(f"under FakeTensorMode, the result is on {form['device']}, not {real.device}", call)
             wrong = form_mismatch(_of_form(form), real.to("meta"))
@@ -84,14 +102,15 @@ def _fake_function(cell: Cell) -> None:
                 raise CheckFailed(f"under FakeTensorMode, {wrong}", call)
 
 
-def _in_layout(call: Call, layout: Layout) -> Call:
-    return replace(call, args=tuple(replace(v, layout=layout) if isinstance(v, TensorCase) else v for v in call.args))
+def _small_call(cell: Cell) -> Call:
+    """In float32, where floats are what the op takes."""
+    return in_dtype(cell.small_calls()[-1], torch.float32)
 
 
 def compiles(cell: Cell) -> str | None:
     """``torch.compile(fullgraph=True)`` of forward and backward: the same results as eager, for two shapes."""
-    first = in_dtype(cell.spec.smooth[-1], torch.float32)
-    for call in (first, _grown(first)):
+    first = _small_call(cell)
+    for call in (first, _of_another_shape(cell, first)):
         cell.begin(call, "smooth")
         try:
             got = _compiled(cell, call)
@@ -100,35 +119,62 @@ def compiles(cell: Cell) -> str | None:
             raise CheckFailed(f"{type(error).__name__}: {' '.join(lines[:4])}"[:800], call) from error
         if cell.spec.random:
             _check_random(cell, call, got)
-            continue
-        eager_values = forward(cell, call, cell.implementation.function).values_and_gradients()
-        for compiled_value, eager in zip(got, eager_values, strict=True):
-            wrong = mismatch(compiled_value, eager.double(), eager, None)
-            if wrong:
-                raise CheckFailed(f"torch.compile changes the result: {wrong}", call)
+        else:
+            _compare_compiled(cell, call, got)
     return None
 
 
-def _compiled(cell: Cell, call: Call) -> list[Tensor]:
+def _of_another_shape(cell: Cell, first: Call) -> Call:
+    """A small call of the spec whose tensors are as many, with as many dimensions, and of other sizes."""
+
+    def ranks(call: Call) -> list[int]:
+        return [len(case.shape) for _, case in call.cases()]
+
+    def shapes(call: Call) -> list[tuple[int, ...]]:
+        return [case.shape for _, case in call.cases()]
+
+    drawn = cell.drawn_calls(Limits(elements=256), _SHAPES, salt=4000)
+    others = [in_dtype(call, torch.float32) for call in (*cell.small_calls(), *drawn) if shapes(call) != shapes(first)]
+    large = [call for call in others if all(0 not in shape for shape in shapes(call))]
+    for call in (*(call for call in large if ranks(call) == ranks(first)), *large, *others):
+        return call
+    raise CheckFailed("the spec has no call of another shape than its first smooth one; draw sizes: Spec(calls=...)")
+
+
+def _compiled(cell: Cell, call: Call) -> Differentiated:
     function: Callable[..., Any] = cell.implementation.function
     with cell.process.running(form="compiled"):
-        return forward(cell, call, function).values_and_gradients()
+        return differentiate(cell, call, cell.gradient_paths(call), function, outer=unit_upstream_gradient)
 
 
-def _check_random(cell: Cell, call: Call, first: list[Tensor]) -> None:
+def _compare_compiled(cell: Cell, call: Call, got: Differentiated) -> None:
+    """Within the spec's bounds of the exact results and gradients, as the op itself is."""
+    paths = cell.gradient_paths(call)
+    expected = Expected.of(cell, call)
+    results = (*got.results, *expected.native[len(got.results) :])
+    if len(results) != len(expected.native):
+        raise CheckFailed("torch.compile changes the number of results", call)
+    for number, (result, of_result) in enumerate(zip(results, expected.native, strict=True)):
+        wrong = form_mismatch(result, of_result) or expected.wrong(number, result)
+        if wrong:
+            raise CheckFailed(f"torch.compile changes the result: {wrong}", call)
+    outer = unit_upstream_gradient
+    native = differentiate(cell, call, paths, cell.reference, outer=outer).grads
+    exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell), outer=outer).grads
+    sizes = gradient_scales(cell, call, paths, outer=outer)
+    for path, grad, own, want, size in zip(paths, got.grads, native, exact, sizes, strict=True):
+        if own is None or want is None:
+            continue
+        wrong = "missing" if grad is None else mismatch(grad, want, own, size, multiple=cell.spec.multiple)
+        if wrong:
+            raise CheckFailed(f"torch.compile changes the gradient of {cell.name(path)}: {wrong}", call)
+
+
+def _check_random(cell: Cell, call: Call, first: Differentiated) -> None:
     """A compiled random op draws by torch.compile's own rules: repeatable by seed, different between calls."""
     again = _compiled(cell, call)
-    if not all(same_bits(a, b) for a, b in zip(first, again, strict=True)):
+    if not all(same_bits(a, b) for a, b in zip(first.results, again.results, strict=True)):
         raise CheckFailed("torch.manual_seed does not repeat the compiled op", call)
     other = _compiled(cell, replace(call, seed=call.seed + 1))
-    if same_bits(first[0], other[0]):
+    if same_bits(first.results[0], other.results[0]):
         raise CheckFailed("the compiled op draws the same numbers for another seed", call)
-
-
-def _grown(call: Call) -> Call:
-    """The call with each dimension one longer."""
-    return replace(call, args=tuple(_grown_case(v) if isinstance(v, AnyCase) else v for v in call.args))
-
-
-def _grown_case(case: AnyCase) -> AnyCase:
-    return replace(case, shape=tuple(n + 1 for n in case.shape))

@@ -7,6 +7,7 @@ second rounding show in one or the other.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,10 +15,16 @@ import torch
 from torch import Tensor
 
 from trifold.spec import AliasCase, Call, Limits, TensorCase
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, as_tuple, in_float64
-from trifold.verification.checks.differentiation import in_dtype, tensor_positions
-from trifold.verification.checks.gradients import differentiate, gradient_scales, upstream_gradient
-from trifold.verification.checks.values import scales
+from trifold.spec.case import AnyCase
+from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, as_tuple
+from trifold.verification.checks.differentiation import (
+    differentiate,
+    exactly,
+    gradient_scales,
+    in_dtype,
+    stated_gradient_errors,
+)
+from trifold.verification.comparison import scales
 
 # Of each dtype. The mean of as many errors shows a bias of 1/200 of a unit in the last place; in the simulator, 1/70.
 _RESULTS = 100_000
@@ -105,13 +112,13 @@ def _calls(cell: Cell, dtype: torch.dtype) -> Iterator[Call]:
         for call in cell.drawn_calls(Limits(elements=share, fewest=share // 2), 1, salt=1000 + salt):
             if any(isinstance(value, AliasCase) for value in call.args):
                 continue  # autograd adds up two gradients, which are rounded each
-            args = tuple(
-                replace(value, fill="normal", layout="contiguous", seed=value.seed + salt)
-                if isinstance(value, TensorCase)
-                else value
-                for value in call.args
-            )
-            yield in_dtype(replace(call, args=args), dtype)
+            yield in_dtype(call.with_cases(functools.partial(_ordinary, salt)), dtype)
+
+
+def _ordinary(salt: int, case: AnyCase) -> AnyCase:
+    if not isinstance(case, TensorCase) or not case.dtype.is_floating_point:
+        return case
+    return replace(case, fill="normal", layout="contiguous", seed=case.seed + salt)
 
 
 def _results(cell: Cell, call: Call) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
@@ -120,27 +127,26 @@ def _results(cell: Cell, call: Call) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     if stated is None:
         errors = _by_scale(cell, scales(cell, call, torch.float32), exact)
     else:
-        args, kwargs = in_float64(*call.arguments(cell.device))
+        args, kwargs = cell.converted(*call.arguments(cell.device))
         torch.manual_seed(call.seed)
         errors = as_tuple(stated(cell.reference, *args, **kwargs))
     yield from zip(cell.invoke(call), exact, errors, strict=True)
 
 
 def _gradients(cell: Cell, call: Call) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    subset = tuple(tensor_positions(call))
-    _, grads = differentiate(cell, call, subset, cell.implementation.function)
-    results, exact = differentiate(cell, call, subset, cell.reference, convert=Tensor.double)
+    paths = cell.gradient_paths(call)
+    grads = differentiate(cell, call, paths, cell.implementation.function).grads
+    exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell)).grads
     stated = cell.spec.gradient_rounding_error
     known = [torch.zeros(()) if want is None else want for want in exact]
+    errors: Sequence[Tensor | None]
     if stated is None:
-        errors = _by_scale(cell, gradient_scales(cell, call, subset, torch.float32), known)
+        errors = _by_scale(cell, gradient_scales(cell, call, paths, torch.float32), known)
     else:
-        args, kwargs = in_float64(*call.arguments(cell.device))
-        outer = [upstream_gradient(r, call.dtype, call.seed + k).double() for k, r in enumerate(results)]
-        torch.manual_seed(call.seed)
-        errors = as_tuple(stated(cell.reference, *outer, *args, **kwargs))
+        of_path = stated_gradient_errors(cell, call, stated)
+        errors = [of_path[path] for path in paths]
     for grad, want, error in zip(grads, exact, errors, strict=True):
-        if grad is not None and want is not None:
+        if grad is not None and want is not None and error is not None:
             yield grad, want, error
 
 

@@ -12,13 +12,16 @@ import torch
 from torch import Tensor
 
 from trifold.spec import Call
+from trifold.spec.call import put_at, tensor_at
 from trifold.verification.cell import Cell, CheckFailed
-from trifold.verification.checks.values import scales
-from trifold.verification.tolerance import mismatch
+from trifold.verification.comparison import Expected
 
 # Where one of these is the right result in each case, nothing shows that the op computes it.
 _CHEAP = ("zeros", "a copy of argument", "a constant", "the last call's output")
 _BLOCK = 1024  # threads: a kernel that launches one block is right for as many elements
+
+# Results that are almost right.
+_ALMOST = ("1.01 times", "one more", "the opposite")
 
 # From an impostor's name to those that a case offers.
 Impostors = Iterator[tuple[str, Tensor]]
@@ -33,9 +36,9 @@ def sensitivity(cell: Cell) -> str:
     stale = _Stale()
     for call in cell.calls:
         cell.cases += 1
-        exact, native, sizes = cell.refer(call, exact=True), cell.refer(call), scales(cell, call)
-        for number, (want, own, size) in enumerate(zip(exact, native, sizes, strict=True)):
-            place = "" if len(native) == 1 else f" (result {number})"
+        expected = Expected.of(cell, call)
+        for number, (want, own) in enumerate(zip(expected.exact, expected.native, strict=True)):
+            place = "" if len(expected.native) == 1 else f" ({cell.name_of_result(number, expected.native)})"
             finite = torch.isfinite(want) & torch.isfinite(own)
             if not bool(finite.any()):
                 continue
@@ -46,10 +49,10 @@ def sensitivity(cell: Cell) -> str:
                 if name + place in rejected or torch.equal(other[finite], own[finite]):
                     continue
                 applied.add(name + place)
-                if mismatch(other, want, own, size, multiple=cell.spec.multiple) is not None:
+                if expected.wrong(number, other) is not None:
                     rejected.add(name + place)
             stale.remember(number, own)
-    if not any(one.startswith("1.01 times") for one in applied):
+    if not any(one.startswith(_ALMOST) for one in applied):
         raise CheckFailed("each case has zeros or nothing finite for its result; add samples that do not")
     passed = sorted(applied - rejected)
     if passed:
@@ -65,8 +68,8 @@ def _require_sizes(cell: Cell) -> None:
     """Some case has more elements than a block has threads."""
     largest = 0
     for call in cell.calls:
-        args, kwargs = call.arguments("cpu")
-        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+        made = call.arguments("cpu")
+        tensors = [tensor_at(made, path) for path, _ in call.cases()]
         largest = max(largest, *(tensor.numel() for tensor in (*tensors, *cell.refer(call))))
         if largest > _BLOCK:
             return
@@ -94,12 +97,13 @@ def _impostors(
 ) -> Impostors:
     """Wrong results for a case whose right one is ``own``; those that need the reference only until one is rejected."""
     yield "zeros", torch.zeros_like(own)
-    args, _ = call.arguments(cell.device)
-    for position, value in enumerate(args):
-        if isinstance(value, Tensor) and value.shape == own.shape and value.dtype == own.dtype:
-            yield f"a copy of argument {position}", value
-        elif isinstance(value, Tensor):  # its form gives it away
-            rejected.add(f"a copy of argument {position}{place}")
+    made = call.arguments(cell.device)
+    for path, _ in call.cases():
+        value, name = tensor_at(made, path), f"a copy of {cell.name(path)}"
+        if value.shape == own.shape and value.dtype == own.dtype:
+            yield name, value
+        else:  # its form gives it away
+            rejected.add(f"{name}{place}")
     first = float(own.flatten()[0]) if own.numel() > 1 else stale.first.get(number)
     if first is not None:
         yield "a constant", torch.full_like(own, first)
@@ -108,12 +112,17 @@ def _impostors(
         yield "the last call's output", last.to(own.dtype)
     elif last is not None:
         rejected.add(f"the last call's output{place}")
-    if own.is_floating_point():
-        if own.itemsize >= 4:  # half types round 1% away where several roundings add up
-            dtype = str(own.dtype).removeprefix("torch.")
-            yield f"1.01 times the result in {dtype}", (own.double() * 1.01).to(own.dtype)
-            yield f"the result rounded to half in {dtype}", own.half().to(own.dtype)
-        yield "1.01 times the result", (own.double() * 1.01).to(own.dtype)
+    if own.is_floating_point() and own.itemsize >= 4:  # half types round 1% away where several roundings add up
+        dtype = str(own.dtype).removeprefix("torch.")
+        yield f"1.01 times the result in {dtype}", (own.double() * 1.01).to(own.dtype)
+        yield f"the result rounded to half in {dtype}", own.half().to(own.dtype)
+    if own.is_floating_point() or own.is_complex():
+        wide = own.to(torch.complex128 if own.is_complex() else torch.float64)
+        yield "1.01 times the result", (wide * 1.01).to(own.dtype)
+    elif own.dtype == torch.bool:
+        yield "the opposite of the result", ~own
+    else:
+        yield "one more than the result", own + 1
     yield from _moved(own)
     name = "the transposed argument's result"
     if name + place not in rejected:
@@ -125,7 +134,7 @@ def _moved(own: Tensor) -> Impostors:
     if own.numel() < 2:
         return
     flat = own.contiguous().flatten()
-    size = flat.double().abs().nan_to_num(nan=0.0, posinf=0.0)
+    size = (flat.abs() if flat.is_complex() else flat.double().abs()).nan_to_num(nan=0.0, posinf=0.0)
     changed = flat.clone()
     changed[int(size.argmax())] = flat[int(size.argmin())]
     yield "the result with one element changed", changed.view(own.shape)
@@ -139,15 +148,15 @@ def _moved(own: Tensor) -> Impostors:
 
 
 def _of_transposed(cell: Cell, call: Call, own: Tensor, number: int) -> Iterator[Tensor]:
-    args, kwargs = call.arguments(cell.device)
-    for position, value in enumerate(args):
-        if not isinstance(value, Tensor) or value.dim() < 2 or 0 in value.shape:
+    for path, case in call.cases():
+        if len(case.shape) < 2 or 0 in case.shape:
             continue
-        turned = list(args)
-        turned[position] = value.transpose(-1, -2).reshape(value.shape)
+        turned = call.arguments(cell.device)
+        value = tensor_at(turned, path)
+        put_at(turned, path, value.transpose(-1, -2).reshape(value.shape))
         try:
-            made = cell.refer(call, (turned, kwargs))[number]
-            exact = cell.refer(call, (turned, kwargs), exact=True)[number]
+            made = cell.refer(call, turned)[number]
+            exact = cell.refer(call, turned, exact=True)[number]
         except CheckFailed:  # the reference takes no such argument
             return
         # A sum of all elements has no order, but for how it is rounded.

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Mapping
+from typing import Any
+
 from torch import Tensor
 
 from trifold.spec import Call
-from trifold.verification.cell import Cell, CheckFailed, as_tuple, in_float64
-from trifold.verification.tolerance import form_mismatch, mismatch, same_bits, share_memory, zero_sign_mismatch
+from trifold.spec.call import Path, tensor_at
+from trifold.verification.cell import Cell, CheckFailed, as_tuple, form_of_whole
+from trifold.verification.comparison import Expected
+from trifold.verification.tolerance import form_mismatch, same_bits, share_memory
 
 _AGAIN = 8  # calls that come once more
 
@@ -28,50 +32,48 @@ def values(cell: Cell) -> None:
         cell.run_case(lambda call: (compare(cell, call), None)[1], call, "again, after all others")
 
 
-def compare(cell: Cell, call: Call, made: tuple[Tensor, ...] | None = None) -> tuple[Tensor, ...]:
+def compare(cell: Cell, call: Call, made: Any = None) -> tuple[Tensor, ...]:
     """A call's results; raises ``CheckFailed`` where they, or what the call leaves of its arguments, are wrong.
 
     With ``made``, they are compared instead of new ones.
     """
-    args, kwargs = call.arguments(cell.device)
-    before = [value.clone() if isinstance(value, Tensor) else None for value in args]
-    results = cell.invoke(call, (args, kwargs)) if made is None else made
-    for position, (value, copy) in enumerate(zip(args, before, strict=True)):
-        if copy is not None and not same_bits(value, copy):
-            raise CheckFailed(f"argument {position} was changed by the call", call)
-        if isinstance(value, Tensor) and any(share_memory(result, value) for result in results):
-            raise CheckFailed(f"a result lies in the memory of argument {position}", call)
-    native = cell.refer(call)
-    exact = cell.refer(call, exact=True)
-    if len(results) != len(native):
-        raise CheckFailed(f"{len(results)} results, the reference gives {len(native)}", call)
-    for result, own, want, scale in zip(results, native, exact, scales(cell, call), strict=True):
-        wrong = form_mismatch(result, own) or mismatch(result, want, own, scale, multiple=cell.spec.multiple)
-        if not wrong and not cell.spec.zero_signs:
-            wrong = zero_sign_mismatch(result, want, own)
+    arguments = call.arguments(cell.device)
+    tensors = {path: tensor_at(arguments, path) for path, _ in call.cases()}
+    before = {path: tensor.clone() for path, tensor in tensors.items()}
+    whole = cell.invoke_whole(call, arguments) if made is None else made
+    results = as_tuple(whole)
+    written = cell.written_paths(call)
+    for path, tensor in tensors.items():
+        if path not in written and not same_bits(tensor, before[path]):
+            raise CheckFailed(f"{cell.name(path)} was changed by the call", call)
+    _require_views(cell, call, results, tensors)
+    expected = Expected.of(cell, call)
+    got, want = form_of_whole(whole), form_of_whole(cell.refer_whole(call))
+    if made is None and got != want and not (isinstance(whole, tuple | list) and _listed(got) == _listed(want)):
+        raise CheckFailed(f"the call returns {got}, the reference {want}", call)
+    if len(results) != len(expected.native):
+        raise CheckFailed(f"{len(results)} results, the reference has {len(expected.native)}", call)
+    for number, (result, own) in enumerate(zip(results, expected.native, strict=True)):
+        wrong = form_mismatch(result, own) or expected.wrong(number, result, signs=True)
         if wrong:
-            raise CheckFailed(wrong, call)
+            place = "" if len(results) == 1 else f"{cell.name_of_result(number, results)}: "
+            raise CheckFailed(place + wrong, call)
     return results
 
 
-def scales(cell: Cell, call: Call, dtype: torch.dtype | None = None) -> tuple[Tensor | None, ...]:
-    """The scale of each result, in round-offs of ``dtype`` (default: the call's): the spec's, or the reference on
-    absolute values."""
-    args, kwargs = in_float64(*call.arguments(cell.device))
-    spec = cell.spec
-    if spec.scale is None:
-        sizes = cell.refer(call, ([value.abs() if isinstance(value, Tensor) else value for value in args], kwargs))
-    else:
-        torch.manual_seed(call.seed)
-        sizes = as_tuple(spec.scale(cell.reference, *args, **kwargs))
-    if spec.working_scale is None:
-        return sizes
-    torch.manual_seed(call.seed)
-    return with_working(sizes, as_tuple(spec.working_scale(cell.reference, *args, **kwargs)), dtype or call.dtype)
+def _listed(form: str) -> str:
+    """Tuples and lists of tensors are the same to a caller of torch's operators."""
+    return form.replace("[", "(").replace("]", ")")
 
 
-def with_working(sizes: tuple[Tensor, ...], working: tuple[Tensor, ...], dtype: torch.dtype) -> tuple[Tensor, ...]:
-    """``sizes``, in round-offs of ``dtype``, and ``working``, in round-offs of what an op of that dtype computes in."""
-    computed = torch.float64 if dtype == torch.float64 else torch.float32
-    share = torch.finfo(computed).eps / torch.finfo(dtype).eps
-    return tuple(size + share * more for size, more in zip(sizes, working, strict=True))
+def _require_views(cell: Cell, call: Call, results: tuple[Tensor, ...], tensors: Mapping[Path, Tensor]) -> None:
+    """Results lie in the memory of the argument that the spec says, and of no other."""
+    for number, result in enumerate(results):
+        of = cell.spec.views.get(number)
+        shared = [cell.name(path) for path, tensor in tensors.items() if share_memory(result, tensor)]
+        if of is None and shared:
+            raise CheckFailed(
+                f"a result lies in the memory of {shared[0]}; where that is intended, say so: Spec(views=...)", call
+            )
+        if of is not None and result.numel() > 0 and of not in shared:
+            raise CheckFailed(f"result {number} is no view of {of}, as Spec(views=...) says", call)

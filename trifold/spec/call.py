@@ -1,0 +1,152 @@
+"""One call of an op as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trifold.spec.case import AliasCase, AnyCase, IndexCase, TensorCase
+
+# Where an argument stands: its position, or its keyword; then, in a list of tensors, its position there.
+Path = tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the op's public function: positional and keyword arguments; tensors stand there as cases.
+
+    A list or tuple of cases is an argument that is a list of tensors.
+
+    Attributes:
+        seed: ``torch.manual_seed`` before the call.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for position, value in enumerate((*self.args, *self.kwargs.values())):
+            if isinstance(value, AliasCase):
+                known = value.of < min(position, len(self.args))
+                if not known or not isinstance(self.args[value.of], TensorCase):
+                    raise ValueError(f"{value} stands for a TensorCase among the positional arguments before it")
+
+    def cases(self) -> Iterator[tuple[Path, AnyCase]]:
+        """The tensors that are made, each with its place; without those that are another one."""
+        for place, value in self._values():
+            if isinstance(value, AnyCase):
+                yield (place,), value
+            elif isinstance(value, list | tuple):
+                yield from (((place, i), one) for i, one in enumerate(value) if isinstance(one, AnyCase))
+
+    def floating(self) -> Iterator[tuple[Path, TensorCase]]:
+        """Those of :meth:`cases` that have a floating or complex dtype."""
+        for path, case in self.cases():
+            if isinstance(case, TensorCase) and (case.dtype.is_floating_point or case.dtype.is_complex):
+                yield path, case
+
+    def with_cases(self, change: Callable[[AnyCase], AnyCase]) -> Call:
+        """The call with ``change(case)`` in place of each case."""
+
+        def changed(value: Any) -> Any:
+            if isinstance(value, AnyCase):
+                return change(value)
+            return type(value)(map(changed, value)) if isinstance(value, list | tuple) else value
+
+        kwargs = {name: changed(value) for name, value in self.kwargs.items()}
+        return replace(self, args=tuple(map(changed, self.args)), kwargs=kwargs)
+
+    def arguments(self, device: str = "cpu") -> tuple[list[Any], dict[str, Any]]:
+        """The arguments with each tensor made on ``device``."""
+        args: list[Any] = []
+
+        def made(value: Any, position: int | None = None) -> Any:
+            if isinstance(value, AliasCase):
+                return value.view(args[value.of])
+            if isinstance(value, TensorCase):
+                return value.make(device, room=self._room(position))
+            if isinstance(value, list | tuple):
+                return [made(one) for one in value] if any(isinstance(one, AnyCase) for one in value) else value
+            return value.make(device) if isinstance(value, IndexCase) else value
+
+        for position, value in enumerate(self.args):
+            args.append(made(value, position))
+        return args, {name: made(value) for name, value in self.kwargs.items()}
+
+    def with_aliases(self, args: list[Any]) -> list[Any]:
+        """``args``, in which each argument that is another one is the tensor that stands there now: once tensors were
+        converted, or detached to require a gradient. What only overlaps another one stays as it is, since the storage
+        of a copy has no room for it."""
+        aliases = {position: value for position, value in enumerate(self.args) if isinstance(value, AliasCase)}
+        return [
+            args[aliases[position].of] if position in aliases and aliases[position].shift == 0 else value
+            for position, value in enumerate(args)
+        ]
+
+    def code(self, op: str, device: str = "cpu", implementation: str = "port") -> str:
+        """A program that makes the call and prints its result."""
+        chosen = "" if implementation == "port" else f', implementation="{implementation}", device="{device}"'
+        lines = ["import torch", "import trifold", f'{implementation} = trifold.load("{op}"{chosen})']
+
+        def named(name: str, value: Any, position: int | None = None) -> str:
+            if isinstance(value, TensorCase):
+                code = value.code_on(device, room=self._room(position))
+            elif isinstance(value, IndexCase):
+                code = value.code_on(device)
+            elif isinstance(value, AliasCase):
+                code = value.code(f"x{value.of}")
+            elif isinstance(value, list | tuple):
+                return f"[{', '.join(named(f'{name}_{i}', one) for i, one in enumerate(value))}]"
+            else:
+                return repr(value)
+            lines.append(f"{name} = {code}")
+            return name
+
+        names = [named(f"x{position}", value, position) for position, value in enumerate(self.args)]
+        names += [f"{name}={named(name, value)}" for name, value in self.kwargs.items()]
+        used = [kind.__name__ for kind in (TensorCase, IndexCase) if any(f"{kind.__name__}(" in line for line in lines)]
+        if used:
+            lines.insert(2, f"from trifold.spec import {', '.join(used)}")
+        lines += [f"torch.manual_seed({self.seed})", f"print({implementation}({', '.join(names)}))"]
+        return "\n".join(lines)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the first floating tensor; without one, of the first tensor."""
+        cases = [*self.floating(), *self.cases()]
+        return cases[0][1].dtype if cases else torch.float32
+
+    @property
+    def elements(self) -> int:
+        """How many its tensors have, all together."""
+        return sum(torch.Size(case.shape).numel() for _, case in self.cases())
+
+    def _values(self) -> Iterator[tuple[int | str, Any]]:
+        yield from enumerate(self.args)
+        yield from self.kwargs.items()
+
+    def _room(self, position: int | None) -> int:
+        """So many elements more than it needs has the storage of the positional argument."""
+        values = (*self.args, *self.kwargs.values())
+        return max((v.shift for v in values if isinstance(v, AliasCase) and v.of == position), default=0)
+
+
+def tensor_at(arguments: tuple[list[Any], dict[str, Any]], path: Path) -> Any:
+    """What stands at a place of :meth:`Call.arguments`."""
+    first, *rest = path
+    value = arguments[1][first] if isinstance(first, str) else arguments[0][first]
+    return value[rest[0]] if rest else value
+
+
+def put_at(arguments: tuple[list[Any], dict[str, Any]], path: Path, tensor: Tensor) -> None:
+    """Replace what stands at a place of :meth:`Call.arguments`."""
+    first, *rest = path
+    holder: Any = arguments[1] if isinstance(first, str) else arguments[0]
+    if rest:
+        holder, first = holder[first], rest[0]
+    holder[first] = tensor

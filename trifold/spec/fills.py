@@ -1,0 +1,117 @@
+"""The numbers of a tensor: what they are like, for each kind of dtype."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Fill = Literal[
+    "exact", "normal", "wide", "zero", "special", "huge", "tiny", "subnormal", "range", "masked", "squarable", "lone"
+]
+
+
+def special_numbers(dtype: torch.dtype) -> tuple[float, ...]:
+    """Where a function of numbers may break: zeros, infinities and nan; the largest number, the smallest normal and the
+    smallest subnormal one; a round-off, 1, and its neighbours. Each with both signs."""
+    info = torch.finfo(dtype)
+    smallest = info.smallest_normal * info.eps
+    ones = (1.0, 1 + info.eps, 1 - info.eps / 2)
+    sizes = (0.0, math.inf, info.max, info.smallest_normal, smallest, info.eps, *ones)
+    return (math.nan, *(sign * size for size in sizes for sign in (1, -1)))
+
+
+def numbers(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
+    """A contiguous tensor of such numbers; of another kind than floating ones, what comes nearest to the fill.
+
+    Args:
+        fill: see :class:`trifold.spec.TensorCase`.
+        shape, dtype: of the tensor.
+        seed: of the numbers.
+    """
+    if dtype.is_complex:
+        real, imaginary = (numbers(fill, shape, dtype.to_real(), 2 * seed + part) for part in (0, 1))
+        return torch.complex(real.double(), imaginary.double()).to(dtype)
+    generator = torch.Generator().manual_seed(seed)
+    if not dtype.is_floating_point:
+        return _integers(fill, shape, dtype, generator)
+    return _floating(fill, shape, dtype, seed, generator)
+
+
+def _integers(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, generator: torch.Generator) -> Tensor:
+    """``exact``: small ones; ``normal``: up to 100; ``special``: half of them the ends of the range, 0, 1 and -1;
+    ``huge``, ``wide`` and ``range``: of the whole range; ``zero``: 0."""
+    if dtype == torch.bool:
+        chance = 0.0 if fill == "zero" else 0.5
+        return torch.rand(shape, generator=generator) < chance
+    info = torch.iinfo(dtype)
+
+    def between(least: int, most: int) -> Tensor:
+        least, most = max(least, info.min), min(most, info.max - 1, 2**63 - 2)
+        return torch.randint(least, most + 1, shape, generator=generator).to(dtype)
+
+    match fill:
+        case "zero":
+            return torch.zeros(shape, dtype=dtype)
+        case "exact":
+            return between(-4, 4) if info.min < 0 else between(0, 8)
+        case "special" | "squarable" | "lone":
+            specials = torch.tensor(sorted({info.min, info.max, 0, 1, max(info.min, -1)}), dtype=dtype)
+            chosen = specials[torch.randint(len(specials), shape, generator=generator)]
+            return torch.where(torch.rand(shape, generator=generator) < 0.5, chosen, between(-100, 100))
+        case "huge" | "wide" | "range":
+            return between(info.min, info.max)
+        case _:
+            return between(-100, 100)
+
+
+def _floating(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int, generator: torch.Generator) -> Tensor:
+    normal = torch.randn(shape, generator=generator, dtype=torch.float64)
+    unit = torch.rand(shape, generator=generator, dtype=torch.float64)
+    sign = torch.where(torch.rand(shape, generator=generator) < 0.5, -1.0, 1.0).double()
+    info = torch.finfo(dtype)
+    match fill:
+        case "exact":
+            values = torch.randint(-4, 5, shape, generator=generator).double()
+        case "wide":
+            values = sign * torch.exp2(16 * unit - 8)
+        case "zero":
+            values = sign * 0.0
+        case "special" | "squarable":
+            numbers = [x for x in special_numbers(dtype) if fill == "special" or abs(x) != info.max]
+            specials = torch.tensor(numbers, dtype=torch.float64)
+            count = normal.numel()  # half of the places, each special number in turn
+            places = torch.randperm(count, generator=generator)[: (count + 1) // 2]
+            first = int(torch.randint(0, len(specials), (), generator=generator))
+            values = normal.flatten()
+            values[places] = specials[(torch.arange(len(places)) + first) % len(specials)]
+            values = values.view(shape)
+        case "huge":
+            values = sign * info.max * (0.25 + 0.75 * unit)
+        case "tiny":
+            values = sign * info.tiny * (1 + 8 * unit)
+        case "subnormal":
+            values = sign * info.tiny * unit
+        case "range":
+            largest, smallest = (math.frexp(x)[1] - 1 for x in (info.max, info.smallest_normal * info.eps))
+            powers = torch.tensor([math.ldexp(1, n) for n in range(smallest, largest + 1)], dtype=torch.float64)
+            chosen = powers[torch.randint(0, len(powers), shape, generator=generator)]
+            # A narrower dtype rounds what is just below the next power of two up to it, at the top to infinity.
+            values = (sign * (1 + unit) * chosen).clamp(-info.max, info.max)
+        case "lone":
+            values = _with_lone_specials(normal, seed)
+        case "masked":
+            values = torch.where(unit < 0.25, float("-inf"), normal)
+        case _:
+            values = normal
+    return values.to(dtype)
+
+
+def _with_lone_specials(values: Tensor, seed: int) -> Tensor:
+    rows = values.view(-1, values.shape[-1]) if values.numel() else values.new_empty(0, 1)
+    for row, numbers in enumerate(rows, seed):
+        place = (0, len(numbers) // 2, len(numbers) - 1)[row % 3]
+        numbers[place] = (math.nan, math.inf, -math.inf)[(row + row // 3) % 3]
+    return values

@@ -1,0 +1,56 @@
+"""What a spec says of an op's results and gradients, beside what they are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How one result is compared with the reference's.
+
+    Floating and complex results must be within the spec's bound, integers and bools equal.
+
+    Attributes:
+        tie: where an element differs from the reference's, whether it is as right: from (result, expected, arguments
+            of the call...) to a bool tensor that broadcasts to the result. An index that is out of range may raise.
+        reason: why there are ties.
+        order: ``set`` or ``multiset``: the order along ``dim`` is free, and of a set how often an element stands there.
+        dim: see ``order``.
+
+    Raises:
+        ValueError: ties without a reason.
+    """
+
+    tie: Callable[..., Tensor] | None = None
+    reason: str = ""
+    order: Literal["given", "set", "multiset"] = "given"
+    dim: int = -1
+
+    def __post_init__(self) -> None:
+        if self.tie is not None and not self.reason:
+            raise ValueError("Result(tie=...) needs a reason: why another result than the reference's is right")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gradients:
+    """Which gradients an op has.
+
+    Attributes:
+        arguments: names of the reference's parameters; None: all floating tensors.
+        results: positions of the results that have a gradient; None: all floating ones.
+    """
+
+    arguments: Sequence[str] | None = None
+    results: Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.arguments, str):
+            raise ValueError(f"Gradients(arguments=...) is a sequence of names: ({self.arguments!r},)")
+
+
+NO_GRADIENTS = Gradients(arguments=())

@@ -1,0 +1,194 @@
+"""Gradients against finite differences: torch's gradcheck and gradgradcheck, and second derivatives in each dtype."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.gradcheck import GradcheckError
+
+from trifold.isolation.tensors import mapped
+from trifold.spec import Call
+from trifold.spec.call import put_at, tensor_at
+from trifold.verification.cell import Cell, CheckFailed, as_tuple
+from trifold.verification.checks.differentiation import (
+    Convert,
+    differentiate,
+    exactly,
+    in_dtype,
+    require_gradients,
+    upstream_gradient,
+)
+
+
+def _differentiated(cell: Cell, call: Call, function: Callable[..., Any]) -> tuple[Callable[..., Any], list[Tensor]]:
+    """``function`` as one of the tensors that have a gradient alone, with the random state fixed, and with the results
+    that have one; and those tensors."""
+    paths = cell.gradient_paths(call)
+    made = call.arguments(cell.device)
+    inputs = [tensor_at(made, path).detach().requires_grad_() for path in paths]
+
+    def closed(*tensors: Tensor) -> Any:
+        # Lists are new ones, tensors are not: what stands in them is replaced.
+        arguments = tuple(mapped([*made], lambda tensor: tensor))
+        for path, tensor in zip(paths, tensors, strict=True):
+            put_at(arguments, path, tensor)
+        torch.manual_seed(call.seed)
+        results = as_tuple(function(*arguments[0], **arguments[1]))
+        chosen = [results[number] for number in cell.gradient_results(results)]
+        return chosen[0] if len(chosen) == 1 else tuple(chosen)
+
+    return closed, inputs
+
+
+def _smooth_calls(cell: Cell) -> list[Call]:
+    """Raises ``CheckFailed`` where an op with a gradient has none, ``NotRun`` for one without gradient."""
+    cell.require_differentiable()
+    if not cell.spec.smooth:
+        raise CheckFailed("the op has a gradient and the spec no smooth call: Spec(smooth=...), small ones in float64")
+    return list(cell.spec.smooth)
+
+
+def gradcheck_float64(cell: Cell) -> str | None:
+    return _gradcheck(cell, torch.float64, eps=1e-6, atol=1e-5, rtol=1e-3)
+
+
+def gradcheck_float32(cell: Cell) -> str | None:
+    return _gradcheck(cell, torch.float32, eps=2.0**-8, atol=1e-3, rtol=1e-3)
+
+
+_STEEP = 2e-3  # of a gradient: one that is off by 1% then fails with the tolerances of gradcheck
+
+
+def _require_steep(cell: Cell) -> None:
+    """For each argument some smooth call has a gradient that gradcheck can tell from another one."""
+    largest: dict[str, float] = {}
+    for call in _smooth_calls(cell):
+        paths = cell.gradient_paths(call)
+        for path, grad in zip(paths, differentiate(cell, call, paths, cell.reference).grads, strict=True):
+            size = 0.0 if grad is None or grad.numel() == 0 else float(grad.abs().nan_to_num(nan=0.0).max())
+            largest[cell.name(path)] = max(largest.get(cell.name(path), 0.0), size)
+    if not largest:
+        raise CheckFailed("no call of Spec(smooth=...) has an argument with a gradient")
+    flat = [name for name, size in largest.items() if size < _STEEP]
+    if flat:
+        raise CheckFailed(
+            f"the gradient of {flat[0]} is 0, or almost, in each call of Spec(smooth=...): any other would "
+            "pass gradcheck; add a call where it is not"
+        )
+
+
+def _gradcheck(cell: Cell, dtype: torch.dtype, **tolerances: float) -> str | None:
+    _require_steep(cell)
+    numerical_failed = False
+    for call in (in_dtype(call, dtype) for call in cell.spec.smooth):
+        cell.begin(call, "smooth")
+        function, inputs = _differentiated(cell, call, cell.implementation.function)
+        wrong = _numerical_gradcheck(function, inputs, tolerances)
+        if cell.spec.surrogate:
+            numerical_failed |= wrong is not None
+            _compare_jacobians(cell, call, function, inputs)
+        elif wrong:
+            raise CheckFailed(wrong, call)
+    if not cell.spec.surrogate:
+        return None
+    if not numerical_failed:
+        raise CheckFailed(
+            "the gradient is declared a surrogate, but a numerical gradcheck passes: it is the derivative after all; "
+            "remove Spec(surrogate=...)"
+        )
+    return f"surrogate gradient, compared with the reference's rule; a numerical gradcheck fails: {cell.spec.surrogate}"
+
+
+def _numerical_gradcheck(function: Callable[..., Any], inputs: list[Tensor], tolerances: dict[str, Any]) -> str | None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*not a double precision.*")
+        try:
+            torch.autograd.gradcheck(function, inputs, fast_mode=False, **tolerances)
+        except GradcheckError as error:
+            return " ".join(str(error).split())[:600]
+    return None
+
+
+def _compare_jacobians(cell: Cell, call: Call, function: Callable[..., Any], inputs: list[Tensor]) -> None:
+    rule, _ = _differentiated(cell, call, cell.reference)
+    ours = as_tuple(torch.autograd.functional.jacobian(function, tuple(inputs)))
+    reference = as_tuple(torch.autograd.functional.jacobian(rule, tuple(inputs)))
+    names = [cell.name(path) for path in cell.gradient_paths(call)]
+    for number, (got, want) in enumerate(zip(ours, reference, strict=True)):
+        if not torch.allclose(got, want, rtol=1e-5, atol=0):
+            name = names[number % len(names)]
+            raise CheckFailed(f"the Jacobian for {name} differs from the reference's own rule", call)
+
+
+def gradgradcheck(cell: Cell) -> str | None:
+    """Second derivatives are right in every dtype, or asking for them is a clear error."""
+    refusals = set()
+    smooth = _smooth_calls(cell)
+    for call in (in_dtype(call, torch.float64) for call in smooth[:3]):
+        cell.begin(call, "smooth")
+        function, inputs = _differentiated(cell, call, cell.implementation.function)
+        try:
+            torch.autograd.gradgradcheck(function, inputs, eps=1e-6, atol=1e-5, rtol=1e-3)
+        except GradcheckError as error:
+            raise CheckFailed(" ".join(str(error).split())[:600], call) from None
+        except RuntimeError as error:
+            if "has no gradient" not in str(error):
+                raise CheckFailed(f"{type(error).__name__}: {error}", call) from error
+            refusals.add(str(error))
+    if refusals:
+        return f"second derivatives are refused: {'; '.join(sorted(refusals))}"
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        call = in_dtype(smooth[-1], dtype)
+        cell.begin(call, "smooth")
+        _compare_second(cell, call)
+    return None
+
+
+# Of numbers of the size of 1, in round-offs: coarse, since nothing states how a second derivative is computed.
+_SECOND_ROUND_OFFS = 64
+
+
+def _compare_second(cell: Cell, call: Call) -> None:
+    """Second derivatives in a narrower dtype against the reference's in float64."""
+    got = _second(cell, call, cell.implementation.function)
+    own = _second(cell, call, cell.reference)
+    exact = _second(cell, call, cell.reference, convert=exactly(cell))
+    unit = torch.finfo(call.dtype).eps / 2
+    for number, (value, native, want) in enumerate(zip(got, own, exact, strict=True)):
+        if value is None or native is None or want is None or want.numel() == 0:
+            if (value is None) != (want is None) and bool((want if value is None else value).any()):  # type: ignore[union-attr]
+                raise CheckFailed(f"second derivative {number} is missing, or one too many", call)
+            continue
+        size = 1 + float(want.abs().max())
+        allowed = _SECOND_ROUND_OFFS * unit * size + 4 * float((native.double() - want).abs().max())
+        off = float((value.double() - want).abs().max())
+        if not off <= allowed:
+            raise CheckFailed(
+                f"second derivative {number} in {call.dtype} is off by {off:.3g}, where {allowed:.3g} is allowed", call
+            )
+
+
+def _second(
+    cell: Cell, call: Call, function: Callable[..., Any], convert: Convert = lambda x: x
+) -> tuple[Tensor | None, ...]:
+    """Gradients, for arguments and upstream gradients, of the gradients' sum with fixed weights."""
+
+    def change(value: Tensor) -> Tensor:
+        return convert(value) if value.is_floating_point() or value.is_complex() else value
+
+    arguments = tuple(mapped([*call.arguments(cell.device)], change))
+    inputs = require_gradients(arguments, call, cell.gradient_paths(call))
+    torch.manual_seed(call.seed)
+    every = as_tuple(function(*arguments[0], **arguments[1]))
+    results = [every[number] for number in cell.gradient_results(every) if every[number].requires_grad]
+    outer = [convert(upstream_gradient(result, call.dtype, 5 + k)).requires_grad_() for k, result in enumerate(results)]
+    grads = torch.autograd.grad(results, inputs, outer, create_graph=True, allow_unused=True)
+    pairs = [(g, convert(upstream_gradient(g, call.dtype, 9))) for g in grads if g is not None and g.requires_grad]
+    if not pairs:
+        return ()
+    made, weights = zip(*pairs, strict=True)
+    return torch.autograd.grad(made, [*inputs, *outer], weights, allow_unused=True)

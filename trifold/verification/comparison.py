@@ -1,0 +1,144 @@
+"""A result against the reference's, as the spec says: within a bound, equal, up to ties, or in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trifold.spec import Call, Result
+from trifold.verification.cell import Cell, as_tuple
+from trifold.verification.tolerance import exact_mismatch, form_mismatch, mismatch, same_bits, zero_sign_mismatch
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a call should give.
+
+    Attributes:
+        native, exact: the reference's results, in the op's dtype and in float64.
+        scale: of each result's error, see :func:`scales`.
+    """
+
+    cell: Cell
+    call: Call
+    native: tuple[Tensor, ...]
+    exact: tuple[Tensor, ...]
+    scale: tuple[Tensor | None, ...]
+
+    @classmethod
+    def of(cls, cell: Cell, call: Call) -> Expected:
+        native, exact = cell.refer(call), cell.refer(call, exact=True)
+        return cls(cell, call, native, exact, scales(cell, call))
+
+    def wrong(self, number: int, result: Tensor, *, signs: bool = False) -> str | None:
+        """What is wrong with the values of a result; None where nothing is.
+
+        Args:
+            number: of the result.
+            result: of the form of the reference's.
+            signs: whether signs of zeros count.
+        """
+        native, exact, scale = self.native[number], self.exact[number], self.scale[number]
+        how, spec = self.cell.how_compared(number), self.cell.spec
+        if how.order != "given":
+            return _wrong_set(result, native, how)
+        if not (native.is_floating_point() or native.is_complex()):
+            return exact_mismatch(result, native, self._ties(how, result, native))
+        wrong = mismatch(result, exact, native, scale, multiple=spec.multiple)
+        if wrong and how.tie is not None:
+            ties = self._ties(how, result, native)
+            same = torch.where(ties, native.detach().cpu(), result.detach().cpu())
+            wrong = mismatch(same, exact, native, scale, multiple=spec.multiple)
+        if not wrong and signs and not spec.zero_signs:
+            wrong = zero_sign_mismatch(result, exact, native)
+        return wrong
+
+    def _ties(self, how: Result, result: Tensor, native: Tensor) -> Tensor:
+        """Where another element than the reference's is as right."""
+        if how.tie is None or torch.equal(result, native):
+            return torch.zeros((), dtype=torch.bool)
+        args, kwargs = self.call.arguments(self.cell.device)
+        try:
+            right = how.tie(result, native, *args, **kwargs)
+        except (RuntimeError, IndexError):  # an index out of range: the tie is asked of what is no result at all
+            return torch.zeros((), dtype=torch.bool)
+        return right.detach().cpu().expand(native.shape)
+
+
+def same_values(cell: Cell, call: Call, first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
+    """Whether two runs of one call gave the same: the same bits, or where the spec says that a sum has no order, both
+    within the bound."""
+    if all(same_bits(a, b) for a, b in zip(first, second, strict=True)):
+        return True
+    if not cell.spec.unordered:
+        return False
+    expected = Expected.of(cell, call)
+    return all(
+        form_mismatch(result, expected.native[number]) is None and expected.wrong(number, result) is None
+        for results in (first, second)
+        for number, result in enumerate(results)
+    )
+
+
+def _wrong_set(result: Tensor, native: Tensor, how: Result) -> str | None:
+    """Rows along a dimension as sets or multisets."""
+    if native.dim() == 0:
+        return exact_mismatch(result, native)
+    got, want = (t.detach().cpu().movedim(how.dim, -1).reshape(-1, t.shape[how.dim]) for t in (result, native))
+    for row, (a, b) in enumerate(zip(got, want, strict=True)):
+        if how.order == "set":
+            a, b = a.unique(), b.unique()
+        else:
+            a, b = a.sort().values, b.sort().values
+        if not torch.equal(a, b):
+            return f"row {row} has the {how.order} {a.tolist()[:8]}, expected {b.tolist()[:8]} (in any order)"
+    return None
+
+
+def scales(cell: Cell, call: Call, dtype: torch.dtype | None = None) -> tuple[Tensor | None, ...]:
+    """The scale of each result, in round-offs of ``dtype`` (default: the call's): the spec's, or the reference on
+    absolute values; None where a result has none."""
+    args, kwargs = cell.converted(*call.arguments(cell.device))
+    spec = cell.spec
+    if spec.scale is None:
+        sizes = _of_numbers(cell.refer(call, (_absolute(args), _absolute(kwargs))))
+    else:
+        torch.manual_seed(call.seed)
+        sizes = _padded(cell, as_tuple(spec.scale(cell.reference, *args, **kwargs)))
+    if spec.working_scale is None:
+        return sizes
+    torch.manual_seed(call.seed)
+    working = _padded(cell, as_tuple(spec.working_scale(cell.reference, *args, **kwargs)))
+    return with_working(sizes, working, dtype or call.dtype)
+
+
+def with_working(
+    sizes: Sequence[Tensor | None], working: Sequence[Tensor | None], dtype: torch.dtype
+) -> tuple[Tensor | None, ...]:
+    """``sizes``, in round-offs of ``dtype``, and ``working``, in round-offs of what an op of that dtype computes in."""
+    computed = torch.float64 if dtype == torch.float64 else torch.float32
+    share = torch.finfo(computed).eps / torch.finfo(dtype).eps
+    pairs = zip(sizes, working, strict=True)
+    return tuple(size if size is None or more is None else size + share * more for size, more in pairs)
+
+
+def _absolute(value: Any) -> Any:
+    """Floating and complex tensors by their absolute values; what has no sign, or is no size, as it is."""
+    if isinstance(value, dict):
+        return {name: _absolute(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_absolute, value))
+    return value.abs() if isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex()) else value
+
+
+def _of_numbers(results: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+    return tuple(r.abs() if r.is_floating_point() or r.is_complex() else None for r in results)
+
+
+def _padded(cell: Cell, sizes: tuple[Tensor, ...]) -> tuple[Tensor | None, ...]:
+    """A spec states scales of the results alone, and not of the arguments that the op writes into."""
+    return (*sizes, *(None for _ in cell.spec.writes))
