@@ -21,8 +21,10 @@ from trifold.spec import (
     ROW_LAYOUTS,
     AliasCase,
     Call,
+    Gradients,
     IndexCase,
     Limits,
+    Result,
     Spec,
     TensorCase,
     aliases,
@@ -457,8 +459,10 @@ def test_shapes_of_as_many_elements_are_among_the_mistakes() -> None:
 
 
 def test_a_spec_that_checks_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="smooth"):
-        Spec(calls=elementwise(1), smooth=())
+    with pytest.raises(ValueError, match="writes into an argument has no gradients"):
+        Spec(calls=elementwise(1), smooth=elementwise_smooth(1), writes=("x",), gradients=Gradients(arguments=("x",)))
+    with pytest.raises(ValueError, match="needs a reason"):
+        Result(tie=torch.eq)
     with pytest.raises(ValueError, match="tensor argument"):
         Spec(calls=elementwise(1), smooth=[Call((3.0,))])
     with pytest.raises(ValueError, match="gradient_scale"):

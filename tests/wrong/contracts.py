@@ -237,7 +237,7 @@ SPECS = (
         ),
         row="sensitivity",
         implementation="prototype",
-        message="a copy of argument 0",
+        message="a copy of x",
     ),
     Wrong(
         name="a derivative declared a surrogate",

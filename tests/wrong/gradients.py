@@ -14,7 +14,7 @@ GRADIENTS = (
         edits=edits("port", ("(grad, grad)", "(grad, -grad)")),
         row="gradients",
         implementation="prototype",
-        message="gradient of argument 1",
+        message="gradient of y",
     ),
     Wrong(
         name="a gradient's sign is swapped",
@@ -23,7 +23,7 @@ GRADIENTS = (
         edits=edits("header", ("((C(1) - y) * y)", "((y - C(1)) * y)")),
         row="gradients",
         implementation="port",
-        message="gradient of argument 0",
+        message="gradient of x",
     ),
     Wrong(
         name="a gradient's factor is missing",
@@ -40,7 +40,7 @@ GRADIENTS = (
         edits=edits("port", ("return op.mul_backward(grad, x, y)", "return op.mul_backward(grad, x, y)[0], None")),
         row="gradients",
         implementation="prototype",
-        message="argument 1 requires a gradient and gets none",
+        message="y requires a gradient and gets none",
     ),
     Wrong(
         name="an argument asked for alone gets no gradient",
@@ -49,7 +49,7 @@ GRADIENTS = (
         edits=edits("port", ("(None, product)", "(None, None)")),
         row="gradients",
         implementation="prototype",
-        message="argument 1",
+        message="y requires a gradient and gets none",
     ),
     Wrong(
         name="the factors are swapped",

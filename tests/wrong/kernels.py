@@ -230,7 +230,7 @@ VALUES = (
         ),
         row="values",
         implementation="prototype",
-        message="a result lies in the memory of argument 0",
+        message="a result lies in the memory of x",
     ),
     Wrong(
         name="exp overflows",

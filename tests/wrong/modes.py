@@ -65,7 +65,7 @@ FROZEN = (
         ),
         row="gradients",
         implementation="prototype",
-        message="argument 2",
+        message="gradient of bias",
         examples=40,
     ),
     Wrong(
@@ -83,7 +83,7 @@ FROZEN = (
         ),
         row="gradients",
         implementation="prototype",
-        message="argument 0",
+        message="gradient of x",
         examples=40,
     ),
     Wrong(
@@ -100,7 +100,7 @@ FROZEN = (
         ),
         row="gradients",
         implementation="prototype",
-        message="argument 2",
+        message="gradient of bias",
         examples=60,
     ),
     Wrong(

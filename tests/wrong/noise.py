@@ -60,7 +60,7 @@ NOISE = (
         edits=edits("port", ("return grad_mean, grad_std, None,", "return grad_mean, None, None,")),
         row="gradients",
         implementation="prototype",
-        message="argument 1 requires a gradient and gets none",
+        message="std requires a gradient and gets none",
     ),
     Wrong(
         name="the sum of the first warp alone",
@@ -99,7 +99,7 @@ NOISE = (
         ),
         row="gradients",
         implementation="prototype",
-        message="gradient of argument 1",
+        message="gradient of std",
     ),
     Wrong(
         name="a sum in half",

@@ -106,7 +106,7 @@ NORMS = (
         edits=edits("prototype", ("sum_parts(parts, grad_weight", "sum_parts(parts[:, :1], grad_weight")),
         row="gradients",
         implementation="prototype",
-        message="gradient of argument 1",
+        message="gradient of weight",
     ),
     Wrong(
         name="mean and variance are constants in backward",

@@ -86,7 +86,7 @@ STRIDES = (
         ),
         row="gradients",
         implementation="prototype",
-        message="gradient of argument",
+        message="gradient of",
         examples=40,
     ),
     Wrong(
@@ -124,7 +124,7 @@ STRIDES = (
         ),
         row="gradients",
         implementation="prototype",
-        message="gradient of argument 0",
+        message="gradient of x",
         examples=60,
     ),
 )
@@ -184,7 +184,7 @@ ALIASES = (
         ),
         row="gradients",
         implementation="prototype",
-        message="gradient of argument",
+        message="gradient of",
         examples=120,
     ),
     Wrong(

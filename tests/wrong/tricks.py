@@ -88,7 +88,7 @@ MEMORY = (
         edits=_add("    x.zero_()\n    y.zero_()\n"),
         row="values",
         implementation="prototype",
-        message="argument 0 was changed",
+        message="x was changed",
     ),
     Wrong(
         name="results are kept by address",

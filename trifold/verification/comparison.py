@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trifold.spec import Call, Result
-from trifold.verification.cell import Cell, as_tuple
+from trifold.verification.cell import Cell, CheckFailed, as_tuple
 from trifold.verification.tolerance import exact_mismatch, form_mismatch, mismatch, same_bits, zero_sign_mismatch
 
 
@@ -66,7 +66,14 @@ class Expected:
             right = how.tie(result, native, *args, **kwargs)
         except (RuntimeError, IndexError):  # an index out of range: the tie is asked of what is no result at all
             return torch.zeros((), dtype=torch.bool)
-        return right.detach().cpu().expand(native.shape)
+        try:
+            return right.detach().cpu().expand(native.shape)
+        except RuntimeError:
+            raise CheckFailed(
+                f"Result(tie=...) returns shape {tuple(right.shape)}, which does not broadcast to that of the result, "
+                f"{tuple(native.shape)}",
+                self.call,
+            ) from None
 
 
 def same_values(cell: Cell, call: Call, first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:

@@ -84,12 +84,12 @@ class _Stale:
 
     def __init__(self) -> None:
         self.last: dict[int, Tensor] = {}
-        self.first: dict[int, float] = {}
+        self.first: dict[int, complex] = {}
 
     def remember(self, number: int, own: Tensor) -> None:
         self.last[number] = own
         if own.numel() > 0 and number not in self.first:
-            self.first[number] = float(own.flatten()[0])
+            self.first[number] = own.flatten()[0].item()
 
 
 def _impostors(
@@ -104,7 +104,7 @@ def _impostors(
             yield name, value
         else:  # its form gives it away
             rejected.add(f"{name}{place}")
-    first = float(own.flatten()[0]) if own.numel() > 1 else stale.first.get(number)
+    first = own.flatten()[0].item() if own.numel() > 1 else stale.first.get(number)
     if first is not None:
         yield "a constant", torch.full_like(own, first)
     last = stale.last.get(number)
