@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -79,6 +79,7 @@ def verify(
     Ctrl-C, and SIGTERM, end the run: what was checked until then is shown and written, and the status is 130.
     """
     from trifold.verification.matrix import render
+    from trifold.verification.progress import shown
     from trifold.verification.verify import Interrupted
     from trifold.verification.verify import verify as run
 
@@ -87,7 +88,7 @@ def verify(
         json_file.parent.mkdir(parents=True, exist_ok=True)  # before the run, which takes minutes
     console = Console(stderr=str(json_file) == "-")
     interrupted = False
-    with _status(console) as tell, _terminated_like_interrupted():
+    with shown(console) as watch, _terminated_like_interrupted():
         try:
             report = run(
                 *(ops or ()),
@@ -99,11 +100,11 @@ def verify(
                 seed=seed,
                 timeout=timeout,
                 coverage=coverage,
-                tell=tell,
+                watch=watch,
             )
         except Interrupted as early:
             report, interrupted = early.report, True
-    console.print(render(report))
+    console.print(render(report), crop=False)
     text = json.dumps(report.to_json(), indent=2)
     if str(json_file) == "-":
         print(text)
@@ -127,16 +128,6 @@ def _terminated_like_interrupted() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextmanager
-def _status(console: Console) -> Iterator[Callable[[str], None]]:
-    """What runs now, in one line that goes away; nothing where nobody watches."""
-    if not console.is_terminal:
-        yield lambda text: None
-        return
-    with console.status("starting") as status:
-        yield status.update
 
 
 app.command()(bench)
