@@ -15,6 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from trifold import tables
 from trifold.cells import Device, Kind
 from trifold.verification.checks import CHECKS
 from trifold.verification.report import Failure, OpReport, OutcomeName, Report, Row
@@ -23,7 +24,6 @@ from trifold.verification.worker import BUILD, PROPERTY
 
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not run": ("·", "dim")}
 _MEANING = "✓ passed  ✗ failed  · not run"
-_GAP = 2  # spaces between columns
 _PROPERTIES = "properties"  # all of a spec, in one mark
 
 
@@ -42,7 +42,7 @@ class _Matrix:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         checks = _checks(self._report)
         columns = (max(len(op.op), len(CELLS)) for op in self._report.ops)
-        if sum((max(map(len, ("check", *checks))), *(_GAP + column for column in columns))) <= options.max_width:
+        if sum((max(map(len, ("check", *checks))), *(tables.GAP + column for column in columns))) <= options.max_width:
             yield _ops_across(self._report, checks)
             cells = ", ".join(f"{kind} {device}" for kind, device in CELLS)
             yield Text(f"each four: {cells}\n{_MEANING}", style="dim")
@@ -53,10 +53,7 @@ class _Matrix:
 
 def _ops_across(report: Report, checks: Sequence[str]) -> Table:
     """A check a row; four marks for an op, those of the cells in the order of the legend."""
-    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
-    table.add_column("check", no_wrap=True)
-    for op in report.ops:
-        table.add_column(op.op, no_wrap=True)
+    table = tables.plain("check", *(op.op for op in report.ops))
     for check in checks:
         marks = (Text.assemble(*(_MARKS[_outcome(op, check, *cell)] for cell in CELLS)) for op in report.ops)
         table.add_row(check, *marks)
@@ -207,10 +204,7 @@ def _coverage(report: Report) -> Iterator[RenderableType]:
     files = [file for op in report.ops for file in op.coverage or ()]
     if not files:
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("reached on the cpu", overflow="fold")
-    table.add_column("lines", no_wrap=True)
-    table.add_column("branches", no_wrap=True)
+    table = tables.plain("reached on the cpu", "lines", "branches")
     for file in files:
         table.add_row(file.file, _share(file.lines_reached, file.lines), _share(file.branches_reached, file.branches))
     yield Text()
