@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from trifold import completion, tables
-from trifold.bench.command import bench
+from trifold.bench.command import DeviceOption, bench
 from trifold.debug.command import debug
 from trifold.errors import TrifoldError
 from trifold.graduate.command import graduate
@@ -174,6 +174,24 @@ def doctor(json_output: Annotated[bool, typer.Option("--json", help="Print JSON.
         print(json.dumps(diagnosis.to_json(), indent=2))
     else:
         Console().print(render_diagnosis(diagnosis))
+
+
+@app.command("compile-commands")
+def compile_commands(
+    device: Annotated[
+        DeviceOption,
+        typer.Option(help="Read the C++ as built for the CPU, which hides nothing; or for CUDA, with its toolkit."),
+    ] = DeviceOption.cpu,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write compile_commands.json, by which clangd, VS Code and CLion resolve the C++ of the workspace.
+
+    It names folders of this machine: run it again where the environment or the clone moved, and do not commit it.
+    """
+    from trifold.build import compile_commands as database
+
+    found = _workspace(workspace)
+    print(f"{found.root / database.NAME}: {database.write(found, device.value)} files, as built for {device.value}")
 
 
 @app.command()
