@@ -11,15 +11,6 @@ def plain(*columns: str) -> Table:
     """A table without lines, with these headings; no heading at all where all are empty.
 
     The first column holds names, which are not broken.
-
-    >>> from rich.console import Console
-    >>> table = plain("op", "files")
-    >>> table.add_row("sigmoid", "no verify/sigmoid.py")
-    >>> Console(width=20).print(table)
-    op       files
-    sigmoid  no
-             verify/sigm
-             oid.py
     """
     table = Table(box=None, show_header=any(columns), pad_edge=False, padding=(0, GAP, 0, 0))
     for position, heading in enumerate(columns):
