@@ -34,6 +34,7 @@ def line(counted: Progress) -> str:
 
 def test_checks_are_counted_as_they_end() -> None:
     counted, _ = progress(terminal=False)
+    assert line(counted) == "starting, M:SS"
     counted.planned(PROTOTYPE, ["build", "values"])
     counted.planned(PORT, ["build", "values"])
     assert line(counted) == "0 of 4 checks, 0 failed, M:SS  "

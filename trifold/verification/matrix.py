@@ -25,6 +25,9 @@ from trifold.verification.worker import BUILD, PROPERTY
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not run": ("·", "dim")}
 _MEANING = "✓ passed  ✗ failed  · not run"
 _PROPERTIES = "properties"  # all of a spec, in one mark
+_BOTH = "both"  # implementations, in one line
+
+_Line = tuple[str, str, list[OutcomeName]]  # an op, a cell or two, and a mark for each check
 
 
 def render(report: Report) -> RenderableType:
@@ -47,8 +50,10 @@ class _Matrix:
             cells = ", ".join(f"{kind} {device}" for kind, device in CELLS)
             yield Text(f"each four: {cells}\n{_MEANING}", style="dim")
             return
-        yield from _ops_down(self._report, checks, options.max_width)
-        yield Text(f"both: prototype and port have the same marks\n{_MEANING}", style="dim")
+        lines = [(op.op, *line) for op in self._report.ops for line in _lines(op, checks)]
+        yield from _ops_down(lines, checks, options.max_width)
+        merged = any(cell.startswith(_BOTH) for _, cell, _ in lines)
+        yield Text(f"{_BOTH}: prototype and port have the same marks\n" * merged + _MEANING, style="dim")
 
 
 def _ops_across(report: Report, checks: Sequence[str]) -> Table:
@@ -60,14 +65,13 @@ def _ops_across(report: Report, checks: Sequence[str]) -> Table:
     return table
 
 
-def _ops_down(report: Report, checks: Sequence[str], width: int) -> Iterator[Text]:
+def _ops_down(lines: Sequence[_Line], checks: Sequence[str], width: int) -> Iterator[Text]:
     """A line for each op and cell, or for two cells that do not differ; a column of one mark for each check.
 
     A check's name ends above its column, on a line of its own, and a line leads down from there. Checks that do not fit
     the width come in further tables.
     """
-    lines = [(op.op, *line) for op in report.ops for line in _lines(op, checks)]
-    names, cells = (max(len(line[column]) for line in lines) for column in (0, 1))
+    names, cells = max(len(op) for op, _, _ in lines), max(len(cell) for _, cell, _ in lines)
     left = max(names + cells + 4, 1 + max(map(len, checks), default=0))
     room = max(1, (width - left + 1) // 2)
     for first in range(0, len(checks), room):
@@ -107,7 +111,7 @@ def _lines(op: OpReport, checks: Sequence[str]) -> list[tuple[str, list[OutcomeN
         }
         first, *others = of_device.values() or [[]]
         if others == [first]:
-            lines.append((f"both·{device}", first))
+            lines.append((f"{_BOTH}·{device}", first))
         else:
             lines += [(f"{kind}·{device}", outcomes) for kind, outcomes in of_device.items()]
     nothing: list[OutcomeName] = ["not run"] * len(checks)

@@ -72,6 +72,8 @@ class Progress(Watch):
             done = sum(len(self._done.get(cell, set()) & checks) for cell, checks in self._planned.items())
             total = sum(map(len, self._planned.values()))
             failed = sum(map(len, self._failed.values()))
+            if not total:
+                return Text(f"starting, {self._clock()}")
             style = "bold red" if failed else ""
             count = (f"{failed} failed", style)
             return Text.assemble(f"{done} of {total} checks, ", count, f", {self._clock()}  {self._running}")
