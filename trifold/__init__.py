@@ -4,7 +4,8 @@
     trifold.verify("sigmoid")    the matrix: every check of prototype and port, on every device here
 
 Submodules by stage: :mod:`trifold.prototype` for ``prototypes/*.py``, :mod:`trifold.port` for ``ports/*.py``,
-:mod:`trifold.spec` for ``verify/*.py``.
+:mod:`trifold.spec` for ``verify/*.py``. Kernels outside a workspace: :mod:`trifold.simulator` (Numba),
+:mod:`trifold.host` (C++). ``import trifold`` is enough to use each as an attribute.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from trifold.errors import (
 )
 
 if TYPE_CHECKING:
+    from trifold import device as device
+    from trifold import host, simulator
+    from trifold import port as port
+    from trifold import prototype as prototype
+    from trifold import spec as spec
     from trifold.findings import Access, Finding, KernelFault, KernelWarning, OutOfBounds
     from trifold.implementation import load
     from trifold.verification.report import Report
@@ -41,11 +47,16 @@ __all__ = [
     "ToolchainError",
     "TrifoldError",
     "WorkspaceError",
+    "__version__",
+    "host",
     "load",
+    "simulator",
     "verify",
 ]
 
-# Imported when they are first used: they import torch, which the command line does without for --help.
+# Imported when they are first used: most import torch, which the command line does without for --help. Those that
+# import numba are not in __all__: `from trifold import *` must leave numba to trifold.simulator.install().
+_MODULES = ("device", "host", "port", "prototype", "simulator", "spec")
 _LAZY = {
     "load": "trifold.implementation",
     "verify": "trifold.verification.verify",
@@ -55,10 +66,21 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name not in (*_LAZY, *_MODULES, "__version__"):
         raise AttributeError(f"module 'trifold' has no attribute '{name}'")
     import importlib
 
-    value = getattr(importlib.import_module(_LAZY[name]), name)
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("trifold")
+    elif name in _MODULES:
+        value = importlib.import_module(f"trifold.{name}")
+    else:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from trifold.bench.command import bench
+from trifold import completion, tables
+from trifold.bench.command import DeviceOption, bench
 from trifold.debug.command import debug
 from trifold.errors import TrifoldError
 from trifold.graduate.command import graduate
@@ -27,8 +28,8 @@ from trifold.sanitize.command import ProgramOrOps, sanitize
 from trifold.workspace import Workspace
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="GPU kernels from a PyTorch reference to a Numba prototype to a C++ CUDA port, proven to agree.",
 )
@@ -45,13 +46,28 @@ def _workspace(path: Path | None) -> Workspace:
     return Workspace.find() if path is None else Workspace.at(path)
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"trifold {version('trifold')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command("list")
 def list_ops(workspace: WorkspaceOption = None) -> None:
     """The ops of the workspace, and how far each has come."""
     from trifold.stages import stages
 
     found = _workspace(workspace)
-    table = Table("op", "files", "verified", "certificate", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = tables.plain("op", "files", "verified", "certificate")
     for stage in stages(found):
         table.add_row(stage.op, stage.files, stage.verified, stage.certificate)
     Console().print(table if table.row_count else f"{found.root} has no op yet")
@@ -59,14 +75,24 @@ def list_ops(workspace: WorkspaceOption = None) -> None:
 
 @app.command()
 def verify(
-    ops: Annotated[list[str] | None, typer.Argument(help="Ops; none means all.", show_default=False)] = None,
+    ops: Annotated[
+        list[str] | None,
+        typer.Argument(help="Ops; none means all.", show_default=False, autocompletion=completion.op_names),
+    ] = None,
     workspace: WorkspaceOption = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", help="Write the report here; - for standard output.")
     ] = None,
-    implementation: Annotated[list[str] | None, typer.Option(help="prototype or port; default both.")] = None,
-    device: Annotated[list[str] | None, typer.Option(help="cpu or cuda; default both.")] = None,
-    check: Annotated[list[str] | None, typer.Option(help="A check by name; default all.")] = None,
+    implementation: Annotated[
+        list[str] | None,
+        typer.Option(help="prototype or port; default both.", autocompletion=completion.implementations),
+    ] = None,
+    device: Annotated[
+        list[str] | None, typer.Option(help="cpu or cuda; default both.", autocompletion=completion.devices)
+    ] = None,
+    check: Annotated[
+        list[str] | None, typer.Option(help="A check by name; default all.", autocompletion=completion.checks)
+    ] = None,
     examples: Annotated[int | None, typer.Option(min=1, help="Calls drawn for each check that draws.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Draw other calls: a seed for hypothesis.")] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one case may take.")] = 120.0,
@@ -79,6 +105,7 @@ def verify(
     Ctrl-C, and SIGTERM, end the run: what was checked until then is shown and written, and the status is 130.
     """
     from trifold.verification.matrix import render
+    from trifold.verification.progress import shown
     from trifold.verification.verify import Interrupted
     from trifold.verification.verify import verify as run
 
@@ -87,7 +114,7 @@ def verify(
         json_file.parent.mkdir(parents=True, exist_ok=True)  # before the run, which takes minutes
     console = Console(stderr=str(json_file) == "-")
     interrupted = False
-    with _status(console) as tell, _terminated_like_interrupted():
+    with shown(console) as watch, _terminated_like_interrupted():
         try:
             report = run(
                 *(ops or ()),
@@ -99,11 +126,11 @@ def verify(
                 seed=seed,
                 timeout=timeout,
                 coverage=coverage,
-                tell=tell,
+                watch=watch,
             )
         except Interrupted as early:
             report, interrupted = early.report, True
-    console.print(render(report))
+    console.print(render(report), crop=False)
     text = json.dumps(report.to_json(), indent=2)
     if str(json_file) == "-":
         print(text)
@@ -129,16 +156,6 @@ def _terminated_like_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@contextmanager
-def _status(console: Console) -> Iterator[Callable[[str], None]]:
-    """What runs now, in one line that goes away; nothing where nobody watches."""
-    if not console.is_terminal:
-        yield lambda text: None
-        return
-    with console.status("starting") as status:
-        yield status.update
-
-
 app.command()(bench)
 app.command()(debug)
 app.command()(graduate)
@@ -157,6 +174,24 @@ def doctor(json_output: Annotated[bool, typer.Option("--json", help="Print JSON.
         print(json.dumps(diagnosis.to_json(), indent=2))
     else:
         Console().print(render_diagnosis(diagnosis))
+
+
+@app.command("compile-commands")
+def compile_commands(
+    device: Annotated[
+        DeviceOption,
+        typer.Option(help="Read the C++ as built for the CPU, which hides nothing; or for CUDA, with its toolkit."),
+    ] = DeviceOption.cpu,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Write compile_commands.json, by which clangd, VS Code and CLion resolve the C++ of the workspace.
+
+    It names folders of this machine: run it again where the environment or the clone moved, and do not commit it.
+    """
+    from trifold.build import compile_commands as database
+
+    found = _workspace(workspace)
+    print(f"{found.root / database.NAME}: {database.write(found, device.value)} files, as built for {device.value}")
 
 
 @app.command()

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from trifold.cli import app
 from trifold.errors import TrifoldError
 from trifold.new.command import FIRST_OP
+from trifold.new.origin import Origin
 from trifold.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +36,9 @@ def test_a_workspace_has_all_its_files_and_one_op(workspace: Path) -> None:
         ".github/workflows/verify.yml",
         ".gitignore",
         ".vscode/launch.json",
+        ".vscode/settings.json",
         "README.md",
+        "compile_commands.json",
         f"cuda_src/{FIRST_OP}.cu",
         f"cuda_src/{FIRST_OP}.cuh",
         f"ports/{FIRST_OP}.py",
@@ -47,11 +50,13 @@ def test_a_workspace_has_all_its_files_and_one_op(workspace: Path) -> None:
     project = tomllib.loads((workspace / "pyproject.toml").read_text())
     assert project["project"]["name"] == "my-kernels"
     assert project["tool"]["trifold"]["cuda_src"] == "cuda_src"
-    assert len((workspace / "README.md").read_text().splitlines()) <= 10
+    assert len((workspace / "README.md").read_text().splitlines()) <= 11
 
 
 def test_its_parts_are_those_of_this_repository(workspace: Path) -> None:
     assert (workspace / ".clang-format").read_text() == (ROOT / ".clang-format").read_text()
+    settings = Path(".vscode") / "settings.json"
+    assert (workspace / settings).read_text() == (ROOT / settings).read_text()
     launch = json.loads((workspace / ".vscode" / "launch.json").read_text())
     assert launch == json.loads((ROOT / ".vscode" / "launch.json").read_text())
 
@@ -61,6 +66,19 @@ def test_ci_verifies_without_a_gpu(workspace: Path) -> None:
     assert "- run: trifold verify\n" in workflow
     assert "- run: pytest\n" in workflow
     assert "${{ github.workspace }}" in workflow
+
+
+@pytest.mark.parametrize("here", [False, True])
+def test_ci_installs_trifold_from_where_this_one_came(
+    here: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "file:///trifold" if here else "git+https://example.org/trifold.git@4cb787d"
+    monkeypatch.setattr("trifold.new.origin.origin", lambda: Origin(f"trifold @ {url}", here))
+    done = run(str(tmp_path / "ws"))
+    workflow = (tmp_path / "ws" / ".github/workflows/verify.yml").read_text()
+    install, rest = (workflow.index(f"- run: pip install '{what}'") for what in (f"trifold @ {url}", ".[test]"))
+    assert install < rest
+    assert ("on this machine alone" in done.output) == ("a URL that the runner can reach" in workflow) == here
 
 
 @pytest.mark.parametrize("like", ["elementwise", "rows", "reduction", "sampling"])

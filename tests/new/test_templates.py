@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trifold.new.origin import Origin
 from trifold.new.render import FAMILIES, Family, NewError, family_of, op_texts, workspace_texts
 from trifold.port import Schema
 from trifold.workspace import OpFiles, Workspace
@@ -118,4 +119,11 @@ def test_generated_files_are_as_the_formatters_would_write_them(tmp_path: Path) 
 
 def _context() -> dict[str, object]:
     folders = {"prototypes": "prototypes", "cuda_src": "cuda_src", "ports": "ports", "verify": "verify"}
-    return {"project": "mine", "op": "scaled_square", "folders": folders, "python": "3.12", "trifold": "0.1.0"}
+    return {
+        "project": "mine",
+        "op": "scaled_square",
+        "folders": folders,
+        "python": "3.12",
+        "trifold": "0.1.0",
+        "origin": Origin("trifold==0.1.0"),
+    }

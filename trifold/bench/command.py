@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trifold.bench.rows import DEFAULT_RIVALS, RIVALS, Results
+from trifold.completion import op_names
 from trifold.errors import TrifoldError
 from trifold.workspace import Workspace
 
@@ -24,7 +25,8 @@ class DeviceOption(StrEnum):
 
 def bench(
     ops: Annotated[
-        list[str] | None, typer.Argument(help="Ops to measure; default: all that state a benchmark.")
+        list[str] | None,
+        typer.Argument(help="Ops to measure; default: all that state a benchmark.", autocompletion=op_names),
     ] = None,
     device: Annotated[DeviceOption | None, typer.Option(help="Default: cuda where there is a GPU.")] = None,
     against: Annotated[str, typer.Option(help=f"Who competes, with commas: {', '.join(RIVALS)}.")] = ",".join(

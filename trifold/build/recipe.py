@@ -125,7 +125,7 @@ class Recipe:
 def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_FLAGS) -> Recipe:
     """g++, through load_inline."""
     gxx = toolchain.find_gxx()
-    flags = (*flags_of_form, *_standard(), *_definitions(namespace, "CPU"))
+    flags = (*flags_of_form, *_standard(), *definitions(namespace, "CPU"))
     link = (*LINK_FLAGS, *host_flags(), *(["--coverage"] if "--coverage" in flags else []))
 
     def check() -> None:
@@ -162,7 +162,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
     compile_flags = (
         "-std=c++20",
         *CHECKED_FLAGS,
-        *_definitions(namespace, "CPU"),
+        *definitions(namespace, "CPU"),
         *(f"-I{folder}" for folder in (binding.parent, sources.INCLUDE_ROOT, sources.CPU_INCLUDE_ROOT)),
         f"-isystem{torch_folder / 'include'}",
     )
@@ -214,7 +214,7 @@ def for_cuda(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = NVC
             "install torch with CUDA: https://pytorch.org/get-started/locally",
         )
     gxx, nvcc, targets = toolchain.find_gxx(), toolchain.find_nvcc(), architectures()
-    flags = (*flags_of_form, *_standard(), *_definitions(namespace, "CUDA"))
+    flags = (*flags_of_form, *_standard(), *definitions(namespace, "CUDA"))
 
     def check() -> None:
         toolchain.find_ninja()
@@ -253,7 +253,7 @@ def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
         f"-gencode=arch=compute_{number},code=sm_{number}",
         f"-ccbin={gxx}",
         *NVCC_FLAGS,
-        *_definitions(namespace, "CUDA"),
+        *definitions(namespace, "CUDA"),
         *(f"-I{folder}" for folder in folders),
         *(f"-isystem={folder}" for folder in (torch_include, torch_include / "torch" / "csrc" / "api" / "include")),
     )
@@ -271,7 +271,8 @@ def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
     return Recipe((*_facts_of_the_process(), *flags, str(binding), *programs), environment(gxx), check, prepare)
 
 
-def _definitions(namespace: str, dispatch_key: str) -> tuple[str, ...]:
+def definitions(namespace: str, dispatch_key: str) -> tuple[str, ...]:
+    """The macros that a binding needs: the stable ABI's version, and what it registers into and for."""
     return (TORCH_TARGET, f"-DTRIFOLD_NAMESPACE={namespace}", f"-DTRIFOLD_DISPATCH_KEY={dispatch_key}")
 
 

@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
+from trifold.completion import op_names
 from trifold.debug.coordinates import Coordinates, parsed
 from trifold.workspace import Workspace
 
 
 def debug(
-    op: Annotated[str, typer.Argument(help="An op of the workspace.", show_default=False)],
+    op: Annotated[str, typer.Argument(help="An op of the workspace.", show_default=False, autocompletion=op_names)],
     function: Annotated[
         str | None, typer.Option(help="A launch function (OP_backward), kernel or device function.", show_default="OP")
     ] = None,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from trifold import tables
 from trifold.doctor.diagnosis import Diagnosis
 
 
 def render(diagnosis: Diagnosis) -> RenderableType:
     """The parts, the matrix, and then each remedy once."""
     signs = {"ok": Text("ok", "green"), "absent": Text("absent", "yellow"), "fault": Text("fault", "red")}
-    parts = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    parts = tables.plain("", "", "")
     for part in diagnosis.parts:
         parts.add_row(part.name, signs[part.state], Text(part.found))
-    matrix = Table("cell", "", "for want of", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    matrix = tables.plain("cell", "", "for want of")
     for cell in diagnosis.cells:
         runs = Text("runs", "green") if cell.runs else Text("does not run", "yellow")
         matrix.add_row(f"{cell.implementation} on {cell.device}", runs, ", ".join(cell.lacks))

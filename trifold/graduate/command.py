@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from trifold.completion import op_names
 from trifold.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ class Unverified(StrEnum):
 
 
 def graduate(
-    ops: Annotated[list[str] | None, typer.Argument(help="The ops of the package.", show_default=False)] = None,
+    ops: Annotated[
+        list[str] | None,
+        typer.Argument(help="The ops of the package.", show_default=False, autocompletion=op_names),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="The new folder for source package and wheel.")] = None,
     name: Annotated[str | None, typer.Option(help="The package's name.", show_default="OP_kernels")] = None,
     version: Annotated[str, typer.Option(help="The package's version.")] = "0.1.0",

@@ -13,6 +13,7 @@ from trifold.verification.job import CellName
 from trifold.verification.machine import Machine
 from trifold.verification.report import OpReport, Row
 from trifold.verification.verify import verify
+from trifold.verification.watch import InWords
 from trifold.workspace import Workspace
 
 # What a wrong kernel fails first; the rest of the matrix asks for minutes.
@@ -51,7 +52,7 @@ def reverify(
         if not group:
             continue
         report = verify(
-            *ops, workspace=workspace, checks=CHECKS, devices=group, examples=EXAMPLES, seed=seed, tell=tell
+            *ops, workspace=workspace, checks=CHECKS, devices=group, examples=EXAMPLES, seed=seed, watch=InWords(tell)
         )
         for result in report.ops:
             _require_passed(result, group, seed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import shlex
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +14,7 @@ from trifold.errors import WorkspaceError
 from trifold.workspace import FOLDERS, Workspace
 
 FIRST_OP = "scaled_square"
+WORKFLOW = ".github/workflows/verify.yml"
 
 
 def new(
@@ -50,24 +53,31 @@ def new_workspace(path: Path, *, force: bool) -> None:
         WorkspaceError: ``path`` holds something and ``force`` is not given, or cannot be written.
         UnusableName: no project's name can be made of the folder's.
     """
+    from trifold.build import compile_commands
     from trifold.new import names, render, write
+    from trifold.new.origin import origin
 
     root = path.expanduser().resolve()
     if root.exists() and not root.is_dir():
         raise WorkspaceError(f"{path} is a file", "name a folder")
     if root.is_dir() and any(root.iterdir()) and not force:
         raise WorkspaceError(f"{path} is not empty", "name a new folder, or add --force to write into this one")
+    source = origin()
     context = {
         "project": names.project_name(root.name),
         "op": FIRST_OP,
         "folders": FOLDERS,
         "python": ".".join(platform.python_version_tuple()[:2]),
-        "trifold": _version(),
+        "trifold": version("trifold"),
+        "origin": source,
     }
     texts = {root / name: text for name, text in render.workspace_texts(context).items()}
     texts |= render.op_texts(Workspace(root).files(FIRST_OP), "elementwise", None)
     write.write_all(texts, force=force)
-    print(f"{path}: a workspace with the op {FIRST_OP}\n\n    cd {path}\n    trifold verify")
+    compile_commands.write(Workspace.at(root))
+    print(f"{path}: a workspace with the op {FIRST_OP}\n\n    cd {shlex.quote(str(path))}\n    trifold verify")
+    if source.here:
+        print(f"\nIts CI installs {source.requirement}, which is on this machine alone: correct {WORKFLOW}")
 
 
 def new_op(workspace: Workspace, name: str, *, like: str, signature: str | None, force: bool) -> None:
@@ -78,17 +88,13 @@ def new_op(workspace: Workspace, name: str, *, like: str, signature: str | None,
         NewError, SignatureError: there is no such family, or no template for the signature.
         WorkspaceError: a file exists and ``force`` is not given, or cannot be written.
     """
+    from trifold.build import compile_commands
     from trifold.new import names, render, write
 
     names.check_op_name(name)
     files = workspace.files(name)
     texts = render.op_texts(files, render.family_of(like), signature)
     write.write_all(texts, force=force)
+    compile_commands.refresh(workspace)
     written = "\n".join(f"    {path.relative_to(workspace.root)}" for path in files)
     print(f"{written}\n\nYours to change: grep -n 'Change here' on them. Then: trifold verify {name}")
-
-
-def _version() -> str:
-    import importlib.metadata
-
-    return importlib.metadata.version("trifold")

@@ -67,6 +67,7 @@ def workspace_texts(context: Mapping[str, Any]) -> dict[str, str]:
         ".gitignore": _render("workspace/gitignore.j2", context),
         ".clang-format": _render("workspace/clang-format.j2", context),
         ".github/workflows/verify.yml": _render("workspace/verify.yml.j2", context),
+        ".vscode/settings.json": _render("workspace/settings.json.j2", context),
         ".vscode/launch.json": resources.files("trifold.debug").joinpath("launch.json").read_text(encoding="utf-8"),
     }
 

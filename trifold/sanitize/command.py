@@ -137,7 +137,7 @@ def _sanitize_ops(ops: list[str], workspace: Path | None, json_file: Path | None
     for op, row in rows:
         remark = f": {row.reason}" if row.reason else ""
         console.print(f"{op}: {row.outcome}, {_count(row.cases, 'case')}{remark}", soft_wrap=True, highlight=False)
-    console.print(*failures(report), sep="\n")
+    console.print(*failures(report), sep="\n", crop=False)
     _write(json_file, report.to_json())
     outcomes = {row.outcome for _, row in rows}
     raise typer.Exit(1 if "failed" in outcomes else 2 if "not run" in outcomes else 0)

@@ -28,13 +28,12 @@ from trifold.verification.checks import CHECKS
 from trifold.verification.job import Job
 from trifold.verification.remote import START_S, cause_of_death, kill_group
 from trifold.verification.report import Failure, Row, row_from_json
+from trifold.verification.watch import Watch
 from trifold.verification.worker import BUILD, OTHER_CHECKS
 
 _RESTARTS = 3  # so many workers of a cell may die before its other checks are given up
 # The op's process has the time limit of a case; the worker, which waits for it many times in one, has more.
 _PATIENCE = 4.0
-
-Progress = Callable[[Job, str], None]
 
 INTERRUPTED = "interrupted"  # the reason of a row that was not run, as whoever started the run has ended it
 
@@ -101,15 +100,13 @@ class _Progress:
                 self.done = event["nonce"]
 
 
-def run_cell(
-    job: Job, *, timeout: float, tell: Progress = lambda job, text: None, stop: Stop | None = None
-) -> list[Row]:
+def run_cell(job: Job, *, timeout: float, watch: Watch | None = None, stop: Stop | None = None) -> list[Row]:
     """All rows of a cell.
 
     Args:
         job: what to run.
         timeout: seconds that one case may take.
-        tell: is told the name of each check that begins.
+        watch: is told of each check that begins or ends.
         stop: ends the run, from another thread: the rows are those that there are until then.
     """
     rows: list[Row] = []
@@ -118,7 +115,7 @@ def run_cell(
     while True:
         job = replace(job, nonce=secrets.token_hex(16), timeout=timeout)
         try:
-            told, death = _run_worker(job, timeout, tell, stop)
+            told, death = _run_worker(job, timeout, watch or Watch(), stop)
         except _Stopped as stopped:
             names = (stopped.told.check or BUILD, OTHER_CHECKS)
             left = (Row(name, cell.implementation, cell.device, "not run", reason=INTERRUPTED) for name in names)
@@ -149,17 +146,21 @@ def _missing(job: Job, told: _Progress, rows: Iterable[Row]) -> list[Row]:
     came = {row.check: row.outcome for row in rows}
     if came.get(BUILD) == "failed" or OTHER_CHECKS in came:
         return []
-    expected = [BUILD, *(check.name for check in CHECKS if job.cell.device in check.devices), *told.properties]
     failure = Failure(f"this row did not come: the worker ended during {told.check or 'its start'}", seed=job.seed)
-    asked = set(job.checks) or set(expected)
-    return [_failed(job, name, failure) for name in expected if name in asked and name not in came]
+    return [_failed(job, name, failure) for name in asked_checks(job, told.properties) if name not in came]
+
+
+def asked_checks(job: Job, properties: Iterable[str] = ()) -> list[str]:
+    """The rows that a job is to have: of all checks of its device, and the given properties, those that it asks for."""
+    possible = [BUILD, *(check.name for check in CHECKS if job.cell.device in check.devices), *properties]
+    return [name for name in possible if not job.checks or name in job.checks]
 
 
 def _failed(job: Job, check: str, failure: Failure) -> Row:
     return Row(check, job.cell.implementation, job.cell.device, "failed", failures=(failure,))
 
 
-def _run_worker(job: Job, timeout: float, tell: Progress, stop: Stop | None) -> tuple[_Progress, str | None]:
+def _run_worker(job: Job, timeout: float, watch: Watch, stop: Stop | None) -> tuple[_Progress, str | None]:
     """What the worker told, and how it died where it did not end by itself.
 
     Raises:
@@ -172,7 +173,7 @@ def _run_worker(job: Job, timeout: float, tell: Progress, stop: Stop | None) -> 
             process = _start(job, _environment(job, timeout), write, output.fileno())
             os.close(write)
             try:
-                silent = _listen(events, told, timeout, lambda: tell(job, told.check), stop)
+                silent = _listen(events, told, timeout, lambda event: _pass_on(job, event, told, watch), stop)
             except BaseException:  # Ctrl-C: leave no worker behind
                 _end(process, told)
                 raise
@@ -208,7 +209,7 @@ def _start(job: Job, environment: dict[str, str], events: int, output: int) -> s
 
 
 def _listen(
-    events: IO[bytes], told: _Progress, timeout: float, tell: Callable[[], None], stop: Stop | None
+    events: IO[bytes], told: _Progress, timeout: float, pass_on: Callable[[dict[str, Any]], None], stop: Stop | None
 ) -> float | None:
     """Take events until the worker closes its end (None), or is silent for too long (that many seconds)."""
     buffer = b""
@@ -227,13 +228,22 @@ def _listen(
                     return None
                 buffer += chunk
                 *lines, buffer = buffer.split(b"\n")
-                before = told.check
                 for line in lines:
-                    told.take(json.loads(line))
-                if told.check != before:
-                    tell()
+                    event = json.loads(line)
+                    told.take(event)
+                    pass_on(event)
             if stop in ready:
                 raise _Stopped(told)
+
+
+def _pass_on(job: Job, event: dict[str, Any], told: _Progress, watch: Watch) -> None:
+    match event["event"]:
+        case "plan":
+            watch.planned(job.cell, asked_checks(job, told.properties))
+        case "check":
+            watch.began(job.cell, told.check)
+        case "row":
+            watch.ended(job.cell, told.rows[-1])
 
 
 def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import version
@@ -21,8 +21,9 @@ from trifold.verification.coverage import FileCoverage, measured, require_tools
 from trifold.verification.job import CellName, Job
 from trifold.verification.machine import Machine
 from trifold.verification.report import Failure, OpReport, Report, Row
-from trifold.verification.runner import INTERRUPTED, Stop, run_cell
+from trifold.verification.runner import INTERRUPTED, Stop, asked_checks, run_cell
 from trifold.verification.sources import changed_sources, source_hashes
+from trifold.verification.watch import Watch
 from trifold.verification.worker import BUILD, PROPERTY
 from trifold.workspace import OpFiles, Workspace
 
@@ -48,7 +49,7 @@ def verify(
     seed: int | None = None,
     timeout: float = 120.0,
     coverage: bool = False,
-    tell: Callable[[str], None] = lambda text: None,
+    watch: Watch | None = None,
 ) -> Report:
     """Check prototype and port of each op against its reference, on every device that this machine has.
 
@@ -63,7 +64,7 @@ def verify(
         timeout: seconds that a case may take before it counts as hanging.
         coverage: count the lines and branches of the sources that the inputs reach on the CPU (``OpReport.coverage``).
             The port is built with counters for it, which is slower, and not what a certificate would speak of.
-        tell: is told what runs, in a few words.
+        watch: is told what was planned, what runs, and what ended.
 
     Returns:
         A report that is true where all ops are verified. A certificate for each op that was checked whole is written
@@ -108,7 +109,7 @@ def verify(
             Job(str(workspace.root), cell, tuple(checks), (), examples, seed, _folder(counted, cell, coverage))
             for cell in cells
         ]
-        rows, complete = _run(workspace, jobs, machine, timeout, tell)
+        rows, complete = _run(workspace, jobs, machine, timeout, watch or Watch())
         reports = tuple(
             OpReport(
                 op.name,
@@ -191,11 +192,13 @@ class Interrupted(KeyboardInterrupt):
 
 
 def _run(
-    workspace: Workspace, jobs: list[Job], machine: Machine, timeout: float, tell: Callable[[str], None]
+    workspace: Workspace, jobs: list[Job], machine: Machine, timeout: float, watch: Watch
 ) -> tuple[list[list[Row]], bool]:
     """The rows of each job, and whether that is all: else the run was interrupted."""
+    for job in jobs:
+        watch.planned(job.cell, () if machine.lacks(job.cell) else asked_checks(job))
     with Stop() as stop, nursery.opened_for(job.cell for job in jobs), worker_pool() as pool:
-        futures = [pool.submit(rows_of_cell, workspace, job, machine, timeout, tell, stop) for job in jobs]
+        futures = [pool.submit(rows_of_cell, workspace, job, machine, timeout, watch, stop) for job in jobs]
         try:
             return [future.result() for future in futures], True
         except BaseException as error:
@@ -222,17 +225,27 @@ def rows_of_cell(
     job: Job,
     machine: Machine,
     timeout: float,
-    tell: Callable[[str], None] = lambda text: None,
+    watch: Watch | None = None,
     stop: Stop | None = None,
 ) -> list[Row]:
     """All rows of one cell: what its worker tells, or the reason why the machine cannot run it."""
-    cell = job.cell
     if stop is not None and stop.is_set:
         return _interrupted(job)
-    tell(str(cell))
+    watch = watch or Watch()
+    watch.began(job.cell, "")
+    rows = _rows_of_cell(workspace, job, machine, timeout, watch, stop)
+    if stop is None or not stop.is_set:
+        watch.finished(job.cell, rows)
+    return rows
+
+
+def _rows_of_cell(
+    workspace: Workspace, job: Job, machine: Machine, timeout: float, watch: Watch, stop: Stop | None
+) -> list[Row]:
+    cell = job.cell
     reason = machine.lacks(cell)
     if not reason:
-        return run_cell(job, timeout=timeout, tell=lambda job, check: tell(f"{job.cell}: {check}"), stop=stop)
+        return run_cell(job, timeout=timeout, watch=watch, stop=stop)
     nothing = Row(ALL_CHECKS, cell.implementation, cell.device, "not run", reason=reason)
     if cell.implementation == "port" and cell.device == "cuda" and machine.nvcc_archs:
         return [_compile_only(job, workspace.files(cell.op), machine, reason), nothing]

@@ -439,8 +439,8 @@ inline constexpr const char* schema_type<std::optional<Tensor>> = "Tensor?";
 // with the schema in ports/<op>.py before the first call: torch itself would reinterpret the arguments.
 struct Implementation {
   const std::string name, schema;
-  static inline std::vector<Implementation> all;
 };
+inline std::vector<Implementation> implementations;  // a member would be a vector of an incomplete type
 
 template <class R>
 struct Returns {
@@ -472,7 +472,7 @@ std::string schema_of(R (*)(A...)) {
 // Registers `Function` as the implementation of the operator `name` for this library's dispatch key.
 template <auto Function>
 void implement(torch::stable::detail::StableLibrary& library, const char* name) {
-  Implementation::all.push_back({name, schema_of(Function)});
+  implementations.push_back({name, schema_of(Function)});
   library.impl(name, TORCH_BOX(Function));
 }
 
@@ -483,7 +483,7 @@ void implement(torch::stable::detail::StableLibrary& library, const char* name) 
 extern "C" [[gnu::visibility("default"), gnu::used]] inline const char* trifold_manifest() {
   static thread_local std::string text;
   text.clear();
-  for (const auto& function : trifold::Implementation::all)
+  for (const auto& function : trifold::implementations)
     text += "implementation\t" + function.name + "\t" + function.schema + "\n";
   for (const auto* branch = trifold::Branch::first; branch != nullptr; branch = branch->next)
     text += "branch\t" + branch->name + "\t" + std::to_string(branch->launches.load()) + "\n";

@@ -16,9 +16,10 @@
 
 #ifdef __GLIBC__
 // What assert() calls: the port's own, so that an assertion that fails in a kernel does not end the process.
-extern "C" [[noreturn, gnu::weak, gnu::visibility("hidden")]] void __assert_fail(const char* expression,
-                                                                                 const char* file, unsigned line,
-                                                                                 const char* function) noexcept {
+// gnu::noreturn as in <assert.h>, which has declared it: clangd takes [[noreturn]] for a declaration that differs.
+extern "C" [[gnu::noreturn, gnu::weak, gnu::visibility("hidden")]] void __assert_fail(const char* expression,
+                                                                                      const char* file, unsigned line,
+                                                                                      const char* function) noexcept {
   trifold::host::fail_assertion(expression, file, line, function);
 }
 #endif

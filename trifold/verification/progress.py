@@ -1,0 +1,123 @@
+"""How far ``trifold verify`` has come: a line at the bottom of a terminal; elsewhere a line for each op that ends."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from trifold.verification.job import CellName
+from trifold.verification.report import Row
+from trifold.verification.watch import Watch
+
+
+class Progress(Watch):
+    """Counts checks, and prints what others should see at once.
+
+    On a terminal a line for each check that fails; elsewhere one for each op when its last cell ends.
+
+    >>> progress = Progress(Console(width=80))
+    >>> cell = CellName("add", "port", "cpu")
+    >>> progress.planned(cell, ["build", "values"])
+    >>> progress.began(cell, "build")
+    >>> progress.ended(cell, Row("build", "port", "cpu", "passed"))
+    >>> str(progress.line())
+    '1 of 2 checks, 0 failed, 0:00  add port·cpu: build'
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lock = threading.Lock()
+        self._started = time.monotonic()
+        self._running = ""
+        self._planned: dict[CellName, set[str]] = {}
+        self._done: dict[CellName, set[str]] = {}
+        self._failed: dict[CellName, set[str]] = {}
+        self._rows: dict[CellName, Sequence[Row]] = {}  # of cells that are over
+
+    def planned(self, cell: CellName, checks: Collection[str]) -> None:
+        with self._lock:
+            self._planned[cell] = set(checks)
+
+    def began(self, cell: CellName, check: str) -> None:
+        with self._lock:
+            self._running = f"{cell}: {check}" if check else str(cell)
+
+    def ended(self, cell: CellName, row: Row) -> None:
+        with self._lock:
+            self._done.setdefault(cell, set()).add(row.check)
+            if row.outcome == "failed":
+                self._fail(cell, row.check)
+
+    def finished(self, cell: CellName, rows: Sequence[Row]) -> None:
+        with self._lock:
+            self._done[cell] = self._planned.setdefault(cell, set())
+            self._rows[cell] = rows
+            for row in rows:
+                if row.outcome == "failed":
+                    self._fail(cell, row.check)
+            mine = [each for each in self._planned if each.op == cell.op]
+            if not self._console.is_terminal and all(each in self._rows for each in mine):
+                self._print(self._of_op(cell.op, mine))
+
+    def line(self) -> Text:
+        """Checks done of all, failures until now, time, and what began last."""
+        with self._lock:
+            done = sum(len(self._done.get(cell, set()) & checks) for cell, checks in self._planned.items())
+            total = sum(map(len, self._planned.values()))
+            failed = sum(map(len, self._failed.values()))
+            if not total:
+                return Text(f"starting, {self._clock()}")
+            style = "bold red" if failed else ""
+            count = (f"{failed} failed", style)
+            return Text.assemble(f"{done} of {total} checks, ", count, f", {self._clock()}  {self._running}")
+
+    def _fail(self, cell: CellName, check: str) -> None:
+        of_cell = self._failed.setdefault(cell, set())
+        if check not in of_cell:
+            of_cell.add(check)
+            if self._console.is_terminal:
+                self._print(Text(f"✗ {cell} {check}", style="bold red"))
+
+    def _of_op(self, op: str, cells: Sequence[CellName]) -> Text:
+        rows = [row for cell in cells for row in self._rows[cell]]
+        passed = sum(row.outcome == "passed" for row in rows)
+        failed = [
+            f"{cell.implementation}·{cell.device} {row.check}"
+            for cell in cells
+            for row in self._rows[cell]
+            if row.outcome == "failed"
+        ]
+        names = f" ({', '.join(failed)})" if failed else ""
+        return Text(f"{op}: {passed} passed, {len(failed)} failed{names}, {self._clock()}")
+
+    def _print(self, text: Text) -> None:
+        self._console.print(text, soft_wrap=True)
+
+    def _clock(self) -> str:
+        """Since the start, as minutes and seconds."""
+        minutes, seconds = divmod(int(time.monotonic() - self._started), 60)
+        return f"{minutes}:{seconds:02}"
+
+
+@contextmanager
+def shown(console: Console) -> Iterator[Progress]:
+    """Progress on this console; its line at the bottom of a terminal goes away in the end."""
+    progress = Progress(console)
+    if not console.is_terminal:
+        yield progress
+        return
+    spinner = Spinner("dots")
+
+    def line() -> Spinner:
+        spinner.update(text=progress.line())
+        return spinner
+
+    with Live(get_renderable=line, console=console, transient=True, refresh_per_second=8):
+        yield progress

@@ -1,0 +1,34 @@
+"""What a verification says while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from trifold.verification.job import CellName
+from trifold.verification.report import Row
+
+
+class Watch:
+    """Follows a verification; this one ignores it. The threads that run cells call its methods."""
+
+    def planned(self, cell: CellName, checks: Collection[str]) -> None:
+        """The rows that a cell is to have: first those that each op has, then with the properties of its spec."""
+
+    def began(self, cell: CellName, check: str) -> None:
+        """A check begins; the empty name before the first one."""
+
+    def ended(self, cell: CellName, row: Row) -> None:
+        """A check ended with this row; where the worker dies in the same check later, another row replaces it."""
+
+    def finished(self, cell: CellName, rows: Sequence[Row]) -> None:
+        """A cell is over, with all its rows."""
+
+
+class InWords(Watch):
+    """Says in a few words what runs, and nothing else."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
+    def began(self, cell: CellName, check: str) -> None:
+        self._tell(f"{cell}: {check}" if check else str(cell))
