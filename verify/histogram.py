@@ -24,7 +24,8 @@ from trifold.spec import (
     shapes,
     tensors,
 )
-from trifold.spec.case import Fill, Layout
+from trifold.spec.case import Layout
+from trifold.spec.fills import Fill
 
 _SHARED_COUNTERS = 8192  # cuda_src/histogram.cuh: more bins are counted in global memory
 

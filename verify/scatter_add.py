@@ -25,7 +25,8 @@ from trifold.spec import (
     places,
     row_tensors,
 )
-from trifold.spec.case import Fill, Layout
+from trifold.spec.case import Layout
+from trifold.spec.fills import Fill
 
 # Sums of these overflow in no order. Infinities stand alone: with others of their sign, or with nan in their place.
 FILLS: tuple[Fill, ...] = ("exact", "normal", "wide", "zero", "tiny", "subnormal", "lone", "masked")

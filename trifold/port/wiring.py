@@ -181,6 +181,10 @@ class Operators:
         """Whether any operator has a gradient."""
         return bool(self._formulas)
 
+    def has_gradient(self, name: str) -> bool:
+        """Whether the operator ``name`` has a gradient."""
+        return name in self._formulas
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise AttributeError(f"the operator {name} is not defined; defined are: {', '.join(self.schemas) or 'none'}")
 

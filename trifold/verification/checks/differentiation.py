@@ -27,10 +27,11 @@ class Forward:
 
     def gradients_of_sum(self) -> tuple[Tensor | None, ...]:
         """The gradient of the results' sum for each input; None where no result depends on it."""
-        summed = [output.sum() for output in self.outputs if output.requires_grad]
-        if not summed or not self.inputs:
+        outputs = [output for output in self.outputs if output.requires_grad]
+        if not outputs or not self.inputs:
             return (None,) * len(self.inputs)
-        return torch.autograd.grad(summed, self.inputs, allow_unused=True)
+        ones = [torch.ones((), dtype=y.dtype, device=y.device).expand(y.shape) for y in outputs]
+        return torch.autograd.grad(outputs, self.inputs, ones, allow_unused=True)
 
     def values_and_gradients(self) -> list[Tensor]:
         """The detached results, and the gradients of their sum."""

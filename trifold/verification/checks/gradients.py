@@ -40,8 +40,8 @@ def gradients(cell: Cell) -> str | None:
 
     def test(call: Call) -> None:
         paths = cell.gradient_paths(call)
-        if not paths:
-            raise CheckFailed("no argument of the call has a gradient, which Spec(gradients=...) may say", call)
+        if not paths:  # a call of integers, say
+            return
         if not all(case.fill in _ORDINARY for _, case in call.floating()):
             _compare_specials(cell, call, upstream_gradient)
             return

@@ -112,7 +112,8 @@ def _calls(cell: Cell, dtype: torch.dtype) -> Iterator[Call]:
         for call in cell.drawn_calls(Limits(elements=share, fewest=share // 2), 1, salt=1000 + salt):
             if any(isinstance(value, AliasCase) for value in call.args):
                 continue  # autograd adds up two gradients, which are rounded each
-            yield in_dtype(call.with_cases(functools.partial(_ordinary, salt)), dtype)
+            if call.dtype.is_floating_point:
+                yield in_dtype(call.with_cases(functools.partial(_ordinary, salt)), dtype)
 
 
 def _ordinary(salt: int, case: AnyCase) -> AnyCase:

@@ -1,0 +1,294 @@
+// cumsum: y[row, i] = Σ x[row, j] over j ≤ i, or over j ≥ i where `reverse` is set (which is the gradient), for `rows`
+// rows of `columns` numbers.
+//
+// Rows of x begin `x_stride` elements apart; those of y follow one another. x is read and y written once: 2·sizeof(T)
+// bytes an element; 12 where int32 becomes int64.
+//
+// A row is cut into tiles. The threads of a tile scan it in registers, and add what all tiles before it sum up to.
+//   cumsum_rows_kernel: a warp or a block walks along its row, and carries that sum along. For many rows.
+//   cumsum_tiles_kernel: blocks take tiles of all rows, and find that sum by looking back at what the tiles before have
+//     published (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). For few rows.
+#pragma once
+
+#include <trifold/cuda.cuh>
+#include <trifold/reduce.cuh>
+
+inline constexpr int cumsum_block = trifold::threads_per_block;
+inline constexpr int numbers_a_thread = 16;
+
+// How many blocks a multiprocessor holds at least, which is how many registers a thread may take: those of wide sums
+// take twice as many.
+template <class Sum>
+inline constexpr int blocks_a_multiprocessor = sizeof(Sum) > 4 ? 2 : 4;
+
+// How many numbers so many threads have at once: a tile.
+template <int threads>
+inline constexpr int tile_of = threads * numbers_a_thread;
+
+// Of each type of x: the type of y, the one that a tile's numbers are added up in, and the one in which the sum is
+// carried from tile to tile. The last is wider, so that the error does not grow with the number of tiles. Integers wrap
+// round.
+template <class T>
+struct CumsumTypes {
+  using Result = T;
+  using Sum = trifold::compute_t<T>;
+  using Carry = double;
+};
+struct IntegerCumsumTypes {
+  using Result = int64_t;
+  using Sum = uint64_t;
+  using Carry = uint64_t;
+};
+template <>
+struct CumsumTypes<int64_t> : IntegerCumsumTypes {};
+template <>
+struct CumsumTypes<int32_t> : IntegerCumsumTypes {};
+template <class T>
+using result_t = typename CumsumTypes<T>::Result;
+template <class T>
+using sum_t = typename CumsumTypes<T>::Sum;
+template <class T>
+using carry_t = typename CumsumTypes<T>::Carry;
+
+// V numbers that one load or store moves. A row can be cut into those where V divides its length and it begins at a
+// 16-byte boundary; other rows are taken with V = 1.
+template <class T, int V>
+struct alignas(V > 1 ? 16 : alignof(T)) Piece {
+  T value[V];
+};
+
+// Where a thread's pieces of a tile are in their row. A warp has a stretch of numbers that follow one another, and
+// takes it in pieces of V numbers a lane, so that its loads and stores are of whole lines.
+template <int V>
+struct PiecesAt {
+  int64_t column;  // of the first piece
+  int step;        // from one to the next
+  int left;        // numbers of the row from the first piece on, in the direction of the scan
+
+  __device__ __forceinline__ bool has(int k) const { return k * trifold::warp_threads * V < left; }
+};
+
+// Of the tile that begins at position `first` of the scan.
+template <int team, int V>
+__device__ __forceinline__ PiecesAt<V> pieces_at(int64_t first, int64_t columns, bool reverse) {
+  constexpr int apart = trifold::warp_threads * V;
+  const int thread = static_cast<int>(threadIdx.x) % team, lane = thread % trifold::warp_threads;
+  const int64_t position = first + (thread - lane) * numbers_a_thread + lane * V, left = columns - position;
+  return {reverse ? left - V : position, reverse ? -apart : apart,
+          left < tile_of<team> ? static_cast<int>(left) : tile_of<team>};
+}
+
+// A thread's share of a tile.
+template <class T, int V>
+struct Share {
+  static constexpr int pieces = numbers_a_thread / V;
+  using Sum = sum_t<T>;
+  Sum value[pieces][V];
+
+  // From a row, of which the team's tile begins at position `first`; 0 after the row's end.
+  template <int team>
+  __device__ __forceinline__ void load(const T* row, int64_t first, int64_t columns, bool reverse) {
+    const PiecesAt<V> at = pieces_at<team, V>(first, columns, reverse);
+    const T* const begin = row + at.column;
+#pragma unroll
+    for (int k = 0; k < pieces; ++k) {
+      Piece<T, V> piece{};
+      if (at.has(k)) piece = *reinterpret_cast<const Piece<T, V>*>(begin + k * at.step);
+#pragma unroll
+      for (int j = 0; j < V; ++j) value[k][j] = Sum(piece.value[reverse ? V - 1 - j : j]);
+    }
+  }
+
+  // To a row, with `before` added to each number.
+  template <int team>
+  __device__ __forceinline__ void store(result_t<T>* row, int64_t first, int64_t columns, bool reverse,
+                                        Sum before) const {
+    using Result = result_t<T>;
+    const PiecesAt<V> at = pieces_at<team, V>(first, columns, reverse);
+    Result* const begin = row + at.column;
+#pragma unroll
+    for (int k = 0; k < pieces; ++k) {
+      Piece<Result, V> piece;
+#pragma unroll
+      for (int j = 0; j < V; ++j) piece.value[j] = Result(value[k][reverse ? V - 1 - j : j] + before);
+      if (at.has(k)) *reinterpret_cast<Piece<Result, V>*>(begin + k * at.step) = piece;
+    }
+  }
+
+  // Makes of the warp's numbers their prefix sums; returns the sum of all. No number is ever subtracted: with an
+  // infinity, that would make nan of earlier sums.
+  __device__ __forceinline__ Sum scan() {
+    constexpr unsigned all = 0xffffffffu;
+    const int lane = static_cast<int>(threadIdx.x) % trifold::warp_threads;
+    Sum before = 0;  // of the pieces so far
+#pragma unroll
+    for (int k = 0; k < pieces; ++k) {
+#pragma unroll
+      for (int j = 1; j < V; ++j) value[k][j] += value[k][j - 1];
+      Sum inclusive = value[k][V - 1];
+#pragma unroll
+      for (int distance = 1; distance < trifold::warp_threads; distance *= 2) {
+        const Sum left = __shfl_up_sync(all, inclusive, distance);
+        if (lane >= distance) inclusive += left;
+      }
+      const Sum left = __shfl_up_sync(all, inclusive, 1);
+      const Sum exclusive = before + (lane > 0 ? left : Sum(0));
+#pragma unroll
+      for (int j = 0; j < V; ++j) value[k][j] += exclusive;
+      before += __shfl_sync(all, inclusive, trifold::warp_threads - 1);
+    }
+    return before;
+  }
+};
+
+// Sums of a team's tile: of the warps before this thread's one, and of all.
+template <class Sum>
+struct TileSums {
+  Sum before, total;
+};
+
+// Scans a tile, each warp's numbers by themselves. The threads of the team are a warp or the block; all call it. A
+// block's ends with a barrier.
+template <int team, class T, int V>
+__device__ __forceinline__ TileSums<sum_t<T>> team_scan(Share<T, V>& share) {
+  using Sum = sum_t<T>;
+  const Sum own = share.scan();
+  if constexpr (team == trifold::warp_threads) {
+    return {Sum(0), own};
+  } else {
+    constexpr int warps = team / trifold::warp_threads;
+    __shared__ Sum of_warp[warps];
+    const int warp = static_cast<int>(threadIdx.x) / trifold::warp_threads;
+    if (threadIdx.x % trifold::warp_threads == trifold::warp_threads - 1) of_warp[warp] = own;
+    __syncthreads();
+    TileSums<Sum> sums{};
+#pragma unroll
+    for (int other = 0; other < warps; ++other) {
+      if (other == warp) sums.before = sums.total;
+      sums.total += of_warp[other];
+    }
+    __syncthreads();
+    return sums;
+  }
+}
+
+// A team of threads, a warp or the block, walks along its row.
+template <class T, int V, int team>
+__global__ void __launch_bounds__(cumsum_block, blocks_a_multiprocessor<sum_t<T>>)
+    cumsum_rows_kernel(const T* x, int64_t x_stride, result_t<T>* y, int64_t rows, int64_t columns, bool reverse) {
+  constexpr int teams = cumsum_block / team;
+  trifold::wait_for_earlier_kernels();
+  const int64_t step = static_cast<int64_t>(gridDim.x) * teams;
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * teams + threadIdx.x / team; row < rows; row += step) {
+    carry_t<T> carry = 0;
+    for (int64_t first = 0; first < columns; first += tile_of<team>) {
+      Share<T, V> share;
+      share.template load<team>(x + row * x_stride, first, columns, reverse);
+      const auto sums = team_scan<team>(share);
+      share.template store<team>(y + row * columns, first, columns, reverse, sum_t<T>(carry) + sums.before);
+      carry += carry_t<T>(sums.total);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- look-back
+
+// What a tile has published: its own sum, then the sum of all numbers of its row up to its end.
+enum TileState : int { nothing, aggregate, prefix };
+
+// Tile n is of row n % rows, so that the tile before it in its row is n - rows: the more rows there are, the longer ago
+// that was claimed.
+template <class Carry>
+struct Tiles {
+  int* states;                   // one for each tile
+  Carry *aggregates, *prefixes;  // likewise; written before the state says so, and never again
+  int* claimed;                  // how many tiles blocks have claimed
+
+  static __device__ __forceinline__ void publish(int* state, Carry* to, Carry value, TileState says) {
+    *to = value;
+    __threadfence();
+    atomicExch(state, says);
+  }
+};
+
+// One thread a state; the number of claimed tiles is the last one.
+__global__ void cumsum_reset_kernel(int* states, int64_t n) {
+  trifold::wait_for_earlier_kernels();
+  if (const int64_t i = trifold::thread_index(); i < n) states[i] = nothing;
+}
+
+// The sum of the row's tiles before this one, which one warp looks up. Tiles of a row are `apart`. The row's first tile
+// publishes its prefix without looking back, so the search ends there at the latest.
+template <class Carry>
+__device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const Tiles<Carry>& tiles) {
+  constexpr unsigned all = 0xffffffffu;
+  constexpr int lanes = trifold::warp_threads;
+  const volatile int* const states = tiles.states;
+  const int lane = static_cast<int>(threadIdx.x) % lanes;
+  // Back to the nearest tile that has its prefix, 32 tiles at a time.
+  int64_t back = 0;
+  unsigned known = 0;
+  while (known == 0) {
+    const int64_t other = tile - (back + 1 + lane) * apart;
+    bool waits = true;
+    while (waits) {
+      const int state = other >= 0 ? states[other] : aggregate;
+      known = __ballot_sync(all, state == prefix);
+      const unsigned missing = __ballot_sync(all, state == nothing);
+      const unsigned nearer = known != 0 ? (known & -known) - 1 : all;
+      waits = (missing & nearer) != 0;
+      if (waits) __nanosleep(20);
+    }
+    if (known == 0) back += lanes;
+  }
+  __threadfence();
+  const int64_t count = back + __ffs(static_cast<int>(known)) - 1;  // tiles after that one
+  const int64_t nearest = tile - (count + 1) * apart;
+  // And forward: the same additions, whichever tile was the nearest, so the bits do not depend on which one it was.
+  Carry total = tiles.prefixes[nearest];
+  for (int64_t first = 1; first <= count; first += lanes) {
+    const Carry own = first + lane <= count ? tiles.aggregates[nearest + (first + lane) * apart] : Carry(0);
+#pragma unroll
+    for (int i = 0; i < lanes; ++i) total += __shfl_sync(all, own, i);
+  }
+  return total;
+}
+
+// Blocks claim tiles in order, as many as there are: a tile then waits for those alone that a block already works on,
+// however few blocks run at once. `rows` rows have tiles.states in order of their numbers.
+template <class T, int V>
+__global__ void __launch_bounds__(cumsum_block, blocks_a_multiprocessor<sum_t<T>>)
+    cumsum_tiles_kernel(const T* x, int64_t x_stride, result_t<T>* y, int64_t rows, int64_t columns, bool reverse,
+                        int* states, carry_t<T>* aggregates, carry_t<T>* prefixes, int* claimed) {
+  using Carry = carry_t<T>;
+  constexpr int team = cumsum_block;
+  __shared__ int claim;
+  __shared__ Carry carry;
+  trifold::wait_for_earlier_kernels();
+  const Tiles<Carry> tiles{states, aggregates, prefixes, claimed};
+  const int64_t count = rows * ((columns + tile_of<team> - 1) / tile_of<team>);
+  while (true) {
+    if (threadIdx.x == 0) claim = atomicAdd(tiles.claimed, 1);
+    __syncthreads();
+    const int64_t tile = claim;
+    if (tile >= count) return;
+    const int64_t row = tile % rows, first = tile / rows * tile_of<team>;
+    Share<T, V> share;
+    share.template load<team>(x + row * x_stride, first, columns, reverse);
+    const auto sums = team_scan<team>(share);
+    if (threadIdx.x < trifold::warp_threads) {
+      const Carry total(sums.total);
+      Carry earlier = 0;
+      if (tile >= rows) {
+        if (threadIdx.x == 0) tiles.publish(&states[tile], &aggregates[tile], total, aggregate);
+        earlier = sum_before(tile, rows, tiles);
+      }
+      if (threadIdx.x == 0) {
+        tiles.publish(&states[tile], &prefixes[tile], earlier + total, prefix);
+        carry = earlier;
+      }
+    }
+    __syncthreads();
+    share.template store<team>(y + row * columns, first, columns, reverse, sum_t<T>(carry) + sums.before);
+  }
+}

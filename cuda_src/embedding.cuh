@@ -1,0 +1,190 @@
+// embedding: out[p] = weight[indices[p]], a row of `columns` elements for each of `positions` indices, and the gradient
+//
+//   grad_weight[v] = Σ grad[p]   over the positions p with indices[p] = v, of which there may be none
+//
+// An index outside 0 ... vocabulary - 1 gives a row of nan, and its row of `grad` is left out: the CPU cannot see it
+// without waiting for the GPU, and memory outside `weight` must not be read.
+//
+// The least that must move: forward reads and writes a row for each position, 2·sizeof(T) bytes an element, and 8 bytes
+// for the index; backward reads `grad` and writes `grad_weight`, sizeof(T) bytes an element of each.
+//
+// Backward has two forms:
+//   - by atomics: the order of a row's sum is that in which threads come. Half types are added up in a buffer of
+//     float32 and rounded once, which moves 10 bytes more for each element of `grad_weight`.
+//   - in order: positions are sorted by their index beforehand, without changing the order of equal ones, and threads
+//     add up the positions of their row one after the other. The bits are always the same, and no more is moved than
+//     must be; but one row of very many positions keeps few threads busy.
+#pragma once
+
+#include <trifold/cuda.cuh>
+#include <trifold/packed.cuh>
+
+// How many loads of a thread are under way at a time in `embedding_kernel`.
+inline constexpr int embedding_loads = 4;
+
+// What a thread moves at a time is a Part: an element, or 16 bytes of a row.
+template <class T>
+struct Element {
+  using Type = T;
+  static constexpr int size = 1;
+  T value;
+
+  static __device__ __forceinline__ Element all(T value) { return {value}; }
+  static __device__ __forceinline__ Element read(const T* from) { return {*from}; }
+  static __device__ __forceinline__ Element round(const trifold::compute_t<T> (&sums)[size]) { return {T(sums[0])}; }
+  __device__ __forceinline__ void write(T* to) const { *to = value; }
+  __device__ __forceinline__ trifold::compute_t<T> operator[](int) const { return trifold::compute_t<T>(value); }
+};
+
+template <class T>
+struct Piece {
+  using Type = T;
+  static constexpr int size = trifold::Packed<T>::size;
+  trifold::Packed<T> packed;
+
+  static __device__ __forceinline__ Piece all(T value) { return {trifold::Packed<T>::all(value)}; }
+  static __device__ __forceinline__ Piece read(const T* from) { return {trifold::read(from)}; }
+  static __device__ __forceinline__ Piece round(const float (&sums)[size]) {
+    return {trifold::pack<T>([&](int i) { return sums[i]; })};
+  }
+  __device__ __forceinline__ void write(T* to) const { trifold::write(to, packed); }
+  __device__ __forceinline__ float operator[](int i) const { return packed[i]; }
+};
+
+__device__ __forceinline__ bool is_row(int64_t index, int64_t vocabulary) {
+  return index >= 0 && index < vocabulary;
+}
+
+// The row that this thread works on: blockDim.y of them a block, each shared by blockDim.x threads.
+__device__ __forceinline__ int64_t row_of_thread() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+}
+
+template <class Part, class T = typename Part::Type>
+__global__ void embedding_kernel(const int64_t* indices, const T* weight, int64_t row_stride, int64_t column_stride,
+                                 T* out, int64_t positions, int64_t vocabulary, int64_t columns) {
+  const int64_t position = row_of_thread();
+  if (position >= positions) return;
+  const int64_t index = indices[position];
+  const bool known = is_row(index, vocabulary);
+  const T* const from = weight + (known ? index : 0) * row_stride;
+  T* const to = out + position * columns;
+  const int64_t width = static_cast<int64_t>(blockDim.x) * Part::size, tile = embedding_loads * width;
+  for (int64_t first = blockIdx.y * tile + threadIdx.x * Part::size; first < columns; first += gridDim.y * tile) {
+    Part part[embedding_loads];
+#pragma unroll
+    for (int k = 0; k < embedding_loads; ++k) {
+      const int64_t column = first + k * width;
+      part[k] = known && column < columns ? Part::read(from + column * column_stride) : Part::all(T(NAN));
+    }
+#pragma unroll
+    for (int k = 0; k < embedding_loads; ++k) {
+      const int64_t column = first + k * width;
+      if (column < columns) part[k].write(to + column);
+    }
+  }
+}
+
+// ------------------------------------------------------------------------------------------ backward, by atomics
+
+template <class C>
+__global__ void embedding_zero_kernel(C* sums, int64_t n) {
+  const int64_t i = trifold::thread_index();
+  if (i < n) sums[i] = 0;
+}
+
+// The threads of a warp add to elements that follow one another: such atomics travel together.
+template <class T>
+__global__ void embedding_add_kernel(const T* grad, int64_t grad_stride, const int64_t* indices,
+                                     trifold::compute_t<T>* sums, int64_t positions, int64_t vocabulary,
+                                     int64_t columns) {
+  using C = trifold::compute_t<T>;
+  const int64_t position = row_of_thread();
+  if (position >= positions) return;
+  const int64_t index = indices[position];
+  if (!is_row(index, vocabulary)) return;
+  const int64_t width = blockDim.x;
+  for (int64_t column = blockIdx.y * width + threadIdx.x; column < columns; column += gridDim.y * width)
+    atomicAdd(&sums[index * columns + column], C(grad[position * grad_stride + column]));
+}
+
+template <class T>
+__global__ void embedding_round_kernel(const float* sums, T* grad_weight, int64_t n) {
+  const int64_t i = trifold::thread_index();
+  if (i < n) grad_weight[i] = T(sums[i]);
+}
+
+// ------------------------------------------------------------------------------------------ backward, in order
+
+// starts[v], for v up to `vocabulary`: how many indices are less than v. `order` lists the positions by their index.
+__global__ void embedding_starts_kernel(const int64_t* indices, const int64_t* order, int64_t* starts,
+                                        int64_t positions, int64_t vocabulary) {
+  const int64_t v = trifold::thread_index();
+  if (v > vocabulary) return;
+  int64_t low = 0, high = positions;
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (indices[order[middle]] < v)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  starts[v] = low;
+}
+
+// sums += grad[order[i]] for i = begin, begin + step, ... before end, in this order.
+template <class Part, class T = typename Part::Type>
+__device__ __forceinline__ void add_rows(trifold::compute_t<T> (&sums)[Part::size], const T* grad, int64_t grad_stride,
+                                         const int64_t* order, int64_t begin, int64_t end, int step) {
+#pragma unroll 4
+  for (int64_t i = begin; i < end; i += step) {
+    const Part part = Part::read(grad + order[i] * grad_stride);
+#pragma unroll
+    for (int e = 0; e < Part::size; ++e) sums[e] += part[e];
+  }
+}
+
+// blockDim.x threads a row of grad_weight, each of which adds up a Part of it.
+template <class Part, class T = typename Part::Type>
+__global__ void embedding_sum_kernel(const T* grad, int64_t grad_stride, const int64_t* order, const int64_t* starts,
+                                     T* grad_weight, int64_t vocabulary, int64_t columns) {
+  const int64_t v = row_of_thread();
+  if (v >= vocabulary) return;
+  const int64_t width = static_cast<int64_t>(blockDim.x) * Part::size;
+  for (int64_t column = blockIdx.y * width + threadIdx.x * Part::size; column < columns; column += gridDim.y * width) {
+    trifold::compute_t<T> sums[Part::size] = {};
+    add_rows<Part>(sums, grad + column, grad_stride, order, starts[v], starts[v + 1], 1);
+    Part::round(sums).write(grad_weight + v * columns + column);
+  }
+}
+
+// The same for rows of many positions: a block a row, in which thread y of a column adds up each blockDim.y-th
+// position, from the y-th on; the first thread then adds up their sums.
+template <class Part, class T = typename Part::Type>
+__global__ void embedding_long_sum_kernel(const T* grad, int64_t grad_stride, const int64_t* order,
+                                          const int64_t* starts, T* grad_weight, int64_t vocabulary, int64_t columns) {
+  using C = trifold::compute_t<T>;
+  constexpr int block = trifold::threads_per_block;
+  __shared__ C of_thread[Part::size][block];
+  const int64_t v = blockIdx.x;
+  const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+  const int64_t width = static_cast<int64_t>(blockDim.x) * Part::size;
+  for (int64_t tile = blockIdx.y * width; tile < columns; tile += gridDim.y * width) {
+    const int64_t column = tile + threadIdx.x * Part::size;
+    C sums[Part::size] = {};
+    if (column < columns)
+      add_rows<Part>(sums, grad + column, grad_stride, order, starts[v] + threadIdx.y, starts[v + 1],
+                     static_cast<int>(blockDim.y));
+#pragma unroll
+    for (int e = 0; e < Part::size; ++e) of_thread[e][thread] = sums[e];
+    __syncthreads();
+    if (threadIdx.y == 0 && column < columns) {
+      for (int other = thread + blockDim.x; other < block; other += blockDim.x) {
+#pragma unroll
+        for (int e = 0; e < Part::size; ++e) sums[e] += of_thread[e][other];
+      }
+      Part::round(sums).write(grad_weight + v * columns + column);
+    }
+    __syncthreads();
+  }
+}

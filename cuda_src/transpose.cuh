@@ -1,0 +1,110 @@
+// transpose: y[b, c, r] = x[b, r, c] for `count` matrices of `rows` × `columns` elements, whatever these are: only
+// their bits move, so that the kernels are made for 1, 2, 4 and 8 bytes and not for types.
+//
+// Each element is read once and written once: 2·sizeof(T) bytes. A warp reads along a row and must write along a column
+// of x, which is a row of y; taken from global memory, one of the two would touch 32 lines for 32 elements. So a block
+// reads a tile of 32 × 32 row by row into shared memory and writes it column by column: both ways 32 neighbours.
+//
+// Bank conflicts. Shared memory has 32 banks, word w (4 bytes) lies in bank w mod 32, and a warp's access takes as many
+// passes as the busiest bank has different words. In a tile of 32 × 32 words the column c is the words c, c + 32,
+// c + 64, ...: all in bank c, so that reading it takes 32 passes. With a 33rd word in each row, which nobody uses, the
+// column is the words c, c + 33, c + 66, ...: in banks c, c + 1, c + 2, ..., one pass. Rows stay 32 neighbours.
+//
+// Of elements of 1 or 2 bytes a warp would move 32 or 64 bytes at a time, a fraction of a line of 128. There,
+// transpose_words_kernel moves words of 4 or 2 elements, and swaps elements within 4 × 4 or 2 × 2 of them in registers.
+#pragma once
+
+#include <trifold/cuda.cuh>
+
+inline constexpr int tile_edge = 32;   // a block is a warp for each of `tile_height` rows of a tile
+inline constexpr int tile_height = 8;  // at once
+inline constexpr int tile_pitch = tile_edge + 1;
+
+// Where a block's tile is: its matrix, and the first row and column.
+struct Tile {
+  int64_t matrix, row, column;
+
+  // Tile number `index` of all, counted along rows, then down the matrix, then over the matrices.
+  __device__ __forceinline__ Tile(int64_t index, int64_t rows, int64_t columns) {
+    const int64_t across = (columns + tile_edge - 1) / tile_edge, down = (rows + tile_edge - 1) / tile_edge;
+    column = index % across * tile_edge;
+    row = index / across % down * tile_edge;
+    matrix = index / across / down;
+  }
+};
+
+// Of x, matrices begin `matrix_stride` elements apart, rows `row_stride`; the elements of a row are neighbours. y has
+// no gaps. `tiles` are those of all matrices.
+template <class T>
+__global__ void transpose_kernel(const T* x, int64_t matrix_stride, int64_t row_stride, T* y, int64_t rows,
+                                 int64_t columns, int64_t tiles) {
+  __shared__ T staged[tile_edge][tile_pitch];
+  const int lane = static_cast<int>(threadIdx.x);
+  trifold::wait_for_earlier_kernels();
+  for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
+    const Tile tile(index, rows, columns);
+    const T* from = x + tile.matrix * matrix_stride;
+    T* to = y + tile.matrix * rows * columns;
+#pragma unroll
+    for (int step = 0; step < tile_edge; step += tile_height) {
+      const int i = step + static_cast<int>(threadIdx.y);
+      const int64_t row = tile.row + i, column = tile.column + lane;
+      if (row < rows && column < columns) staged[i][lane] = from[row * row_stride + column];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int step = 0; step < tile_edge; step += tile_height) {
+      const int i = step + static_cast<int>(threadIdx.y);
+      const int64_t row = tile.row + lane, column = tile.column + i;
+      if (row < rows && column < columns) to[column * rows + row] = staged[lane][i];
+    }
+    __syncthreads();  // the next tile is staged in the same memory
+  }
+}
+
+// The same for words of `pack` elements of 4 / pack bytes. A thread takes a cell: `pack` words of `pack` rows that lie
+// below each other, which it turns into `pack` words of as many columns. x, strides, and what y is counted in are
+// words; `rows` and `columns` are numbers of cells; word j of a cell is staged in plane j, each of which is a tile as
+// above.
+template <int pack>
+__global__ void transpose_words_kernel(const uint32_t* x, int64_t matrix_stride, int64_t row_stride, uint32_t* y,
+                                       int64_t rows, int64_t columns, int64_t tiles) {
+  constexpr int bits = 32 / pack;
+  constexpr uint32_t mask = (uint32_t{1} << bits) - 1;
+  __shared__ uint32_t staged[pack][tile_edge][tile_pitch];
+  const int lane = static_cast<int>(threadIdx.x);
+  trifold::wait_for_earlier_kernels();
+  for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
+    const Tile tile(index, rows, columns);
+    const uint32_t* from = x + tile.matrix * matrix_stride;
+    uint32_t* to = y + tile.matrix * rows * columns * pack;
+#pragma unroll
+    for (int step = 0; step < tile_edge; step += tile_height) {
+      const int i = step + static_cast<int>(threadIdx.y);
+      const int64_t row = tile.row + i, column = tile.column + lane;
+      if (row < rows && column < columns) {
+        uint32_t word[pack];
+#pragma unroll
+        for (int k = 0; k < pack; ++k) word[k] = from[(row * pack + k) * row_stride + column];
+#pragma unroll
+        for (int j = 0; j < pack; ++j) {
+          uint32_t turned = 0;  // element j of each of the words
+#pragma unroll
+          for (int k = 0; k < pack; ++k) turned |= ((word[k] >> (j * bits)) & mask) << (k * bits);
+          staged[j][i][lane] = turned;
+        }
+      }
+    }
+    __syncthreads();
+#pragma unroll
+    for (int step = 0; step < tile_edge; step += tile_height) {
+      const int i = step + static_cast<int>(threadIdx.y);
+      const int64_t row = tile.row + lane, column = tile.column + i;
+      if (row < rows && column < columns) {
+#pragma unroll
+        for (int j = 0; j < pack; ++j) to[(column * pack + j) * rows + row] = staged[j][lane][i];
+      }
+    }
+    __syncthreads();
+  }
+}
