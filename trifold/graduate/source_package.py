@@ -170,7 +170,8 @@ def _write_package(content: Content, plan: Plan, folder: Path) -> None:
         folder / "ports" / "__init__.py",
         '"""The operators: schema, fake, autograd and public function of each op."""\n',
     )
-    for name, text in vendor.test_files().items():
+    random = any(cases["random"] for cases in content.cases.values())
+    for name, text in vendor.test_files(random=random).items():
         _put(folder / "tests" / name, text)
     _put(folder / "tests" / "cases.json", json.dumps(content.cases, indent=1) + "\n")
 

@@ -27,6 +27,16 @@ def call_of(data: dict[str, Any]) -> Call:
     return Call(tuple(map(_case, data["args"])), kwargs, data["seed"])
 
 
+def smooth(cases: dict[str, Any], dtype: torch.dtype) -> list[Call]:
+    """The calls at which the op is differentiable."""
+    return [call_of(recorded | {"args": _in_dtype(recorded["args"], dtype)}) for recorded in cases["smooth"]]
+
+
+def _in_dtype(args: list[Any], dtype: torch.dtype) -> list[Any]:
+    name = str(dtype).removeprefix("torch.")
+    return [{**value, "dtype": name} if isinstance(value, dict) and "dtype" in value else value for value in args]
+
+
 def bad_arguments(data: dict[str, Any], device: str) -> Arguments:
     """The arguments of a call that must raise."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import doctest
 import functools
 import re
@@ -73,20 +72,10 @@ class Ops(unittest.TestCase):
                 self.assert_within(got, want)
 
     @each_cell
-    def test_random_numbers_repeat_by_seed(self, op: str, device: str, cases: dict[str, Any]) -> None:
-        if not cases["random"]:
-            return
-        call = _smooth(cases, torch.float32)[-1]
-        other = dataclasses.replace(call, seed=call.seed + 1)
-        first, again, third = (calls.invoke(package.function(op), each, device)[0] for each in (call, call, other))
-        self.assertTrue(torch.equal(first, again))
-        self.assertFalse(torch.equal(first, third))
-
-    @each_cell
     def test_gradcheck(self, op: str, device: str, cases: dict[str, Any]) -> None:
         if cases["surrogate"]:  # a gradient that is declared, not derived; the recorded ones hold for it
             return
-        for call in _smooth(cases, torch.float64):
+        for call in calls.smooth(cases, torch.float64):
             function, inputs = calls.of_tensors(package.function(op), call, device)
             self.assertTrue(torch.autograd.gradcheck(function, inputs, eps=1e-6, atol=1e-5, rtol=1e-3))
 
@@ -94,7 +83,7 @@ class Ops(unittest.TestCase):
     def test_second_derivatives_are_right_or_an_error(self, op: str, device: str, cases: dict[str, Any]) -> None:
         if cases["surrogate"]:
             return
-        function, inputs = calls.of_tensors(package.function(op), _smooth(cases, torch.float64)[0], device)
+        function, inputs = calls.of_tensors(package.function(op), calls.smooth(cases, torch.float64)[0], device)
         try:
             self.assertTrue(torch.autograd.gradgradcheck(function, inputs, eps=1e-6, atol=1e-5, rtol=1e-3))
         except RuntimeError as error:
@@ -102,7 +91,7 @@ class Ops(unittest.TestCase):
 
     @each_cell
     def test_opcheck(self, op: str, device: str, cases: dict[str, Any]) -> None:
-        function, inputs = calls.of_tensors(package.function(op), _smooth(cases, torch.float32)[-1], device)
+        function, inputs = calls.of_tensors(package.function(op), calls.smooth(cases, torch.float32)[-1], device)
         recorder = Recorder(package.module().package.namespace)
         with recorder:
             torch.autograd.grad([result.sum() for result in calls.as_tuple(function(*inputs))], inputs)
@@ -116,7 +105,7 @@ class Ops(unittest.TestCase):
         torch._dynamo.reset()
         # aot_eager traces forward and backward as torch.compile's own backend does, and needs no compiler.
         compiled = torch.compile(package.function(op), fullgraph=True, backend="aot_eager")
-        call = _smooth(cases, torch.float32)[-1]
+        call = calls.smooth(cases, torch.float32)[-1]
         eager, traced = (_values_and_gradients(f, call, device) for f in (package.function(op), compiled))
         for one, other in zip(eager, traced, strict=True):
             self.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))
@@ -143,16 +132,6 @@ class Ops(unittest.TestCase):
             for test in doctest.DocTestFinder(recurse=False).find(function, op, module=False, globs={}):
                 runner.run(test)
             self.assertEqual(runner.summarize(verbose=False).failed, 0)
-
-
-def _smooth(cases: dict[str, Any], dtype: torch.dtype) -> list[Call]:
-    """The calls at which the op is differentiable."""
-    return [calls.call_of(recorded | {"args": _in_dtype(recorded["args"], dtype)}) for recorded in cases["smooth"]]
-
-
-def _in_dtype(args: list[Any], dtype: torch.dtype) -> list[Any]:
-    name = str(dtype).removeprefix("torch.")
-    return [{**value, "dtype": name} if isinstance(value, dict) and "dtype" in value else value for value in args]
 
 
 def _values_and_gradients(function: Any, call: Call, device: str) -> list[Tensor]:
