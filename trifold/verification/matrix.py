@@ -53,13 +53,12 @@ def _marks(op: OpReport, check: str) -> Text:
 
 
 def failures(report: Report) -> Iterator[RenderableType]:
-    """Each failure with what reproduces it."""
+    """Each cause of failures with the rows that it fails, and with what reproduces the first."""
     for op in report.ops:
-        for row in op.rows:
-            for failure in row.failures:
-                yield Text()
-                yield Text(f"✗ {op.op} {row.implementation}·{row.device} {row.check}", style="bold red")
-                yield Padding(_explanation(failure), (0, 0, 0, 2))
+        for cause in op.causes:
+            yield Text()
+            yield Text(f"✗ {op.op} {cause.implementation}·{cause.device} {', '.join(cause.checks)}", style="bold red")
+            yield Padding(_explanation(cause.failure), (0, 0, 0, 2))
 
 
 def _explanation(failure: Failure) -> RenderableType:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from trifold.verification.coverage import FileCoverage
@@ -32,7 +33,12 @@ class Failure:
 
 @dataclass(frozen=True)
 class Row:
-    """One check of one cell. ``cases`` counts what was compared; ``reason`` says why it did not run, or remarks."""
+    """One check of one cell.
+
+    Attributes:
+        cases: how many were compared.
+        reason: why it did not run, or a remark.
+    """
 
     check: str
     implementation: str
@@ -42,6 +48,26 @@ class Row:
     reason: str = ""
     failures: tuple[Failure, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def cell(self) -> str:
+        """As in the matrix's legend: ``port cpu``."""
+        return f"{self.implementation} {self.device}"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What failed in one cell, once, with all rows that it fails.
+
+    Attributes:
+        checks: the names of the rows.
+        failure: that of the first row.
+    """
+
+    implementation: str
+    device: str
+    checks: tuple[str, ...]
+    failure: Failure
 
 
 @dataclass(frozen=True)
@@ -74,6 +100,25 @@ class OpReport:
             (row.implementation, row.device) for row in self.rows if row.check == "values" and row.outcome == "passed"
         }
         return tuple(d for d in ("cpu", "cuda") if {("prototype", d), ("port", d)} <= passed)
+
+    def ran_on(self, device: str, implementations: Sequence[str], checks: Sequence[str]) -> bool:
+        """Whether each implementation passed one of the checks on a device, or none of them is for it there."""
+        cells = [[row for row in self.rows if row.cell == f"{kind} {device}"] for kind in implementations]
+        return all(not rows or any(row.check in checks and row.outcome == "passed" for row in rows) for rows in cells)
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The failures: those of one cell with the same message are one."""
+        found: dict[tuple[str, str, str], tuple[Failure, list[str]]] = {}
+        for row in self.rows:
+            for failure in row.failures:
+                # Of a process that ended, the message says during which check.
+                message = failure.message.removesuffix(f" during {row.check}")
+                key = row.implementation, row.device, message
+                _, checks = found.setdefault(key, (replace(failure, message=message), []))
+                if row.check not in checks:
+                    checks.append(row.check)
+        return tuple(Cause(*key[:2], tuple(checks), failure) for key, (failure, checks) in found.items())
 
     def row(self, check: str, implementation: str, device: str) -> Row | None:
         for row in self.rows:
@@ -111,6 +156,29 @@ class Report:
     def __bool__(self) -> bool:
         """Whether all ops are verified."""
         return self.verdict == "verified"
+
+    def passed(
+        self,
+        implementations: Sequence[str] = ("prototype", "port"),
+        devices: Sequence[str] = ("cpu", "cuda"),
+        checks: Sequence[str] = (),
+    ) -> bool:
+        """Whether what was asked for has run, and none of it failed.
+
+        Args:
+            implementations, devices, checks: what :func:`~trifold.verification.verify.verify` was asked for.
+
+        Returns:
+            True where, of each op, all these implementations ran on one of these devices, and each check that was
+            named passed for some op.
+        """
+        wanted = tuple(checks) or ("values",)
+        rows = [row for op in self.ops for row in op.rows]
+        return (
+            self.verdict != "failed"
+            and all(any(row.check == name and row.outcome == "passed" for row in rows) for name in wanted)
+            and all(any(op.ran_on(device, implementations, wanted) for device in devices) for op in self.ops)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data, in the documented form."""
