@@ -145,7 +145,7 @@ def certify(workspace: Workspace, *rows: Row) -> None:
     result = OpReport("add", rows)
     report = Report("0.1", "2.13", "cpu", (result,))
     sources = source_hashes(workspace, workspace.op("add"))
-    write_certificate(workspace, result, report, sources=sources, examples=None, seed=None)
+    write_certificate(workspace, result, report, sources=sources, seed=None)
 
 
 def test_list_says_what_is_missing_and_what_is_verified(workspace: Workspace) -> None:
@@ -184,12 +184,17 @@ _NEARLY = st.fixed_dictionaries(
         "verdict": st.just("verified") | _JSON,
         "devices": st.just(["cpu"]) | st.lists(_JSON, max_size=2),
         "sources": st.just({}) | _JSON,
+        "examples": st.just({}) | _JSON,
         "rows": st.just([]) | _JSON,
     }
 )
 
 
-@example(content=json.dumps({"op": "add", "verdict": "x", "devices": [1], "sources": {}, "rows": []}).encode())
+@example(
+    content=json.dumps(
+        {"op": "add", "verdict": "x", "devices": [1], "sources": {}, "examples": {}, "rows": []}
+    ).encode()
+)
 @given(content=(_JSON | _NEARLY).map(lambda value: json.dumps(value).encode()) | st.binary(max_size=8))
 @settings(max_examples=200, deadline=None)
 def test_whatever_stands_in_a_certificates_place_is_answered_in_words(content: bytes) -> None:
@@ -200,6 +205,15 @@ def test_whatever_stands_in_a_certificates_place_is_answered_in_words(content: b
         path.write_bytes(content)
         assert stages(workspace)[0].certificate.startswith((f"unreadable: {path}", "stale: "))
         assert certified_rows(workspace, CellName("add", "port", "cpu"), "cpu", examples=None, seed=None) == []
+
+
+@pytest.mark.parametrize(("field", "wrong"), [("examples", {"port cpu": "80"}), ("examples", None)])
+def test_a_certificate_has_whole_numbers_of_examples(workspace: Workspace, field: str, wrong: object) -> None:
+    certify(workspace, row("prototype"), row("port"))
+    path = certificate_path(workspace, "add")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {field: wrong}))
+    with pytest.raises(ValueError, match=r"is no certificate: .*examples"):
+        read_certificate(workspace, "add")
 
 
 @pytest.mark.parametrize("broken", [{"check": "values"}, None, []])

@@ -111,6 +111,7 @@ class Cell:
     Attributes:
         announce: is told of each case before it runs, so that it can be blamed for what the judge itself dies of.
         cases: how many were announced in the current check.
+        dtypes: of the tensors in those cases.
         current: the case that runs, and its name.
         calls: those that the values check compared, for the sensitivity check.
     """
@@ -123,6 +124,7 @@ class Cell:
     limits: Limits
     announce: Callable[[str], None]
     cases: int = 0
+    dtypes: set[str] = field(default_factory=set)
     current: tuple[Call | None, str] = (None, "")
     calls: list[Call] = field(default_factory=list)
 
@@ -150,6 +152,7 @@ class Cell:
         self.cases += 1
         self.current = call, sample
         self.announce(sample)
+        self.dtypes |= _dtypes(call) if call is not None else set()
         if call is not None and isinstance(self.implementation, Remote):
             self.process.element_bytes = call.dtype.itemsize
 
@@ -293,6 +296,11 @@ def describe(call: Call) -> str:
         else:
             parts.append(repr(value))
     return "; ".join(parts)
+
+
+def _dtypes(call: Call) -> set[str]:
+    values = (*call.args, *call.kwargs.values())
+    return {str(value.dtype).removeprefix("torch.") for value in values if isinstance(value, TensorCase)}
 
 
 def _elements(value: Any) -> int:

@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from trifold.verification.checks import CHECKS
-from trifold.verification.report import Failure, OpReport, Report
+from trifold.verification.examples import fewer
+from trifold.verification.report import BUILD, Failure, OpReport, Report
 from trifold.verification.verify import ALL_CHECKS, CELLS
-from trifold.verification.worker import BUILD
 
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not run": ("·", "dim")}
 _LEGEND = f"each four: {', '.join(f'{kind} {device}' for kind, device in CELLS)}; ✓ passed  ✗ failed  · not run"
@@ -116,7 +116,9 @@ def _summary(report: Report) -> Text:
     parts = []
     for op in report.ops:
         on = f" on {' and '.join(op.devices)}" if op.verdict == "verified" else ""
-        parts.append(f"{op.op} {op.verdict}{on}")
+        few = fewer(op.drawn)
+        kept = ", and its certificate stays that of a fuller run" if op.fuller else ""
+        parts.append(f"{op.op} {op.verdict}{on}{f' with {few}' if few else ''}{kept}")
     style = {"verified": "bold green", "failed": "bold red", "incomplete": "bold yellow"}[report.verdict]
     text = Text(f"\n{'; '.join(parts)}\n")
     text.append(report.verdict, style=style)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from trifold.verification.coverage import FileCoverage
+from trifold.verification.examples import default_examples
 
 OutcomeName = Literal["passed", "failed", "not run"]
 Verdict = Literal["verified", "failed", "incomplete"]
+
+BUILD = "build"  # the row of the build, which comes first
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Row:
     Attributes:
         cases: how many were compared.
         reason: why it did not run, or a remark.
+        dtypes: of the tensors in the calls of a check that passed.
     """
 
     check: str
@@ -48,6 +52,7 @@ class Row:
     reason: str = ""
     failures: tuple[Failure, ...] = ()
     seconds: float = 0.0
+    dtypes: tuple[str, ...] = ()
 
     @property
     def cell(self) -> str:
@@ -79,12 +84,16 @@ class OpReport:
 
     Attributes:
         partial: only some checks were asked for.
+        examples: the calls that were asked for, of each check that draws; None: the default of each cell.
+        fuller: the certificate of an earlier run of the same sources, with more examples, has been kept.
         coverage: what the inputs reached in each source file; None where that was not asked for.
     """
 
     op: str
     rows: tuple[Row, ...]
     partial: bool = False
+    examples: int | None = None
+    fuller: bool = False
     coverage: tuple[FileCoverage, ...] | None = None
 
     @property
@@ -100,6 +109,12 @@ class OpReport:
             (row.implementation, row.device) for row in self.rows if row.check == "values" and row.outcome == "passed"
         }
         return tuple(d for d in ("cpu", "cuda") if {("prototype", d), ("port", d)} <= passed)
+
+    @property
+    def drawn(self) -> Mapping[str, int]:
+        """How many calls each check that draws had, by cell (``port cpu``); a cell that did not run is absent."""
+        ran = dict.fromkeys(row.cell for row in self.rows if row.outcome != "not run" and row.check != BUILD)
+        return {cell: default_examples(cell) if self.examples is None else self.examples for cell in ran}
 
     def ran_on(self, device: str, implementations: Sequence[str], checks: Sequence[str]) -> bool:
         """Whether each implementation passed one of the checks on a device, or none of them is for it there."""
@@ -194,6 +209,7 @@ class Report:
                     "op": op.op,
                     "verdict": op.verdict,
                     "devices": list(op.devices),
+                    "examples": dict(op.drawn),
                     "rows": [asdict(row) for row in op.rows],
                 }
                 | ({} if op.coverage is None else {"coverage": [asdict(file) for file in op.coverage]})
@@ -204,4 +220,4 @@ class Report:
 
 def row_from_json(data: dict[str, Any]) -> Row:
     failures = tuple(Failure(**failure) for failure in data.pop("failures"))
-    return Row(**data, failures=failures)
+    return Row(**data | {"failures": failures, "dtypes": tuple(data["dtypes"])})
