@@ -71,7 +71,7 @@ class DrawnResult:
 
 def _scaled(given: dict[str, Any]) -> Tensor:
     """Every floating argument has its part in it."""
-    x = given["x"]
+    x: Tensor = given["x"]
     total = 2 * x
     for value in given.values():
         if isinstance(value, list):
@@ -177,7 +177,7 @@ class DrawnOp:
         whole = [of_rows.get(result.kind, size) for result in self._flat_results()]
         return tuple(whole)
 
-    def _gradient_scale(self, reference: Callable[..., Any], *given: Any, **kwargs: Any) -> list[Tensor]:
+    def _gradient_scale(self, reference: Callable[..., Any], *given: Any, **kwargs: Any) -> tuple[Tensor, ...]:
         """How the size grows with each argument, which is what autograd says of sizes."""
         count = len(self._gradients().results or ())
         outer, args = given[:count], given[count:]
@@ -193,7 +193,8 @@ class DrawnOp:
             for kind, grad in zip(kinds, outer, strict=True)
         ]
         total = sum((size * part).sum() for part in parts)
-        return [g if g is not None else torch.zeros(()) for g in torch.autograd.grad(total, asked, allow_unused=True)]
+        grads = torch.autograd.grad(total, asked, allow_unused=True)
+        return tuple(g if g is not None else torch.zeros(()) for g in grads)
 
     def _call(self, rows: int, dtype: torch.dtype, fill: Any, seed: int) -> Call:
         made = {a.name: _case(a.kind, rows, dtype, fill, seed + n) for n, a in enumerate(self.arguments)}

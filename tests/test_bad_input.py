@@ -305,12 +305,32 @@ def test_verified_exits_with_0_and_writes_json(command: Command, tmp_path: Path)
     assert (data["verdict"], [op["op"] for op in data["ops"]]) == ("verified", ["add"])
 
 
-def test_incomplete_exits_with_2_and_json_alone_goes_to_standard_output(command: Command) -> None:
+def test_a_part_that_passes_exits_with_0_and_json_alone_goes_to_standard_output(command: Command) -> None:
     few = ("--device", "cpu", "--implementation", "prototype", "--check", "errors", "--json", "-")
     printed = command("verify", "add", "--workspace", GALLERY.root, *few)
-    assert printed.status == 2
+    assert printed.status == 0
     assert json.loads(printed.out)["verdict"] == "incomplete"
     assert "incomplete" in printed.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["--check", "stream", "--device", "cpu"], id="a check for another device"),
+        pytest.param(["--check", "rounding"], id="a check that the spec does not ask for"),
+        pytest.param(
+            ["--device", "cuda"],
+            id="a device that is not here",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here"),
+        ),
+    ],
+)
+def test_what_could_not_run_exits_with_2(words: list[str], command: Command, tmp_path: Path) -> None:
+    workspace = copy_of_gallery("round_ste", tmp_path)
+    rewrite(workspace.op("round_ste").spec, '    rounded_once="0 and 1 are numbers of every dtype",\n', "")
+    printed = command("verify", "--workspace", tmp_path, "--implementation", "prototype", *words)
+    assert printed.status == 2
+    assert "incomplete" in printed.out
 
 
 # ----------------------------------------------------------------------------------------------------------- loading

@@ -119,7 +119,8 @@ class _Steeper(torch.autograd.Function):
 
 
 def _steeper(function: Function) -> Function:
-    return lambda x, *args, **kwargs: function(_Steeper.apply(x), *args, **kwargs)
+    steeper: Callable[[Tensor], Tensor] = _Steeper.apply
+    return lambda x, *args, **kwargs: function(steeper(x), *args, **kwargs)
 
 
 def _without_gradient_of_x(function: Function) -> Function:
@@ -133,7 +134,10 @@ def _without_gradient_of_x(function: Function) -> Function:
 MISTAKES: dict[str, tuple[str, Callable[[Function], Function]]] = {
     "the last element is another": ("values", _in_results(_last_is_another)),
     "one row for all": ("values", _in_results(lambda y: y[:1].expand(y.shape).contiguous())),
-    "a result in another type": ("values", _in_results(lambda y: y.to(torch.int32 if y.dtype != torch.int32 else int))),
+    "a result in another type": (
+        "values",
+        _in_results(lambda y: y.to(torch.int32 if y.dtype != torch.int32 else torch.int64)),
+    ),
     "one dimension more": ("values", _in_results(lambda y: y.unsqueeze(0))),
     "an argument is changed": ("values", _changes_its_argument),
     "each second call differs": ("values", _moves_on),

@@ -110,6 +110,7 @@ def verify(
     from trifold.verification.verify import verify as run
 
     found = _workspace(workspace)
+    implementations, devices, checks = implementation or ("prototype", "port"), device or ("cpu", "cuda"), check or ()
     if json_file is not None and str(json_file) != "-":
         json_file.parent.mkdir(parents=True, exist_ok=True)  # before the run, which takes minutes
     console = Console(stderr=str(json_file) == "-")
@@ -119,9 +120,9 @@ def verify(
             report = run(
                 *(ops or ()),
                 workspace=found,
-                implementations=implementation or ("prototype", "port"),
-                devices=device or ("cpu", "cuda"),
-                checks=check or (),
+                implementations=implementations,
+                devices=devices,
+                checks=checks,
                 examples=examples,
                 seed=seed,
                 timeout=timeout,
@@ -136,7 +137,10 @@ def verify(
         print(text)
     elif json_file is not None:
         json_file.write_text(text + "\n", encoding="utf-8")
-    raise typer.Exit(_INTERRUPTED if interrupted else {"verified": 0, "failed": 1, "incomplete": 2}[report.verdict])
+    if interrupted:
+        raise typer.Exit(_INTERRUPTED)
+    asked = report.passed(implementations, devices, checks)
+    raise typer.Exit({"verified": 0, "failed": 1, "incomplete": 0 if asked else 2}[report.verdict])
 
 
 _INTERRUPTED = 128 + signal.SIGINT

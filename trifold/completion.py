@@ -32,6 +32,6 @@ def devices(incomplete: str) -> list[str]:
 def checks(incomplete: str) -> list[str]:
     """The checks that every op has; properties are known to the specs alone."""
     from trifold.verification.checks import CHECKS
-    from trifold.verification.worker import BUILD
+    from trifold.verification.report import BUILD
 
     return [name for name in (BUILD, *(check.name for check in CHECKS)) if name.startswith(incomplete)]

@@ -68,8 +68,9 @@ class SpecFile(pytest.File):
         from trifold.verification.checks import CHECKS
         from trifold.verification.job import CellName
         from trifold.verification.load_spec import load_spec
+        from trifold.verification.report import BUILD
         from trifold.verification.verify import CELLS
-        from trifold.verification.worker import BUILD, applies, property_check
+        from trifold.verification.worker import applies, property_check
         from trifold.workspace import Workspace
 
         workspace = Workspace.find(self.path.parent)

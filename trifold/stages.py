@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trifold.verification.certificate import certificate_path, currency, read_certificate, toolkit_digest
+from trifold.verification.examples import fewer
 from trifold.workspace import OpFiles, Workspace
 
 
@@ -14,7 +15,8 @@ class Stage:
 
     Attributes:
         files: ``complete``, or which are missing.
-        verified: the certificate's verdict with its devices; ``no`` without one.
+        verified: the certificate's verdict with its devices, and with its examples where they are fewer than the
+            default; ``no`` without one.
         certificate: ``current``, or why it is no proof, or no longer.
     """
 
@@ -39,5 +41,6 @@ def _stage(workspace: Workspace, files: OpFiles, toolkit: str) -> Stage:
     except ValueError:
         return Stage(files.name, shape, "no", f"unreadable: {certificate_path(workspace, files.name)}")
     devices = " and ".join(certificate["devices"])
-    verdict = f"{certificate['verdict']}{f' on {devices}' if devices else ''}"
+    few = fewer(certificate["examples"])
+    verdict = f"{certificate['verdict']}{f' on {devices}' if devices else ''}{f' with {few}' if few else ''}"
     return Stage(files.name, shape, verdict, currency(workspace, files, certificate, toolkit))

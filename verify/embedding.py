@@ -256,7 +256,7 @@ spec = Spec(
     ],
     bad_calls=[
         _bad_call("integer weight", ("weight", "int64"), weight=torch.ones(4, 5).long()),
-        _bad_call("complex weight", ("weight", "complex64"), weight=torch.ones(4, 5).cfloat()),
+        _bad_call("complex weight", ("weight", "complex64"), weight=torch.ones(4, 5).to(torch.complex64)),
         _bad_call("int32 indices", ("indices", "int64", "int32"), indices=torch.zeros(3).int()),
         _bad_call("floating indices", ("indices", "int64", "float32"), indices=torch.zeros(3)),
         _bad_call("a vector", ("weight", "(4,)"), weight=torch.ones(4)),

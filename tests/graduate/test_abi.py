@@ -65,12 +65,62 @@ def test_what_nobody_has_is_foreign(library: Path) -> None:
     assert abi.needs(SharedLibrary.read(library), ["torch_of_tomorrow"])[1] == ("_ZN3own9forgottenEi",)
 
 
+def with_versions(*versions: str) -> SharedLibrary:
+    return SharedLibrary((), (), (), tuple((library_of(version), version) for version in versions))
+
+
+def library_of(version: str) -> str:
+    return {"GLIBC": "libc.so.6", "GCC": "libgcc_s.so.1"}.get(version.partition("_")[0], "libstdc++.so.6")
+
+
 @pytest.mark.parametrize(
-    ("glibc", "libstdcxx", "platform"),
-    [(17, 19, "manylinux_2_28"), (34, 28, "manylinux_2_34"), (28, 30, "manylinux_2_35"), (28, 99, "manylinux_2_40")],
+    ("versions", "glibc"),
+    [
+        ((), 17),
+        (("GLIBC_2.2.5",), 17),
+        (("GLIBC_2.2.5", "GLIBC_2.34", "GLIBC_2.4"), 34),
+        (("GLIBC_2.34", "GLIBCXX_3.4.28"), 34),
+        (("GLIBC_2.28", "GLIBCXX_3.4"), 28),
+        (("GLIBC_2.28", "GLIBCXX_3.4.30"), 35),
+        (("GLIBC_2.28", "GLIBCXX_3.4.31"), 39),
+        (("GLIBC_2.17", "CXXABI_1.3.13"), 34),
+        (("GLIBC_2.17", "CXXABI_FLOAT128", "CXXABI_TM_1"), 24),
+        (("GLIBC_2.17", "GCC_3.0", "GCC_4.8.0"), 17),
+        (("GLIBC_2.17", "GCC_12.0.0"), 35),
+        (("GLIBC_2.34", "GLIBC_ABI_DT_RELR"), 36),
+        (("GLIBC_2.41",), 41),
+    ],
 )
-def test_the_tag_is_of_the_oldest_machine_that_has_both(glibc: int, libstdcxx: int, platform: str) -> None:
-    assert abi.Needs(glibc, libstdcxx, None, 0).platform == f"{platform}_x86_64"
+def test_the_tag_is_of_the_oldest_distributions_that_have_all(versions: tuple[str, ...], glibc: int) -> None:
+    needs, foreign = abi.needs(with_versions(*versions))
+    assert (needs.platform, foreign) == (f"manylinux_2_{glibc}_x86_64", ())
+
+
+@pytest.mark.parametrize("version", ["GLIBC_PRIVATE", "GLIBC_ABI_OF_TOMORROW", "GLIBCXX_3.4.99", "CXXABI_2.0"])
+def test_a_version_that_no_distribution_is_known_to_have_is_foreign(version: str) -> None:
+    assert abi.needs(with_versions("GLIBC_2.34", version))[1] == (version,)
+
+
+def test_a_mark_of_the_format_is_read_though_no_symbol_has_it(tmp_path: Path) -> None:
+    """Packed relocations, which glibc has since 2.36."""
+    (tmp_path / "packed.cpp").write_text(
+        '#include <cstdio>\nint one;\nint* table[64] = {&one};\nvoid f() { std::puts(""); }\n'
+    )
+    made = tmp_path / "packed.so"
+    flags = ["-shared", "-fPIC", "-Wl,-z,pack-relative-relocs"]
+    done = subprocess.run([str(find_gxx()), *flags, str(tmp_path / "packed.cpp"), "-o", str(made)])
+    if done.returncode != 0:
+        pytest.skip("this linker knows no packed relocations")
+    library = SharedLibrary.read(made)
+    if ("libc.so.6", "GLIBC_ABI_DT_RELR") not in library.versions:
+        pytest.skip("this linker ignores what it does not know")
+    assert abi.needs(library)[0].platform == "manylinux_2_36_x86_64"
+
+
+def test_the_tag_of_torchs_own_libraries_is_no_newer_than_that_of_its_wheels() -> None:
+    """torch 2.11 to 2.13 are manylinux_2_28."""
+    library = SharedLibrary.read(Path(torch.__path__[0]) / "lib" / "libtorch_cpu.so")
+    assert abi.needs(library)[0].distribution <= 28
 
 
 def test_the_list_of_functions_is_that_of_the_headers(tmp_path: Path) -> None:

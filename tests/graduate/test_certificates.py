@@ -58,10 +58,27 @@ def test_the_cpu_cannot_be_waived_with_cuda(tmp_path: Path) -> None:
 def test_a_port_that_cannot_run_on_the_cpu_needs_no_verification_there(tmp_path: Path) -> None:
     workspace = verified_workspace(tmp_path, "add")
     certify(workspace, "add", devices=("cuda",))
-    row = {"check": "values", "implementation": "port", "device": "cpu", "outcome": "not run", "cases": 0}
+    row = {"check": "values", "implementation": "port", "device": "cpu", "outcome": "not run", "cases": 0, "dtypes": []}
     reason = "the port cannot run on the CPU: inline PTX"
     edit(workspace, lambda certificate: certificate["rows"].append({**row, "reason": reason}))
     assert require(workspace, ())["devices"] == ["cuda"]
+
+
+def test_few_examples_must_be_waived(tmp_path: Path) -> None:
+    workspace = verified_workspace(tmp_path, "add")
+    certify(workspace, "add", examples=5)
+    with pytest.raises(
+        GraduationError, match=r"add was verified with 5 of 48 examples \(prototype cpu\), 5 of 80"
+    ) as raised:
+        require(workspace)
+    assert "trifold verify add, or graduate with --allow-unverified examples" in raised.value.remedy
+    assert require(workspace, ("cuda", "examples"))["waived"] == ["cuda", "examples"]
+
+
+def test_as_many_as_by_default_need_no_waiver(tmp_path: Path) -> None:
+    workspace = verified_workspace(tmp_path, "add")
+    certify(workspace, "add", examples=100)
+    assert require(workspace, ("cuda", "examples"))["waived"] == ["cuda"]
 
 
 def of_another_op(workspace: Workspace) -> None:

@@ -73,6 +73,13 @@ def test_an_architecture_that_nvcc_does_not_know(refused: Run) -> None:
     assert "nvcc does not know it" in refused("add", "--arch", "9.9")
 
 
+def test_few_examples_are_refused(refused: Run, workspace: Workspace) -> None:
+    certify(workspace, "mul", examples=5)
+    said = refused("add", "mul", "--allow-unverified", "cuda")
+    assert "mul was verified with 5 of 48 examples" in said
+    assert "--allow-unverified examples" in said
+
+
 def test_an_existing_folder_stays(refused: Run, tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("")

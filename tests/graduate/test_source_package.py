@@ -27,7 +27,7 @@ _IMPORTS_TRIFOLD = re.compile(r"^\s*(from|import) trifold\b", re.MULTILINE)
 
 
 def test_no_file_that_is_carried_imports_trifold() -> None:
-    for files in (vendor.backend_files(), vendor.runtime_files(), vendor.test_files()):
+    for files in (vendor.backend_files(), vendor.runtime_files(), vendor.test_files(random=True)):
         for name, text in files.items():
             assert not _IMPORTS_TRIFOLD.search(text), name
             if name.endswith(".py"):
@@ -93,6 +93,12 @@ def test_recorded_cases_are_json_and_tell_zeros_from_results() -> None:
     assert [value["moves"] for value in mistakes["another device"]["args"]] == [True, False]
     assert mistakes["integer dtype"]["args"][0]["dtype"] == "int64"
     assert mistakes["not a tensor"]["args"] == ["three", "three"]
+
+
+def test_only_a_package_with_random_numbers_has_tests_of_them() -> None:
+    assert vendor.test_files(random=True).keys() - vendor.test_files(random=False).keys() == {"test_random.py"}
+    others = "".join(vendor.test_files(random=False).values())
+    assert "repeat_by_seed" not in others
 
 
 def test_random_ops_and_surrogates_say_so() -> None:

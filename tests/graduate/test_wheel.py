@@ -12,6 +12,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from tests.graduate.conftest import OPS, PACKAGE, Made
 from tests.wrong.entry import GALLERY
 from trifold.errors import GraduationError
 from trifold.graduate import wheel_check
-from trifold.graduate.backend import archive
+from trifold.graduate.backend import abi, archive, compilers, hooks
+from trifold.graduate.backend.plan import FILE, Plan
+from trifold.graduate.tolerance import Tolerance
 
 MODULE = "two_kernels"
 Files = dict[str, bytes]
@@ -45,7 +48,7 @@ def test_the_folder_has_sources_wheel_sdist_and_nothing_half_written(made: Made)
     assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".")] == []
     dist = {path.name for path in (folder / "dist").iterdir()}
     assert dist == {made.result.wheel.name, "two_kernels-0.1.0.tar.gz", "SHA256SUMS"}
-    assert re.fullmatch(r"two_kernels-0\.1\.0\+cpu-py3-none-manylinux_2_\d+_x86_64\.whl", made.result.wheel.name)
+    assert re.fullmatch(r"two_kernels-0\.1\.0-py3-none-manylinux_2_\d+_x86_64\.whl", made.result.wheel.name)
     assert not list(folder.rglob("__pycache__"))
     with tarfile.open(folder / "dist" / "two_kernels-0.1.0.tar.gz") as sdist:
         carried = {name.partition("/")[2] for name in sdist.getnames()} - {"PKG-INFO"}
@@ -66,7 +69,7 @@ def test_nothing_in_it_imports_trifold(made: Made, wheel: Path) -> None:
     scripts = {name: text for name, text in contents(wheel).items() if name.endswith((".py", ".pyi"))}
     scripts |= {str(path): path.read_bytes() for path in made.result.folder.rglob("*.py")}
     assert {name for name, text in scripts.items() if pattern.search(text) and "/sources/" not in name} == set()
-    metadata = contents(wheel)["two_kernels-0.1.0+cpu.dist-info/METADATA"].decode()
+    metadata = contents(wheel)["two_kernels-0.1.0.dist-info/METADATA"].decode()
     assert re.findall(r"^Requires-Dist: (\w+)", metadata, re.MULTILINE) == ["torch"]
     assert f"Name: {PACKAGE}\n" in metadata
 
@@ -82,14 +85,42 @@ def test_metadata_and_card_say_what_was_verified_and_what_not(made: Made, wheel:
     for op in OPS:
         certificate = facts(wheel)["ops"][op]["certificate"]
         assert (certificate["op"], certificate["devices"], certificate["waived"]) == (op, ["cpu"], ["cuda"])
+        assert certificate["examples"] == {"prototype cpu": 48, "port cpu": 80}
+        assert facts(wheel)["ops"][op]["tolerance"] == Tolerance.of(GALLERY.files(op)).to_json()
         assert certificate["reverified"]["seed"] == made.result.reverified[op]["seed"] == 7
     card = contents(wheel)[f"{MODULE}/CARD.md"].decode()
     assert "**Not verified on cuda**" in card
     assert "values passed anew: 40 cases on cpu, with the seed 7." in card
     assert "It has no CUDA part: it was built without nvcc." in card
+    assert "Dtypes in which values were compared: float32, bfloat16." in card
+    assert card.count("Tolerance: an error against the reference in float64 of at most") == len(OPS)
     assert "shared_noise: bool=False" in card
     assert {"commit", "dirty", "torch", "trifold", "python"} <= facts(wheel)["made"].keys()
     assert {"g++"} == facts(wheel)["build"]["compilers"].keys()
+
+
+@pytest.mark.parametrize(
+    ("asked", "cuda", "version"),
+    [(False, None, "0.1.0"), (False, 13, "0.1.0"), (True, None, "0.1.0+cpu"), (True, 13, "0.1.0+cu13")],
+)
+def test_only_on_request_has_the_version_a_label(
+    asked: bool, cuda: int | None, version: str, made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name alone: nothing is compiled."""
+    source = tmp_path / "source"
+    shutil.copytree(made.result.folder, source)
+    plan = Plan.read(source)
+    assert not plan.local_version
+    (source / FILE).write_text(replace(plan, local_version=asked).to_json())
+    needs = abi.Needs(34, 30, 35, cuda, 1)
+    library = compilers.Library("round_ste.so", source / "NOTICE", needs, ())
+    monkeypatch.setattr(compilers, "build", lambda *args, **more: compilers.Built((library,), {"g++": "12.2.0"}))
+    monkeypatch.chdir(source)
+    assert hooks.build_wheel(str(tmp_path)) == f"two_kernels-{version}-py3-none-manylinux_2_35_x86_64.whl"
+
+
+def test_the_tests_for_random_numbers_come_with_an_op_that_draws_them(wheel: Path) -> None:
+    assert f"{MODULE}/tests/test_random.py" in contents(wheel)
 
 
 def test_libraries_say_nothing_of_where_they_were_built(made: Made, wheel: Path) -> None:
@@ -155,7 +186,7 @@ def rewritten(wheel: Path, folder: Path, change: Callable[[Files], None], *, rec
     """The wheel with its files changed; RECORD fits them, unless it is to be left as it was."""
     files = contents(wheel)
     change(files)
-    info = "two_kernels-0.1.0+cpu.dist-info"
+    info = "two_kernels-0.1.0.dist-info"
     if not recorded:
         path = folder / wheel.name
         with zipfile.ZipFile(path, "w") as made:
@@ -166,7 +197,7 @@ def rewritten(wheel: Path, folder: Path, change: Callable[[Files], None], *, rec
     for name in (f"{info}/WHEEL", f"{info}/RECORD"):
         files.pop(name, None)
     platform = wheel.stem.partition("none-")[2]
-    return archive.write_wheel(folder, "two_kernels", "0.1.0+cpu", platform, core, files)
+    return archive.write_wheel(folder, "two_kernels", "0.1.0", platform, core, files)
 
 
 def with_facts(change: Callable[[dict[str, Any]], object]) -> Callable[[Files], None]:
@@ -224,7 +255,7 @@ NOT_IN_RECORD: list[tuple[str, Callable[[Files], object], str]] = [
     ("a byte of the metadata", flip(f"{MODULE}/metadata.json"), "metadata.json was changed, says RECORD"),
     ("a file less", lambda files: files.pop(PORT), "is in RECORD, but missing"),
     ("a file more", lambda files: files.update({f"{MODULE}/more.py": b""}), "more.py is not in RECORD"),
-    ("no RECORD", lambda files: files.pop("two_kernels-0.1.0+cpu.dist-info/RECORD"), "it has 0 RECORD files"),
+    ("no RECORD", lambda files: files.pop("two_kernels-0.1.0.dist-info/RECORD"), "it has 0 RECORD files"),
     ("a path outside", lambda files: files.update({"../more.py": b""}), "would write outside"),
 ]
 IN_RECORD: list[tuple[str, Callable[[Files], object], str]] = [
@@ -237,6 +268,7 @@ IN_RECORD: list[tuple[str, Callable[[Files], object], str]] = [
     ("a certificate relabelled", with_facts(relabelled), "is not the .* that the certificate of round_ste is for"),
     ("a failed certificate", certificate(verdict="failed"), "says 'failed'"),
     ("a device neither verified nor waived", certificate(waived=[]), "is verified on cpu alone"),
+    ("few examples that nobody waived", certificate(examples={"port cpu": 5}), "was verified with 5 of 80 examples"),
     ("a certificate without sources", certificate(sources={}), "is not the .* that the certificate"),
     (
         "the sources of another op",

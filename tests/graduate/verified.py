@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.wrong.entry import GALLERY, copy_of_gallery
 from trifold.graduate.reverify import Reverified
-from trifold.verification.certificate import Certificate, write_certificate
+from trifold.verification.certificate import Certificate, remove_certificate, write_certificate
 from trifold.verification.report import OpReport, OutcomeName, Report, Row
 from trifold.verification.sources import source_hashes
 from trifold.workspace import Workspace
@@ -16,22 +16,26 @@ ROOT = GALLERY.root
 
 
 def certify(
-    workspace: Workspace, *ops: str, devices: Sequence[str] = ("cpu",), outcome: OutcomeName = "passed"
+    workspace: Workspace,
+    *ops: str,
+    devices: Sequence[str] = ("cpu",),
+    outcome: OutcomeName = "passed",
+    examples: int | None = None,
 ) -> None:
-    """Write the certificates that a run of all checks on ``devices`` would."""
+    """Write the certificates that a run of all checks on ``devices`` would, in the place of those that there are."""
     for op in ops:
         rows = tuple(
-            Row("values", implementation, device, outcome, 10)
+            Row("values", implementation, device, outcome, 10, dtypes=("bfloat16", "float32"))
             for device in devices
             for implementation in ("prototype", "port")
         )
-        report = OpReport(op, rows)
+        report = OpReport(op, rows, examples=examples)
+        remove_certificate(workspace, op)
         write_certificate(
             workspace,
             report,
             Report("0.1.0", "2.13.0", "cpu", (report,)),
             sources=source_hashes(workspace, workspace.files(op)),
-            examples=None,
             seed=None,
         )
 

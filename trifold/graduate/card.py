@@ -8,12 +8,16 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+import torch
+
 from trifold.bench.rows import COMPILED, EAGER, PORT, ROOFLINE, Results, Row, groups
 from trifold.environment import describe
 from trifold.errors import TrifoldError
-from trifold.graduate.certificates import not_on_cpu
+from trifold.graduate.certificates import EXAMPLES, not_on_cpu
 from trifold.graduate.port_file import PortFile
+from trifold.graduate.tolerance import Tolerance
 from trifold.verification.certificate import Certificate
+from trifold.verification.examples import fewer
 
 TEMPLATES = Path(__file__).parent / "templates"
 _RESULTS = Path("benchmarks") / "results"
@@ -25,6 +29,7 @@ def card(
     ports: Sequence[PortFile],
     packaged: Mapping[str, str],
     certificates: Mapping[str, Certificate],
+    tolerances: Mapping[str, Tolerance],
     made: Mapping[str, Any],
     root: Path,
 ) -> str:
@@ -33,25 +38,29 @@ def card(
     Args:
         package, distribution: the names to import and to install.
         ports: the ops' Python files; ``packaged`` has them as they are shipped.
-        certificates: by op.
+        certificates, tolerances: by op.
         made: where the package was made, as :func:`trifold.environment.environment` says.
         root: the workspace, with results of ``trifold bench`` in benchmarks/results.
     """
-    waived = sorted({device for one in certificates.values() for device in one["waived"]})
-    warning = f"\n**Not verified on {' and '.join(waived)}**: that was waived when it was made.\n" if waived else ""
+    warnings = []
+    if devices := sorted({device for one in certificates.values() for device in _devices_waived(one)}):
+        warnings.append(f"\n**Not verified on {' and '.join(devices)}**: that was waived when it was made.\n")
+    if any(EXAMPLES in one["waived"] for one in certificates.values()):
+        few = "; ".join(f"{op} with {words}" for op, one in certificates.items() if (words := fewer(one["examples"])))
+        warnings.append(f"\n**Verified with few examples**: {few}. That was waived when it was made.\n")
     commit = f"commit {str(made['commit'])[:12]}" if made["commit"] else "no commit"
     template = Template((TEMPLATES / "CARD.md").read_text(encoding="utf-8"))
     return template.substitute(
         package=package,
         distribution=distribution,
         summary=summary(ports),
-        warning=warning,
+        warning="".join(warnings),
         ops="\n\n".join(_op(port, packaged[port.op]) for port in ports),
         names=", ".join(port.op for port in ports),
         commit=commit + (", with changes that are not committed" if made["dirty"] else ""),
         trifold=made["trifold"],
         torch=made["torch"],
-        verified="\n\n".join(_verified(certificates[port.op]) for port in ports),
+        verified="\n\n".join(_verified(certificates[port.op], tolerances[port.op]) for port in ports),
         benchmarks="\n\n".join(_benchmarks(root, [port.op for port in ports])) or "None was recorded.",
     )
 
@@ -76,13 +85,20 @@ def _op(port: PortFile, packaged: str) -> str:
     return f"### {port.op}\n\n```python\n{signature.removesuffix(': ...')}\n```\n\n```text\n{text}\n```"
 
 
-def _verified(certificate: Certificate) -> str:
+def _devices_waived(certificate: Certificate) -> list[str]:
+    return [one for one in certificate["waived"] if one != EXAMPLES]
+
+
+def _verified(certificate: Certificate, tolerance: Tolerance) -> str:
     devices = " and ".join(certificate["devices"]) or "no device"
-    waived = f"; not on {' and '.join(certificate['waived'])}, which was waived" if certificate["waived"] else ""
+    lacking = " and ".join(_devices_waived(certificate))
+    waived = f"; not on {lacking}, which was waived" if lacking else ""
     versions = ", ".join(f"{name} {version}" for name, version in certificate["versions"].items() if version)
     lines = [
         f"**{certificate['op']}**: {certificate['verdict']} on {devices}{waived}. {certificate['cases']} cases on "
-        f"{certificate['date'][:10]}, device {certificate['device']}; {versions}."
+        f"{certificate['date'][:10]}, device {certificate['device']}; {versions}.",
+        _drawn(certificate),
+        str(tolerance),
     ]
     again = certificate.get("reverified")
     if again and again["devices"]:
@@ -96,11 +112,32 @@ def _verified(certificate: Certificate) -> str:
     ran = [row for row in certificate["rows"] if row["implementation"] == "port" and row["outcome"] != "not run"]
     lines.append(
         table(
-            ("check", "device", "outcome", "cases", "remark"),
-            [(row["check"], row["device"], row["outcome"], str(row["cases"]), row["reason"]) for row in ran],
+            ("check", "device", "outcome", "cases", "dtypes", "remark"),
+            [
+                (row["check"], row["device"], row["outcome"], str(row["cases"]), _listed(row["dtypes"]), row["reason"])
+                for row in ran
+            ],
         )
     )
     return "\n\n".join(lines)
+
+
+def _drawn(certificate: Certificate) -> str:
+    """How many calls the checks drew, and in which dtypes the port's values were compared."""
+    examples = ", ".join(f"{number} ({cell})" for cell, number in certificate["examples"].items()) or "none"
+    few = ", fewer than by default, which was waived" if EXAMPLES in certificate["waived"] else ""
+    rows = [row for row in certificate["rows"] if (row["check"], row["implementation"]) == ("values", "port")]
+    dtypes = _listed({dtype for row in rows for dtype in row["dtypes"]}) or "none"
+    return f"Examples that each check drew: {examples}{few}. Dtypes in which values were compared: {dtypes}."
+
+
+def _listed(dtypes: Iterable[str]) -> str:
+    """The widest first.
+
+    >>> _listed(["bfloat16", "float64", "float16", "int64"])
+    'float64, int64, bfloat16, float16'
+    """
+    return ", ".join(sorted(dtypes, key=lambda name: (-getattr(torch, name).itemsize, name)))
 
 
 def _benchmarks(root: Path, ops: Sequence[str]) -> Iterator[str]:

@@ -7,7 +7,10 @@ from collections.abc import Collection, Mapping
 
 from trifold.errors import GraduationError
 from trifold.verification.certificate import Certificate, currency, read_certificate
+from trifold.verification.examples import fewer
 from trifold.workspace import OpFiles, Workspace
+
+EXAMPLES = "examples"  # what is waived where a search was smaller than the default
 
 _NOT_ON_CPU = "the port cannot run on the CPU: "
 
@@ -15,15 +18,16 @@ _NOT_ON_CPU = "the port cannot run on the CPU: "
 def require_certificate(
     workspace: Workspace, files: OpFiles, contents: Mapping[str, bytes], waived: Collection[str]
 ) -> Certificate:
-    """The certificate of an op that may graduate, with the devices that were waived.
+    """The certificate of an op that may graduate, with what was waived.
 
     Args:
         workspace, files: the op.
         contents: its five files as they will be shipped, by their paths in the workspace.
-        waived: devices that need not be verified.
+        waived: what it may lack: ``cuda``, ``examples``.
 
     Raises:
-        GraduationError: there is none, or it is another op's, stale, failed, or does not cover a device.
+        GraduationError: there is none, or it is another op's, stale, failed, does not cover a device, or had fewer
+            examples than by default.
     """
     again = f"trifold verify {files.name}"
     try:
@@ -48,7 +52,13 @@ def require_certificate(
             if device == "cuda":
                 remedy += ", or graduate with --allow-unverified cuda, which the certificate and the card will say"
             raise GraduationError(f"{files.name} is not verified on {device}", remedy)
-    return certificate | {"waived": [device for device in lacking if device in waived]}
+    few = fewer(certificate["examples"])
+    if few and EXAMPLES not in waived:
+        raise GraduationError(
+            f"{files.name} was verified with {few}",
+            f"run {again}, or graduate with --allow-unverified {EXAMPLES}, which the certificate and the card will say",
+        )
+    return certificate | {"waived": [*(device for device in lacking if device in waived), *([EXAMPLES] if few else [])]}
 
 
 def not_on_cpu(certificate: Certificate) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 class Unverified(StrEnum):
     cuda = "cuda"
+    examples = "examples"
 
 
 def graduate(
@@ -35,8 +36,12 @@ def graduate(
         list[str] | None, typer.Option(help="An architecture for the CUDA part.", show_default="8.0 and 9.0")
     ] = None,
     allow_unverified: Annotated[
-        list[Unverified] | None, typer.Option(help="A device on which the ops need not be verified.")
+        list[Unverified] | None,
+        typer.Option(help="What the ops need not be verified on: cuda; or with: the default number of examples."),
     ] = None,
+    local_version: Annotated[
+        bool, typer.Option("--local-version", help="Name the build in the wheel's version: 0.1.0+cu13, or +cpu.")
+    ] = False,
     check: Annotated[Path | None, typer.Option("--check", metavar="WHEEL", help="Check this wheel instead.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write what was checked to this file.")] = None,
     workspace: Annotated[Path | None, typer.Option(help="Default: the nearest folder that is one.")] = None,
@@ -64,8 +69,9 @@ def graduate(
             workspace=Workspace.find() if workspace is None else Workspace.at(workspace),
             name=name,
             version=version,
+            local_version=local_version,
             arch=arch or (),
-            allow_unverified=[str(device) for device in allow_unverified or ()],
+            allow_unverified=[str(one) for one in allow_unverified or ()],
             tell=tell,
         )
     for op, again in made.reverified.items():

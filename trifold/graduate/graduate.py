@@ -25,6 +25,7 @@ from trifold.graduate.certificates import require_certificate
 from trifold.graduate.fresh_environment import PipFailed, last_line, pip
 from trifold.graduate.reverify import Reverified, reverify
 from trifold.graduate.source_package import Content
+from trifold.graduate.tolerance import Tolerance
 from trifold.graduate.wheel_check import Checked
 from trifold.implementation import load_port
 from trifold.workspace import OpFiles, Workspace
@@ -64,6 +65,7 @@ def graduate(
     workspace: Workspace,
     name: str | None = None,
     version: str = "0.1.0",
+    local_version: bool = False,
     arch: Sequence[str] = (),
     allow_unverified: Collection[str] = (),
     tell: Tell = lambda text: None,
@@ -78,8 +80,10 @@ def graduate(
         workspace: of the ops.
         name: of the package; default: the ops' names and ``kernels``.
         version: of the package.
+        local_version: the wheel's version also names its build, as ``+cu13`` or ``+cpu``: so that both can lie in one
+            index.
         arch: architectures for the CUDA part; default: :data:`trifold.graduate.architectures.DEFAULT`.
-        allow_unverified: devices (``cuda``) on which ops need not be verified.
+        allow_unverified: what the certificates may lack: ``cuda``, ``examples`` (as many as by default).
         tell: is told what runs, in a few words.
 
     Raises:
@@ -110,9 +114,11 @@ def graduate(
             package=package,
             distribution=distribution,
             version=version,
+            local_version=local_version,
             files=chosen,
             contents=contents,
             certificates={op: one | {"reverified": reverified[op]} for op, one in certificates.items()},
+            tolerances={files.name: Tolerance.of(files) for files in chosen},
             cases={files.name: _cases(files, tell) for files in chosen},
             targets=targets,
             made=environment(workspace.root, torch.device("cpu")),

@@ -73,7 +73,8 @@ def require_version(text: str) -> str:
         raise GraduationError(f"'{text}' is no version", "give one such as 0.1.0") from None
     if version.local is not None:
         raise GraduationError(
-            f"the version '{text}' has a local label", f"give {version.public}: the build adds its own label, as +cu13"
+            f"the version '{text}' has a local label",
+            f"give {version.public}; --local-version adds the label of the build, as +cu13",
         )
     return str(version)
 

@@ -22,10 +22,11 @@ from trifold.graduate.backend.plan import Plan
 from trifold.graduate.card import TEMPLATES
 from trifold.graduate.certificates import not_on_cpu
 from trifold.graduate.port_file import PortFile
+from trifold.graduate.tolerance import Tolerance
 from trifold.verification.certificate import Certificate
 from trifold.workspace import OpFiles
 
-FORMAT = 1  # of metadata.json
+FORMAT = 2  # of metadata.json
 _HASH_DIGITS = 12
 
 
@@ -35,9 +36,10 @@ class Content:
 
     Attributes:
         package, distribution, version: its names.
+        local_version: the wheel's version also names its build.
         files: of its ops.
         contents: each op's five files as the certificate has them, by their paths in the workspace.
-        certificates, cases: by op.
+        certificates, tolerances, cases: by op.
         targets: what the CUDA part is compiled for.
         made: as :func:`trifold.environment.environment` says.
         root: the workspace.
@@ -46,9 +48,11 @@ class Content:
     package: str
     distribution: str
     version: str
+    local_version: bool
     files: Sequence[OpFiles]
     contents: Mapping[str, Mapping[str, bytes]]
     certificates: Mapping[str, Certificate]
+    tolerances: Mapping[str, Tolerance]
     cases: Mapping[str, Any]
     targets: Targets
     made: Mapping[str, Any]
@@ -122,6 +126,7 @@ def _plan(content: Content, namespace: str) -> Plan:
         package=content.package,
         distribution=content.distribution,
         version=content.version,
+        local_version=content.local_version,
         summary=card.summary(content.ports()),
         requires=(_torch_requirement(),),
         requires_python=_requires_python(),
@@ -170,7 +175,8 @@ def _write_package(content: Content, plan: Plan, folder: Path) -> None:
         folder / "ports" / "__init__.py",
         '"""The operators: schema, fake, autograd and public function of each op."""\n',
     )
-    for name, text in vendor.test_files().items():
+    random = any(cases["random"] for cases in content.cases.values())
+    for name, text in vendor.test_files(random=random).items():
         _put(folder / "tests" / name, text)
     _put(folder / "tests" / "cases.json", json.dumps(content.cases, indent=1) + "\n")
 
@@ -189,7 +195,14 @@ def _write_documents(
     _put(root / "pyproject.toml", _filled("pyproject.toml.txt", values))
     _put(root / "NOTICE", _filled("NOTICE", values))
     text = card.card(
-        plan.package, plan.distribution, content.ports(), packaged, content.certificates, content.made, content.root
+        plan.package,
+        plan.distribution,
+        content.ports(),
+        packaged,
+        content.certificates,
+        content.tolerances,
+        content.made,
+        content.root,
     )
     _put(root / "CARD.md", text)
     _put(root / ".gitignore", "__pycache__/\n/dist/\n")
@@ -206,7 +219,11 @@ def _write_documents(
         "namespace": plan.namespace,
         "made": dict(content.made),
         "ops": {
-            files.name: {"certificate": content.certificates[files.name], "shipped": content.shipped(files)}
+            files.name: {
+                "certificate": content.certificates[files.name],
+                "tolerance": content.tolerances[files.name].to_json(),
+                "shipped": content.shipped(files),
+            }
             for files in content.files
         },
         "sources": dict(hashes),

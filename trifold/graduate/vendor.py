@@ -60,9 +60,11 @@ def runtime_files() -> dict[str, str]:
     return {path.name: vendored(path.read_text(encoding="utf-8"), {}) for path in (ROOT / "port").glob("*.py")}
 
 
-def test_files() -> dict[str, str]:
-    """The tests that every graduated package carries."""
+def test_files(*, random: bool) -> dict[str, str]:
+    """The tests that a graduated package carries; those for random numbers only where it has an op that draws them."""
     modules = list((ROOT / "graduate" / "wheel_tests").glob("*.py"))
     modules += [ROOT / "spec" / name for name in ("call.py", "case.py", "fills.py")]
+    if not random:
+        modules.remove(ROOT / "graduate" / "wheel_tests" / "test_random.py")
     modules.append(ROOT / "isolation" / "recorder.py")
     return {path.name: vendored(path.read_text(encoding="utf-8"), IN_TESTS) for path in modules}

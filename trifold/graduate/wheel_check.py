@@ -20,11 +20,12 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from trifold.errors import GraduationError
 from trifold.graduate.backend import abi, archive
 from trifold.graduate.backend.elf import SharedLibrary
-from trifold.graduate.certificates import not_on_cpu
+from trifold.graduate.certificates import EXAMPLES, not_on_cpu
 from trifold.graduate.fresh_environment import Environment, fresh_environment, last_line
 from trifold.graduate.port_file import PortFile
 from trifold.graduate.source_package import FORMAT, namespace_of
 from trifold.implementation import require_schemas
+from trifold.verification.examples import fewer
 
 SUMS = "SHA256SUMS"
 _MOST_SHOWN, _LONGEST = 5, 400  # failed tests, and characters of each
@@ -229,6 +230,11 @@ def _require_certificate(
         raise GraduationError(
             f"{op} is verified on {', '.join(certificate['devices'])} alone", "verify it on the other, too"
         )
+    few = fewer(certificate["examples"])
+    if few and EXAMPLES not in certificate["waived"]:
+        raise GraduationError(
+            f"{op} was verified with {few}, which nobody waived", "verify it with the default, and graduate it again"
+        )
     folder = f"{package}/sources"
     wanted = {f"{folder}/cuda_src/{op}.cu", f"{folder}/cuda_src/{op}.cuh", f"{folder}/ports/{op}.py"}
     if set(shipped.values()) != wanted:
@@ -258,7 +264,8 @@ def _require_symbols(wheel: Path, files: Mapping[str, bytes], facts: Mapping[str
         needs, foreign = abi.needs(library, engine)
         if foreign:
             raise GraduationError(
-                f"{wheel.name}: {name} needs {', '.join(foreign)}, which torch {abi.FLOOR}'s stable ABI has not",
+                f"{wheel.name}: {name} needs {', '.join(foreign)}, which is neither in torch {abi.FLOOR}'s stable ABI "
+                "nor in the system's libraries",
                 _BUILD_IT_AGAIN,
             )
         every.append(needs)

@@ -125,6 +125,7 @@ class Cell:
     Attributes:
         announce: is told of each case before it runs, so that it can be blamed for what the judge itself dies of.
         cases: how many were announced in the current check.
+        dtypes: of the tensors in those cases.
         current: the case that runs, and its name.
         calls: those that the values check compared, for the sensitivity check.
     """
@@ -137,6 +138,7 @@ class Cell:
     limits: Limits
     announce: Callable[[str], None]
     cases: int = 0
+    dtypes: set[str] = field(default_factory=set)
     current: tuple[Call | None, str] = (None, "")
     calls: list[Call] = field(default_factory=list)
 
@@ -164,6 +166,7 @@ class Cell:
         self.cases += 1
         self.current = call, sample
         self.announce(sample)
+        self.dtypes |= _dtypes(call) if call is not None else set()
         if call is not None and isinstance(self.implementation, Remote):
             self.process.element_bytes = call.dtype.itemsize
 
@@ -418,3 +421,7 @@ def describe(call: Call) -> str:
         return repr(value)
 
     return "; ".join(map(described, (*call.args, *call.kwargs.values())))
+
+
+def _dtypes(call: Call) -> set[str]:
+    return {str(case.dtype).removeprefix("torch.") for _, case in call.cases() if isinstance(case, TensorCase)}

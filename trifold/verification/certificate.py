@@ -16,6 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from trifold.verification.examples import default_examples, share
 from trifold.verification.job import CellName
 from trifold.verification.report import OpReport, Report, Row
 from trifold.verification.sources import changed_sources, source_hashes
@@ -26,8 +27,8 @@ Certificate = dict[str, Any]
 _PACKAGES = ("torch", "numba", "numba-cuda", "numpy", "hypothesis")
 
 # What every certificate has, of which kind, and what each of its rows has.
-_FIELDS = {"op": str, "verdict": str, "devices": list, "sources": dict, "rows": list}
-_OF_ROW = ("check", "implementation", "device", "outcome", "cases", "reason")
+_FIELDS = {"op": str, "verdict": str, "devices": list, "sources": dict, "examples": dict, "rows": list}
+_OF_ROW = ("check", "implementation", "device", "outcome", "cases", "reason", "dtypes")
 
 
 def certificate_path(workspace: Workspace, op: str) -> Path:
@@ -41,18 +42,26 @@ def write_certificate(
     *,
     sources: Mapping[str, str],
     toolkit: str | None = None,
-    examples: int | None,
     seed: int | None,
-) -> Path:
+) -> bool:
     """Write the certificate of one op, whatever its verdict: a failed one must not leave an old one standing.
+
+    One with fewer examples than the default does not replace a fuller one of the same sources and the same trifold,
+    unless the op has failed.
 
     Args:
         workspace, result, report: what was verified, and what came out.
         sources: :func:`~trifold.verification.sources.source_hashes` of the op from before the run. Where they were
             others after it, there is no certificate: see :func:`remove_certificate`.
         toolkit: :func:`toolkit_digest` from before the run; default: that of now.
-        examples, seed: of the search; None: the default.
+        seed: of the search; None: the default.
+
+    Returns:
+        Whether it was written; else a fuller one has been kept.
     """
+    toolkit = toolkit_digest() if toolkit is None else toolkit
+    if result.verdict != "failed" and _is_less(result, _of_same(workspace, result.op, sources, toolkit)):
+        return False
     certificate: Certificate = {
         "op": result.op,
         "verdict": result.verdict,
@@ -61,8 +70,8 @@ def write_certificate(
         "trifold": report.trifold,
         "versions": _versions(),
         "sources": dict(sources),
-        "toolkit": toolkit_digest() if toolkit is None else toolkit,
-        "examples": examples,
+        "toolkit": toolkit,
+        "examples": dict(result.drawn),
         "seed": seed,
         "cases": sum(row.cases for row in result.rows),
         "rows": [{name: getattr(row, name) for name in _OF_ROW} for row in result.rows],
@@ -75,7 +84,24 @@ def write_certificate(
         json.dump(certificate, stream, indent=2)
         stream.write("\n")
     os.replace(temporary, path)
-    return path
+    return True
+
+
+def _of_same(workspace: Workspace, op: str, sources: Mapping[str, str], toolkit: str) -> Certificate | None:
+    """The op's certificate, where there is one of these sources and of this trifold."""
+    try:
+        certificate = read_certificate(workspace, op)
+    except (FileNotFoundError, ValueError):
+        return None
+    same = certificate["sources"] == dict(sources) and certificate.get("toolkit") == toolkit
+    return certificate if same else None
+
+
+def _is_less(result: OpReport, before: Certificate | None) -> bool:
+    """Whether a result shows less than a certificate: it had fewer examples, and not more implementations."""
+    if before is None or (before["verdict"] == "incomplete" and result.verdict == "verified"):
+        return False
+    return share(result.drawn) < share(before["examples"])
 
 
 def remove_certificate(workspace: Workspace, op: str) -> None:
@@ -101,8 +127,12 @@ def read_certificate(workspace: Workspace, op: str) -> Certificate:
             raise ValueError(f"{path} is no certificate: its '{name}' is missing, or no {kind.__name__}")
     if not all(isinstance(device, str) for device in certificate["devices"]):
         raise ValueError(f"{path} is no certificate: a device is no str")
+    if not all(type(number) is int for number in certificate["examples"].values()):
+        raise ValueError(f"{path} is no certificate: a number of examples is no int")
     if any(not isinstance(row, dict) or sorted(row) != sorted(_OF_ROW) for row in certificate["rows"]):
         raise ValueError(f"{path} is no certificate: a row has not {', '.join(_OF_ROW)}")
+    if not all(isinstance(row["dtypes"], list) for row in certificate["rows"]):
+        raise ValueError(f"{path} is no certificate: the dtypes of a row are no list")
     if certificate["op"] != op:
         raise ValueError(f"{path} is the certificate of {certificate['op']}, not of {op}")
     found: Certificate = certificate
@@ -149,14 +179,16 @@ def certified_rows(
         "device": device_name,
         "trifold": version("trifold"),
         "versions": _versions(),
-        "examples": examples,
         "seed": seed,
     }
     if any(certificate.get(name) != value for name, value in here.items()):
         return []
+    name = f"{cell.implementation} {cell.device}"
+    if certificate["examples"].get(name) != (default_examples(name) if examples is None else examples):
+        return []
     if currency(workspace, workspace.files(cell.op), certificate) != "current":
         return []
-    rows = [Row(**row) for row in certificate["rows"]]
+    rows = [Row(**row | {"dtypes": tuple(row["dtypes"])}) for row in certificate["rows"]]
     if any(row.outcome == "failed" for row in rows):
         return []
     return [row for row in rows if (row.implementation, row.device) == (cell.implementation, cell.device)]

@@ -18,9 +18,10 @@ from rich.text import Text
 from trifold import tables
 from trifold.cells import Device, Kind
 from trifold.verification.checks import CHECKS
-from trifold.verification.report import Failure, OpReport, OutcomeName, Report, Row
+from trifold.verification.examples import fewer
+from trifold.verification.report import BUILD, Failure, OpReport, OutcomeName, Report, Row
 from trifold.verification.verify import ALL_CHECKS, CELLS
-from trifold.verification.worker import BUILD, PROPERTY
+from trifold.verification.worker import PROPERTY
 
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not run": ("·", "dim")}
 _MEANING = "✓ passed  ✗ failed  · not run"
@@ -154,16 +155,16 @@ def _properties(report: Report) -> Iterator[Text]:
 
 
 def failures(report: Report) -> Iterator[RenderableType]:
-    """Each failure with what reproduces it, for ``console.print(..., crop=False)``."""
+    """Each cause of failures with the rows that it fails, and with what reproduces the first; for
+    ``console.print(..., crop=False)``."""
     for op in report.ops:
-        for row in op.rows:
-            for failure in row.failures:
+        for cause in op.causes:
+            yield Text()
+            yield Text(f"✗ {op.op} {cause.implementation}·{cause.device} {', '.join(cause.checks)}", style="bold red")
+            yield Padding(_explanation(cause.failure), (0, 0, 0, 2))
+            if cause.failure.code:
                 yield Text()
-                yield Text(f"✗ {op.op} {row.implementation}·{row.device} {row.check}", style="bold red")
-                yield Padding(_explanation(failure), (0, 0, 0, 2))
-                if failure.code:
-                    yield Text()
-                    yield _whole(Text(textwrap.indent(failure.code, " " * 6), style="cyan"))
+                yield _whole(Text(textwrap.indent(cause.failure.code, " " * 6), style="cyan"))
 
 
 def _explanation(failure: Failure) -> Text:
@@ -233,7 +234,9 @@ def _summary(report: Report) -> Text:
     ops: dict[str, list[str]] = defaultdict(list)
     for op in report.ops:
         on = f" on {' and '.join(op.devices)}" if op.verdict == "verified" else ""
-        ops[f"{op.verdict}{on}"].append(op.op)
+        few = fewer(op.drawn)
+        kept = ", and its certificate stays that of a fuller run" if op.fuller else ""
+        ops[f"{op.verdict}{on}{f' with {few}' if few else ''}{kept}"].append(op.op)
     parts = [f"{', '.join(names)} {verdict}" for verdict, names in ops.items()]
     style = {"verified": "bold green", "failed": "bold red", "incomplete": "bold yellow"}[report.verdict]
     text = Text(f"\n{'; '.join(parts)}\n")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 from trifold.verification.coverage import FileCoverage
+from trifold.verification.examples import default_examples
 
 OutcomeName = Literal["passed", "failed", "not run"]
 Verdict = Literal["verified", "failed", "incomplete"]
+
+BUILD = "build"  # the row of the build, which comes first
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,13 @@ class Failure:
 
 @dataclass(frozen=True)
 class Row:
-    """One check of one cell. ``cases`` counts what was compared; ``reason`` says why it did not run, or remarks."""
+    """One check of one cell.
+
+    Attributes:
+        cases: how many were compared.
+        reason: why it did not run, or a remark.
+        dtypes: of the tensors in the calls of a check that passed.
+    """
 
     check: str
     implementation: str
@@ -42,6 +52,27 @@ class Row:
     reason: str = ""
     failures: tuple[Failure, ...] = ()
     seconds: float = 0.0
+    dtypes: tuple[str, ...] = ()
+
+    @property
+    def cell(self) -> str:
+        """As in the matrix's legend: ``port cpu``."""
+        return f"{self.implementation} {self.device}"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What failed in one cell, once, with all rows that it fails.
+
+    Attributes:
+        checks: the names of the rows.
+        failure: that of the first row.
+    """
+
+    implementation: str
+    device: str
+    checks: tuple[str, ...]
+    failure: Failure
 
 
 @dataclass(frozen=True)
@@ -53,12 +84,16 @@ class OpReport:
 
     Attributes:
         partial: only some checks were asked for.
+        examples: the calls that were asked for, of each check that draws; None: the default of each cell.
+        fuller: the certificate of an earlier run of the same sources, with more examples, has been kept.
         coverage: what the inputs reached in each source file; None where that was not asked for.
     """
 
     op: str
     rows: tuple[Row, ...]
     partial: bool = False
+    examples: int | None = None
+    fuller: bool = False
     coverage: tuple[FileCoverage, ...] | None = None
 
     @property
@@ -74,6 +109,31 @@ class OpReport:
             (row.implementation, row.device) for row in self.rows if row.check == "values" and row.outcome == "passed"
         }
         return tuple(d for d in ("cpu", "cuda") if {("prototype", d), ("port", d)} <= passed)
+
+    @property
+    def drawn(self) -> Mapping[str, int]:
+        """How many calls each check that draws had, by cell (``port cpu``); a cell that did not run is absent."""
+        ran = dict.fromkeys(row.cell for row in self.rows if row.outcome != "not run" and row.check != BUILD)
+        return {cell: default_examples(cell) if self.examples is None else self.examples for cell in ran}
+
+    def ran_on(self, device: str, implementations: Sequence[str], checks: Sequence[str]) -> bool:
+        """Whether each implementation passed one of the checks on a device, or none of them is for it there."""
+        cells = [[row for row in self.rows if row.cell == f"{kind} {device}"] for kind in implementations]
+        return all(not rows or any(row.check in checks and row.outcome == "passed" for row in rows) for rows in cells)
+
+    @property
+    def causes(self) -> tuple[Cause, ...]:
+        """The failures: those of one cell with the same message are one."""
+        found: dict[tuple[str, str, str], tuple[Failure, list[str]]] = {}
+        for row in self.rows:
+            for failure in row.failures:
+                # Of a process that ended, the message says during which check.
+                message = failure.message.removesuffix(f" during {row.check}")
+                key = row.implementation, row.device, message
+                _, checks = found.setdefault(key, (replace(failure, message=message), []))
+                if row.check not in checks:
+                    checks.append(row.check)
+        return tuple(Cause(*key[:2], tuple(checks), failure) for key, (failure, checks) in found.items())
 
     def row(self, check: str, implementation: str, device: str) -> Row | None:
         for row in self.rows:
@@ -112,6 +172,29 @@ class Report:
         """Whether all ops are verified."""
         return self.verdict == "verified"
 
+    def passed(
+        self,
+        implementations: Sequence[str] = ("prototype", "port"),
+        devices: Sequence[str] = ("cpu", "cuda"),
+        checks: Sequence[str] = (),
+    ) -> bool:
+        """Whether what was asked for has run, and none of it failed.
+
+        Args:
+            implementations, devices, checks: what :func:`~trifold.verification.verify.verify` was asked for.
+
+        Returns:
+            True where, of each op, all these implementations ran on one of these devices, and each check that was
+            named passed for some op.
+        """
+        wanted = tuple(checks) or ("values",)
+        rows = [row for op in self.ops for row in op.rows]
+        return (
+            self.verdict != "failed"
+            and all(any(row.check == name and row.outcome == "passed" for row in rows) for name in wanted)
+            and all(any(op.ran_on(device, implementations, wanted) for device in devices) for op in self.ops)
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The report as plain data, in the documented form."""
         return {
@@ -126,6 +209,7 @@ class Report:
                     "op": op.op,
                     "verdict": op.verdict,
                     "devices": list(op.devices),
+                    "examples": dict(op.drawn),
                     "rows": [asdict(row) for row in op.rows],
                 }
                 | ({} if op.coverage is None else {"coverage": [asdict(file) for file in op.coverage]})
@@ -136,4 +220,4 @@ class Report:
 
 def row_from_json(data: dict[str, Any]) -> Row:
     failures = tuple(Failure(**failure) for failure in data.pop("failures"))
-    return Row(**data, failures=failures)
+    return Row(**data | {"failures": failures, "dtypes": tuple(data["dtypes"])})

@@ -27,9 +27,9 @@ from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
 from trifold.verification.job import Job
 from trifold.verification.remote import START_S, cause_of_death, kill_group
-from trifold.verification.report import Failure, Row, row_from_json
+from trifold.verification.report import BUILD, Failure, Row, row_from_json
 from trifold.verification.watch import Watch
-from trifold.verification.worker import BUILD, OTHER_CHECKS
+from trifold.verification.worker import OTHER_CHECKS
 
 _RESTARTS = 3  # so many workers of a cell may die before its other checks are given up
 # The op's process has the time limit of a case; the worker, which waits for it many times in one, has more.

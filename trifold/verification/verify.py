@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import version
@@ -20,11 +20,11 @@ from trifold.verification.checks import CHECKS
 from trifold.verification.coverage import FileCoverage, measured, require_tools
 from trifold.verification.job import CellName, Job
 from trifold.verification.machine import Machine
-from trifold.verification.report import Failure, OpReport, Report, Row
+from trifold.verification.report import BUILD, Failure, OpReport, Report, Row
 from trifold.verification.runner import INTERRUPTED, Stop, asked_checks, run_cell
 from trifold.verification.sources import changed_sources, source_hashes
 from trifold.verification.watch import Watch
-from trifold.verification.worker import BUILD, PROPERTY
+from trifold.verification.worker import PROPERTY
 from trifold.workspace import OpFiles, Workspace
 
 CELLS: tuple[tuple[Kind, Device], ...] = (
@@ -67,8 +67,9 @@ def verify(
         watch: is told what was planned, what runs, and what ended.
 
     Returns:
-        A report that is true where all ops are verified. A certificate for each op that was checked whole is written
-        to ``.trifold/certificates`` in the workspace.
+        A report that is true where all ops are verified. A certificate for each op that was checked whole, or has
+        failed, is written to ``.trifold/certificates`` in the workspace; one with more examples of the same sources is
+        kept, unless the op has failed.
 
     Raises:
         WorkspaceError: no workspace, no such op, or a file of it is missing.
@@ -115,6 +116,7 @@ def verify(
                 op.name,
                 tuple(row for job, some in zip(jobs, rows, strict=True) if job.cell.op == op.name for row in some),
                 partial=bool(checks),
+                examples=examples,
                 coverage=_coverage(workspace, op, Path(counted)) if coverage and complete else None,
             )
             for op in files
@@ -126,19 +128,42 @@ def verify(
     seconds = time.monotonic() - started
     facts = environment(workspace.root, torch.device("cpu" if machine.cuda else "cuda"))
     report = Report(version("trifold"), torch.__version__, machine.device_name, reports, seconds, facts)
+    if complete:
+        _require_properties(checks, reports)
+    if not coverage:
+        whole = complete and not checks
+        report = _certified(workspace, report, sources, changed, toolkit=toolkit, seed=seed, whole=whole)
     if not complete:
         raise Interrupted(report)
-    _require_properties(checks, reports)
-    if not checks and not coverage:
-        for result in reports:
-            if changed[result.op]:
-                remove_certificate(workspace, result.op)
-            else:
-                of_op = sources[result.op]
-                write_certificate(
-                    workspace, result, report, sources=of_op, toolkit=toolkit, examples=examples, seed=seed
-                )
     return report
+
+
+def _certified(
+    workspace: Workspace,
+    report: Report,
+    sources: Mapping[str, Mapping[str, str]],
+    changed: Mapping[str, Sequence[str]],
+    *,
+    toolkit: str,
+    seed: int | None,
+    whole: bool,
+) -> Report:
+    """Write the certificates; the report, which then says where a fuller one has been kept.
+
+    A run that is not whole leaves the certificates as they are, but of ops that failed: none may go on to say that such
+    an op is verified.
+    """
+    results = []
+    for result in report.ops:
+        kept = False
+        if changed[result.op]:
+            if whole:
+                remove_certificate(workspace, result.op)
+        elif whole or result.verdict == "failed":
+            of_op = sources[result.op]
+            kept = not write_certificate(workspace, result, report, sources=of_op, toolkit=toolkit, seed=seed)
+        results.append(replace(result, fuller=kept))
+    return replace(report, ops=tuple(results))
 
 
 def _require_unchanged(result: OpReport, changed: Sequence[str]) -> OpReport:

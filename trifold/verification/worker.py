@@ -33,18 +33,17 @@ from trifold.spec import Limits, Property, Spec
 from trifold.verification import gcov, integrity
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote, Search
 from trifold.verification.checks import CHECKS, Check
+from trifold.verification.examples import default_examples
 from trifold.verification.job import CellName, Job
 from trifold.verification.load_spec import load_spec
 from trifold.verification.remote import OpDied, OpProcess, Process
-from trifold.verification.report import Failure, OutcomeName, Row
+from trifold.verification.report import BUILD, Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace, import_file
 
-_SIMULATOR = (Limits(elements=20_000), 48)
-_COMPILED = (Limits(elements=100_000), 80)
+_IN_SIMULATOR, _COMPILED = Limits(elements=20_000), Limits(elements=100_000)
 
 _DEATHS = 3  # so often may the op's process die before the other checks are given up
 
-BUILD = "build"
 PROPERTY = "property: "  # the row of a property begins with this
 OTHER_CHECKS = "other checks"  # the row of all that were given up
 
@@ -123,18 +122,21 @@ class _Rows:
         cases: int = 0,
         reason: str = "",
         failures: tuple[Failure, ...] = (),
+        dtypes: tuple[str, ...] = (),
         always: bool = False,
     ) -> None:
         now = time.monotonic()
         seconds, self._started = round(now - self._started, 3), now
         if always or _wanted(self._job, check):
             cell = self._job.cell
-            self._events.row(Row(check, cell.implementation, cell.device, outcome, cases, reason, failures, seconds))
+            row = Row(check, cell.implementation, cell.device, outcome, cases, reason, failures, seconds, dtypes)
+            self._events.row(row)
 
 
 def _run_check(check: Check, cell: Cell, rows: _Rows, changed: Callable[[], list[str]]) -> bool:
     """Whether the op's process lives on."""
     cell.cases, cell.current = 0, (None, "")
+    cell.dtypes.clear()
     try:
         remark = check.run(cell) or ""
     except NotRun as reason:
@@ -157,7 +159,7 @@ def _run_check(check: Check, cell: Cell, rows: _Rows, changed: Callable[[], list
         elif cell.cases == 0:
             rows.send(check.name, "failed", failures=(Failure("the check ran no case, so it shows nothing"),))
         else:
-            rows.send(check.name, "passed", cases=cell.cases, reason=remark)
+            rows.send(check.name, "passed", cases=cell.cases, reason=remark, dtypes=tuple(sorted(cell.dtypes)))
     return True
 
 
@@ -240,8 +242,9 @@ def _cell(job: Job, files: OpFiles, spec: Spec, reference: Any, process: OpProce
     if job.coverage is not None and loaded["library"] is not None:
         gcov.keep_notes(Path(loaded["library"]), Path(job.coverage))
     simulated = (name.implementation, name.device) == ("prototype", "cpu")
-    limits, examples = _SIMULATOR if simulated else _COMPILED
-    search = Search(examples if job.examples is None else job.examples, job.seed)
+    limits = _IN_SIMULATOR if simulated else _COMPILED
+    examples = default_examples(f"{name.implementation} {name.device}") if job.examples is None else job.examples
+    search = Search(examples, job.seed)
     operators, differentiable = tuple(loaded["operators"]), bool(loaded["differentiable"])
     implementation = Remote(name.implementation, files, process, operators, differentiable)
     return Cell(spec, implementation, name.device, reference, search, limits, events.case)

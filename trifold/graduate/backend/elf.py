@@ -36,11 +36,19 @@ class Undefined:
 
 @dataclass(frozen=True)
 class SharedLibrary:
-    """What the loader reads of a library."""
+    """What the loader reads of a library.
+
+    Attributes:
+        needed: the libraries that it names.
+        undefined, defined: its symbols.
+        versions: (library, version) of all that the loader looks for before it binds a symbol: those of the undefined
+            symbols, and marks of the format such as ``GLIBC_ABI_DT_RELR``, which no symbol has.
+    """
 
     needed: tuple[str, ...]
     undefined: tuple[Undefined, ...]
     defined: tuple[str, ...]
+    versions: tuple[tuple[str, str], ...]
 
     @classmethod
     def read(cls, path: Path) -> SharedLibrary:
@@ -83,7 +91,9 @@ class _Reader:
             number = struct.unpack_from("<H", self._data, version_at + 2 * index)[0] if version_at else 0
             version, library = versions.get(number & 0x7FFF, ("", ""))
             undefined.append(Undefined(text, version, library, info >> 4 == _WEAK))
-        return SharedLibrary(tuple(map(self._string, self._needed)), tuple(undefined), tuple(defined))
+        needed = tuple(map(self._string, self._needed))
+        every = tuple((library, version) for version, library in versions.values())
+        return SharedLibrary(needed, tuple(undefined), tuple(defined), every)
 
     def _offset(self, address: int) -> int:
         return next((start + address - at for at, start, length in self._loaded if at <= address < at + length), 0)

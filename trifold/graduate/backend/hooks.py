@@ -75,7 +75,8 @@ def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata
     }
     facts["files"] = {name: archive.sha256(content) for name, content in sorted(files.items())}
     files[f"{plan.package}/{METADATA}"] = (json.dumps(facts, indent=2) + "\n").encode()
-    version = f"{plan.version}+{'cpu' if least.cuda is None else f'cu{least.cuda}'}"
+    label = f"+{'cpu' if least.cuda is None else f'cu{least.cuda}'}" if plan.local_version else ""
+    version = f"{plan.version}{label}"
     core = _core(plan, version, card)
     made = archive.write_wheel(Path(wheel_directory), _file_name(plan), version, least.platform, core, files)
     return made.name

@@ -17,7 +17,8 @@ class Plan:
     Attributes:
         package: the name to import.
         distribution: the name for pip.
-        version: without the label of the build, such as ``+cu13``.
+        version: without the label of the build.
+        local_version: the wheel's version has that label: ``+cu13``, or ``+cpu``.
         requires: the distributions that it needs.
         requires_python: a version specifier.
         namespace: the torch namespace that the libraries register into.
@@ -34,6 +35,7 @@ class Plan:
     package: str
     distribution: str
     version: str
+    local_version: bool
     summary: str
     requires: tuple[str, ...]
     requires_python: str

@@ -18,9 +18,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog=f"python -m {package.NAME}.tests")
     parser.add_argument("--json", type=Path, help="write what ran and what failed to this file")
     target = parser.parse_args().json
-    suite = unittest.defaultTestLoader.loadTestsFromNames(
-        [f"{package.NAME}.tests.test_files", f"{package.NAME}.tests.test_ops"]
-    )
+    modules = sorted(path.stem for path in Path(__file__).parent.glob("test_*.py"))
+    suite = unittest.defaultTestLoader.loadTestsFromNames([f"{package.NAME}.tests.{name}" for name in modules])
     ran = suite.countTestCases()
     result = unittest.TextTestRunner(verbosity=2).run(suite)
     not_run = {

@@ -76,16 +76,6 @@ class Ops(unittest.TestCase):
                 self.assert_within(got, want)
 
     @each_cell
-    def test_random_numbers_repeat_by_seed(self, op: str, device: str, cases: dict[str, Any]) -> None:
-        if not cases["random"]:
-            return
-        call = _in_dtype(cases["small"][-1], torch.float32)
-        other = {**call, "seed": call["seed"] + 1}
-        first, again, third = (calls.invoke(package.function(op), each, device)[0] for each in (call, call, other))
-        self.assertTrue(torch.equal(first, again))
-        self.assertFalse(torch.equal(first, third))
-
-    @each_cell
     def test_gradcheck(self, op: str, device: str, cases: dict[str, Any]) -> None:
         if cases["surrogate"]:  # a gradient that is declared, not derived; the recorded ones hold for it
             return
@@ -105,7 +95,7 @@ class Ops(unittest.TestCase):
 
     @each_cell
     def test_opcheck(self, op: str, device: str, cases: dict[str, Any]) -> None:
-        call = _in_dtype(cases["small"][-1], torch.float32)
+        call = calls.in_dtype(cases["small"][-1], torch.float32)
         recorder = Recorder(package.module().package.namespace)
         with recorder:
             _values_and_gradients(package.function(op), call, device)
@@ -120,7 +110,7 @@ class Ops(unittest.TestCase):
         torch._dynamo.reset()
         # aot_eager traces forward and backward as torch.compile's own backend does, and needs no compiler.
         compiled = torch.compile(package.function(op), fullgraph=True, backend="aot_eager")
-        call = _in_dtype(cases["small"][-1], torch.float32)
+        call = calls.in_dtype(cases["small"][-1], torch.float32)
         eager, traced = (_values_and_gradients(f, call, device) for f in (package.function(op), compiled))
         for one, other in zip(eager, traced, strict=True):
             self.assertEqual((one.shape, one.dtype), (other.shape, other.dtype))
@@ -147,20 +137,6 @@ class Ops(unittest.TestCase):
             for test in doctest.DocTestFinder(recurse=False).find(function, op, module=False, globs={}):
                 runner.run(test)
             self.assertEqual(runner.summarize(verbose=False).failed, 0)
-
-
-def _in_dtype(call: dict[str, Any], dtype: torch.dtype) -> dict[str, Any]:
-    """A recorded call with its floating tensors in ``dtype``."""
-    name = str(dtype).removeprefix("torch.")
-
-    def changed(value: Any) -> Any:
-        if isinstance(value, list):
-            return [changed(one) for one in value]
-        floating = isinstance(value, dict) and value.get("dtype", "").startswith(("float", "bfloat"))
-        return {**value, "dtype": name} if floating else value
-
-    kwargs = {keyword: changed(value) for keyword, value in call["kwargs"].items()}
-    return {**call, "args": changed(call["args"]), "kwargs": kwargs}
 
 
 def _values_and_gradients(function: Any, call: dict[str, Any], device: str) -> list[Tensor]:
