@@ -184,8 +184,12 @@ def _add_in_order(grad: Tensor, indices: Tensor, order: Tensor, grad_weight: Ten
     block_a_row = positions // vocabulary >= MANY_POSITIONS
     grid, block = _row_launch(vocabulary, columns, 1, block_a_row)
     kernel = embedding_long_sum_kernel if block_a_row else embedding_sum_kernel
-    arguments = rows(grad), order.reshape(-1), starts, output(grad_weight)
-    launch(kernel, grid, *arguments, vocabulary, columns, block=block)
+    launch(
+        kernel,
+        grid,
+        *(rows(grad), order.reshape(-1), starts, output(grad_weight), vocabulary, columns),
+        block=block,
+    )
 
 
 def _row_launch(

@@ -16,7 +16,7 @@ def reference(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     matrix = x if x.dim() else x.reshape(1)
     values, indices = torch.sort(matrix, dim=-1, descending=True, stable=True)
     shape = (*x.shape[:-1], k) if x.dim() else ()
-    return values[..., :k].reshape(shape), indices[..., :k].reshape(shape)
+    return values[..., :k].reshape(shape).contiguous(), indices[..., :k].reshape(shape).contiguous()
 
 
 # ------------------------------------------------------------------------------------------------- prototype

@@ -182,6 +182,25 @@ def _bad_call(name: str, mentions: tuple[str, ...], **changed: Any) -> BadCall:
     return BadCall(name, make, mentions)
 
 
+# Rows in elements and in 16 bytes, of one thread, a warp, and several tiles; few positions a row, and many.
+_EDGES: tuple[tuple[tuple[int, ...], int, int, Layout], ...] = (
+    ((), 3, 1, "contiguous"),
+    ((5,), 7, 8, "contiguous"),
+    ((2, 3), 7, 9, "offset"),
+    ((3,), 2, 1032, "contiguous"),
+    ((3,), 2, 1031, "contiguous"),
+    ((130,), 3, 8, "contiguous"),
+    ((130,), 3, 7, "contiguous"),
+    ((130,), 2, 264, "contiguous"),
+    ((4,), 5, 6, "transposed"),
+    ((4,), 5, 8, "padded"),
+    ((4,), 5, 8, "sliced"),
+    ((4,), 5, 8, "expanded"),
+    ((0,), 3, 8, "contiguous"),
+    ((3, 0), 3, 7, "contiguous"),
+    ((3,), 4, 0, "contiguous"),
+)
+
 # Tokens, rows and columns: of language models, and of a table of categories.
 _CASES = tuple(
     Case(f"{n:,} of {vocabulary:,} × {columns:,}", (n, vocabulary, columns))
@@ -235,24 +254,7 @@ spec = Spec(
         _call(shape, vocabulary, columns, dtype, layout, deterministic=deterministic)
         for dtype in DTYPES
         for deterministic in (False, True)
-        # Rows in elements and in 16 bytes, of one thread, a warp, and several tiles; few positions a row, and many.
-        for shape, vocabulary, columns, layout in (
-            ((), 3, 1, "contiguous"),
-            ((5,), 7, 8, "contiguous"),
-            ((2, 3), 7, 9, "offset"),
-            ((3,), 2, 1032, "contiguous"),
-            ((3,), 2, 1031, "contiguous"),
-            ((130,), 3, 8, "contiguous"),
-            ((130,), 3, 7, "contiguous"),
-            ((130,), 2, 264, "contiguous"),
-            ((4,), 5, 6, "transposed"),
-            ((4,), 5, 8, "padded"),
-            ((4,), 5, 8, "sliced"),
-            ((4,), 5, 8, "expanded"),
-            ((0,), 3, 8, "contiguous"),
-            ((3, 0), 3, 7, "contiguous"),
-            ((3,), 4, 0, "contiguous"),
-        )
+        for shape, vocabulary, columns, layout in _EDGES
     ],
     bad_calls=[
         _bad_call("integer weight", ("weight", "int64"), weight=torch.ones(4, 5).long()),

@@ -137,7 +137,8 @@ def _large(function: Callable[..., Tensor], device: str) -> None:
             want = factor.detach()[place].double() @ other
             off = float((got.detach()[place].double() - want).abs().max() / want.abs().max())
             assert off <= 0.01, f"{name} is off by {off:.3g} of its size at {place}"
-    want = sum(a.detach()[place].double().t() @ grad[place].double() for place in ends)
+    of_ends = [a.detach()[place].double().t() @ grad[place].double() for place in ends]
+    want = of_ends[0] + of_ends[1]
     off = float((grad_b.double() - want).abs().max() / want.abs().max())
     assert off <= 0.01, f"gradient 1 is off by {off:.3g} of its size"
 

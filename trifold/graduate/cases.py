@@ -18,7 +18,7 @@ from trifold.implementation import load_port, reference
 from trifold.spec import DTYPES, Call, Limits
 from trifold.spec.case import AnyCase
 from trifold.spec.spec import BadCall
-from trifold.verification.cell import Cell, Search
+from trifold.verification.cell import ORDINARY, Cell, Search
 from trifold.verification.checks.differentiation import differentiate, exactly, gradient_scales, in_dtype
 from trifold.verification.comparison import Expected
 from trifold.verification.load_spec import load_spec
@@ -28,8 +28,6 @@ from trifold.workspace import OpFiles
 # Numbers stand in a text file: results of up to so many elements, of so many calls.
 _ELEMENTS = 64
 _CALLS = 24
-# Gradients are compared at ordinary values, as by `trifold verify`.
-_ORDINARY = ("exact", "normal", "zero", "tiny")
 
 Json = dict[str, Any]
 
@@ -83,7 +81,7 @@ class _Recording:
         cell = self.cell
         for call in self._calls():
             paths = cell.gradient_paths(call)
-            if not paths or not all(case.fill in _ORDINARY for _, case in call.floating()):
+            if not paths or not all(case.fill in ORDINARY for _, case in call.floating()):
                 continue
             native = differentiate(cell, call, paths, cell.reference)
             wanted = differentiate(cell, call, paths, cell.reference, convert=exactly(cell))

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 Arguments = tuple[list[Any], dict[str, Any]]
 
 _SWEPT_FROM = 5  # examples: with fewer, calls of one power of two are swept alone
+# Fills of numbers at which a reference is exact itself; elsewhere only where it is finite is compared of gradients.
+ORDINARY = ("exact", "normal", "zero", "tiny")
 _SMALL = 4096  # elements, of the calls that stand for smooth ones
 _SMALL_CALLS = 3
 _ABOVE_A_BLOCK = 11  # of two: more elements than a block has threads
@@ -274,11 +276,16 @@ class Cell:
     # ----------------------------------------------------------------------------------------------------- calls
 
     def small_calls(self) -> list[Call]:
-        """The smooth calls; of an op that has none, the small ones among samples and edges, and drawn ones."""
+        """The smooth calls; of an op that has none, small ones of ordinary numbers among samples, edges and drawn
+        ones."""
         if self.spec.smooth:
             return list(self.spec.smooth)
-        fixed = [call for _, call in self.fixed_calls() if 0 < call.elements <= _SMALL]
-        return fixed[:_SMALL_CALLS] or self.drawn_calls(Limits(elements=64), _SMALL_CALLS, salt=2000)
+        fixed = [call for _, call in self.fixed_calls() if 0 < call.elements <= _SMALL and _is_ordinary(call)]
+        if len(fixed) >= _SMALL_CALLS:
+            return fixed[:_SMALL_CALLS]
+        drawn = self.drawn_calls(Limits(elements=64), 8 * _SMALL_CALLS, salt=2000)
+        ordinary = [call for call in drawn if call.elements > 0 and _is_ordinary(call)]
+        return (fixed + ordinary + drawn)[:_SMALL_CALLS]
 
     def fixed_calls(self) -> Iterator[tuple[str, Call]]:
         """The spec's samples and edges, by name."""
@@ -375,6 +382,11 @@ class Cell:
         name = error.sample or (describe(error.call) if error.call else "")
         findings = tuple(finding.to_json() for finding in error.findings)
         return Failure(error.message, name, code, self.search.seed, findings)
+
+
+def _is_ordinary(call: Call) -> bool:
+    """Whether its numbers are such as nothing overflows or vanishes of."""
+    return all(case.fill in ORDINARY for _, case in call.floating())
 
 
 def as_tuple(result: Any) -> tuple[Tensor, ...]:

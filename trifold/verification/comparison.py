@@ -127,6 +127,8 @@ def with_working(
     sizes: Sequence[Tensor | None], working: Sequence[Tensor | None], dtype: torch.dtype
 ) -> tuple[Tensor | None, ...]:
     """``sizes``, in round-offs of ``dtype``, and ``working``, in round-offs of what an op of that dtype computes in."""
+    if not dtype.is_floating_point:  # nothing is rounded in integers
+        return tuple(sizes)
     computed = torch.float64 if dtype == torch.float64 else torch.float32
     share = torch.finfo(computed).eps / torch.finfo(dtype).eps
     pairs = zip(sizes, working, strict=True)

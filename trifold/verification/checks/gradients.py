@@ -12,7 +12,7 @@ from torch import Tensor
 
 from trifold.spec import Call
 from trifold.spec.call import Path
-from trifold.verification.cell import Cell, CheckFailed
+from trifold.verification.cell import ORDINARY, Cell, CheckFailed
 from trifold.verification.checks.differentiation import (
     Upstream,
     differentiate,
@@ -23,11 +23,6 @@ from trifold.verification.checks.differentiation import (
 )
 from trifold.verification.comparison import same_values
 from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
-
-# Gradients are compared at ordinary values. In the tails of a function, and at ±huge and nan, the reference is not
-# exact itself (in 1 - y near y = 1, say), so they must only stay finite there.
-_ORDINARY = ("exact", "normal", "zero", "tiny")
-
 
 # Above as many elements an upstream gradient with nan and inf takes too long to be worth it.
 _SPECIAL_ELEMENTS = 1024
@@ -42,7 +37,7 @@ def gradients(cell: Cell) -> str | None:
         paths = cell.gradient_paths(call)
         if not paths:  # a call of integers, say
             return
-        if not all(case.fill in _ORDINARY for _, case in call.floating()):
+        if not all(case.fill in ORDINARY for _, case in call.floating()):
             _compare_specials(cell, call, upstream_gradient)
             return
         right = _Right.of(cell, call)
