@@ -1,9 +1,9 @@
 // What a port's binding (cuda_src/<op>.cu) needs from torch, through its stable ABI only: argument checks, dtype
-// dispatch, elementwise outputs and launches, and registration. One namespace, no macro but the registration's.
-//
-//   TRIFOLD_NAMESPACE, TRIFOLD_DISPATCH_KEY   the library to register into, and CPU or CUDA; set by the build.
+// dispatch, elementwise outputs and launches; and registration (registration.h). One namespace, no macro but that
+// one's.
 #pragma once
 
+#include <trifold/registration.h>
 #include <trifold/launch.cuh>
 #include <trifold/vector.cuh>
 
@@ -31,8 +31,6 @@
 
 namespace trifold {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
 using Dims = torch::headeronly::IntHeaderOnlyArrayRef;  // sizes or strides, borrowed
 
 // ---------------------------------------------------------------------------------------------------- checks
@@ -116,6 +114,9 @@ inline int32_t dtype_code(const Tensor& tensor) {
   int32_t dtype;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
   return dtype;
+}
+inline int32_t dtype_code(ScalarType type) {
+  return torch::stable::detail::to<int32_t>(torch::stable::detail::from(type));
 }
 inline int32_t device_type_code(const Tensor& tensor) {
   int32_t type;
@@ -420,74 +421,4 @@ void launch_each(const Tensor& out, const Args&... args) {
   check_launch();
 }
 
-// ---------------------------------------------------------------------------------------------------- registration
-
-template <class T>
-inline constexpr const char* schema_type = nullptr;
-template <>
-inline constexpr const char* schema_type<Tensor> = "Tensor";
-template <>
-inline constexpr const char* schema_type<int64_t> = "int";
-template <>
-inline constexpr const char* schema_type<double> = "float";
-template <>
-inline constexpr const char* schema_type<bool> = "bool";
-template <>
-inline constexpr const char* schema_type<std::optional<Tensor>> = "Tensor?";
-
-// A C++ function that this library registers, with the schema that its C++ type stands for. The toolkit compares it
-// with the schema in ports/<op>.py before the first call: torch itself would reinterpret the arguments.
-struct Implementation {
-  const std::string name, schema;
-  static inline std::vector<Implementation> all;
-};
-
-template <class R>
-struct Returns {
-  static std::string text() { return schema_type<R>; }
-};
-template <>
-struct Returns<void> {
-  static std::string text() { return "()"; }
-};
-template <class... R>
-struct Returns<std::tuple<R...>> {
-  static std::string text() {
-    std::string inner;
-    ((inner += (inner.empty() ? "" : ", ") + std::string(schema_type<R>)), ...);
-    return "(" + inner + ")";
-  }
-};
-
-template <class R, class... A>
-std::string schema_of(R (*)(A...)) {
-  static_assert(((schema_type<std::remove_cvref_t<A>> != nullptr) && ...),
-                "an argument of this function has a type that no schema has: use Tensor, std::optional<Tensor>, "
-                "int64_t, double or bool");
-  std::string inner;
-  ((inner += (inner.empty() ? "" : ", ") + std::string(schema_type<std::remove_cvref_t<A>>)), ...);
-  return "(" + inner + ") -> " + Returns<R>::text();
-}
-
-// Registers `Function` as the implementation of the operator `name` for this library's dispatch key.
-template <auto Function>
-void implement(torch::stable::detail::StableLibrary& library, const char* name) {
-  Implementation::all.push_back({name, schema_of(Function)});
-  library.impl(name, TORCH_BOX(Function));
-}
-
 }  // namespace trifold
-
-// What this library holds, as lines "implementation<TAB>name<TAB>schema" and "branch<TAB>kernel<TAB>launches".
-// The text lives until the next call on the same thread.
-extern "C" [[gnu::visibility("default"), gnu::used]] inline const char* trifold_manifest() {
-  static thread_local std::string text;
-  text.clear();
-  for (const auto& function : trifold::Implementation::all)
-    text += "implementation\t" + function.name + "\t" + function.schema + "\n";
-  for (const auto* branch = trifold::Branch::first; branch != nullptr; branch = branch->next)
-    text += "branch\t" + branch->name + "\t" + std::to_string(branch->launches.load()) + "\n";
-  return text.c_str();
-}
-
-#define TRIFOLD_LIBRARY(m) STABLE_TORCH_LIBRARY_IMPL(TRIFOLD_NAMESPACE, TRIFOLD_DISPATCH_KEY, m)
