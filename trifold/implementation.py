@@ -140,6 +140,9 @@ def load_prototype(files: OpFiles, device: Device, code: Callable[[Path], CodeTy
         if namespace not in _loaded:
             prototype = prototype_module(files, device, code)
             module, library = _execute(files, namespace)
+            simulates = device == "cpu"
+            if simulates:
+                from trifold.simulator.fresh import watching
             for name in module.op.schemas:
                 launcher = getattr(prototype, name, None)
                 if launcher is None:
@@ -148,7 +151,7 @@ def load_prototype(files: OpFiles, device: Device, code: Callable[[Path], CodeTy
                         f"{files.port} defines the operator {name}; write def {name}(...) that launches its kernel",
                     )
                 for key in _KEYS.values():
-                    library.registry.impl(name, launcher, key)
+                    library.registry.impl(name, watching(launcher) if simulates else launcher, key)
             _loaded[namespace] = _implementation("prototype", files, module, lambda _: None)
         return _loaded[namespace]
 
@@ -311,7 +314,13 @@ class _CheckedKernels:
 
         self.load()
         kernel = getattr(getattr(torch.ops, self.namespace), name).default
-        return runtime.run_checked(lambda: kernel(*args))
+
+        def call() -> Any:
+            with runtime.fresh_memory().watched():
+                # The kernel itself: through the dispatcher, what watches torch's operators would see this one too.
+                return kernel._op_dk(torch._C.DispatchKey.CPU, *args)
+
+        return runtime.run_checked(call)
 
 
 def _compare(files: OpFiles, operators: Operators, library: BuiltLibrary) -> None:

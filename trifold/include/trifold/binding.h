@@ -156,25 +156,29 @@ inline void check_alike(const char* op, const Tensor& x, const char* x_name, con
 #ifdef __CUDACC__
 inline void note_argument(const Tensor&, std::size_t) {}
 inline void note_fresh(const Tensor&) {}
-inline void note_written(const Tensor&) {}
 #else
-// Tells the checks which bytes a tensor's elements lie in.
+// Calls use(begin, bytes) with what the tensor's elements lie in; not where it has none.
+template <class Use>
+void with_extent(const Tensor& tensor, std::size_t element_bytes, Use&& use) {
+  if (tensor.numel() == 0) return;
+  const Dims sizes = tensor.sizes(), strides = tensor.strides();
+  int64_t first = 0, last = 0;
+  for (std::size_t d = 0; d < sizes.size(); ++d) (strides[d] < 0 ? first : last) += (sizes[d] - 1) * strides[d];
+  const auto bytes = static_cast<int64_t>(element_bytes);
+  use(static_cast<const char*>(tensor.const_data_ptr()) + first * bytes,
+      static_cast<std::size_t>((last - first + 1) * bytes));
+}
+// Say which bytes a kernel's argument has; and that nobody has written those of a new tensor.
 inline void note_argument(const Tensor& tensor, std::size_t element_bytes) {
-  if constexpr (host::checked) {
-    if (tensor.numel() == 0) return;
-    const Dims sizes = tensor.sizes(), strides = tensor.strides();
-    int64_t first = 0, last = 0;
-    for (std::size_t d = 0; d < sizes.size(); ++d) (strides[d] < 0 ? first : last) += (sizes[d] - 1) * strides[d];
-    const auto bytes = static_cast<int64_t>(element_bytes);
-    host::note_tensor(static_cast<const char*>(tensor.const_data_ptr()) + first * bytes,
-                      static_cast<std::size_t>((last - first + 1) * bytes));
-  }
+  if constexpr (host::checked)
+    with_extent(tensor, element_bytes, [](const void* begin, std::size_t bytes) { host::note_tensor(begin, bytes); });
 }
 inline void note_fresh(const Tensor& tensor) {
-  if constexpr (host::checked) host::note_fresh(tensor.const_data_ptr());
-}
-inline void note_written(const Tensor& tensor) {
-  if constexpr (host::checked) host::note_written(tensor.const_data_ptr());
+  if constexpr (host::checked) {
+    const std::size_t element_bytes = tensor.element_size();
+    with_extent(tensor, element_bytes,
+                [&](const void* begin, std::size_t bytes) { host::note_fresh(begin, bytes, element_bytes); });
+  }
 }
 #endif
 
@@ -279,7 +283,6 @@ inline Tensor in_layout_of(const Tensor& layout, const Tensor& x) {
   if (same || x.numel() <= 1) return x;
   Tensor copy = empty_strided(x, sizes, wanted);
   torch::stable::copy_(copy, x);
-  note_written(copy);
   return copy;
 }
 
