@@ -13,6 +13,8 @@ from torch import Tensor
 
 import trifold
 from tests.host.workspace import op_of
+from tests.test_build import requires_nvcc
+from trifold.build import compile_only
 from trifold.errors import SchemaError
 from trifold.host import runtime
 from trifold.implementation import load_checked_port, load_port, require_schemas
@@ -284,6 +286,11 @@ def test_through_the_dispatcher(name: str, files: OpFiles) -> None:
     overload = load_port(files).overload(name)
     for given, expected in ROWS[name].calls:
         assert same(overload(*copied(list(given))), expected)
+
+
+@requires_nvcc
+def test_nvcc_compiles_every_type(files: OpFiles) -> None:
+    assert compile_only(files, "9.0").path.is_file()
 
 
 @pytest.mark.parametrize("name", WRITING)

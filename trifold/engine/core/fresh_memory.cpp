@@ -1,6 +1,7 @@
 #include "fresh_memory.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <iterator>
 
@@ -20,32 +21,33 @@ uint64_t pattern(size_t word) {
   return quiet_nans + (random & three_bits) + (random >> 8 & three_bits);
 }
 
-// Whether n bytes at an offset of the memory that begins here hold the pattern.
-bool holds_pattern(uintptr_t memory, size_t offset, size_t n) {
-  for (size_t end = offset + n; offset < end;) {
-    const size_t part = std::min(word_bytes - offset % word_bytes, end - offset);
-    const uint64_t word = pattern(offset / word_bytes);
-    const char* const expected = reinterpret_cast<const char*>(&word) + offset % word_bytes;
-    if (std::memcmp(reinterpret_cast<const char*>(memory + offset), expected, part) != 0) return false;
-    offset += part;
-  }
-  return true;
-}
-
-// What of a part holds the pattern, element by element.
+// What of a part holds the pattern, element by element. Elements begin at multiples of their size.
 std::vector<ByteRange> parts_with_pattern(uintptr_t memory, ByteRange part, size_t element_bytes) {
   std::vector<ByteRange> found;
-  // Elements begin at multiples of their size; the part may begin or end within one.
-  for (uintptr_t at = part.begin; at < part.end;) {
-    const size_t n = std::min(element_bytes - (at - memory) % element_bytes, part.end - at);
-    if (holds_pattern(memory, at - memory, n)) {
-      if (!found.empty() && found.back().end == at) {
-        found.back().end = at + n;
-      } else {
-        found.push_back({at, at + n});
-      }
+  const auto add = [&](uintptr_t begin, uintptr_t end) {
+    begin = std::max(begin, part.begin);
+    end = std::min(end, part.end);
+    if (begin >= end) return;
+    if (!found.empty() && found.back().end == begin) {
+      found.back().end = end;
+    } else {
+      found.push_back({begin, end});
     }
-    at += n;
+  };
+  const uint64_t whole_element = ~uint64_t{0} >> 8 * (word_bytes - element_bytes);
+  for (size_t number = (part.begin - memory) / word_bytes; memory + number * word_bytes < part.end; ++number) {
+    const uintptr_t word = memory + number * word_bytes;
+    const uintptr_t first = std::max(word, part.begin), last = std::min(word + word_bytes, part.end);
+    const uint64_t expected = pattern(number);
+    uint64_t held = expected;  // so that bytes outside the part do not count
+    std::memcpy(reinterpret_cast<char*>(&held) + (first - word), reinterpret_cast<const char*>(first), last - first);
+    const uint64_t changed = held ^ expected;
+    if (changed == 0) {
+      add(word, word + word_bytes);
+      continue;
+    }
+    for (size_t at = 0; at < word_bytes; at += element_bytes)
+      if ((changed >> 8 * at & whole_element) == 0) add(word + at, word + at + element_bytes);
   }
   std::erase_if(found, [&](ByteRange run) { return run.end - run.begin < fewest_bytes && run != part; });
   return found;
@@ -87,7 +89,7 @@ void FreshMemory::add(uintptr_t begin, size_t size, size_t element_bytes) {
     const uint64_t word = pattern(offset / word_bytes);
     std::memcpy(reinterpret_cast<char*>(begin + offset), &word, std::min(word_bytes, size - offset));
   }
-  memory_.emplace(begin, Memory{end, std::clamp<size_t>(element_bytes, 1, word_bytes), {{begin, end}}});
+  memory_.emplace(begin, Memory{end, std::bit_floor(std::clamp<size_t>(element_bytes, 1, word_bytes)), {{begin, end}}});
 }
 
 std::vector<ByteRange> FreshMemory::unwritten(uintptr_t begin, uintptr_t end) {
