@@ -473,6 +473,13 @@ def test_a_tag_is_on_the_operator(library: Library) -> None:
         ("  f ( Tensor x )  ->  Tensor ", "(Tensor) -> Tensor", (0,)),
         ("f(\n  Tensor x,\n  Tensor y\n) -> Tensor", "(Tensor, Tensor) -> Tensor", (0, 1)),
         ("f(Tensor x) -> (Tensor y, Tensor z)", "(Tensor) -> (Tensor, Tensor)", (0,)),
+        ("f(Tensor[] xs, int[2] ns, SymInt m) -> Tensor[]", "(Tensor[], int[], int) -> Tensor[]", ()),
+        ("f(Tensor(a!) x, Tensor(b!)[] ys) -> Tensor(a!)", "(Tensor, Tensor[]) -> Tensor", (0,)),
+        (
+            "f(ScalarType a, ScalarType? b, Device c, str s='a, b') -> ()",
+            "(ScalarType, ScalarType?, Device, str) -> ()",
+            (),
+        ),
     ],
 )
 def test_a_schema_in_types(text: str, types: str, tensors: tuple[int, ...]) -> None:
@@ -481,11 +488,11 @@ def test_a_schema_in_types(text: str, types: str, tensors: tuple[int, ...]) -> N
 
 
 def test_cpp_spells_its_types_as_schemas_do() -> None:
-    """binding.h names each C++ type; the same name must come out of a schema that has that type."""
-    header = (Path(trifold.__file__).parent / "include" / "trifold" / "binding.h").read_text(encoding="utf-8")
-    named = re.findall(r"schema_type<([\w:]+(?:<\w+>)?)> = \"(.+)\"", header)
-    assert {cpp for cpp, _ in named} == {"Tensor", "int64_t", "double", "bool", "std::optional<Tensor>"}
-    for _, name in named:
-        assert Schema.parse(f"f({name} a) -> Tensor").types == f"({name}) -> Tensor"
-    # a tuple of C++ is joined as several returns are
-    assert 'inner.empty() ? "" : ", "' in header
+    """registration.h names each C++ type; the same name must come out of a schema that has that type."""
+    header = (Path(trifold.__file__).parent / "include" / "trifold" / "registration.h").read_text(encoding="utf-8")
+    named = dict(re.findall(r"schema_name<([\w:]+)> = \"(.+)\"", header))
+    single = {"Tensor", "int64_t", "double", "bool", "std::string", "std::string_view", "ScalarType", "Device"}
+    assert named.keys() == single
+    for name in named.values():
+        for kind in (name, f"{name}?", f"{name}[]", f"{name}[]?", f"{name}?[]"):
+            assert Schema.parse(f"f({kind} a) -> {kind}").types == f"({kind}) -> {kind}"

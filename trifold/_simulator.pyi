@@ -307,6 +307,18 @@ def note_copy(begin: int, size: int, /) -> None:
 def written(begin: int, size: int, /) -> bytes:
     """As trifold.simulator.written."""
 
+def note_fresh(begin: int, size: int, element_bytes: int, /) -> None:
+    """Nobody has written these bytes, which were allocated for elements of this size; fills them with quiet NaNs."""
+
+def forget_fresh() -> None:
+    """No bytes are known as unwritten on this OS thread any more."""
+
+def unwritten(begin: int, size: int, /) -> bytes | None:
+    """For each byte from the address on: 1 if nobody has written it since ``note_fresh``. None: all are written."""
+
+def note_launch(arguments: tuple[Any, ...], /) -> None:
+    """A launch has ended well whose arguments these are: what it wrote is written."""
+
 class _Shared:
     def array(self, shape: Any, dtype: Any, alignment: Any = None) -> Array:
         """The block's array of this call; shape 0 is all of dynamic shared memory."""

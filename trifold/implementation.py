@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -145,6 +145,9 @@ def load_prototype(files: OpFiles, device: Device, code: Callable[[Path], CodeTy
         if namespace not in _loaded:
             prototype = prototype_module(files, device, code)
             module, library = _execute(files, namespace)
+            simulates = device == "cpu"
+            if simulates:
+                from trifold.simulator.fresh import watching
             for name in module.op.schemas:
                 launcher = getattr(prototype, name, None)
                 if launcher is None:
@@ -153,7 +156,7 @@ def load_prototype(files: OpFiles, device: Device, code: Callable[[Path], CodeTy
                         f"{files.port} defines the operator {name}; write def {name}(...) that launches its kernel",
                     )
                 for key in _KEYS.values():
-                    library.registry.impl(name, launcher, key)
+                    library.registry.impl(name, watching(launcher) if simulates else launcher, key)
             _loaded[namespace] = _implementation("prototype", files, module, lambda _: None)
         return _loaded[namespace]
 
@@ -316,7 +319,28 @@ class _CheckedKernels:
 
         self.load()
         kernel = getattr(getattr(torch.ops, self.namespace), name).default
-        return runtime.run_checked(lambda: kernel(*args))
+
+        # Each schedule begins with the same contents of what the operator writes over.
+        written = [args[i] for i in self.operators.schemas[name].written] if runtime.schedule_count() > 1 else []
+        contents = [(tensor, tensor.clone()) for tensor in _tensors_of(written)]
+
+        def call() -> Any:
+            for tensor, content in contents:
+                tensor.copy_(content)
+            with runtime.fresh_memory().watched():
+                # The kernel itself: through the dispatcher, what watches torch's operators would see this one too.
+                return kernel._op_dk(torch._C.DispatchKey.CPU, *args)
+
+        return runtime.run_checked(call)
+
+
+def _tensors_of(values: Iterable[Any]) -> Iterator[torch.Tensor]:
+    """Those among the values, and in lists among them."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors_of(value)
 
 
 def _compare(files: OpFiles, operators: Operators, library: BuiltLibrary) -> None:

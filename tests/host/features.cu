@@ -25,7 +25,6 @@ Tensor features(const Tensor& x, int64_t which) {
   constexpr size_t bytes = block * sizeof(float);
   if (which >= 100) {
     std::fill_n(y, x.numel(), 0.0f);
-    trifold::note_written(out);
   }
   switch (which) {
     case 0: launch<extern_kernel>(stream, 1, block, bytes, in, y); break;

@@ -58,7 +58,7 @@ ORDER = (
                     "const Tensor dense = trifold::in_layout_of(y, x);\n"
                     "    const std::array<int64_t, 1> one{1};\n"
                     "    Tensor tickets = trifold::empty_contiguous(y, one, aoti_torch_dtype_int32());\n"
-                    "    torch::stable::zero_(tickets);\n    trifold::note_written(tickets);\n"
+                    "    torch::stable::zero_(tickets);\n"
                     "    if (y.numel() > 0)\n"
                     "      trifold::launch<round_ste_kernel<T>>(trifold::Stream{}, "
                     "dim3(static_cast<unsigned>((y.numel() + 255) / 256)), 256, 0, trifold::data<T>(dense), "

@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trifold import installed
 from trifold.errors import LaunchError, ToolchainError
 from trifold.findings import Access, Finding, KernelFault, OutOfBounds, record
 from trifold.host import settings
+
+if TYPE_CHECKING:
+    from trifold.fresh_memory import FreshMemory
 
 _LIBRARY = "libtrifold_host.so"
 
@@ -69,6 +72,14 @@ def note_memory(begin: int, size: int) -> None:
     _library().trifold_host_note(begin, size)
 
 
+@functools.cache
+def fresh_memory() -> FreshMemory:
+    """What checked calls know of memory that nobody has written."""
+    from trifold.fresh_memory import FreshMemory
+
+    return FreshMemory(_library().trifold_host_note_fresh, _library().trifold_host_forget_fresh)
+
+
 def library_path() -> Path:
     """The library that ports are linked with.
 
@@ -88,6 +99,10 @@ def _library() -> ctypes.CDLL:
     library.trifold_host_begin.restype = None
     library.trifold_host_note.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     library.trifold_host_note.restype = None
+    library.trifold_host_note_fresh.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t]
+    library.trifold_host_note_fresh.restype = None
+    library.trifold_host_forget_fresh.argtypes = []
+    library.trifold_host_forget_fresh.restype = None
     library.trifold_host_record_writes.argtypes = [ctypes.c_bool, ctypes.c_char_p]
     library.trifold_host_record_writes.restype = None
     library.trifold_host_written.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]

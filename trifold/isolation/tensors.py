@@ -71,8 +71,10 @@ class Packed:
                 return {"float": value.hex()}
             case complex():
                 return {"complex": [value.real.hex(), value.imag.hex()]}
-            case list() | tuple():
-                return {type(value).__name__: [self.pack(one) for one in value]}
+            case list():
+                return {"list": [self.pack(one) for one in value]}
+            case tuple():  # a torch.Size, too
+                return {"tuple": [self.pack(one) for one in value]}
             case dict():
                 return {"dict": {str(name): self.pack(one) for name, one in value.items()}}
         raise TypeError(f"a {type(value).__name__} cannot be sent to the op's process")

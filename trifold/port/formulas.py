@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .schema import Schema
+from .lists import function_of_lists
+from .schema import Schema, is_tensor_list
 from .written import listed, parameters, written
 
 Call = Callable[..., Any]
+Overload = torch._ops.OpOverload[..., Any]
 
 below_autograd = torch._C._AutoDispatchBelowAutograd
 
@@ -23,16 +25,16 @@ class Formula:
     """The gradient of one operator.
 
     Attributes:
-        function: computes and saves in one step, which is the fastest; gives the outputs that a caller is to have.
+        apply: computes and saves in one step, which is the fastest; gives the outputs that a caller is to have.
         complete: the same with all outputs, which the dispatcher wants.
         transformable: as ``complete``, for torch.func, which takes the two steps apart.
         compute: the operator below autograd.
         picked: what of ``_output`` a caller is to have, as text.
     """
 
-    function: type[torch.autograd.Function]
-    complete: type[torch.autograd.Function]
-    transformable: type[torch.autograd.Function]
+    apply: Call
+    complete: Call
+    transformable: Call
     compute: Call
     picked: str
 
@@ -57,9 +59,11 @@ class Saving:
     @classmethod
     def by_names(cls, schema: Schema, names: Sequence[str]) -> Saving:
         """Raises ``ValueError`` where ``names`` is not what can be named."""
-        arity, outputs = len(schema.arguments), schema.outputs
+        arity, outputs = len(schema.arguments), len(schema.results)
         tensors = {schema.arguments[i][1]: i for i in schema.tensor_positions}
-        tensors |= {"result": arity} if outputs == 1 else {f"result[{i}]": arity + i for i in range(outputs)}
+        for i, kind in enumerate(schema.results):
+            if not is_tensor_list(kind):
+                tensors["result" if outputs == 1 else f"result[{i}]"] = arity + i
         unknown = [name for name in names if name not in tensors]
         if isinstance(names, str) or unknown:
             raise ValueError(
@@ -98,12 +102,21 @@ class Declared:
         one_by_one = [f"_output[{i}]" for i in self.left]
         return "_output" if not self.no_gradient else listed(one_by_one)
 
+    def pick(self, outputs: Any) -> Any:
+        """What of all outputs a caller is to have."""
+        if not self.no_gradient:
+            return outputs
+        return outputs[self.left[0]] if len(self.left) == 1 else tuple(outputs[i] for i in self.left)
+
     def declare(self, ctx: Any, outputs: Any) -> None:
         # Of an only one that has a gradient, backward is given it; zeros for the others would be for nothing.
         if not self.materialize_grads or (self.no_gradient and len(self.left) == 1):
             ctx.set_materialize_grads(False)
         if self.no_gradient:
-            ctx.mark_non_differentiable(*(outputs[i] for i in self.no_gradient))
+            marked = (outputs[i] for i in self.no_gradient)
+            ctx.mark_non_differentiable(
+                *(tensor for output in marked for tensor in (output if isinstance(output, list) else (output,)))
+            )
 
     def after(self, forward: Callable[..., Any]) -> Callable[..., Any]:
         """``forward`` of an ``autograd.Function``, which gives all outputs, with this declared in its end."""
@@ -131,14 +144,8 @@ class Declared:
         return picking
 
 
-def formula_of(
-    name: str,
-    overload: torch._ops.OpOverload[..., Any],
-    saving: Saving,
-    backward: Callable[..., Any],
-    declared: Declared,
-) -> Formula:
-    run, arguments = below(overload), [argument.name for argument in overload._schema.arguments]
+def formula_of(schema: Schema, overload: Overload, saving: Saving, backward: Call, declared: Declared) -> Formula:
+    run, arguments = below(overload), parameters([name for _, name in schema.arguments])
 
     def compute(*args: Any) -> Any:
         guard = below_autograd()
@@ -154,12 +161,17 @@ def formula_of(
         _keep(ctx, saving.choose(*args, output))
         declared.declare(ctx, output)
 
-    def function(backward: Callable[..., Any], **members: Any) -> type[torch.autograd.Function]:
+    def function(backward: Call, **members: Any) -> type[torch.autograd.Function]:
         members = {member: staticmethod(function) for member, function in members.items()}
-        return type(name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
+        return type(schema.name, (torch.autograd.Function,), {"backward": staticmethod(backward), **members})
 
-    of_all = declared.picking(backward, len(arguments))
-    complete = function(of_all, forward=declared.after(forward("forward", "_output")))
+    of_all, forward_of_all = declared.picking(backward, len(arguments)), declared.after(forward("forward", "_output"))
+    if any(map(is_tensor_list, (*(kind for kind, _ in schema.arguments), *schema.results))):
+        several = declared.outputs != 1
+        apply = function_of_lists(schema.name, several, forward_of_all, of_all)
+        with_steps = function_of_lists(schema.name, several, compute, of_all, setup_context)
+        return Formula(lambda *args: declared.pick(apply(*args)), apply, with_steps, compute, declared.picked)
+    complete = function(of_all, forward=forward_of_all)
     fast = complete
     if declared.no_gradient:
         of_picked = replace(declared, no_gradient=())
@@ -168,19 +180,18 @@ def formula_of(
     fast._backward_cls.apply = backward  # type: ignore[attr-defined]
     transformable = function(of_all, forward=compute, setup_context=setup_context)
     transformable.generate_vmap_rule = True
-    return Formula(fast, complete, transformable, compute, declared.picked)
+    # Function.apply of Python first unwraps dead functorch wrappers; without a transform there are none.
+    directly: Call = super(torch.autograd.Function, fast).apply  # type: ignore[misc]
+    return Formula(directly, complete.apply, transformable.apply, compute, declared.picked)
 
 
-def _forward(
-    title: str, run: Call, arguments: Sequence[str], saving: Saving, outputs: int, picked: str
-) -> Callable[..., Any]:
+def _forward(title: str, run: Call, values: list[str], saving: Saving, outputs: int, picked: str) -> Callable[..., Any]:
     """``forward`` of an ``autograd.Function`` that computes and saves in one step."""
-    values = parameters(arguments)
     given, kept = ", ".join(values), "pass"
     if saving.positions is None:
         kept = f"_keep(_ctx, _choose({given}, _output))"
     elif saving.positions:
-        values += ["_output"] if outputs == 1 else [f"_output[{i}]" for i in range(outputs)]
+        values = [*values, *(["_output"] if outputs == 1 else [f"_output[{i}]" for i in range(outputs)])]
         kept = f"_ctx.save_for_backward({', '.join(values[i] for i in saving.positions)})"
     text = f"""\
 def forward(_ctx, {given}):
@@ -195,7 +206,7 @@ def forward(_ctx, {given}):
     return written(text, title, _run=run, _keep=_keep, _choose=saving.choose, _below_autograd=below_autograd)
 
 
-def below(overload: torch._ops.OpOverload[..., Any]) -> Call:
+def below(overload: Overload) -> Call:
     """``overload`` below autograd: what it calls in the end, without the search for ``__torch_function__``."""
     schema = overload._schema
     handle = torch._C._dispatch_find_schema_or_throw(schema.name, schema.overload_name)
@@ -212,21 +223,24 @@ def _keep(ctx: Any, saved: tuple[Any, ...]) -> None:
     tensors: list[Tensor | None] = []
     constants: list[Any] = []
     for value in saved:  # once: it is a call's host time
+        if isinstance(value, list | tuple) and any(isinstance(one, Tensor) for one in value):
+            raise TypeError("save gives a list of tensors, which backward would see without autograd: unpack it, *xs")
         (tensors if value is None or isinstance(value, Tensor) else constants).append(value)
     if constants:
         ctx.constants = tuple(constants)
     ctx.save_for_backward(*tensors)
 
 
-def undifferentiable(name: str, overload: torch._ops.OpOverload[..., Any]) -> Formula:
+def undifferentiable(schema: Schema, overload: Overload) -> Formula:
+    name = schema.name
+
     def backward(ctx: Any, *grads: Any) -> Any:
         raise RuntimeError(f"{name} has no gradient: ports/*.py states no op.autograd('{name}', ...) for it")
 
-    def forward(ctx: Any, *args: Any) -> Any:
+    def refuse(*args: Any) -> Any:
         raise RuntimeError(f"{name} writes over an argument and has no gradient; call it under torch.no_grad()")
 
-    formula = formula_of(name, overload, Saving(lambda *_: (), ()), backward, Declared(len(overload._schema.returns)))
-    if not overload._schema.is_mutable:
+    formula = formula_of(schema, overload, Saving(lambda *_: (), ()), backward, Declared(len(schema.results)))
+    if not schema.written:
         return formula
-    refused = type(name, (torch.autograd.Function,), {"forward": staticmethod(forward)})
-    return replace(formula, function=refused, complete=refused, transformable=refused)
+    return replace(formula, apply=refuse, complete=refuse, transformable=refuse)

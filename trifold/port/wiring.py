@@ -128,13 +128,17 @@ class Operators:
 
         Args:
             schema: ``name(Type argument, ...) -> Type`` in torch's schema language. One that writes over an argument,
-                ``Tensor(a!)``, is called without gradients: in a backward pass, or under ``torch.no_grad()``.
+                ``Tensor(a!)``, is called without gradients: in a backward pass, or under ``torch.no_grad()``. The types
+                that a C++ function can have are in docs/ports-on-the-cpu.md.
             fake: computes an empty result (shape, dtype, strides, device) from the arguments; never reads data.
             tags: torch tags beside ``pt2_compliant_tag``, such as ``torch.Tag.nondeterministic_seeded``.
         """
         parsed = Schema.parse(schema)
         if parsed.name in self.schemas:
             raise ValueError(f"the operator {parsed.name} is defined twice")
+        if parsed.keywords:
+            names = ", ".join(parsed.keywords)
+            raise ValueError(f"'{schema}' has arguments after *: {names}; a C++ function takes all by position")
         self.library.registry.define(schema, tags=(torch.Tag.pt2_compliant_tag, *tags))
         torch.library.register_fake(f"{self.library.namespace}::{parsed.name}", fake, lib=self.library.registry)
         self.schemas[parsed.name] = parsed
@@ -152,13 +156,14 @@ class Operators:
 
         Args:
             name: a defined operator.
-            save: what backward needs: names of tensor arguments, and ``"result"`` for the output, or ``"result[1]"``
-                for one of several. Or a function that takes the arguments and then the output, and returns it. Tensors
-                (and None) come back as ``ctx.saved_tensors``, all else, if there is any, as ``ctx.constants``, each in
-                order.
+            save: what backward needs: names of arguments that are one tensor, and ``"result"`` for the output, or
+                ``"result[1]"`` for one of several. Or a function that takes the arguments and then the output, and
+                returns it. Tensors (and None) come back as ``ctx.saved_tensors``, all else, if there is any, as
+                ``ctx.constants``, each in order; a list of tensors is unpacked: ``save=lambda xs, y: (*xs, y)``.
             backward: takes ``ctx`` and the gradient of each output; returns one gradient for each argument, None
                 where there is none. ``ctx.needs_input_grad`` says which are asked for. It calls operators of this
-                object or torch, so that second derivatives are what those give.
+                object or torch, so that second derivatives are what those give. For a list of tensors each of these
+                is a list.
             materialize_grads: whether an output that nothing was made of has a gradient of zeros; else it has None. An
                 operator with several outputs saves that memory so.
             no_gradient: positions, among several outputs, of those that are there for backward alone. They require no
@@ -168,9 +173,9 @@ class Operators:
         if name not in self.schemas:
             raise ValueError(f"autograd('{name}') comes before define('{name}(...)')")
         saving = Saving.by_function(save) if callable(save) else Saving.by_names(self.schemas[name], save)
-        overload = _overload(self.library, name)
-        declared = Declared(len(overload._schema.returns), materialize_grads, tuple(no_gradient))
-        self._formulas[name] = formula_of(name, overload, saving, backward, declared)
+        schema = self.schemas[name]
+        declared = Declared(len(schema.results), materialize_grads, tuple(no_gradient))
+        self._formulas[name] = formula_of(schema, self.overload(name), saving, backward, declared)
 
     def overload(self, name: str) -> torch._ops.OpOverload[..., Any]:
         """``torch.ops.<namespace>.<name>.default``."""
@@ -191,7 +196,7 @@ class Operators:
     def _seal(self) -> None:
         for name, schema in self.schemas.items():
             overload = self.overload(name)
-            formula = self._formulas.get(name) or undifferentiable(name, overload)
+            formula = self._formulas.get(name) or undifferentiable(schema, overload)
             self.library.registry.impl(name, _autograd_kernel(schema, formula), "Autograd")
             setattr(self, name, _entry(schema, overload, formula))
 
@@ -203,26 +208,42 @@ def _overload(library: Library, name: str) -> torch._ops.OpOverload[..., Any]:
 
 def _autograd_kernel(schema: Schema, formula: Formula) -> Callable[..., Any]:
     """What the dispatcher calls for the Autograd key."""
-    tensors = schema.tensor_positions
+    tensors, lists = schema.tensor_positions, schema.list_positions
 
     def kernel(*args: Any) -> Any:
         if _forward_ad._current_level >= 0:
-            return formula.complete.apply(*args)  # which has no jvp: a tangent is an error, not dropped
+            return formula.complete(*args)  # which has no jvp: a tangent is an error, not dropped
         if _is_grad_enabled() and any(args[i] is not None and args[i].requires_grad for i in tensors):
-            return formula.complete.apply(*args)
+            return formula.complete(*args)
+        if lists and _is_grad_enabled() and any(_one_requires_grad(args[i]) for i in lists):
+            return formula.complete(*args)
         return formula.compute(*args)
 
     return kernel
+
+
+def _each(tensors: Any) -> Sequence[Any]:
+    """Those of a list; what is no list is refused by the dispatcher, later."""
+    return tensors if isinstance(tensors, list | tuple) else ()
+
+
+def _one_requires_grad(tensors: Any) -> bool:
+    return any(getattr(tensor, "requires_grad", False) for tensor in _each(tensors))
 
 
 def _entry(schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: Formula) -> Callable[..., Any]:
     """What the public function calls: the operator by the shortest way that is right."""
     names = parameters([name for _, name in schema.arguments])
     given = ", ".join(names)
-    asked = " or ".join(f"getattr({names[i]}, 'requires_grad', False)" for i in schema.tensor_positions)
+    lists = schema.list_positions
+    overriding = ", ".join(f"*_each({name})" if i in lists else name for i, name in enumerate(names))
+    asked = " or ".join(
+        [f"getattr({names[i]}, 'requires_grad', False)" for i in schema.tensor_positions]
+        + [f"_one_requires_grad({names[i]})" for i in lists]
+    )
     text = f"""\
 def call({given}):
-    if _is_tracing() or _has_torch_function({given}):
+    if _is_tracing() or _has_torch_function({overriding}):
         _output = _overload({given})
     elif _functorch_is_active() or _forward_ad._current_level >= 0:
         _output = _transformable({given})
@@ -244,10 +265,11 @@ def call({given}):
         _overload=overload,
         _functorch_is_active=torch._C._are_functorch_transforms_active,
         _forward_ad=_forward_ad,
-        _transformable=formula.transformable.apply,
+        _transformable=formula.transformable,
         _is_grad_enabled=_is_grad_enabled,
-        # Function.apply of Python first unwraps dead functorch wrappers; without a transform there are none.
-        _apply=super(torch.autograd.Function, formula.function).apply,  # type: ignore[misc]
+        _each=_each,
+        _one_requires_grad=_one_requires_grad,
+        _apply=formula.apply,
         _below_autograd=below_autograd,
         _run=below(overload),
     )

@@ -17,6 +17,7 @@ from numba import cuda
 from torch import Tensor
 
 from trifold.errors import PrototypeError
+from trifold.simulator.fresh import unwritten
 from trifold.simulator.writes import carry_over
 
 THREADS_PER_BLOCK = 256  # as the plain kernels of the port: trifold::threads_per_block
@@ -67,10 +68,13 @@ def launch(
         with np.errstate(all="ignore"):  # overflow to inf is what the hardware does
             kernel[grid, block](*[a.numpy() if isinstance(a, Tensor) else a for a in staged])
     for argument, passed in zip(arguments, staged, strict=True):
-        if isinstance(argument, Output) and passed.data_ptr() != argument.tensor.data_ptr():
+        if not isinstance(argument, Output) or passed.data_ptr() == argument.tensor.data_ptr():
+            continue
+        if on_gpu:
             argument.tensor.copy_(passed)
-            if not on_gpu:
-                carry_over(passed, argument.tensor)
+        else:
+            _copy_written(argument.tensor.detach(), passed)
+            carry_over(passed, argument.tensor)
 
 
 def launch_elementwise(kernel: Any, n: int, *arguments: Any) -> None:
@@ -83,9 +87,21 @@ def _stage(argument: Any) -> Any:
     if not isinstance(tensor, Tensor):
         return tensor
     tensor = tensor.detach()
-    if tensor.dtype in _HALF:
-        tensor = tensor.float()
-    return tensor if tensor.is_cuda else tensor.contiguous()  # Numba's simulator takes no strided array
+    dtype = torch.float32 if tensor.dtype in _HALF else tensor.dtype
+    if tensor.is_cuda:
+        return tensor.to(dtype)
+    if tensor.dtype == dtype and tensor.is_contiguous():
+        return tensor
+    # Numba's simulator takes no strided array.
+    return _copy_written(torch.empty(tensor.shape, dtype=dtype), tensor)
+
+
+def _copy_written(to: Tensor, source: Tensor) -> Tensor:
+    """Copies the elements that somebody has written: the others of ``to`` stay what they are, unwritten where so."""
+    missing = unwritten(source)
+    if missing is None:
+        return to.copy_(source)
+    return to.copy_(torch.where(missing, to, source.to(to.dtype)))
 
 
 def _run_on_gpu(kernel: Any, grid: Any, block: Any, arguments: list[Any], device: torch.device) -> None:

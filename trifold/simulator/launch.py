@@ -181,18 +181,19 @@ class _Run:
         aliases = _Aliases(self._staging)
         written = [a for a in self._staging.values if isinstance(a, np.ndarray) and a.flags.writeable]
         inputs = [array.copy() for array in written] if options.schedules > 1 else []
-        _simulator.add_writes((yield from self._once(options.seed)))
+        first = yield from self._once(options.seed)
+        _simulator.add_writes(first)
         aliases.warn_if_written(self._staging.kernel)
-        if options.schedules == 1:
-            return
-        results = [array.copy() for array in written]
+        results = [array.copy() for array in written] if options.schedules > 1 else []
         try:
             for seed in range(options.seed + 1, options.seed + options.schedules):
                 _copy_each(inputs, written)
                 with contextlib.redirect_stdout(io.StringIO()):  # what a kernel prints is printed once
                     yield from self._once(seed)
         finally:
-            _copy_each(results, written)
+            if results:
+                _copy_each(results, written)
+        _simulator.note_launch(first)
 
     def _once(self, seed: int) -> Generator[tuple[Any, ...], None, tuple[Any, ...]]:
         """Gives back the arguments as the kernel saw them: one for each of the staging's values."""

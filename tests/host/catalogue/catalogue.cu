@@ -16,13 +16,14 @@ std::vector<catalogue::Argument> arguments_of(const Tensor& words, const Tensor&
     arguments.push_back({row[0], number[i]});
     const auto* const first = reinterpret_cast<const void*>(row[1]);
     if (row[2] != 0) trifold::host::note_tensor(first, static_cast<size_t>(row[2]));
-    if (row[3] != 0) trifold::host::note_fresh(first);
+    if (row[3] != 0) trifold::host::note_fresh(first, static_cast<size_t>(row[2]), static_cast<size_t>(row[3]));
   }
   return arguments;
 }
 
 // names, shape: as catalogue::start takes them. words: a row for each argument, of its integer or address, the first
-// byte that it may touch, how many it may (0: it is a scalar), and whether nobody has written them. reals: the
+// byte that it may touch, how many it may (0: it is a scalar), and if nobody has written them the bytes of an element,
+// else 0. reals: the
 // arguments as numbers. Returns a tensor of no meaning.
 Tensor start(const Tensor& names, const Tensor& shape, const Tensor& words, const Tensor& reals) {
   catalogue::start(std::string(static_cast<const char*>(names.const_data_ptr()), names.numel()),

@@ -125,4 +125,4 @@ def _row(value: Any, moved: Callable[[int], int]) -> tuple[tuple[int, int, int, 
     if not isinstance(value, np.ndarray):
         return (int(value), 0, 0, 0), float(value)
     first, end = np.lib.array_utils.byte_bounds(value)
-    return (moved(value.ctypes.data), moved(first), end - first, int(never_written(value))), 0.0
+    return (moved(value.ctypes.data), moved(first), end - first, value.itemsize * never_written(value)), 0.0

@@ -83,6 +83,30 @@ void Buffer::refine(unsigned shift) {
   deallocate(old_cells, old_count);
 }
 
+void Buffer::note_written_beside(std::span<const ByteRange> unwritten) {
+  uintptr_t from = begin_;
+  const auto note_until = [&](uintptr_t to) {
+    if (from < to) note_written(from, to - from);
+  };
+  for (const ByteRange part : unwritten) {
+    note_until(part.begin);
+    from = part.end;
+  }
+  note_until(begin_ + size_);
+}
+
+std::vector<ByteRange> Buffer::unwritten(ByteRange bytes) const {
+  std::vector<ByteRange> parts;
+  for (uintptr_t at = bytes.begin; at < bytes.end;) {
+    const uintptr_t end = std::min(bytes.end, at - (at - begin_) % cell_bytes() + cell_bytes());
+    const bool continues = !parts.empty() && parts.back().end == at;
+    if (!written(at) && continues) parts.back().end = end;
+    if (!written(at) && !continues) parts.push_back({at, end});
+    at = end;
+  }
+  return parts;
+}
+
 void Buffer::forget_all(Stamp stamp) {
   for (Buffer* buffer = all_buffers; buffer != nullptr; buffer = buffer->next_) {
     for (Cell& cell : std::span(buffer->cells_, buffer->cell_count())) {

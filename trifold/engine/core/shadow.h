@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "finding.h"
 #include "model.h"
@@ -15,6 +16,12 @@ inline constexpr Stamp before_launch = 1;
 
 // Who wrote before the launch: no thread.
 inline constexpr uint32_t nobody = ~uint32_t{0};
+
+struct ByteRange {
+  uintptr_t begin, end;
+
+  bool operator==(const ByteRange&) const = default;
+};
 
 // One access that a cell remembers. stamp 0, or one before the buffer's epoch: none.
 struct Record {
@@ -78,6 +85,10 @@ class Buffer {
   void note_written(uintptr_t address, size_t n) {
     for (Cell& cell : cells(address, n)) cell.write = {nobody, before_launch};
   }
+  // The same of all bytes but these parts, which are in the order of their addresses.
+  void note_written_beside(std::span<const ByteRange> unwritten);
+  // The parts of these bytes that nobody has written.
+  std::vector<ByteRange> unwritten(ByteRange bytes) const;
   // Whether somebody has written this byte; whether a thread of the launch has; and how many bytes share one answer.
   bool written(uintptr_t address) const { return holds(cells_[(address - begin_) >> shift_].write); }
   bool written_by_launch(uintptr_t address) const {

@@ -3,10 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
-#include <map>
 #include <utility>
 
+#include "../core/fresh_memory.h"
 #include "module.h"
 #include "sites.h"
 
@@ -18,8 +17,7 @@ namespace {
 
 thread_local std::vector<Range> tensors;  // the newest last
 
-// Where tensors begin that nobody has written, or only in part, and what of them is still to be written.
-thread_local std::map<uintptr_t, std::vector<Range>> fresh_memory;
+thread_local engine::FreshMemory fresh_memory;
 
 // Dynamic shared memory has as much in front of it and behind it that belongs to nobody.
 constexpr size_t red_zone = 1024;
@@ -35,36 +33,14 @@ const Range* tensor_at(const void* pointer) {
   return newest([&](const Range& tensor) { return tensor.begin <= address && address < tensor.end; });
 }
 
-// Tells the shadow what earlier launches have written of a fresh tensor.
-void note_written_parts(engine::Buffer& buffer, Range tensor) {
-  uintptr_t written = tensor.begin;
-  for (const Range& part : fresh_memory.at(tensor.begin)) {
-    if (part.begin > written) buffer.note_written(written, part.begin - written);
-    written = part.end;
-  }
-  if (written < tensor.end) buffer.note_written(written, tensor.end - written);
-}
-
-std::vector<Range> unwritten_parts(const engine::Buffer& buffer, Range tensor) {
-  std::vector<Range> parts;
-  const size_t step = buffer.cell_bytes();
-  for (uintptr_t at = tensor.begin; at < tensor.end; at += step) {
-    if (buffer.written(at)) continue;
-    const uintptr_t end = std::min(at + step, tensor.end);
-    if (!parts.empty() && parts.back().end == at) {
-      parts.back().end = end;
-    } else {
-      parts.push_back({at, end});
-    }
-  }
-  return parts;
-}
-
 }  // namespace
 
 void forget_tensors() {
   tensors.clear();
-  fresh_memory.clear();
+}
+
+void forget_fresh() {
+  fresh_memory.forget_all();
 }
 
 void note_tensor(const void* begin, size_t bytes) {
@@ -74,13 +50,8 @@ void note_tensor(const void* begin, size_t bytes) {
   tensors.push_back(noted);
 }
 
-void note_fresh(const void* begin) {
-  const auto address = reinterpret_cast<uintptr_t>(begin);
-  fresh_memory.insert_or_assign(address, std::vector{Range{address, std::numeric_limits<uintptr_t>::max()}});
-}
-
-void note_written(const void* begin) {
-  fresh_memory.erase(reinterpret_cast<uintptr_t>(begin));
+void note_fresh(const void* begin, size_t bytes, size_t element_bytes) {
+  fresh_memory.add(reinterpret_cast<uintptr_t>(begin), bytes, element_bytes);
 }
 
 CheckedMemory::CheckedMemory(const Kernel& kernel, Registers registers) : module_(module_of(kernel.code)) {
@@ -123,7 +94,6 @@ std::vector<std::string> names_of_parameters(const Kernel& kernel) {
 // Memory that a kernel may touch, and how it knows it.
 struct Used {
   Range memory;
-  bool fresh;
   std::string name;
   size_t element_bytes = 0;
   Allocation* allocation = nullptr;
@@ -143,7 +113,7 @@ void note_written_bytes(const Region& region) {
   const auto add_until = [&](uintptr_t end) {
     region.allocation->written.add(written - region.begin, end - region.begin);
   };
-  for (const Range& part : unwritten_parts(*region.buffer, {region.begin, region.end})) {
+  for (const Range& part : region.buffer->unwritten({region.begin, region.end})) {
     add_until(part.begin);
     written = part.end;
   }
@@ -158,7 +128,7 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
   const std::vector<std::string> names = names_of_parameters(kernel);
   std::vector<Used> used;
   for (Allocation* const allocation : allocations())
-    if (allocation->live) used.push_back({{allocation->begin, allocation->end()}, true, "", 0, allocation});
+    if (allocation->live) used.push_back({{allocation->begin, allocation->end()}, "", 0, allocation});
   for (int i = 0; i < kernel.argument_count; ++i) {
     const auto& [pointer, element_bytes] = kernel.arguments[i];
     if (element_bytes == 0) continue;
@@ -171,7 +141,7 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
     if (known != used.end()) {
       if (known->name.empty()) known->name = name, known->element_bytes = element_bytes;
     } else if (tensor != nullptr) {
-      used.push_back({*tensor, fresh_memory.contains(tensor->begin), name, element_bytes});
+      used.push_back({*tensor, name, element_bytes});
     } else {
       host_arguments_.emplace(address, name);
     }
@@ -180,36 +150,33 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
     const Range* const tensor = tensor_at(word);
     const auto same = [&](const Used& one) { return one.memory == *tensor; };
     if (tensor == nullptr || std::ranges::any_of(used, same)) continue;
-    used.push_back({*tensor, fresh_memory.contains(tensor->begin), "tensor"});
+    used.push_back({*tensor, "tensor"});
   }
   std::ranges::stable_sort(used, {}, [](const Used& one) { return one.memory.begin; });
   for (size_t i = 0; i < used.size();) {
     Used all = used[i];
-    std::vector<Range> fresh{all.memory};
-    for (++i; i < used.size() && used[i].memory.begin < all.memory.end; ++i) {
+    for (++i; i < used.size() && used[i].memory.begin < all.memory.end; ++i)
       all.memory.end = std::max(all.memory.end, used[i].memory.end);
-      all.fresh = all.fresh && used[i].fresh;
-      fresh.push_back(used[i].memory);
-    }
-    if (all.allocation != nullptr) all.fresh = !all.allocation->wholly_written();
     const size_t bytes = all.memory.end - all.memory.begin;
     if (bytes == 0) continue;
     // Few programs have arrays of narrower elements that they reach by no argument; a tensor in a struct can be any.
     const size_t unknown = all.allocation == nullptr ? 1 : 4;
     const size_t width = all.element_bytes == 0 ? unknown : std::bit_floor(all.element_bytes);
+    const bool of_program = all.allocation != nullptr;
+    const auto unwritten = of_program ? std::vector<Range>() : fresh_memory.unwritten(all.memory.begin, all.memory.end);
+    const bool initialised = of_program ? all.allocation->wholly_written() : unwritten.empty();
     Region& region =
         add(all.memory.begin, bytes, all.name,
-            std::make_unique<engine::Buffer>(engine::Space::global, all.memory.begin, bytes, width, !all.fresh));
+            std::make_unique<engine::Buffer>(engine::Space::global, all.memory.begin, bytes, width, initialised));
     region.element_bytes = all.element_bytes;
     region.allocation = all.allocation;
-    if (!all.fresh) continue;
-    if (all.allocation == nullptr) {
-      for (const Range& tensor : fresh) note_written_parts(*region.buffer, tensor);
-      region.fresh = std::move(fresh);
-    } else {
-      for (const auto& [begin, end] : all.allocation->written.ranges())
-        region.buffer->note_written(all.memory.begin + begin, end - begin);
+    if (initialised) continue;
+    if (!of_program) {
+      region.buffer->note_written_beside(unwritten);
+      continue;
     }
+    for (const auto& [begin, end] : all.allocation->written.ranges())
+      region.buffer->note_written(all.memory.begin + begin, end - begin);
   }
 }
 
@@ -252,14 +219,8 @@ void CheckedMemory::begin_block(engine::Launch& launch) {
 void CheckedMemory::kernel_has_written() {
   for (const Region& region : regions_) {
     note_written_bytes(region);
-    for (const Range& tensor : region.fresh) {
-      std::vector<Range> left = unwritten_parts(*region.buffer, tensor);
-      if (left.empty()) {
-        fresh_memory.erase(tensor.begin);
-      } else {
-        fresh_memory[tensor.begin] = std::move(left);
-      }
-    }
+    if (region.buffer != nullptr && region.buffer->space() == engine::Space::global)
+      fresh_memory.note_launch(*region.buffer);
   }
 }
 
@@ -312,7 +273,7 @@ Region* CheckedMemory::watch_global(size_t segment, uintptr_t address, size_t n)
   const engine::Space space = constant ? engine::Space::constant : engine::Space::global;
   insert(segment + 1,
          {place.begin, place.end, name, 0, std::make_unique<engine::Buffer>(space, place.begin, bytes, 4, true)});
-  insert(segment + 2, {place.end, end, "", 0, nullptr, "", {}, true});
+  insert(segment + 2, {place.end, end, "", 0, nullptr, "", true});
   return &regions_[segment + 1];
 }
 

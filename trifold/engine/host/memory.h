@@ -24,7 +24,6 @@ struct Region {
   size_t element_bytes = 0;  // 0: as wide as the access
   std::unique_ptr<engine::Buffer> buffer;
   std::string function = "";         // whose shared array it is
-  std::vector<Range> fresh{};        // tensors in it of which somebody has still to write a part
   bool of_module = false;            // a part of the port's library in which no variable is watched yet
   Allocation* allocation = nullptr;  // of an ordinary program
   bool told = false;                 // what volatile accesses of it do not wait for
@@ -80,7 +79,8 @@ class CheckedMemory {
 // That of the checked launch that runs; null: none does.
 extern CheckedMemory* checked_memory;
 
-// Forgets the tensors that were noted on this OS thread.
+// Forgets the tensors that were noted on this OS thread, and which memory is fresh.
 void forget_tensors();
+void forget_fresh();
 
 }  // namespace trifold::host

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "../core/shadow.h"
+
 namespace trifold::host {
 
 struct ThreadVariable {
@@ -20,11 +22,7 @@ struct ThreadVariable {
   size_t bytes;
 };
 
-struct Range {
-  uintptr_t begin, end;
-
-  bool operator==(const Range&) const = default;
-};
+using Range = engine::ByteRange;
 
 // A variable that is no thread's own: of __device__ or __constant__ memory, or the port's.
 struct GlobalVariable {

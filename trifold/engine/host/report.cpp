@@ -44,6 +44,15 @@ extern "C" [[gnu::visibility("default")]] const char* trifold_host_findings() {
   return trifold::host::taken.c_str();
 }
 
+// These bytes were allocated and not written. And: what was said of such bytes holds no more.
+extern "C" [[gnu::visibility("default")]] void trifold_host_note_fresh(const void* begin, size_t bytes,
+                                                                       size_t element_bytes) {
+  trifold::host::note_fresh(begin, bytes, element_bytes);
+}
+extern "C" [[gnu::visibility("default")]] void trifold_host_forget_fresh() {
+  trifold::host::forget_fresh();
+}
+
 // An array in these bytes is about to be a kernel's argument.
 extern "C" [[gnu::visibility("default")]] void trifold_host_note(const void* begin, size_t bytes) {
   trifold::host::note_tensor(begin, bytes);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "array.h"
+#include "fresh.h"
 #include "writes.h"
 
 namespace trifold::simulator {
@@ -146,10 +147,17 @@ Object memory_of(std::span<Argument> group, long checks) {
     PyTuple_SET_ITEM(memory->owner, static_cast<Py_ssize_t>(i), Py_NewRef(group[i].value));
   }
   const bool races = (checks & engine::check_race) != 0;
+  std::vector<engine::ByteRange> unwritten;
+  if ((checks & engine::check_uninitialised) != 0 && initialised && memory->space == engine::Space::global) {
+    const auto begin = reinterpret_cast<uintptr_t>(memory->begin);
+    unwritten = fresh_memory().unwritten(begin, begin + memory->size);
+    initialised = unwritten.empty();
+  }
   const bool reads = (checks & engine::check_uninitialised) != 0 && !initialised;
   const bool wanted = races || reads || records_writes();
   const bool watched = memory->space == engine::Space::global && memory->size > 0 && wanted;
   if (watched && !watch(memory, cell_width(group), initialised)) return Object();
+  if (!unwritten.empty()) memory->buffer->note_written_beside(unwritten);
   for (const Argument& argument : group) {
     if (watched && reads && (argument.flags & flag_filled) != 0) note_written(argument, *memory->buffer);
   }
@@ -211,6 +219,15 @@ PyObject* constant_array(PyObject* numpy_array) {
   Array* const array = as_array(PyTuple_GET_ITEM(result.get(), 0));
   Py_CLEAR(array->name);
   return Py_NewRef(reinterpret_cast<PyObject*>(array));
+}
+
+std::set<engine::Buffer*> buffers_of(PyObject* wrapped) {
+  std::set<engine::Buffer*> buffers;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wrapped); ++i) {
+    PyObject* const argument = PyTuple_GET_ITEM(wrapped, i);
+    if (is_array(argument) && as_array(argument)->buffer != nullptr) buffers.insert(as_array(argument)->buffer);
+  }
+  return buffers;
 }
 
 PyObject* wrap_arguments(PyObject*, PyObject* all) {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -152,6 +153,8 @@ int for_each_element(char* data, std::span<const Py_ssize_t> shape, std::span<co
 }
 
 PyObject* wrap_arguments(PyObject* module, PyObject* arguments);
+// The shadows of what it made: one for those that overlap.
+std::set<engine::Buffer*> buffers_of(PyObject* wrapped);
 // A NumPy array in constant memory; null with an exception.
 PyObject* constant_array(PyObject* numpy_array);
 // An object with these functions as its attributes.

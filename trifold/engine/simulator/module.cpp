@@ -3,6 +3,7 @@
 
 #include "array.h"
 #include "builtins.h"
+#include "fresh.h"
 #include "launch.h"
 #include "scalar.h"
 #include "sites.h"
@@ -26,7 +27,7 @@ PyMODINIT_FUNC PyInit__simulator() {
   PyObject* const module = PyModule_Create(&definition);
   if (module == nullptr) return nullptr;
   for (auto* const add : {add_scalars, add_sites, add_undefined, add_builtins, add_waiting, add_arrays, add_traceback,
-                          add_launch, add_writes}) {
+                          add_launch, add_writes, add_fresh}) {
     if (add(module) == 0) continue;
     Py_DECREF(module);
     return nullptr;

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <new>
-#include <set>
 
 #include "../core/writes.h"
 #include "array.h"
@@ -29,13 +28,8 @@ PyObject* add_launch(PyObject*, PyObject* arguments) {
     return nullptr;
   }
   if (!writes.on()) Py_RETURN_NONE;
-  std::set<const engine::Buffer*> buffers;  // one for those that overlap
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments); ++i) {
-    PyObject* const argument = PyTuple_GET_ITEM(arguments, i);
-    if (is_array(argument) && as_array(argument)->buffer != nullptr) buffers.insert(as_array(argument)->buffer);
-  }
   try {
-    for (const engine::Buffer* const buffer : buffers) writes.add(*buffer, true);
+    for (const engine::Buffer* const buffer : buffers_of(arguments)) writes.add(*buffer, true);
   } catch (const std::bad_alloc&) {
     return PyErr_NoMemory();
   }

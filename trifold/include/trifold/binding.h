@@ -1,9 +1,9 @@
 // What a port's binding (cuda_src/<op>.cu) needs from torch, through its stable ABI only: argument checks, dtype
-// dispatch, elementwise outputs and launches, and registration. One namespace, no macro but the registration's.
-//
-//   TRIFOLD_NAMESPACE, TRIFOLD_DISPATCH_KEY   the library to register into, and CPU or CUDA; set by the build.
+// dispatch, elementwise outputs and launches; and registration (registration.h). One namespace, no macro but that
+// one's.
 #pragma once
 
+#include <trifold/registration.h>
 #include <trifold/launch.cuh>
 #include <trifold/vector.cuh>
 
@@ -31,8 +31,6 @@
 
 namespace trifold {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
 using Dims = torch::headeronly::IntHeaderOnlyArrayRef;  // sizes or strides, borrowed
 
 // ---------------------------------------------------------------------------------------------------- checks
@@ -117,6 +115,9 @@ inline int32_t dtype_code(const Tensor& tensor) {
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
   return dtype;
 }
+inline int32_t dtype_code(ScalarType type) {
+  return torch::stable::detail::to<int32_t>(torch::stable::detail::from(type));
+}
 inline int32_t device_type_code(const Tensor& tensor) {
   int32_t type;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(tensor.get(), &type));
@@ -155,25 +156,29 @@ inline void check_alike(const char* op, const Tensor& x, const char* x_name, con
 #ifdef __CUDACC__
 inline void note_argument(const Tensor&, std::size_t) {}
 inline void note_fresh(const Tensor&) {}
-inline void note_written(const Tensor&) {}
 #else
-// Tells the checks which bytes a tensor's elements lie in.
+// Calls use(begin, bytes) with what the tensor's elements lie in; not where it has none.
+template <class Use>
+void with_extent(const Tensor& tensor, std::size_t element_bytes, Use&& use) {
+  if (tensor.numel() == 0) return;
+  const Dims sizes = tensor.sizes(), strides = tensor.strides();
+  int64_t first = 0, last = 0;
+  for (std::size_t d = 0; d < sizes.size(); ++d) (strides[d] < 0 ? first : last) += (sizes[d] - 1) * strides[d];
+  const auto bytes = static_cast<int64_t>(element_bytes);
+  use(static_cast<const char*>(tensor.const_data_ptr()) + first * bytes,
+      static_cast<std::size_t>((last - first + 1) * bytes));
+}
+// Say which bytes a kernel's argument has; and that nobody has written those of a new tensor.
 inline void note_argument(const Tensor& tensor, std::size_t element_bytes) {
-  if constexpr (host::checked) {
-    if (tensor.numel() == 0) return;
-    const Dims sizes = tensor.sizes(), strides = tensor.strides();
-    int64_t first = 0, last = 0;
-    for (std::size_t d = 0; d < sizes.size(); ++d) (strides[d] < 0 ? first : last) += (sizes[d] - 1) * strides[d];
-    const auto bytes = static_cast<int64_t>(element_bytes);
-    host::note_tensor(static_cast<const char*>(tensor.const_data_ptr()) + first * bytes,
-                      static_cast<std::size_t>((last - first + 1) * bytes));
-  }
+  if constexpr (host::checked)
+    with_extent(tensor, element_bytes, [](const void* begin, std::size_t bytes) { host::note_tensor(begin, bytes); });
 }
 inline void note_fresh(const Tensor& tensor) {
-  if constexpr (host::checked) host::note_fresh(tensor.const_data_ptr());
-}
-inline void note_written(const Tensor& tensor) {
-  if constexpr (host::checked) host::note_written(tensor.const_data_ptr());
+  if constexpr (host::checked) {
+    const std::size_t element_bytes = tensor.element_size();
+    with_extent(tensor, element_bytes,
+                [&](const void* begin, std::size_t bytes) { host::note_fresh(begin, bytes, element_bytes); });
+  }
 }
 #endif
 
@@ -278,7 +283,6 @@ inline Tensor in_layout_of(const Tensor& layout, const Tensor& x) {
   if (same || x.numel() <= 1) return x;
   Tensor copy = empty_strided(x, sizes, wanted);
   torch::stable::copy_(copy, x);
-  note_written(copy);
   return copy;
 }
 
@@ -420,74 +424,4 @@ void launch_each(const Tensor& out, const Args&... args) {
   check_launch();
 }
 
-// ---------------------------------------------------------------------------------------------------- registration
-
-template <class T>
-inline constexpr const char* schema_type = nullptr;
-template <>
-inline constexpr const char* schema_type<Tensor> = "Tensor";
-template <>
-inline constexpr const char* schema_type<int64_t> = "int";
-template <>
-inline constexpr const char* schema_type<double> = "float";
-template <>
-inline constexpr const char* schema_type<bool> = "bool";
-template <>
-inline constexpr const char* schema_type<std::optional<Tensor>> = "Tensor?";
-
-// A C++ function that this library registers, with the schema that its C++ type stands for. The toolkit compares it
-// with the schema in ports/<op>.py before the first call: torch itself would reinterpret the arguments.
-struct Implementation {
-  const std::string name, schema;
-};
-inline std::vector<Implementation> implementations;  // a member would be a vector of an incomplete type
-
-template <class R>
-struct Returns {
-  static std::string text() { return schema_type<R>; }
-};
-template <>
-struct Returns<void> {
-  static std::string text() { return "()"; }
-};
-template <class... R>
-struct Returns<std::tuple<R...>> {
-  static std::string text() {
-    std::string inner;
-    ((inner += (inner.empty() ? "" : ", ") + std::string(schema_type<R>)), ...);
-    return "(" + inner + ")";
-  }
-};
-
-template <class R, class... A>
-std::string schema_of(R (*)(A...)) {
-  static_assert(((schema_type<std::remove_cvref_t<A>> != nullptr) && ...),
-                "an argument of this function has a type that no schema has: use Tensor, std::optional<Tensor>, "
-                "int64_t, double or bool");
-  std::string inner;
-  ((inner += (inner.empty() ? "" : ", ") + std::string(schema_type<std::remove_cvref_t<A>>)), ...);
-  return "(" + inner + ") -> " + Returns<R>::text();
-}
-
-// Registers `Function` as the implementation of the operator `name` for this library's dispatch key.
-template <auto Function>
-void implement(torch::stable::detail::StableLibrary& library, const char* name) {
-  implementations.push_back({name, schema_of(Function)});
-  library.impl(name, TORCH_BOX(Function));
-}
-
 }  // namespace trifold
-
-// What this library holds, as lines "implementation<TAB>name<TAB>schema" and "branch<TAB>kernel<TAB>launches".
-// The text lives until the next call on the same thread.
-extern "C" [[gnu::visibility("default"), gnu::used]] inline const char* trifold_manifest() {
-  static thread_local std::string text;
-  text.clear();
-  for (const auto& function : trifold::implementations)
-    text += "implementation\t" + function.name + "\t" + function.schema + "\n";
-  for (const auto* branch = trifold::Branch::first; branch != nullptr; branch = branch->next)
-    text += "branch\t" + branch->name + "\t" + std::to_string(branch->launches.load()) + "\n";
-  return text.c_str();
-}
-
-#define TRIFOLD_LIBRARY(m) STABLE_TORCH_LIBRARY_IMPL(TRIFOLD_NAMESPACE, TRIFOLD_DISPATCH_KEY, m)

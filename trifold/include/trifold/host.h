@@ -136,9 +136,9 @@ struct DynamicShared {
 
 // A tensor whose elements lie in these bytes is about to be a kernel's argument.
 void note_tensor(const void* begin, size_t bytes);
-// Nobody has written the memory of the tensor that begins here; and: somebody has, who is no kernel.
-void note_fresh(const void* begin);
-void note_written(const void* begin);
+// These bytes were allocated, and nobody has written them; fills them with a pattern. What the kernels of checked
+// launches write, or anybody else changes, counts as written from then on.
+void note_fresh(const void* begin, size_t bytes, size_t element_bytes);
 
 }  // namespace trifold::host
 #pragma GCC visibility pop

@@ -1,0 +1,91 @@
+"""Tensors that torch allocates and does not write: what a kernel reads of them before anybody wrote it is a finding."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+Note = Callable[[int, int, int], object]
+
+_ALLOCATING = frozenset(
+    getattr(packet, overload)
+    for packet in (
+        torch.ops.aten.empty,
+        torch.ops.aten.empty_like,
+        torch.ops.aten.empty_permuted,
+        torch.ops.aten.empty_strided,
+        torch.ops.aten.new_empty,
+        torch.ops.aten.new_empty_strided,
+    )
+    for overload in packet.overloads()
+    if not overload.endswith("out")
+)
+
+
+class _Allocations(TorchDispatchMode):
+    """Notes the memory of each new tensor on the CPU that an operator of torch leaves unwritten."""
+
+    def __init__(self, note: Note) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._note = note
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace.startswith("trifold_"):
+            with self:  # it is off in here: what the operator itself allocates is to be seen too
+                return func._op_dk(torch._C.DispatchKey.CPU, *args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        if func in _ALLOCATING and result.device.type == "cpu" and result.layout == torch.strided:
+            storage = result.untyped_storage()
+            self._note(storage.data_ptr(), storage.nbytes(), result.itemsize)
+        return result
+
+
+class _Depth(threading.local):
+    value = 0
+
+
+class FreshMemory:
+    """What one engine knows of memory that nobody has written.
+
+    Args:
+        note: takes the address, bytes and bytes of an element of memory that was allocated and not written; fills it.
+        forget: ends what was noted on this OS thread.
+    """
+
+    def __init__(self, note: Note, forget: Callable[[], object]) -> None:
+        self._note, self._forget = note, forget
+        self._depth = _Depth()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Tensors that torch's ``empty`` and its like make on the CPU count as unwritten until the outermost one ends.
+
+        Their memory is filled with quiet NaNs. What kernels write of it counts as written, and so does what torch or
+        the host changes in between.
+        """
+        self._depth.value += 1
+        try:
+            with _Allocations(self._note):
+                yield
+        finally:
+            self._depth.value -= 1
+            if self._depth.value == 0:
+                self._forget()
+
+
+def unwritten_elements(tensor: Tensor, found: bytes) -> Tensor | None:
+    """Which elements of a CPU tensor have a byte that is 1 in ``found``, which has one for each of its storage's bytes.
+
+    None: no element has.
+    """
+    storage = torch.frombuffer(bytearray(found), dtype=torch.uint8)
+    whole = storage[: storage.numel() // tensor.itemsize * tensor.itemsize]
+    elements = whole.view(-1, tensor.itemsize).bool().any(1)
+    mask = elements.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+    return mask if bool(mask.any()) else None
