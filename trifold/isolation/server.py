@@ -383,12 +383,13 @@ class Server:
         if self.setup.implementation == "prototype":
             from trifold import simulator
 
-            options = simulator.options(checks="all", lint=True, seed=seed, schedules=count)
+            options, fresh = simulator.options(checks="all", lint=True, seed=seed, schedules=count), simulator.fresh
         else:
             from trifold.host import runtime
 
-            options = runtime.schedules(count, seed=seed)
-        with options, collect() as found:
+            options, fresh = runtime.schedules(count, seed=seed), runtime.fresh_memory()
+        # What ports/<op>.py allocates is unwritten, too.
+        with options, fresh.watched(), collect() as found:
             yield found
 
 
