@@ -46,7 +46,7 @@ def _sides(draw: st.DrawFn, limits: Limits) -> tuple[int, int, int]:
     """M, K and N: one of any length, such that all tensors, and the work of forward and backward, are within limits."""
     # A simulator makes some three million products a second, of which a thin matrix has 64 for each element. No fewer
     # are enough where many elements are asked for.
-    most_work = max((64 if limits.fewest else 4) * limits.elements, 1 << 17)
+    most_work = max((64 if limits.fewest else 4) * limits.elements, 1 << 18)
 
     def longest(x: int, y: int) -> int:
         """At most, beside x and y. The work grows by at most so much with each tile."""
