@@ -215,6 +215,7 @@ def _run(code: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
         return args[0] + torch.rand(())
 
     monkeypatch.setattr("trifold.load", lambda op: port)
+    monkeypatch.setattr("trifold.reference", lambda op: lambda *args, **kwargs: args[0] + torch.rand(()), raising=False)
     exec(code, {})
     return seen, capsys.readouterr().out
 
@@ -232,7 +233,17 @@ def test_code_of_a_call_runs_it(
     assert same_bits(y, second.make())
     assert (number, flag) == (7, True)
     torch.manual_seed(11)
-    assert printed == f"{first.make() + torch.rand(())}\n"
+    result = first.make() + torch.rand(())
+    assert printed == f"result    {result}\nexpected  {result}\nno element differs\n"
+
+
+def test_code_of_a_call_asks_for_gradients(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("trifold.load", lambda op: lambda x, factors, weight: 2 * x * factors[1] * weight)
+    monkeypatch.setattr("trifold.reference", lambda op: lambda x, factors, weight: x * factors[1] * weight)
+    call = Call((TensorCase((1,)), [TensorCase((1,)), TensorCase((1,), seed=3)]), {"weight": TensorCase((1,), seed=4)})
+    exec(call.code("thing", gradients=[(0,), (1, 1), ("weight",)]), {})
+    printed = capsys.readouterr().out
+    assert printed.count("1 of 1 elements differ") == 4  # the result, and three gradients
 
 
 def test_code_of_a_tensor_that_is_passed_by_name(

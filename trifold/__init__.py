@@ -48,8 +48,11 @@ __all__ = [
     "TrifoldError",
     "WorkspaceError",
     "__version__",
+    "gradients",
     "host",
     "load",
+    "reference",
+    "show",
     "simulator",
     "verify",
 ]
@@ -60,6 +63,7 @@ _MODULES = ("device", "host", "port", "prototype", "simulator", "spec")
 _LAZY = {
     "load": "trifold.implementation",
     "verify": "trifold.verification.verify",
+    **dict.fromkeys(("gradients", "reference", "show"), "trifold.repeat"),
     "Report": "trifold.verification.report",
     **dict.fromkeys(("Access", "Finding", "KernelFault", "KernelWarning", "OutOfBounds"), "trifold.findings"),
 }

@@ -44,7 +44,7 @@ def test_a_wrong_op_is_found_whatever_its_certificate_says(tmp_path: Path, monke
     with pytest.raises(GraduationError, match="round_ste fails as it is verified anew, with seed") as raised:
         graduate(["round_ste"], tmp_path / "out", workspace=workspace, allow_unverified=["cuda"])
     assert "values, prototype on cpu" in raised.value.problem
-    assert "print(prototype(x0))" in raised.value.problem
+    assert "result = prototype(x0)" in raised.value.problem
     assert f"trifold verify round_ste --seed {seed_in(raised.value.problem)}" in raised.value.remedy
     assert not (tmp_path / "out").exists()
 

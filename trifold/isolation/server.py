@@ -380,16 +380,19 @@ class Server:
             return
         seed, count = schedules
         options: contextlib.AbstractContextManager[Any]
+        watched: Callable[[], contextlib.AbstractContextManager[Any]]
         if self.setup.implementation == "prototype":
             from trifold import simulator
+            from trifold.simulator import fresh
 
-            options, fresh = simulator.options(checks="all", lint=True, seed=seed, schedules=count), simulator.fresh
+            options = simulator.options(checks="all", lint=True, seed=seed, schedules=count)
+            watched = fresh.watched
         else:
             from trifold.host import runtime
 
-            options, fresh = runtime.schedules(count, seed=seed), runtime.fresh_memory()
+            options, watched = runtime.schedules(count, seed=seed), runtime.fresh_memory().watched
         # What ports/<op>.py allocates is unwritten, too.
-        with options, fresh.watched(), collect() as found:
+        with options, watched(), collect() as found:
             yield found
 
 

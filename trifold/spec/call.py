@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -88,8 +88,11 @@ class Call:
             for position, value in enumerate(args)
         ]
 
-    def code(self, op: str, device: str = "cpu", implementation: str = "port") -> str:
-        """A program that makes the call and prints its result."""
+    def code(
+        self, op: str, device: str = "cpu", implementation: str = "port", *, gradients: Sequence[Path] = ()
+    ) -> str:
+        """A program that makes the call and prints its result, the reference's, and where they differ; with
+        ``gradients``, those of the arguments at these places."""
         chosen = "" if implementation == "port" else f', implementation="{implementation}", device="{device}"'
         lines = ["import torch", "import trifold", f'{implementation} = trifold.load("{op}"{chosen})']
 
@@ -112,7 +115,15 @@ class Call:
         used = [kind.__name__ for kind in (TensorCase, IndexCase) if any(f"{kind.__name__}(" in line for line in lines)]
         if used:
             lines.insert(2, f"from trifold.spec import {', '.join(used)}")
-        lines += [f"torch.manual_seed({self.seed})", f"print({implementation}({', '.join(names)}))"]
+        inputs = [_variable(path) for path in gradients]
+        lines += [f"{name}.requires_grad_()" for name in inputs]
+        given = ", ".join(names)
+        lines += [f"torch.manual_seed({self.seed})", f"result = {implementation}({given})"]
+        lines += [f"torch.manual_seed({self.seed})", f'expected = trifold.reference("{op}")({given})']
+        lines.append("trifold.show(result, expected)")
+        if inputs:
+            asked = f"[{', '.join(inputs)}], seed={self.seed}"
+            lines.append(f"trifold.show(trifold.gradients(result, {asked}), trifold.gradients(expected, {asked}))")
         return "\n".join(lines)
 
     @property
@@ -134,6 +145,12 @@ class Call:
         """So many elements more than it needs has the storage of the positional argument."""
         values = (*self.args, *self.kwargs.values())
         return max((v.shift for v in values if isinstance(v, AliasCase) and v.of == position), default=0)
+
+
+def _variable(path: Path) -> str:
+    """What :meth:`Call.code` calls an argument."""
+    name = f"x{path[0]}" if isinstance(path[0], int) else path[0]
+    return name + "".join(f"_{index}" for index in path[1:])
 
 
 def tensor_at(arguments: tuple[list[Any], dict[str, Any]], path: Path) -> Any:

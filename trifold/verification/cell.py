@@ -372,13 +372,15 @@ class Cell:
         except Exception as error:
             raise CheckFailed(f"{type(error).__name__}: {error}", call, sample) from error
 
-    def died(self, error: BaseException) -> Failure:
+    def died(self, error: BaseException, *, backward: bool = False) -> Failure:
         """Of the case that runs: the op's process has ended, or does not answer."""
         call, sample = self.current
-        return self.failure(CheckFailed(str(error), call, sample))
+        return self.failure(CheckFailed(str(error), call, sample), backward=backward)
 
-    def failure(self, error: CheckFailed) -> Failure:
-        code = error.call.code(self.op, self.device, self.kind) if error.call else ""
+    def failure(self, error: CheckFailed, *, backward: bool = False) -> Failure:
+        """What a report has of it; with ``backward``, the program that repeats it asks for gradients."""
+        paths = self.gradient_paths(error.call) if backward and error.call else []
+        code = error.call.code(self.op, self.device, self.kind, gradients=paths) if error.call else ""
         name = error.sample or (describe(error.call) if error.call else "")
         findings = tuple(finding.to_json() for finding in error.findings)
         return Failure(error.message, name, code, self.search.seed, findings)

@@ -137,14 +137,15 @@ def _run_check(check: Check, cell: Cell, rows: _Rows, changed: Callable[[], list
     """Whether the op's process lives on."""
     cell.cases, cell.current = 0, (None, "")
     cell.dtypes.clear()
+    backward = check.name.startswith("grad")
     try:
         remark = check.run(cell) or ""
     except NotRun as reason:
         rows.send(check.name, "not run", reason=str(reason))
     except CheckFailed as error:
-        rows.send(check.name, "failed", cases=cell.cases, failures=(cell.failure(error),))
+        rows.send(check.name, "failed", cases=cell.cases, failures=(cell.failure(error, backward=backward),))
     except OpDied as error:
-        rows.send(check.name, "failed", cases=cell.cases, failures=(cell.died(error),))
+        rows.send(check.name, "failed", cases=cell.cases, failures=(cell.died(error, backward=backward),))
         return False
     except BaseException as error:  # SystemExit too: a row must come
         if isinstance(error, KeyboardInterrupt):

@@ -1,0 +1,79 @@
+"""What a program uses that repeats a failure: the reference, gradients as they were asked for, and the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trifold.implementation import reference as reference_of
+from trifold.isolation.tensors import flattened
+from trifold.workspace import Workspace
+
+
+def reference(op: str, *, workspace: Workspace | Path | str | None = None) -> Callable[..., Any]:
+    """The function ``reference`` of ``prototypes/<op>.py``.
+
+    Args:
+        op: a name that ``trifold list`` shows.
+        workspace: the workspace or its folder; default: the nearest one at or above the current folder.
+
+    Raises:
+        WorkspaceError: no workspace, no such op, or its prototype has no reference.
+
+    >>> import torch, trifold
+    >>> trifold.reference("mul")(torch.tensor([2.0]), torch.tensor([3.0]))
+    tensor([6.])
+    """
+    if not isinstance(workspace, Workspace):
+        workspace = Workspace.find() if workspace is None else Workspace.at(workspace)
+    return reference_of(workspace.op(op))
+
+
+def gradients(result: Any, inputs: Sequence[Tensor], *, seed: int = 0) -> tuple[Tensor | None, ...]:
+    """Gradients of a result, for the upstream gradients that ``trifold verify`` gives a call of this seed.
+
+    Args:
+        result: what an op returned.
+        inputs: arguments that require a gradient.
+        seed: of the call.
+    """
+    from trifold.verification.checks.differentiation import upstream_gradient
+
+    results = [y for y in flattened(result)[0] if isinstance(y, Tensor)]
+    asked = [(k, y) for k, y in enumerate(results) if y.requires_grad]
+    outer = [upstream_gradient(y, inputs[0].dtype, seed + k).to(y.dtype) for k, y in asked]
+    return torch.autograd.grad([y for _, y in asked], inputs, outer, allow_unused=True)
+
+
+def show(result: Any, expected: Any) -> None:
+    """Print a result beside the reference's, tensor by tensor, and where they differ most.
+
+    >>> import torch, trifold
+    >>> trifold.show(torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]))
+    result    tensor([1.0000, 2.5000])
+    expected  tensor([1., 2.])
+    1 of 2 elements differ, most by 0.5 at (1,): 2.5, expected 2.0
+    """
+    for got, want in zip(flattened(result)[0], flattened(expected)[0], strict=False):
+        print(f"result    {got}\nexpected  {want}")
+        if isinstance(got, Tensor) and isinstance(want, Tensor):
+            print(_difference(got.detach().cpu(), want.detach().cpu()))
+
+
+def _difference(got: Tensor, want: Tensor) -> str:
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"of shape {tuple(got.shape)} and {got.dtype}, expected {tuple(want.shape)} and {want.dtype}"
+    wide = torch.complex128 if got.is_complex() else torch.float64
+    differs = (got != want) & ~((got != got) & (want != want))
+    if not bool(differs.any()):
+        return "no element differs"
+    off = torch.where(differs, (got.to(wide) - want.to(wide)).abs().nan_to_num(nan=torch.inf), -1.0)
+    index = tuple(int(i) for i in torch.unravel_index(off.argmax(), got.shape))
+    return (
+        f"{int(differs.sum())} of {got.numel()} elements differ, most by {float(off.max()):.6g} at {index}: "
+        f"{got[index].item()!r}, expected {want[index].item()!r}"
+    )
