@@ -31,7 +31,11 @@ def test_the_example_of_an_op_runs(op: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert (failed, tried > 0) == (0, True)
 
 
-@pytest.mark.parametrize("function", [trifold.load, trifold.verify, RawKernel], ids=lambda function: function.__name__)
+@pytest.mark.parametrize(
+    "function",
+    [trifold.load, trifold.verify, trifold.reference, trifold.show, RawKernel],
+    ids=lambda function: function.__name__,
+)
 def test_the_example_of_the_toolkit_runs(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(GALLERY.root)
     failed, tried = failures(function)
