@@ -227,7 +227,7 @@ spec = Spec(
                 (2, 4100),
                 (2, 4101),
             )
-            for layout in ("contiguous", "transposed", "sliced")
+            for layout in (("contiguous", "transposed", "sliced") if shape in ((3, 33), (9, 3001)) else ("contiguous",))
         ),
     ],
     bad_calls=[
