@@ -63,7 +63,7 @@ def test_completion_is_shown_for_each_shell(shell: str, monkeypatch: pytest.Monk
     [
         ("trifold ver", ["verify"]),
         ("trifold verify so", ["softmax"]),
-        ("trifold verify softmax s", ["sigmoid", "swiglu"]),  # not the one that is there
+        ("trifold verify softmax s", ["scatter_add", "sigmoid", "swiglu"]),  # not the one that is there
         ("trifold debug so", ["softmax"]),
         ("trifold bench so", ["softmax"]),
         ("trifold graduate so", ["softmax"]),

@@ -65,7 +65,7 @@ FROZEN = (
         ),
         row="gradients",
         implementation="prototype",
-        message="gradient of bias",
+        message="bias",
         examples=40,
     ),
     Wrong(
@@ -100,7 +100,7 @@ FROZEN = (
         ),
         row="gradients",
         implementation="prototype",
-        message="gradient of bias",
+        message="bias",
         examples=60,
     ),
     Wrong(

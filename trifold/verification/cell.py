@@ -267,7 +267,11 @@ class Cell:
     @functools.cached_property
     def _parameters(self) -> list[str]:
         kinds = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
-        return [p.name for p in inspect.signature(self.reference).parameters.values() if p.kind in kinds]
+        try:
+            parameters = inspect.signature(self.reference).parameters.values()
+        except ValueError:  # a builtin function of torch's
+            return []
+        return [p.name for p in parameters if p.kind in kinds]
 
     def how_compared(self, number: int) -> Result:
         """What the spec says of a result."""
@@ -280,11 +284,11 @@ class Cell:
         ones."""
         if self.spec.smooth:
             return list(self.spec.smooth)
-        fixed = [call for _, call in self.fixed_calls() if 0 < call.elements <= _SMALL and _is_ordinary(call)]
+        fixed = [call for _, call in self.fixed_calls() if 0 < call.elements <= _SMALL and is_ordinary(call)]
         if len(fixed) >= _SMALL_CALLS:
             return fixed[:_SMALL_CALLS]
         drawn = self.drawn_calls(Limits(elements=64), 8 * _SMALL_CALLS, salt=2000)
-        ordinary = [call for call in drawn if call.elements > 0 and _is_ordinary(call)]
+        ordinary = [call for call in drawn if call.elements > 0 and is_ordinary(call)]
         return (fixed + ordinary + drawn)[:_SMALL_CALLS]
 
     def fixed_calls(self) -> Iterator[tuple[str, Call]]:
@@ -386,7 +390,7 @@ class Cell:
         return Failure(error.message, name, code, self.search.seed, findings)
 
 
-def _is_ordinary(call: Call) -> bool:
+def is_ordinary(call: Call) -> bool:
     """Whether its numbers are such as nothing overflows or vanishes of."""
     return all(case.fill in ORDINARY for _, case in call.floating())
 

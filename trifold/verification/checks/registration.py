@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from trifold.spec import Call, Limits
-from trifold.verification.cell import Cell, CheckFailed, Remote, as_tuple
+from trifold.verification.cell import Cell, CheckFailed, Remote, as_tuple, is_ordinary
 from trifold.verification.checks.differentiation import (
     Differentiated,
     differentiate,
@@ -134,7 +134,11 @@ def _of_another_shape(cell: Cell, first: Call) -> Call:
         return [case.shape for _, case in call.cases()]
 
     drawn = cell.drawn_calls(Limits(elements=256), _SHAPES, salt=4000)
-    others = [in_dtype(call, torch.float32) for call in (*cell.small_calls(), *drawn) if shapes(call) != shapes(first)]
+    others = [
+        in_dtype(call, torch.float32)
+        for call in (*cell.small_calls(), *drawn)
+        if shapes(call) != shapes(first) and is_ordinary(call)
+    ]
     large = [call for call in others if all(0 not in shape for shape in shapes(call))]
     for call in (*(call for call in large if ranks(call) == ranks(first)), *large, *others):
         return call

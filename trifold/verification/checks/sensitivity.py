@@ -17,7 +17,7 @@ from trifold.verification.cell import Cell, CheckFailed
 from trifold.verification.comparison import Expected
 
 # Where one of these is the right result in each case, nothing shows that the op computes it.
-_CHEAP = ("zeros", "a copy of argument", "a constant", "the last call's output")
+_CHEAP = ("zeros", "a copy of ", "a constant", "the last call's output")
 _BLOCK = 1024  # threads: a kernel that launches one block is right for as many elements
 
 # Results that are almost right.
