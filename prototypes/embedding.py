@@ -13,7 +13,7 @@ from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, launch_
 
 
 def reference(indices: Tensor, weight: Tensor, deterministic: bool = False) -> Tensor:
-    # An index that there is not finds a row of nan behind the others, whose gradient goes nowhere.
+    # An index that there is not finds a row of nan after the others, whose gradient goes nowhere.
     vocabulary, columns = weight.shape
     known = (indices >= 0) & (indices < vocabulary)
     extended = torch.cat([weight, weight.new_full((1, columns), math.nan)])

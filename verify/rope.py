@@ -310,7 +310,7 @@ def _bytes_of_q(case: Case, dtype: torch.dtype) -> int:
 
 spec = Spec(
     calls=lambda limits: _calls(limits),
-    # As float32 and float64 alike; of the last one, no dimension of the tensors is 1.
+    # Also as float32 and float64; of the last one, no dimension of the tensors is 1.
     smooth=[_call((2, 4), ()), _call((1, 2, 2), (3,)), _call((2, 3, 4), (2,))],
     gradients=Gradients(arguments=("q", "k")),
     samples=[
