@@ -253,7 +253,7 @@ def drawn_ops(draw: st.DrawFn) -> DrawnOp:
 
 
 @dataclass
-class _HereProcess:
+class HereProcess:
     """Stands for the op's process: the op runs here."""
 
     function: Callable[..., Any]
@@ -271,7 +271,7 @@ class _HereProcess:
 def judge(op: DrawnOp, function: Callable[..., Any], check: str, examples: int = 4) -> str | None:
     """Run one check on ``function`` as an implementation of ``op``; raises what the check raises."""
     files = OpFiles("drawn", *(Path("drawn.py"),) * 5)
-    process: Any = _HereProcess(function)
+    process: Any = HereProcess(function)
     remote = Remote("port", files, process, ("drawn",), op.with_gradient)
     cell = Cell(op.spec, remote, "cpu", op.reference, Search(examples), Limits(4000), lambda sample: None)
     by_name = {check.name: check for check in CHECKS}

@@ -57,7 +57,7 @@ def compare(cell: Cell, call: Call, made: Any = None) -> tuple[Tensor, ...]:
     for number, (result, own) in enumerate(zip(results, wanted, strict=True)):
         wrong = form_mismatch(result, own) or expected.wrong(number, result, signs=True)
         if wrong:
-            place = "" if len(results) == 1 else f"{cell.name_of_result(number, results)}: "
+            place = "" if len(results) == 1 and not cell.spec.writes else f"{cell.name_of_result(number, results)}: "
             raise CheckFailed(place + wrong, call)
     return results
 

@@ -1,0 +1,103 @@
+"""Ops whose results are no new tensors: they write into an argument, return a view of one, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.drawn_specs import HereProcess
+from trifold.spec import Call, IndexCase, Limits, Spec, TensorCase, any_size
+from trifold.verification.cell import Cell, CheckFailed, Remote, Search
+from trifold.verification.checks import CHECKS
+from trifold.workspace import OpFiles
+
+
+@st.composite
+def _calls(draw: st.DrawFn, limits: Limits) -> Call:
+    rows = draw(any_size(limits.over(8)))
+    dtype = draw(st.sampled_from((torch.float32, torch.float64)))
+    # Slots differ: two rows in one of them would have no order.
+    slots = IndexCase((min(rows, 3),), max(rows, 1), seed=1, order="permutation")
+    return Call((TensorCase((rows, 4), dtype, seed=2), TensorCase((min(rows, 3), 4), dtype, seed=3), slots))
+
+
+def _cache_write(cache: Tensor, new: Tensor, slots: Tensor) -> None:
+    cache[slots] = new
+
+
+def _judge(spec: Spec, reference: Callable[..., Any], function: Callable[..., Any], check: str = "values") -> None:
+    process: Any = HereProcess(function)
+    remote = Remote("port", OpFiles("form", *(Path("form.py"),) * 5), process, ("form",), differentiable=False)
+    cell = Cell(spec, remote, "cpu", reference, Search(4), Limits(4000), lambda sample: None)
+    next(one for one in CHECKS if one.name == check).run(cell)
+
+
+_LARGE = Call((TensorCase((600, 4)), TensorCase((2, 4), seed=1), IndexCase((2,), 600, order="permutation")))
+WRITES = Spec(calls=_calls, writes=("cache",), edges=[_LARGE])
+
+
+@pytest.mark.parametrize("check", ["values", "repeatable"])
+def test_what_an_op_writes_into_is_compared(check: str) -> None:
+    _judge(WRITES, _cache_write, _cache_write, check)
+
+
+def _misses_the_last(cache: Tensor, new: Tensor, slots: Tensor) -> None:
+    cache[slots[:-1]] = new[:-1]
+
+
+def _writes_beside(cache: Tensor, new: Tensor, slots: Tensor) -> None:
+    cache[slots] = new
+    cache[-1] = 7
+
+
+def _writes_its_other_argument(cache: Tensor, new: Tensor, slots: Tensor) -> None:
+    cache[slots] = new
+    new += 1
+
+
+def _returns_it(cache: Tensor, new: Tensor, slots: Tensor) -> Tensor:
+    cache[slots] = new
+    return cache
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (_misses_the_last, "cache after the call: .* elements differ"),
+        (_writes_beside, "cache after the call: .* elements differ"),
+        (_writes_its_other_argument, "new was changed by the call"),
+        (_returns_it, "a result lies in the memory of cache"),
+    ],
+)
+def test_a_wrong_write_is_found(wrong: Callable[..., Any], message: str) -> None:
+    with pytest.raises(CheckFailed, match=message):
+        _judge(WRITES, _cache_write, wrong)
+
+
+def test_a_write_that_the_spec_does_not_state_is_found() -> None:
+    with pytest.raises(CheckFailed, match="cache was changed by the call"):
+        _judge(Spec(calls=_calls), _cache_write, _cache_write)
+
+
+def _first_rows(cache: Tensor, new: Tensor, slots: Tensor) -> Tensor:
+    return cache[: len(slots)]
+
+
+def test_a_view_is_one_where_the_spec_says_so() -> None:
+    views = Spec(calls=_calls, views={0: "cache"})
+    _judge(views, _first_rows, _first_rows)
+    with pytest.raises(CheckFailed, match="is no view of cache"):
+        _judge(views, _first_rows, lambda *args: _first_rows(*args).clone())
+    with pytest.raises(CheckFailed, match="a result lies in the memory of cache"):
+        _judge(Spec(calls=_calls), _first_rows, _first_rows)
+
+
+def test_results_that_are_missing_are_named() -> None:
+    with pytest.raises(CheckFailed, match=r"the call returns \(a tensor, None\), the reference \(a tensor, a tensor\)"):
+        _judge(Spec(calls=_calls), lambda *args: (args[1] * 2, args[1] + 1), lambda *args: (args[1] * 2, None))
