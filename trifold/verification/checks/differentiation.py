@@ -206,6 +206,37 @@ def gradient_scales(
     return tuple(_added([sizes_at[path], *(sizes_at[same] for same in _very_tensors(call, path))]) for path in paths)
 
 
+@dataclass(frozen=True)
+class RightGradients:
+    """The reference's gradients, by the argument's place: which others are asked for does not change them.
+
+    Attributes:
+        multiple: of the spec.
+        native, exact: in the op's dtype, and in float64; None where no result depends on the argument.
+        scale: see :func:`gradient_scales`.
+    """
+
+    multiple: float
+    native: dict[Path, Tensor | None]
+    exact: dict[Path, Tensor | None]
+    scale: dict[Path, Tensor | None]
+
+    @classmethod
+    def of(cls, cell: Cell, call: Call, paths: Sequence[Path], *, outer: Upstream | None = None) -> RightGradients:
+        native = differentiate(cell, call, paths, cell.reference, outer=outer).grads
+        exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell), outer=outer).grads
+        scale = gradient_scales(cell, call, paths, outer=outer)
+        by_path = (dict(zip(paths, values, strict=True)) for values in (native, exact, scale))
+        return cls(cell.spec.multiple, *by_path)
+
+    def wrong(self, path: Path, grad: Tensor) -> str | None:
+        """What is wrong with a gradient; None where nothing is, or where no result depends on the argument."""
+        own, want = self.native[path], self.exact[path]
+        if own is None or want is None:
+            return None
+        return mismatch(grad, want, own, self.scale[path], multiple=self.multiple)
+
+
 def same_gradients(
     cell: Cell,
     call: Call,
@@ -223,16 +254,13 @@ def same_gradients(
         return True
     if not cell.spec.unordered:
         return False
-    native = differentiate(cell, call, paths, cell.reference, outer=outer).grads
-    exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell), outer=outer).grads
-    scale = gradient_scales(cell, call, paths, outer=outer)
-
-    def right(grad: Tensor | None, own: Tensor | None, want: Tensor | None, size: Tensor | None) -> bool:
-        if grad is None or own is None or want is None:
-            return True
-        return mismatch(grad, want, own, size, multiple=cell.spec.multiple) is None
-
-    return all(right(*each) for grads in (first, second) for each in zip(grads, native, exact, scale, strict=True))
+    right = RightGradients.of(cell, call, paths, outer=outer)
+    return not any(
+        right.wrong(path, grad)
+        for grads in (first, second)
+        for path, grad in zip(paths, grads, strict=True)
+        if grad is not None
+    )
 
 
 def stated_gradient_errors(cell: Cell, call: Call, stated: Callable[..., Any]) -> dict[Path, Tensor | None]:

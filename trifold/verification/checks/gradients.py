@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,15 +13,15 @@ from trifold.spec import Call
 from trifold.spec.call import Path
 from trifold.verification.cell import ORDINARY, Cell, CheckFailed
 from trifold.verification.checks.differentiation import (
+    RightGradients,
     Upstream,
     differentiate,
     exactly,
-    gradient_scales,
     special_upstream_gradient,
     upstream_gradient,
 )
 from trifold.verification.comparison import same_values
-from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
+from trifold.verification.tolerance import form_mismatch, same_bits
 
 # Above as many elements an upstream gradient with nan and inf takes too long to be worth it.
 _SPECIAL_ELEMENTS = 1024
@@ -40,7 +39,7 @@ def gradients(cell: Cell) -> str | None:
         if not all(case.fill in ORDINARY for _, case in call.floating()):
             _compare_specials(cell, call, upstream_gradient)
             return
-        right = _Right.of(cell, call)
+        right = RightGradients.of(cell, call, paths)
         for subset in _subsets(paths):
             _compare(cell, call, subset, right, impostors)
         if sum(math.prod(case.shape) for _, case in call.floating()) <= _SPECIAL_ELEMENTS:
@@ -111,29 +110,7 @@ def _subsets(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
         yield from itertools.combinations(paths, count)
 
 
-@dataclass(frozen=True)
-class _Right:
-    """The reference's gradients, by the argument's place: which others are asked for does not change them.
-
-    Attributes:
-        native, exact: in the op's dtype, and in float64.
-        scale: see :func:`gradient_scales`.
-    """
-
-    native: dict[Path, Tensor | None]
-    exact: dict[Path, Tensor | None]
-    scale: dict[Path, Tensor | None]
-
-    @classmethod
-    def of(cls, cell: Cell, call: Call) -> _Right:
-        every = cell.gradient_paths(call)
-        native = differentiate(cell, call, every, cell.reference).grads
-        exact = differentiate(cell, call, every, cell.reference, convert=exactly(cell)).grads
-        scale = gradient_scales(cell, call, every)
-        return cls(*(dict(zip(every, values, strict=True)) for values in (native, exact, scale)))
-
-
-def _compare(cell: Cell, call: Call, subset: tuple[Path, ...], right: _Right, impostors: _Impostors) -> None:
+def _compare(cell: Cell, call: Call, subset: tuple[Path, ...], right: RightGradients, impostors: _Impostors) -> None:
     """Raises ``CheckFailed`` where a gradient is wrong; shows the impostors to what accepts gradients."""
     made = differentiate(cell, call, subset, cell.implementation.function)
     everything = len(subset) == len(right.native)
@@ -143,8 +120,8 @@ def _compare(cell: Cell, call: Call, subset: tuple[Path, ...], right: _Right, im
         if not same_values(cell, call, made.results, cell.invoke(call)):
             raise CheckFailed("the result is another one when a gradient is asked for", call)
     for path, grad in zip(subset, made.grads, strict=True):
-        name, own, want, size = cell.name(path), right.native[path], right.exact[path], right.scale[path]
-        if own is None or want is None:
+        name, own = cell.name(path), right.native[path]
+        if own is None or right.exact[path] is None:
             if grad is not None and bool(grad.any()):
                 raise CheckFailed(f"gradient of {name}: it is not 0, but no result depends on {name}", call)
             continue
@@ -156,10 +133,10 @@ def _compare(cell: Cell, call: Call, subset: tuple[Path, ...], right: _Right, im
             )
         form = form_mismatch(grad, own) if grad.layout == own.layout and _same_form_matters(grad, own) else None
 
-        def rejects(other: Tensor, want: Tensor = want, own: Tensor = own, size: Tensor | None = size) -> bool:
-            return mismatch(other, want, own, size, multiple=cell.spec.multiple) is not None
+        def rejects(other: Tensor, path: Path = path) -> bool:
+            return right.wrong(path, other) is not None
 
-        wrong = form or mismatch(grad, want, own, size, multiple=cell.spec.multiple)
+        wrong = form or right.wrong(path, grad)
         if wrong:
             others = ", ".join(cell.name(other) for other in subset if other != path)
             asked = "" if everything else f" (asked for {f'with {others}' if others else 'alone'})"

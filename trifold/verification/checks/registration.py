@@ -17,15 +17,14 @@ from trifold.spec import Call, Limits
 from trifold.verification.cell import Cell, CheckFailed, Remote, as_tuple, is_ordinary
 from trifold.verification.checks.differentiation import (
     Differentiated,
+    RightGradients,
     differentiate,
-    exactly,
-    gradient_scales,
     in_dtype,
     require_gradients,
     unit_upstream_gradient,
 )
 from trifold.verification.comparison import Expected
-from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
+from trifold.verification.tolerance import form_mismatch, same_bits
 
 _FAKE_CALLS = 80
 _FORMS = 24  # calls that are drawn for their dtypes and layouts
@@ -162,14 +161,11 @@ def _compare_compiled(cell: Cell, call: Call, got: Differentiated) -> None:
         wrong = form_mismatch(result, of_result) or expected.wrong(number, result)
         if wrong:
             raise CheckFailed(f"torch.compile changes the result: {wrong}", call)
-    outer = unit_upstream_gradient
-    native = differentiate(cell, call, paths, cell.reference, outer=outer).grads
-    exact = differentiate(cell, call, paths, cell.reference, convert=exactly(cell), outer=outer).grads
-    sizes = gradient_scales(cell, call, paths, outer=outer)
-    for path, grad, own, want, size in zip(paths, got.grads, native, exact, sizes, strict=True):
-        if own is None or want is None:
+    right = RightGradients.of(cell, call, paths, outer=unit_upstream_gradient)
+    for path, grad in zip(paths, got.grads, strict=True):
+        if right.native[path] is None or right.exact[path] is None:
             continue
-        wrong = "missing" if grad is None else mismatch(grad, want, own, size, multiple=cell.spec.multiple)
+        wrong = "missing" if grad is None else right.wrong(path, grad)
         if wrong:
             raise CheckFailed(f"torch.compile changes the gradient of {cell.name(path)}: {wrong}", call)
 
