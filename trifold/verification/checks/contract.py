@@ -213,6 +213,8 @@ def _moves_on(cell: Cell, call: Call) -> None:
 
 def branches(cell: Cell) -> str:
     """Each kernel of the prototype, and each instance of the port's that a launch can reach, was launched before."""
+    if cell.process.deaths:
+        raise CheckFailed("the op's process has died in a check before, and what it had launched is not known")
     launches = cell.process.branches()
     if not launches:
         launcher = "trifold::launch" if cell.kind == "port" else "trifold.prototype.launch"
