@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from trifold.torch_calls import TorchCalls
 
 Note = Callable[[int, int, int], object]
 
@@ -28,22 +29,17 @@ _ALLOCATING = frozenset(
 )
 
 
-class _Allocations(TorchDispatchMode):
+class _Allocations(TorchCalls):
     """Notes the memory of each new tensor on the CPU that an operator of torch leaves unwritten."""
 
     def __init__(self, note: Note) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._note = note
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace.startswith("trifold_"):
-            with self:  # it is off in here: what the operator itself allocates is to be seen too
-                return func._op_dk(torch._C.DispatchKey.CPU, *args, **(kwargs or {}))
-        result = func(*args, **(kwargs or {}))
-        if func in _ALLOCATING and result.device.type == "cpu" and result.layout == torch.strided:
+    def called(self, function: Any, result: Any) -> None:
+        if function in _ALLOCATING and result.device.type == "cpu" and result.layout == torch.strided:
             storage = result.untyped_storage()
             self._note(storage.data_ptr(), storage.nbytes(), result.itemsize)
-        return result
 
 
 class _Depth(threading.local):

@@ -145,13 +145,10 @@ def test_with_checks_the_error_names_the_thread_and_its_line(
     number: int, kernel: str, line: str, checked: Progress
 ) -> None:
     thread = "thread (3, 0, 0) of block (1, 0, 0)" if number in (20, 21) else "of block (0, 0, 0)"
-    for _ in range(3):  # a thread that is stopped inside a barrier, between two lines, has none to name
-        with pytest.raises(RuntimeError) as caught, runtime.time_limit(SECONDS):
-            checked(numbers(2), number)
-        assert thread in str(caught.value)
-        if line in str(caught.value):
-            return
-    pytest.fail(f"no error names {line}: {caught.value}")
+    with pytest.raises(RuntimeError) as caught, runtime.time_limit(SECONDS):
+        checked(numbers(2), number)
+    assert thread in str(caught.value)
+    assert line in str(caught.value)
 
 
 def test_the_error_of_a_volatile_poll_that_nothing_sees_says_how_to_poll(plain: Progress) -> None:

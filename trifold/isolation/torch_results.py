@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from trifold.torch_calls import TorchCalls
 
 _LEAST = 8  # elements: fewer numbers may be the same by chance
 _MOST = 64  # tensors that are kept
@@ -21,24 +22,19 @@ _MOVES = frozenset(
 )
 
 
-class TorchResults(TorchDispatchMode):
+class TorchResults(TorchCalls):
     """Keeps what torch's own operators compute, also inside the op's operators."""
 
     def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self._made: list[tuple[str, Tensor]] = []
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func.namespace.startswith("trifold_"):
-            with self:  # it is off in here: what the operator itself calls is to be seen too
-                return func._op_dk(torch._C.DispatchKey.CPU, *args, **(kwargs or {}))
-        result = func(*args, **(kwargs or {}))
-        name = func.name().partition("::")[2].partition(".")[0]
-        if func.namespace == "aten" and name not in _MOVES and len(self._made) < _MOST:
+    def called(self, function: Any, result: Any) -> None:
+        name = function.name().partition("::")[2].partition(".")[0]
+        if function.namespace == "aten" and name not in _MOVES and len(self._made) < _MOST:
             for one in result if isinstance(result, tuple | list) else (result,):
                 if isinstance(one, Tensor) and one.is_floating_point() and not one.is_meta and one.numel() >= _LEAST:
                     self._made.append((name, one.detach().clone()))
-        return result
 
     def source_of(self, result: Tensor) -> str:
         """The operator of torch that gave these very numbers; empty where none did."""

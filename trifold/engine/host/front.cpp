@@ -233,7 +233,8 @@ void Turn::throw_stopped() const {
   access.thread = front != nullptr ? engine::current->place : engine::Dim3{at.x, at.y, at.z};
   access.block = front != nullptr ? engine::current->block->index : grid.at(static_cast<uint64_t>(block));
   std::string who = std::string("kernel ") + kernel.name + ": " + engine::who(access, false);
-  const engine::Location location = location_of(stopped_site());
+  engine::Location location = location_of(stopped_site());
+  if (location.file.empty()) location = location_of(last_site);  // within a barrier: it waited there last
   const std::string where = location.file.empty() ? "" : ", at " + engine::where(location);
   if (stop == Stop::stack) {
     const std::string kibibytes = std::to_string(stack_bytes() >> 10);
