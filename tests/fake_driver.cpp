@@ -28,18 +28,34 @@ extern "C" {
 
 int fake_is_lost = 0;
 
-int cuInit(unsigned) { return 0; }
+int cuInit(unsigned) {
+  return 0;
+}
 int cuGetErrorName(int status, const char** name) {
   *name = status == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_UNKNOWN";
   return 0;
 }
-int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
-int cuDeviceGetAttribute(int* value, int, int) { return *value = is("old") ? 0 : 1, 0; }
-int cuDevicePrimaryCtxRetain(void** context, int) { return *context = &mapped, 0; }
-int cuCtxPushCurrent_v2(void*) { return 0; }
-int cuCtxPopCurrent_v2(void**) { return 0; }
-int cuCtxSynchronize() { return fake_is_lost ? 700 : 0; }
-int cuMemGetAllocationGranularity(size_t* size, const void*, int) { return *size = granule, 0; }
+int cuDeviceGet(int* device, int ordinal) {
+  return *device = ordinal, 0;
+}
+int cuDeviceGetAttribute(int* value, int, int) {
+  return *value = is("old") ? 0 : 1, 0;
+}
+int cuDevicePrimaryCtxRetain(void** context, int) {
+  return *context = &mapped, 0;
+}
+int cuCtxPushCurrent_v2(void*) {
+  return 0;
+}
+int cuCtxPopCurrent_v2(void**) {
+  return 0;
+}
+int cuCtxSynchronize() {
+  return fake_is_lost ? 700 : 0;
+}
+int cuMemGetAllocationGranularity(size_t* size, const void*, int) {
+  return *size = granule, 0;
+}
 
 int cuMemAddressReserve(size_t* address, size_t size, size_t, size_t, unsigned long long) {
   void* memory = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -47,7 +63,9 @@ int cuMemAddressReserve(size_t* address, size_t size, size_t, size_t, unsigned l
   *address = reinterpret_cast<size_t>(memory);
   return 0;
 }
-int cuMemAddressFree(size_t address, size_t size) { return munmap(reinterpret_cast<void*>(address), size); }
+int cuMemAddressFree(size_t address, size_t size) {
+  return munmap(reinterpret_cast<void*>(address), size);
+}
 
 int cuMemCreate(size_t* handle, size_t size, const void*, unsigned long long) {
   if (is("small") && created + size > 4 * granule) return 2;
@@ -60,7 +78,9 @@ int cuMemRelease(size_t handle) {
   handles.erase(handle);
   return 0;
 }
-int cuMemMap(size_t address, size_t size, size_t, size_t, unsigned long long) { return mapped[address] = size, 0; }
+int cuMemMap(size_t address, size_t size, size_t, size_t, unsigned long long) {
+  return mapped[address] = size, 0;
+}
 int cuMemUnmap(size_t address, size_t size) {
   mapped.erase(address);
   return mprotect(reinterpret_cast<void*>(address), size, PROT_NONE);
@@ -84,5 +104,7 @@ int cuMemcpyDtoH_v2(void* to, size_t from, size_t count) {
   return 0;
 }
 
-size_t fake_bytes_created() { return created; }
+size_t fake_bytes_created() {
+  return created;
+}
 }

@@ -94,7 +94,6 @@ inline void inspect(const Block& block) {
 
 // ------------------------------------------------------------------------------------------------- blocks
 
-
 // The first of `slots` slots in a row that no live block has, or 0 where there are none.
 inline uint32_t find_slots(uint32_t slots) {
   bool wrapped = false;
