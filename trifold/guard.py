@@ -21,7 +21,7 @@ import ctypes
 import functools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from trifold.errors import ToolchainError
 Mode = Literal["end", "start"]
 
 _LIBRARY = "libtrifold_guard.so"
-_PLACEMENTS: dict[Mode, int] = {"end": 1, "start": 2}
+PLACEMENTS: dict[Mode, int] = {"end": 1, "start": 2}
 _DAMAGE_BYTES = 64 * 1024
 
 
@@ -173,7 +173,7 @@ def armed(mode: Mode) -> Iterator[None]:
         ToolchainError: the guard is not active, or the process may not reserve 64 GiB of addresses.
     """
     guard = _active()
-    error = guard.trifold_guard_arm(_PLACEMENTS[mode])
+    error = guard.trifold_guard_arm(PLACEMENTS[mode])
     if error:
         raise ToolchainError(
             f"the guard allocator cannot reserve its address range: {os.strerror(error)}",
@@ -193,8 +193,13 @@ def damage() -> list[str]:
     Raises:
         ToolchainError: the guard is not active.
     """
+    return read_damage(_active().trifold_guard_check)
+
+
+def read_damage(check: Callable[[ctypes.Array[ctypes.c_char], int], int]) -> list[str]:
+    """The lines that one of the guards' functions ``check(buffer, size)`` writes; it says how many there are."""
     buffer = ctypes.create_string_buffer(_DAMAGE_BYTES + 1)
-    count = _active().trifold_guard_check(buffer, len(buffer))
+    count = check(buffer, len(buffer))
     lines = buffer.value.decode().splitlines()
     if count > len(lines):
         lines.append(f"trifold guard: {count - len(lines)} more damaged canaries")

@@ -221,14 +221,7 @@ EXPORT size_t trifold_guard_check(char* buffer, size_t size) {
   const Lock locked;
   for (uint32_t slot = 1; slot < slots_used; ++slot)
     if (first_slot[slot] == slot && blocks[slot].live) inspect(blocks[slot]);
-  const size_t count = damage.count;
-  if (size != 0) {
-    const size_t length = std::min(size - 1, damage.length);
-    memcpy(buffer, damage.text, length);
-    buffer[length] = '\0';
-  }
-  damage.count = damage.length = 0;
-  return count;
+  return damage.take(buffer, size);
 }
 
 // Where a fault's line goes; standard error at first.

@@ -13,7 +13,7 @@
 #include <atomic>
 #include <bit>
 
-#include "line.h"
+#include "guard_report.h"
 
 namespace trifold::guard {
 
@@ -26,21 +26,13 @@ inline constexpr uint32_t slot_count = range_bytes / slot_bytes;
 // The alignment that torch asks for (c10::gAlignment). Its kernels need only their elements' own, so these blocks touch
 // the page to the byte; another alignment may be needed by whoever asks for it, and is kept.
 inline constexpr size_t torch_alignment = 64;
-inline constexpr unsigned char poison_byte = 0xFF;
 inline constexpr unsigned char canary_byte = 0xC5;
 
-enum Mode : int { off = 0, end_mode = 1, start_mode = 2 };
-
-struct Block {
-  char* start;
-  size_t size;
+struct Block : Extent {
   char* pages;  // the accessible part: pages <= start, start + size <= pages + page_bytes
   size_t page_bytes;
-  uint64_t serial;  // 1 for the first block of the process
-  uint32_t slots;   // with the one that follows
-  bool live;
+  uint32_t slots;  // with the one that follows
 
-  char* end() const { return start + size; }
   char* pages_end() const { return pages + page_bytes; }
 };
 
@@ -86,43 +78,6 @@ inline Block* block_at(uint32_t slot) {
 
 // ------------------------------------------------------------------------------------------------ reports
 
-inline Line& operator<<(Line& line, const Block& block) {
-  line << (block.live ? "block " : "the freed block ") << block.serial << " (" << block.size;
-  return line << (block.size == 1 ? " byte)" : " bytes)");
-}
-
-// How far outside `block` the byte at `address` is: the first byte past the end is 1 past it. 0 inside.
-inline size_t distance(const char* address, const Block& block) {
-  if (address >= block.end()) return static_cast<size_t>(address - block.end()) + 1;
-  return address < block.start ? static_cast<size_t>(block.start - address) : 0;
-}
-
-// "trifold guard: write 4 bytes before the start of block 17 (128 bytes)"
-inline void describe(Line& line, const char* access, const char* address, const Block& block) {
-  const size_t away = distance(address, block);
-  line << "trifold guard: " << access << " ";
-  if (away == 0) {
-    line << "byte " << static_cast<size_t>(address - block.start) << " of " << block;
-  } else {
-    line << away << (away == 1 ? " byte " : " bytes ")
-         << (address < block.start ? "before the start of " : "past the end of ") << block;
-  }
-}
-
-// Lines about damaged canaries, kept until trifold_guard_check asks for them; beyond its size they are only counted.
-struct DamageLog {
-  char text[size_t{64} << 10];
-  size_t length;
-  size_t count;
-
-  void add(const Line& line) {
-    ++count;
-    if (length + line.size() > sizeof text) return;
-    memcpy(text + length, line.data(), line.size());
-    length += line.size();
-  }
-};
-
 inline DamageLog damage;
 
 // Logs a damaged canary on either side of `block`, and repairs it so that it is reported once.
@@ -132,18 +87,12 @@ inline void inspect(const Block& block) {
     char* const address =
         std::find_if(begin, end, [](char byte) { return static_cast<unsigned char>(byte) != canary_byte; });
     if (address == end) continue;
-    Line line;
-    describe(line, "write", address, block);
-    damage.add(line << ", seen by its canary\n");
+    damage.add_canary(address, block);
     memset(begin, canary_byte, static_cast<size_t>(end - begin));
   }
 }
 
 // ------------------------------------------------------------------------------------------------- blocks
-
-inline size_t round_up(size_t value, size_t multiple) {
-  return (value + multiple - 1) / multiple * multiple;
-}
 
 // The first of `slots` slots in a row that no live block has, or 0 where there are none.
 inline uint32_t find_slots(uint32_t slots) {
@@ -186,7 +135,7 @@ inline void* allocate(size_t alignment, size_t size) {
 
   memset(pages, canary_byte, page_bytes);
   memset(start, poison_byte, size);
-  blocks[first] = {start, size, pages, page_bytes, ++blocks_made, slots, true};
+  blocks[first] = {{start, size, ++blocks_made, true}, pages, page_bytes, slots};
   std::fill_n(first_slot + first, slots, first);
   next_slot = first + slots;
   slots_used = std::max(slots_used, next_slot);

@@ -22,9 +22,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trifold import guard
+from trifold import device_guard, guard
 from trifold.cells import Device, Kind
-from trifold.errors import TrifoldError
+from trifold.errors import ToolchainError, TrifoldError
 from trifold.findings import KernelFault, collect
 from trifold.host.runtime import prepare
 from trifold.host.settings import KERNEL_SECONDS
@@ -39,7 +39,7 @@ from .tensors import Json, Packed, Unpacking, bytes_of, flattened, storage_key
 from .torch_results import TorchResults
 
 _POISON = 0xFF  # every floating type reads it as nan
-_GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded
+_GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded on the CPU
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ class Setup:
     Attributes:
         connection, incoming, outgoing: file descriptors: of the socket, and of the arenas for arguments and results.
         coverage: the folder for counts of the lines that run; None: nothing is counted.
+        guarded: all memory of GPUs is guarded (:mod:`trifold.device_guard`).
     """
 
     workspace: str
@@ -59,6 +60,7 @@ class Setup:
     incoming: int
     outgoing: int
     coverage: str | None = None
+    guarded: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -93,6 +95,8 @@ class Server:
         self._next = 1
         self._ballast: list[Tensor] = []
         self._same_place: list[Tensor] = []
+        self.guard = device_guard if setup.device == "cuda" else guard
+        self._why_unguarded = _guard_gpus() if setup.guarded else ""
 
     # ------------------------------------------------------------------------------------------------ what is run
 
@@ -133,7 +137,8 @@ class Server:
             "operators": sorted(implementation.operators.schemas),
             "differentiable": implementation.differentiable,
             "library": None if library is None else str(library.path),
-            "guarded": guard.is_active(),
+            "guarded": self.guard.is_active(),
+            "why unguarded": self._why_unguarded,
             "maps": maps,
         }
 
@@ -266,7 +271,8 @@ class Server:
             "random": extra[: len(own)],
             "generators": extra[len(own) : len(own) + len(states)],
             "written": extra[len(own) + len(states) :],
-            "unguarded": bool(request.get("guard")) and any(_unguarded(one) for one in packed.owners[len(owners) :]),
+            "unguarded": bool(request.get("guard"))
+            and any(self._is_unguarded(one) for one in packed.owners[len(owners) :]),
         }
 
     def _describe(self, packed: Packed, value: Any) -> Json:
@@ -369,7 +375,16 @@ class Server:
     # ----------------------------------------------------------------------------------------------- surroundings
 
     def _guarded(self, request: Json) -> contextlib.AbstractContextManager[None]:
-        return guard.armed(request["guard"]) if request.get("guard") else contextlib.nullcontext()
+        return self.guard.armed(request["guard"]) if request.get("guard") else contextlib.nullcontext()
+
+    def _is_unguarded(self, tensor: Tensor) -> bool:
+        """Whether the guard should watch a result's memory and does not."""
+        storage = tensor.untyped_storage()
+        if storage.nbytes() == 0 or storage.device.type != self.setup.device:
+            return False
+        if self.setup.device == "cpu" and storage.nbytes() >= _GUARDED_BYTES:
+            return False
+        return not self.guard.holds(storage.data_ptr())
 
     @contextlib.contextmanager
     def _recorded(self, request: Json) -> Iterator[None]:
@@ -417,12 +432,6 @@ def _copied(by_torch: object, result: Any) -> list[str]:
         return []
     values, _ = flattened(result)
     return [by_torch.source_of(value) if isinstance(value, Tensor) else "" for value in values]
-
-
-def _unguarded(tensor: Tensor) -> bool:
-    """Whether the guard should watch a result's memory and does not."""
-    storage = tensor.untyped_storage()
-    return 0 < storage.nbytes() < _GUARDED_BYTES and not guard.holds(storage.data_ptr())
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
@@ -475,7 +484,7 @@ def serve(server: Server) -> None:
             reply = {"error": error_of(error)}
             if gpu_is_lost():
                 reply["lost"] = first_lines(error)
-        damage = guard.damage() if request.get("guard") else []
+        damage = server.guard.damage() if request.get("guard") else []
         try:
             server.channel.send({"id": request["id"], "damage": damage, **reply})
         except Closed:
@@ -490,6 +499,15 @@ def work(setup: Setup) -> None:
     channel = Channel(connection, outgoing=Arena(setup.outgoing), incoming=Arena(setup.incoming))
     with _counting(setup):
         serve(Server(setup, channel))
+
+
+def _guard_gpus() -> str:
+    """Guard all memory of GPUs in this process; why it cannot be, or nothing."""
+    try:
+        device_guard.install()
+    except ToolchainError as error:
+        return str(error)
+    return ""
 
 
 def _read_kernel_seconds() -> None:

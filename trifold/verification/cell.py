@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -60,6 +61,7 @@ class Absence(StrEnum):
 
     NO_GUARD = "the guard allocator is not loaded in the op's process: its library needs Linux and glibc"
     NOT_GUARDED = "torch's CPU allocator does not go through posix_memalign here, so nothing is guarded"
+    NO_DEVICE_GUARD = "memory of the GPU cannot be guarded in the op's process"
     NOT_ON_CPU = "the port cannot run on the CPU"
     ONE_GPU = "this machine has one CUDA device"
     NO_GRADIENT = "no gradient on purpose"
@@ -140,6 +142,7 @@ class Cell:
 
     Attributes:
         announce: is told of each case before it runs, so that it can be blamed for what the judge itself dies of.
+        guarded: the op's process in which memory can be guarded; None: there is none.
         cases: how many were announced in the current check.
         dtypes: of the tensors in those cases.
         current: the case that runs, and its name.
@@ -154,6 +157,7 @@ class Cell:
     search: Search
     limits: Limits
     announce: Callable[[str], None]
+    guarded: OpProcess | None = None
     cases: int = 0
     dtypes: set[str] = field(default_factory=set)
     current: tuple[Call | None, str] = (None, "")
@@ -178,6 +182,20 @@ class Cell:
         """The op's process."""
         assert isinstance(self.implementation, Remote)
         return self.implementation.process
+
+    @contextlib.contextmanager
+    def running_guarded(self) -> Iterator[None]:
+        """The implementation runs in the process in which memory can be guarded; one of its own ends afterwards."""
+        usual = self.implementation
+        if not isinstance(usual, Remote) or self.guarded is None or self.guarded is usual.process:
+            yield
+            return
+        self.implementation = replace(usual, process=self.guarded)
+        try:
+            yield
+        finally:
+            self.implementation = usual
+            self.guarded.close()
 
     def begin(self, call: Call | None, sample: str = "") -> None:
         """Count a case, and say that it is about to run."""

@@ -85,11 +85,14 @@ def run(job: Job, events: Events) -> None:
     events.check(BUILD)
     changed = integrity.Snapshot().changed  # this very method, whatever a spec puts in its place
     process = OpProcess(_starter(job), job.timeout, job.cell.device, events.op)
+    guarded = process
+    if job.cell.device == "cuda":  # on the CPU, memory is guarded on request in the very process
+        guarded = OpProcess(_starter(job, guarded=True), job.timeout, job.cell.device, events.op)
     try:
         spec = load_spec(files)
         reference = _reference(files)
         events.plan([property_check(stated).name for stated in spec.properties if applies(stated, job.cell)])
-        cell = _cell(job, files, spec, reference, process, events)
+        cell = _cell(job, files, spec, reference, process, guarded, events)
     except (Exception, OpDied) as error:
         rows.send(BUILD, "failed", failures=(Failure(_words(error)),), always=True)
         return
@@ -236,7 +239,9 @@ def _reference(files: OpFiles) -> Any:
     return function
 
 
-def _cell(job: Job, files: OpFiles, spec: Spec, reference: Any, process: OpProcess, events: Events) -> Cell:
+def _cell(
+    job: Job, files: OpFiles, spec: Spec, reference: Any, process: OpProcess, guarded: OpProcess, events: Events
+) -> Cell:
     name = job.cell
     not_here = spec.not_on_cpu and name.implementation == "port" and name.device == "cpu"
     loaded = process.load(build=not not_here and _needs_build(job, spec))
@@ -248,7 +253,7 @@ def _cell(job: Job, files: OpFiles, spec: Spec, reference: Any, process: OpProce
     search = Search(examples, job.seed)
     operators, differentiable = tuple(loaded["operators"]), bool(loaded["differentiable"])
     implementation = Remote(name.implementation, files, process, operators, differentiable)
-    return Cell(spec, implementation, name.device, reference, search, limits, events.case)
+    return Cell(spec, implementation, name.device, reference, search, limits, events.case, guarded)
 
 
 def _words(error: BaseException) -> str:
@@ -262,8 +267,12 @@ _NAMES_OF_OURS = frozenset(kind.__name__ for kind in TrifoldError.__subclasses__
 # ------------------------------------------------------------------------------------------------ the op's process
 
 
-def _starter(job: Job) -> Any:
-    """Starts the op's process: forked where a nursery serves, else a fresh one."""
+def _starter(job: Job, *, guarded: bool = False) -> Any:
+    """Starts the op's process: forked where a nursery serves, else a fresh one.
+
+    Args:
+        guarded: all of its memory on GPUs is guarded.
+    """
     cell = job.cell
     setup = {
         "workspace": job.workspace,
@@ -271,6 +280,7 @@ def _starter(job: Job) -> Any:
         "implementation": cell.implementation,
         "device": cell.device,
         "coverage": job.coverage,
+        "guarded": guarded,
     }
 
     def start(connection: int, incoming: int, outgoing: int, output: IO[bytes]) -> Process:
@@ -284,15 +294,17 @@ def _starter(job: Job) -> Any:
             stdout=output,
             stderr=subprocess.STDOUT,
             pass_fds=(connection, incoming, outgoing),
-            env=_environment_of_op(job),
+            env=_environment_of_op(job, guarded),
             start_new_session=True,  # so that a hung op goes with its compilers
         )
 
     return start
 
 
-def _environment_of_op(job: Job) -> dict[str, str]:
+def _environment_of_op(job: Job, guarded: bool) -> dict[str, str]:
     environment = dict(os.environ)
+    if guarded:
+        environment["CUDA_LAUNCH_BLOCKING"] = "1"  # the launch of a kernel that faults raises, not a later call
     if job.cell.device == "cpu":
         environment |= guard.preload_environment()
     if job.coverage is not None and job.cell.implementation == "port":

@@ -32,15 +32,12 @@ def values(cell: Cell) -> None:
         cell.run_case(lambda call: (compare(cell, call), None)[1], call, "again, after all others")
 
 
-def compare(cell: Cell, call: Call, made: Any = None) -> tuple[Tensor, ...]:
-    """A call's results; raises ``CheckFailed`` where they, or what the call leaves of its arguments, are wrong.
-
-    With ``made``, they are compared instead of new ones: what the op returned, without what it has written into.
-    """
+def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
+    """A call's results; raises ``CheckFailed`` where they, or what the call leaves of its arguments, are wrong."""
     arguments = call.arguments(cell.device)
     tensors = {path: tensor_at(arguments, path) for path, _ in call.cases()}
     before = {path: tensor.clone() for path, tensor in tensors.items()}
-    whole = cell.invoke_whole(call, arguments) if made is None else made
+    whole = cell.invoke_whole(call, arguments)
     results = as_tuple(whole)
     written = cell.written_paths(call)
     for path, tensor in tensors.items():
@@ -49,12 +46,11 @@ def compare(cell: Cell, call: Call, made: Any = None) -> tuple[Tensor, ...]:
     _require_views(cell, call, results, tensors)
     expected = Expected.of(cell, call)
     got, want = form_of_whole(whole), form_of_whole(cell.refer_whole(call))
-    if made is None and got != want and not (isinstance(whole, tuple | list) and _listed(got) == _listed(want)):
+    if got != want and not (isinstance(whole, tuple | list) and _listed(got) == _listed(want)):
         raise CheckFailed(f"the call returns {got}, the reference {want}", call)
-    wanted = expected.native if made is None else expected.native[: len(expected.native) - len(cell.spec.writes)]
-    if len(results) != len(wanted):
-        raise CheckFailed(f"{len(results)} results, the reference has {len(wanted)}", call)
-    for number, (result, own) in enumerate(zip(results, wanted, strict=True)):
+    if len(results) != len(expected.native):
+        raise CheckFailed(f"{len(results)} results, the reference has {len(expected.native)}", call)
+    for number, (result, own) in enumerate(zip(results, expected.native, strict=True)):
         wrong = form_mismatch(result, own) or expected.wrong(number, result, signs=True)
         if wrong:
             place = "" if len(results) == 1 and not cell.spec.writes else f"{cell.name_of_result(number, results)}: "

@@ -1,0 +1,274 @@
+"""The guard allocator for GPUs: on any machine with a driver that maps the host's memory, on a GPU with its own."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from trifold import device_guard
+from trifold.build.toolchain import find_gxx
+from trifold.errors import ToolchainError
+from trifold.guard import Fault, Mode
+
+GRANULE = 2 * 2**20
+POISON = 0xFF
+
+
+@dataclass
+class Fake:
+    """The guard on a driver that maps the host's memory."""
+
+    guard: ctypes.CDLL
+    driver: ctypes.CDLL
+
+    def malloc(self, size: int, mode: Mode = "end") -> int:
+        with device_guard.armed(mode):
+            return int(self.guard.trifold_device_guard_malloc(size, 0, None) or 0)
+
+    def free(self, *starts: int) -> None:
+        for start in starts:
+            self.guard.trifold_device_guard_free(start, 0, 0, None)
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    library = tmp_path_factory.mktemp("driver") / "libfake.so"
+    source = Path(__file__).parent / "fake_driver.cpp"
+    subprocess.run([find_gxx(), "-std=c++20", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+    return library
+
+
+@pytest.fixture
+def fake(driver: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fake]:
+    guard = device_guard.library(str(driver))
+    monkeypatch.setattr(device_guard, "library", lambda: guard)
+    yield Fake(guard, ctypes.CDLL(str(driver)))
+    assert device_guard.damage() == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "size"), [*itertools.product(("end", "start"), (1, 12, 16, 4096, GRANULE - 1, GRANULE, GRANULE + 1))]
+)
+def test_a_block_is_aligned_starts_as_nan_and_touches_the_memory_s_edge(fake: Fake, mode: Mode, size: int) -> None:
+    start = fake.malloc(size, mode)
+    assert start % 16 == 0
+    edge = start + -(-size // 16) * 16 if mode == "end" else start
+    assert edge % 4096 == 0
+    assert set(ctypes.string_at(start, size)) == {POISON}
+    assert device_guard.holds(start)
+    assert device_guard.holds(start + size - 1)
+    assert not device_guard.holds(start + size)
+    fake.free(start)
+    assert not device_guard.holds(start)
+
+
+@pytest.mark.parametrize(
+    ("mode", "at", "said"),
+    [
+        ("end", 12, "write 1 byte past the end of block"),
+        ("end", 15, "write 4 bytes past the end of block"),
+        ("end", -4, "write 4 bytes before the start of block"),
+        ("start", 12, "write 1 byte past the end of block"),
+        ("start", 1000, "write 989 bytes past the end of block"),
+    ],
+)
+@pytest.mark.parametrize("freed", [False, True])
+def test_a_write_beside_a_block_is_damage_once(fake: Fake, mode: Mode, at: int, said: str, freed: bool) -> None:
+    start = fake.malloc(12, mode)
+    ctypes.memset(start + at, 0, 1)
+    if freed:
+        fake.free(start)
+    (line,) = device_guard.damage()
+    assert said in line
+    assert "(12 bytes), seen by its canary" in line
+    fault = Fault.parse(line)
+    assert fault is not None
+    assert fault.size == 12
+    assert device_guard.damage() == []
+    fake.free(start)
+
+
+def test_freed_memory_is_nan_when_it_is_used_again(fake: Fake) -> None:
+    start = fake.malloc(100)
+    ctypes.memset(start, 0, 100)
+    fake.free(start)
+    again = fake.malloc(100)
+    assert again == start
+    assert set(ctypes.string_at(again, 100)) == {POISON}
+    fake.free(again)
+
+
+def test_what_is_kept_is_bounded(fake: Fake) -> None:
+    fake.free(*[fake.malloc(200 * 2**20) for _ in range(8)])
+    assert fake.driver.fake_bytes_created() <= 2**30
+
+
+def test_an_address_beside_a_block_is_described(fake: Fake) -> None:
+    start = fake.malloc(64)
+    assert "read 4 bytes past the end of block" in device_guard.describe("read", start + 67)
+    assert device_guard.describe("read", 4096) == ""
+    fake.free(start)
+
+
+def test_no_bytes_are_no_block(fake: Fake) -> None:
+    assert fake.malloc(0) == 0
+
+
+def test_a_lost_gpu_is_not_inspected(fake: Fake) -> None:
+    lost = ctypes.c_int.in_dll(fake.driver, "fake_is_lost")
+    start = fake.malloc(12)
+    ctypes.memset(start + 12, 0, 1)
+    lost.value = 1
+    try:
+        assert device_guard.damage() == []
+        fake.free(start)
+    finally:
+        lost.value = 0
+
+
+def _run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        ("neighbours", "there is memory around a block"),
+        ("old", "no virtual memory management"),
+        ("no driver", "cannot be guarded: no such driver: cannot open shared object file"),
+        ("none", "guarded"),
+    ],
+)
+def test_a_driver_that_guards_nothing_is_refused(driver: Path, fault: str, message: str) -> None:
+    program = """
+        import sys
+        from trifold import device_guard
+        from trifold.errors import ToolchainError
+        try:
+            device_guard.library(sys.argv[1])
+            print("guarded")
+        except ToolchainError as error:
+            print(error)
+    """
+    done = _run(program, "no such driver" if fault == "no driver" else str(driver), FAKE_DRIVER=fault)
+    assert message in done.stdout, done.stderr
+
+
+def test_when_memory_is_short_kept_memory_is_given_back_then_torch_is_told(driver: Path) -> None:
+    program = """
+        import ctypes, sys
+        from trifold import device_guard
+        guard = device_guard.library(sys.argv[1])
+        one = guard.trifold_device_guard_malloc(3 << 20, 0, None)
+        guard.trifold_device_guard_free(one, 0, 0, None)
+        assert guard.trifold_device_guard_malloc(8 << 20, 0, None)
+        print("kept memory was given back", flush=True)
+        guard.trifold_device_guard_malloc(1, 0, None)  # ends the process: nobody catches its exception
+    """
+    done = _run(program, str(driver), FAKE_DRIVER="small")
+    assert done.stdout == "kept memory was given back\n", done.stderr
+    assert "cuMemCreate failed: CUDA_ERROR_OUT_OF_MEMORY (2)" in done.stderr
+
+
+# ------------------------------------------------------------------------------------------------------ on a GPU
+
+_ON_GPU = """
+import sys
+from trifold import device_guard
+device_guard.install()
+import torch
+from numba import cuda
+
+@cuda.jit
+def move(x, y, read, write):
+    y[write] = x[read]
+
+def run(read, write):
+    arrays = [cuda.as_cuda_array(tensor, sync=False) for tensor in (x, y)]
+    move[1, 1](*arrays, read, write)
+    torch.cuda.synchronize()
+
+with device_guard.armed(sys.argv[1]):
+    x = torch.zeros(int(sys.argv[2]), dtype=torch.uint8, device="cuda")
+    y = torch.empty_like(x)
+assert device_guard.holds(x.data_ptr()) and device_guard.holds(y.data_ptr())
+"""
+
+
+def _on_gpu(program: str, mode: Mode, size: int) -> subprocess.CompletedProcess[str]:
+    done = _run(_ON_GPU + textwrap.dedent(program), mode, str(size), CUDA_LAUNCH_BLOCKING="1")
+    print(done.stdout, done.stderr, sep="\n")  # pytest shows it where the test fails
+    return done
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("mode", ["end", "start"])
+def test_on_a_gpu_what_kernels_compute_is_right_and_does_no_damage(mode: Mode) -> None:
+    done = _on_gpu(
+        """
+        import time
+        run(47, 0)
+        torch.testing.assert_close(y[:1], x[:1])
+        assert bool((y[1:] == 255).all()), "fresh memory is not 0xFF"
+        for dtype in (torch.float16, torch.float32, torch.float64):
+            for rows, columns in ((1, 1), (3, 5), (64, 64), (1000, 1003)):
+                a, b = (torch.randn(rows, columns, device="cuda", dtype=dtype).requires_grad_() for _ in range(2))
+                begin = time.perf_counter()
+                result = (a @ b.t()).softmax(-1).sort(-1).values.cumsum(-1).sum() + (a * b).amax()
+                result.backward()
+                torch.cuda.synchronize()
+                print(dtype, rows, columns, f"{1e3 * (time.perf_counter() - begin):.2f} ms")
+                assert bool(result.isfinite()) and bool(a.grad.isfinite().all()) and bool(b.grad.isfinite().all())
+        begin = time.perf_counter()
+        for _ in range(100):
+            torch.empty(100, device="cuda")
+        print(f"{1e4 * (time.perf_counter() - begin):.1f} us to allocate and free")
+        assert device_guard.damage() == []
+        torch.cuda.empty_cache()
+        print("right")
+        """,
+        mode,
+        48,
+    )
+    assert done.stdout.endswith("right\n"), done.stderr
+    assert done.returncode == 0, "the process does not end well"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("mode", "read", "write"),
+    [
+        ("end", 48, 0),
+        ("end", 0, 48),
+        ("end", 2**20, 0),
+        ("start", -49, 0),  # Numba adds the length to a negative index
+        ("start", 0, -49),
+    ],
+)
+def test_on_a_gpu_an_access_outside_a_tensor_faults(mode: Mode, read: int, write: int) -> None:
+    done = _on_gpu(f"run({read}, {write})\nprint('survived')", mode, 48)
+    assert done.returncode != 0
+    assert "illegal" in done.stderr.lower()
+    assert "survived" not in done.stdout
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("mode", "write", "side"), [("end", 45, "past the end"), ("start", 45, "past the end")])
+def test_on_a_gpu_a_write_into_the_rest_of_a_page_is_damage(mode: Mode, write: int, side: str) -> None:
+    done = _on_gpu(f"run(0, {write})\nprint(*device_guard.damage())", mode, 45)
+    assert f"trifold guard: write 1 byte {side} of block" in done.stdout, done.stderr

@@ -1,0 +1,134 @@
+"""A guard allocator for GPUs: a kernel's access past a tensor's end or before its start is an illegal memory access.
+
+All of torch's memory on GPUs is allocated through it, in a process that installs it before anything uses CUDA::
+
+    device_guard.install()
+    with device_guard.armed("end"):
+        y = kernel(x)  # the next call that waits for the GPU raises: an illegal memory access was encountered
+    for line in device_guard.damage():
+        ...  # what was written on a block's other side
+
+Memory is mapped in granules of 2 MiB. A block ends at addresses without memory (up to 15 bytes before them, since it
+begins at a multiple of 16), or begins there. It starts as NaN in every floating type, and so does the rest of its
+granules: a read of them shows in the values, a write within 64 KiB of the block in :func:`damage`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from trifold import installed
+from trifold.errors import ToolchainError
+from trifold.guard import PLACEMENTS, Mode, read_damage
+
+_LIBRARY = "libtrifold_device_guard.so"
+_MESSAGE_BYTES = 1024
+DRIVER = "libcuda.so.1"
+
+_installed = False
+
+
+@functools.cache
+def library(driver: str = DRIVER) -> ctypes.CDLL:
+    """The allocator, after it has shown on the first GPU that blocks lie against addresses without memory.
+
+    Args:
+        driver: the file name of CUDA's driver.
+
+    Raises:
+        ToolchainError: it is not built here, there is no driver, or the driver maps no virtual memory.
+    """
+    path = installed.find(_LIBRARY)
+    if path is None:
+        raise ToolchainError(
+            f"trifold's guard allocator for GPUs ({_LIBRARY}) is not built here", "install trifold with `pip install .`"
+        )
+    guard = ctypes.CDLL(str(path))
+    guard.trifold_device_guard_malloc.argtypes = [ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p]
+    guard.trifold_device_guard_malloc.restype = ctypes.c_void_p
+    guard.trifold_device_guard_free.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+    guard.trifold_device_guard_free.restype = None
+    guard.trifold_device_guard_holds.argtypes = [ctypes.c_void_p]
+    guard.trifold_device_guard_check.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
+    guard.trifold_device_guard_check.restype = ctypes.c_size_t
+    guard.trifold_device_guard_describe.argtypes = [
+        ctypes.c_char_p,
+        ctypes.c_ulonglong,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+    ]
+    guard.trifold_device_guard_describe.restype = None
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    if guard.trifold_device_guard_open(driver.encode(), 0, message, _MESSAGE_BYTES):
+        raise ToolchainError(
+            f"memory of the GPU cannot be guarded: {message.value.decode()}",
+            "update the driver; it needs a GPU with virtual memory management",
+        )
+    return guard
+
+
+def install() -> None:
+    """Let torch allocate all memory on GPUs through the guard, until this process ends.
+
+    Raises:
+        ToolchainError: see :func:`library`; or torch has used CUDA before, or allocates some other way.
+    """
+    global _installed
+    guard = library()
+    if _installed:
+        return
+    path = str(installed.find(_LIBRARY))
+    names = "trifold_device_guard_malloc", "trifold_device_guard_free"
+    try:
+        torch.cuda.memory.change_current_allocator(torch.cuda.memory.CUDAPluggableAllocator(path, *names))
+        probe = torch.empty(1, dtype=torch.uint8, device="cuda")
+    except (AttributeError, RuntimeError) as error:
+        raise ToolchainError(
+            f"torch does not take the guard allocator: {error}", "install it before CUDA is used, in torch with CUDA"
+        ) from error
+    if not guard.trifold_device_guard_holds(probe.data_ptr()):
+        raise ToolchainError(
+            "torch allocates memory of the GPU some other way than by its current allocator",
+            f"use a torch that trifold supports, not {torch.__version__}",
+        )
+    _installed = True
+
+
+def is_active() -> bool:
+    """Whether :func:`install` has succeeded in this process."""
+    return _installed
+
+
+def holds(pointer: int) -> bool:
+    """Whether ``pointer`` (``tensor.data_ptr()``, say) lies in a guarded block."""
+    return bool(library().trifold_device_guard_holds(pointer))
+
+
+@contextmanager
+def armed(mode: Mode) -> Iterator[None]:
+    """Place each block that is allocated from now on, by any thread: blocks are guarded outside of it, too.
+
+    Args:
+        mode: ``end`` places a block's last byte (or one of the 16 there) in front of addresses without memory,
+            ``start`` its first byte behind them.
+    """
+    library().trifold_device_guard_place(PLACEMENTS[mode])
+    yield
+
+
+def damage() -> list[str]:
+    """One line for each block's side that was overwritten since the last call: see :func:`trifold.guard.damage`."""
+    return read_damage(library().trifold_device_guard_check)
+
+
+def describe(access: str, address: int) -> str:
+    """A line about an access (``read`` or ``write``) at an address near a block, for :meth:`trifold.guard.Fault.parse`;
+    empty where no block is near."""
+    buffer = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    library().trifold_device_guard_describe(access.encode(), address, buffer, _MESSAGE_BYTES)
+    return buffer.value.decode()

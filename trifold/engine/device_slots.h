@@ -1,0 +1,47 @@
+// Where a block of a GPU's memory lies in the memory that is mapped for it: arithmetic alone, no driver.
+//
+//     end mode      no access | canary · block · (< 16 bytes) | no access
+//     start mode    no access | block · canary                | no access
+//
+// The driver maps whole granules, 2 MiB on the GPUs of today.
+#pragma once
+
+#include <stddef.h>
+
+#include <algorithm>
+
+#include "guard_report.h"
+
+namespace trifold::guard {
+
+// What vector loads need. A tensor's memory from torch's own allocator has more; kernels that need it say so, and those
+// that load 16 bytes at once from fresh memory are right.
+inline constexpr size_t device_alignment = 16;
+// So far from a block, on either side, is looked for damage: what is farther away, the other placement finds.
+inline constexpr size_t canary_bytes = size_t{64} << 10;
+
+// Bytes to map for a block.
+inline constexpr size_t slot_size(size_t size, size_t granule) {
+  return round_up(size, granule);
+}
+
+// Where a block begins in its slot.
+inline constexpr size_t block_offset(size_t size, size_t slot, Mode mode) {
+  return mode == end_mode ? slot - round_up(size, device_alignment) : 0;
+}
+
+// Bytes of a slot, from `begin` to `end`.
+struct Part {
+  size_t begin, end;
+  size_t size() const { return end - begin; }
+};
+
+inline constexpr Part canary_before(size_t offset) {
+  return {offset - std::min(offset, canary_bytes), offset};
+}
+
+inline constexpr Part canary_after(size_t offset, size_t size, size_t slot) {
+  return {offset + size, std::min(slot, offset + size + canary_bytes)};
+}
+
+}  // namespace trifold::guard
