@@ -8,17 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-
-from torch import Tensor
 
 from trifold.build.sources import local_sources
 from trifold.findings import Finding
 from trifold.spec import Call
 from trifold.verification.cell import Cell, CheckFailed
-from trifold.verification.checks.differentiation import forward, same_gradients, unit_upstream_gradient
-from trifold.verification.comparison import same_values
-from trifold.verification.tolerance import same_bits
+from trifold.verification.checks.agreement import Run, require_same
 
 _SCHEDULES = 4  # the natural order and three shuffled ones
 _FEW = 2048  # elements; calls of more run in the natural order and one other
@@ -33,15 +28,15 @@ def findings(cell: Cell) -> str | None:
     found: list[Finding] = []
 
     def test(call: Call) -> None:
-        first: _Run | None = None
+        first: Run | None = None
         for seed in range(_SCHEDULES if call.elements <= _FEW else 2):
             with cell.process.running(form=form, schedules=(seed, 1)) as told:
-                made = forward(cell, call, cell.implementation.function)
-                run = _Run(tuple(output.detach() for output in made.outputs), made.gradients_of_sum())
+                run = Run.of(cell, call)
             found.extend(told.findings)
             _require_whole_barriers(told.findings, call)
             first = first or run
-            _require_same(cell, call, first, run, seed)
+            where = ("in the natural order", f"in that of seed {seed}")
+            require_same(cell, call, first, run, what="the order of blocks and threads", where=where)
 
     cell.process.load(build=True, form=form)
     cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
@@ -66,39 +61,6 @@ def _require_one_text(cell: Cell) -> None:
                     f"{path.name}:{number} names {match[0]}, which tells a build with checks from the one that "
                     "ships: what is checked must be what ships"
                 )
-
-
-@dataclass(frozen=True)
-class _Run:
-    """What one order of blocks and threads gave: results, and the gradient of their sum for each argument."""
-
-    results: tuple[Tensor, ...]
-    grads: tuple[Tensor | None, ...]
-
-
-def _require_same(cell: Cell, call: Call, first: _Run, run: _Run, seed: int) -> None:
-    paths, outer = cell.gradient_paths(call), unit_upstream_gradient
-    if same_values(cell, call, first.results, run.results) and same_gradients(
-        cell, call, paths, first.grads, run.grads, outer
-    ):
-        return
-    if cell.spec.unordered:
-        raise CheckFailed(f"in the order of seed {seed}, results or gradients are beyond the bound", call)
-    results = [(cell.name_of_result(n, run.results), n) for n in range(len(run.results))]
-    pairs = [(name, first.results[n], run.results[n]) for name, n in results]
-    grads = zip(paths, first.grads, run.grads, strict=True)
-    pairs += [(f"the gradient of {cell.name(path)}", a, b) for path, a, b in grads if a is not None and b is not None]
-    for name, a, b in pairs:
-        if not same_bits(a, b):
-            index = int((a != b).flatten().int().argmax())
-            at_a, at_b = (t.flatten()[index].item() for t in (a, b))
-            raise CheckFailed(
-                f"the order of blocks and threads shows in {name}: element {index} is {at_a!r} in the natural order "
-                f"and {at_b!r} in that of seed {seed}; where a sum has no order by intention, say so: "
-                "Spec(unordered=...)",
-                call,
-            )
-    raise CheckFailed(f"in the order of seed {seed}, other arguments have a gradient than in the natural order", call)
 
 
 def _require_whole_barriers(found: Iterable[Finding], call: Call) -> None:
