@@ -7,5 +7,6 @@ from typing import Literal
 Kind = Literal["prototype", "port"]
 Device = Literal["cpu", "cuda"]
 
-# How g++ builds a port: to be used; to check each access of memory; for gdb; to count what runs.
-Form = Literal["fast", "checked", "debug", "coverage"]
+# How a port is built: to be used; by g++ to check each access of memory; for a debugger; by g++ to count what runs; by
+# nvcc with pauses around what threads wait for each other with.
+Form = Literal["fast", "checked", "debug", "coverage", "jittered"]

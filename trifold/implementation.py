@@ -99,8 +99,9 @@ def load(
     return (load_port(files) if implementation == "port" else load_prototype(files, device)).function
 
 
-def load_port(files: OpFiles, form: Literal["fast", "debug", "coverage"] = "fast") -> Implementation:
-    """The port of an op, see :func:`load`; in one of the forms of a build that run alike."""
+def load_port(files: OpFiles, form: Literal["fast", "debug", "coverage", "jittered"] = "fast") -> Implementation:
+    """The port of an op, see :func:`load`; in one of the forms of a build that run alike. One is for CUDA tensors
+    alone: ``jittered``."""
     with _lock:
         namespace = _namespace("port" if form == "fast" else f"{form}_port", files)
         if namespace not in _loaded:

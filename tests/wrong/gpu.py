@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from tests.wrong.entry import POINTERS, Wrong, edits, gallery_launch, launch_plain
+from tests.wrong.entry import POINTERS, Edit, Wrong, edits, gallery_launch, launch_plain
 
 _LAUNCH = gallery_launch("round_ste", "y", "x")
 _ADD_LAUNCH = gallery_launch("add", "out", "x", "y")
 _TAIL = "  return y;\n"
+_SHOWN_BY_TIME = "the time that threads take shows in"
+
+
+def _staged_add(other: str, ready: str, own: str = "") -> tuple[Edit, ...]:
+    """add whose first operand passes through shared memory: each thread stages the element of another one of its block.
+
+    Args:
+        other: the number of that thread.
+        ready: what stands between writing and reading.
+        own: what stands before.
+    """
+    return edits(
+        "header",
+        (
+            "  if (i < n) out[i] = T(C(x[i]) + C(y[i]));\n",
+            f"  __shared__ T staged[256];\n{own}"
+            f"  const int other = {other};\n"
+            "  const int64_t j = i - threadIdx.x + other;\n"
+            "  staged[other] = j < n ? x[j] : T(0);\n"
+            f"{ready}"
+            "  if (i < n) out[i] = T(C(staged[threadIdx.x]) + C(y[i]));\n",
+        ),
+    )
+
 
 GPU = (
     Wrong(
@@ -63,6 +87,56 @@ GPU = (
         row="graph",
         implementation="port",
         device="cuda",
+    ),
+    Wrong(
+        name="no barrier after shared memory was read",
+        why="with one tile a block, which tests have, nothing is overwritten",
+        op="matmul_tiled",
+        edits=edits(
+            "header",
+            (
+                "own_column + j];\n      }\n    }\n    __syncthreads();\n  }\n",
+                "own_column + j];\n      }\n    }\n  }\n",
+            ),
+        ),
+        row="jitter",
+        implementation="port",
+        device="cuda",
+        message=_SHOWN_BY_TIME,
+    ),
+    Wrong(
+        name="no barrier before shared memory is read",
+        why="warps that begin together write together",
+        op="add",
+        edits=_staged_add("255 - threadIdx.x", ""),
+        row="jitter",
+        implementation="port",
+        device="cuda",
+        message=_SHOWN_BY_TIME,
+    ),
+    Wrong(
+        name="no barrier of a warp before its lanes read what others wrote",
+        why="a warp's lanes were in lockstep before Volta",
+        op="add",
+        edits=_staged_add("threadIdx.x ^ 1", ""),
+        row="jitter",
+        implementation="port",
+        device="cuda",
+        missed="the compiler lets a warp's lanes meet after each branch, a pause's too: the hardware runs them in step",
+    ),
+    Wrong(
+        name="one thread's flag for what all threads wrote",
+        why="a fence in front of the flag orders that thread's own writes alone",
+        op="add",
+        edits=_staged_add(
+            "255 - threadIdx.x",
+            "  if (threadIdx.x == 255) atomicExch(&ready, 1);\n  while (atomicAdd(&ready, 0) == 0) continue;\n",
+            "  __shared__ int ready;\n  if (threadIdx.x == 0) ready = 0;\n  __syncthreads();\n",
+        ),
+        row="jitter",
+        implementation="port",
+        device="cuda",
+        message=_SHOWN_BY_TIME,
     ),
     Wrong(
         name="no device guard",

@@ -157,7 +157,9 @@ class Entry:
         file.chmod(0o700)
         kept = {file.name, LOG}
         for path in attempt.iterdir():
-            if path.name not in kept and path.suffix != NOTES_SUFFIX:
+            if path.is_dir():  # copies of headers
+                shutil.rmtree(path)
+            elif path.name not in kept and path.suffix != NOTES_SUFFIX:
                 path.unlink()
         stamp = {"file": file.name, "bytes": file.stat().st_size}
         (attempt / STAMP).write_text(json.dumps(stamp), encoding="utf-8")

@@ -33,7 +33,8 @@ def build(
         namespace: a torch namespace; an identifier.
         form: ``"fast"``; ``"debug"``, which keeps variables and lines for gdb and cuda-gdb; for ``"cpu"`` alone
             ``"checked"``, which checks each access of memory in a kernel (trifold.host.runtime runs its calls), and
-            ``"coverage"``, which counts lines and branches for gcov.
+            ``"coverage"``, which counts lines and branches for gcov; for ``"cuda"`` alone ``"jittered"``, in which
+            threads pause at random around what they wait for each other with.
         notify: told if another process is building the same library.
 
     Raises:
@@ -47,6 +48,8 @@ def build(
         raise ValueError(f"device must be 'cpu' or 'cuda', not {device!r}")
     if device == "cuda" and form not in recipe.NVCC_FLAGS_OF_FORM:
         raise ValueError(f"only a build for the CPU has the form {form!r}")
+    if device == "cpu" and form == "jittered":
+        raise ValueError("only a build for CUDA has the form 'jittered'")
     plan = _plan(device, form)
     target = device if form == "fast" else form if device == "cpu" else f"{device}-{form}"
     product, cached = _produce(files, target, lambda: plan(files.binding.resolve(), namespace), notify)
@@ -55,14 +58,19 @@ def build(
 
 def _plan(device: Device, form: Form) -> Callable[[Path, str], Recipe]:
     if device == "cuda":
-        return lambda binding, namespace: recipe.for_cuda(binding, namespace, recipe.NVCC_FLAGS_OF_FORM[form])
+        return lambda binding, namespace: recipe.for_cuda(binding, namespace, form)
     if form == "checked":
         return recipe.for_checks
     return lambda binding, namespace: recipe.for_cpu(binding, namespace, recipe.FLAGS_OF_FORM[form])
 
 
 def compile_only(
-    files: OpFiles, arch: str, *, namespace: str = "trifold", notify: Notify = cache.tell_on_stderr
+    files: OpFiles,
+    arch: str,
+    *,
+    namespace: str = "trifold",
+    form: Form = "fast",
+    notify: Notify = cache.tell_on_stderr,
 ) -> CompiledObject:
     """Compile ``cuda_src/<op>.cu`` with nvcc for ``arch``, without linking: needs no GPU, and no torch with CUDA.
 
@@ -70,6 +78,7 @@ def compile_only(
         files: the op.
         arch: an architecture, as TORCH_CUDA_ARCH_LIST writes it: ``"9.0"`` or ``"9.0a"``.
         namespace: stands for the torch namespace; an identifier.
+        form: of those that nvcc builds, see :func:`build`.
         notify: told if another process is compiling the same.
 
     Raises:
@@ -79,8 +88,10 @@ def compile_only(
     _require_identifier(namespace)
     if re.fullmatch(r"\d+\.\d[a-z]?", arch) is None:
         raise ValueError(f"arch must have the form '9.0' or '9.0a', not {arch!r}")
-    plan = lambda: recipe.for_nvcc_alone(files.binding.resolve(), namespace, arch)  # noqa: E731
-    product, cached = _produce(files, f"nvcc{arch}", plan, notify)
+    if form not in recipe.NVCC_FLAGS_OF_FORM:
+        raise ValueError(f"form is {form!r}, which nvcc does not build; choose {', '.join(recipe.NVCC_FLAGS_OF_FORM)}")
+    plan = lambda: recipe.for_nvcc_alone(files.binding.resolve(), namespace, arch, form)  # noqa: E731
+    product, cached = _produce(files, f"nvcc{arch}" if form == "fast" else f"nvcc{arch}-{form}", plan, notify)
     return CompiledObject(files.name, arch, product.path, product.log, time.monotonic() - started, cached)
 
 

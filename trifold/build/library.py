@@ -98,6 +98,20 @@ class BuiltLibrary:
         function.restype = ctypes.c_char_p
         return Manifest.parse(function().decode())
 
+    def set_jitter(self, seed: int) -> None:
+        """Launches on the current device have the pauses of this seed from now on; 0: none. Of a jittered build.
+
+        Raises:
+            BuildError: it is no jittered build.
+            RuntimeError: CUDA's error, which may be of an earlier launch.
+        """
+        try:
+            function = ctypes.CDLL(str(self.path)).trifold_set_jitter
+        except AttributeError:
+            raise BuildError(f"{self.path} has no pauses", 'build it with form="jittered"') from None
+        if error := function(ctypes.c_uint(seed)):
+            raise RuntimeError(f"CUDA error {error} when the seed of the pauses was set")
+
 
 @dataclass(frozen=True)
 class CompiledObject:

@@ -59,7 +59,12 @@ NVCC_FLAGS = (
     "-Xcompiler=-fvisibility=hidden,-fno-gnu-unique,-Wno-unknown-pragmas",
 )
 # -G: device code as it is written, for cuda-gdb.
-NVCC_FLAGS_OF_FORM: Mapping[Form, tuple[str, ...]] = {"fast": NVCC_FLAGS, "debug": ("-G", "-g", *NVCC_FLAGS[2:])}
+# -maxrregcount: with pauses, a kernel without __launch_bounds__ may take more registers than 1,024 threads have.
+NVCC_FLAGS_OF_FORM: Mapping[Form, tuple[str, ...]] = {
+    "fast": NVCC_FLAGS,
+    "debug": ("-G", "-g", *NVCC_FLAGS[2:]),
+    "jittered": (*NVCC_FLAGS, "-maxrregcount=64"),
+}
 # A function that is declared but nowhere defined is the linker's error, with its C++ name.
 LINK_FLAGS = ("-Wl,--no-undefined",)
 
@@ -203,7 +208,7 @@ def host_flags() -> tuple[str, ...]:
     return (str(library), f"-Wl,-rpath,{library.parent}")
 
 
-def for_cuda(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = NVCC_FLAGS) -> Recipe:
+def for_cuda(binding: Path, namespace: str, form: Form = "fast") -> Recipe:
     """nvcc, through load_inline."""
     import torch
 
@@ -214,7 +219,7 @@ def for_cuda(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = NVC
             "install torch with CUDA: https://pytorch.org/get-started/locally",
         )
     gxx, nvcc, targets = toolchain.find_gxx(), toolchain.find_nvcc(), architectures()
-    flags = (*flags_of_form, *_standard(), *definitions(namespace, "CUDA"))
+    flags = (*NVCC_FLAGS_OF_FORM[form], *_standard(), *definitions(namespace, "CUDA"))
 
     def check() -> None:
         toolchain.find_ninja()
@@ -224,19 +229,45 @@ def for_cuda(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = NVC
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
         arguments = {
             "cpp_sources": "",
-            "cuda_sources": [sources.with_line_directive(binding)],
+            "cuda_sources": [_for_nvcc(binding, folder, form)],
             "extra_cuda_cflags": list(flags),
             "extra_ldflags": list(LINK_FLAGS),
         }
-        return _load_inline(name, folder, (binding.parent, sources.INCLUDE_ROOT), arguments)
+        return _load_inline(name, folder, (folder, binding.parent, sources.INCLUDE_ROOT), arguments)
 
     programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path), str(nvcc.home), targets)
-    facts = (*_facts_of_the_process(), *flags, *LINK_FLAGS, str(binding), *programs, _CHILD.read_text())
+    facts = (
+        *_facts_of_the_process(),
+        *flags,
+        *LINK_FLAGS,
+        str(binding),
+        *programs,
+        _CHILD.read_text(),
+        *_rewriters(form),
+    )
     cuda = {"CUDA_HOME": str(nvcc.home), "TORCH_CUDA_ARCH_LIST": targets}
     return Recipe(facts, environment(gxx) | cuda, check, prepare)
 
 
-def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
+def _for_nvcc(binding: Path, folder: Path, form: Form) -> str:
+    """The text of ``binding`` in a form; what it includes in that form is written into ``folder``."""
+    if form != "jittered":
+        return sources.with_line_directive(binding)
+    from trifold.build import jitter
+
+    return jitter.for_nvcc(binding, folder)
+
+
+def _rewriters(form: Form) -> tuple[str, ...]:
+    """The sources of what changes the text for nvcc."""
+    if form != "jittered":
+        return ()
+    from trifold.build import jitter
+
+    return tuple(path.read_text(encoding="utf-8") for path in jitter.REWRITERS)
+
+
+def for_nvcc_alone(binding: Path, namespace: str, arch: str, form: Form = "fast") -> Recipe:
     """nvcc called directly, without linking: needs neither a GPU nor a torch with CUDA, nor ninja.
 
     nvcc's front end checks the host's code too, and that is all: to make code of it takes most of a small op's time.
@@ -252,7 +283,7 @@ def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
         "-std=c++20",
         f"-gencode=arch=compute_{number},code=sm_{number}",
         f"-ccbin={gxx}",
-        *NVCC_FLAGS,
+        *NVCC_FLAGS_OF_FORM[form],
         *definitions(namespace, "CUDA"),
         *(f"-I{folder}" for folder in folders),
         *(f"-isystem={folder}" for folder in (torch_include, torch_include / "torch" / "csrc" / "api" / "include")),
@@ -264,11 +295,12 @@ def for_nvcc_alone(binding: Path, namespace: str, arch: str) -> Recipe:
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
         source, made = folder / f"{name}.cu", folder / f"{name}.cubin"
-        source.write_text(sources.with_line_directive(binding), encoding="utf-8")
-        return [str(nvcc.path), *flags, "-cubin", str(source), "-o", str(made)], made
+        source.write_text(_for_nvcc(binding, folder, form), encoding="utf-8", errors="surrogateescape")
+        return [str(nvcc.path), f"-I{folder}", *flags, "-cubin", str(source), "-o", str(made)], made
 
     programs = (toolchain.fingerprint(gxx), toolchain.fingerprint(nvcc.path))
-    return Recipe((*_facts_of_the_process(), *flags, str(binding), *programs), environment(gxx), check, prepare)
+    facts = (*_facts_of_the_process(), *flags, str(binding), *programs, *_rewriters(form))
+    return Recipe(facts, environment(gxx), check, prepare)
 
 
 def definitions(namespace: str, dispatch_key: str) -> tuple[str, ...]:

@@ -116,6 +116,16 @@ class SourceFile:
                 text = self.text(path)
                 yield node, text.strip('<>"'), text.startswith('"')
 
+    def bodies(self) -> Iterator[tuple[bytes, list[Node], int]]:
+        """The text with its nodes, then each macro's as if it were a function's: the last number leads from a byte
+        there to the byte here."""
+        yield self.content, self.nodes, 0
+        before = b"void f() {"
+        for node in self.nodes:
+            if node.type == "preproc_arg":
+                body = before + self.content[node.start_byte : node.end_byte] + b";}"
+                yield body, list(walk(parse(body))), node.start_byte - len(before)
+
     def calls(self, node: Node) -> str:
         """The function that a call names; "" where the node is no call."""
         callee = node.child_by_field_name("function") if node.type == "call_expression" else None

@@ -20,7 +20,7 @@ from tree_sitter import Node
 from trifold.build import launch_bounds
 from trifold.build.sources import INCLUDE_ROOT
 from trifold.host.cuda_refusals import TORCH_HEADER, refusals, refused_header, unread_launches
-from trifold.host.cuda_source import DEVICE, Edit, Kernel, SourceFile, parse, walk
+from trifold.host.cuda_source import DEVICE, Edit, Kernel, SourceFile, walk
 
 # Headers of which runtime_api.h has what the CPU has; it is included in front of every program.
 _KNOWN_HEADER = re.compile(
@@ -122,13 +122,9 @@ def _torch_edits(file: SourceFile) -> Iterator[Edit]:
 
 
 def _launch_edits(file: SourceFile, kernels: dict[str, Kernel]) -> Iterator[Edit]:
-    yield from _launches(file.content, file.nodes, kernels, 0)
-    for node in file.nodes:
-        if node.type != "preproc_arg" or b"<<<" not in file.content[node.start_byte : node.end_byte]:
-            continue
-        before = b"void f() {"
-        body = before + file.content[node.start_byte : node.end_byte] + b";}"
-        yield from _launches(body, list(walk(parse(body))), kernels, node.start_byte - len(before))
+    for content, nodes, shift in file.bodies():
+        if b"<<<" in content:
+            yield from _launches(content, nodes, kernels, shift)
 
 
 def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shift: int) -> Iterator[Edit]:

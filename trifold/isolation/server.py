@@ -101,12 +101,14 @@ class Server:
     # ------------------------------------------------------------------------------------------------ what is run
 
     def implementation(self, form: str = "plain") -> Implementation:
-        """The op's implementation: ``plain``, or of a port also ``checked``."""
+        """The op's implementation: ``plain``, or of a port also ``checked`` or ``jittered``."""
         if form not in self._implementations:
             if self.setup.implementation == "prototype":
                 self._implementations[form] = load_prototype(self.files, self.setup.device, without_reference)
             elif form == "checked":
                 self._implementations[form] = load_checked_port(self.files)
+            elif form == "jittered":
+                self._implementations[form] = load_port(self.files, "jittered")
             else:
                 self._implementations[form] = load_port(
                     self.files, "fast" if self.setup.coverage is None else "coverage"
@@ -114,7 +116,7 @@ class Server:
         return self._implementations[form]
 
     def function(self, form: str) -> Callable[..., Any]:
-        """The op's public function: as it is, built with checks, or under ``torch.compile(fullgraph=True)``."""
+        """The op's public function: as it is, of another build, or under ``torch.compile(fullgraph=True)``."""
         if form != "compiled":
             return self.implementation(form).function
         if self._compiled is None:
@@ -162,6 +164,7 @@ class Server:
             )
             args, kwargs = values
             self._set_random_state(request)
+            self._set_jitter(request)
             by_torch = TorchResults() if request.get("record") else contextlib.nullcontext()
             with _mode(request["mode"]), by_torch:
                 result = self.function(request["form"])(*args, **kwargs)
@@ -188,6 +191,7 @@ class Server:
             if not pairs:  # undefined gradients alone, as an output that nothing depends on gives them
                 undefined: Any = torch._C._functions.UndefinedGrad
                 pairs = [(undefined()(o), torch.zeros_like(o)) for o in held.outputs]
+            self._set_jitter(request)
             by_torch = TorchResults() if request.get("record") else contextlib.nullcontext()
             with by_torch:
                 grads = torch.autograd.grad(
@@ -371,6 +375,12 @@ class Server:
             torch.set_rng_state(data)
         else:
             torch.cuda.set_rng_state(data, state["of"])
+
+    def _set_jitter(self, request: Json) -> None:
+        if request.get("jitter") is not None and request["form"] == "jittered":
+            library = self.implementation("jittered").kernels(self.setup.device)
+            assert library is not None
+            library.set_jitter(request["jitter"])
 
     # ----------------------------------------------------------------------------------------------- surroundings
 

@@ -65,6 +65,7 @@ class Absence(StrEnum):
     NOT_ON_CPU = "the port cannot run on the CPU"
     ONE_GPU = "this machine has one CUDA device"
     NO_GRADIENT = "no gradient on purpose"
+    NO_BUILD = "Numba compiles a prototype when it is launched: there is no build to add pauses to"
     NOT_CLAIMED = "the spec claims no single rounding of half types (Spec(rounded_once=...))"
 
 
@@ -148,6 +149,7 @@ class Cell:
         current: the case that runs, and its name.
         calls: those that the values check compared, for the sensitivity check.
         origins: what the findings check recorded, for the check of what is written.
+        launching: see :func:`trifold.verification.checks.instances.launching_calls`; None: not known yet.
     """
 
     spec: Spec
@@ -163,6 +165,7 @@ class Cell:
     current: tuple[Call | None, str] = (None, "")
     calls: list[Call] = field(default_factory=list)
     origins: Origins | None = None
+    launching: tuple[tuple[str, Call], ...] | None = None
 
     @property
     def kind(self) -> str:

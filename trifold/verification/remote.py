@@ -57,9 +57,10 @@ class Options:
     """How calls run.
 
     Attributes:
-        form: ``plain``, ``checked`` (a port with checks) or ``compiled``.
+        form: ``plain``, ``checked`` (a port with checks), ``jittered`` (a port with pauses) or ``compiled``.
         guard: the placement of memory under the guard allocator; None: not guarded.
         schedules: the first seed and how many orders of blocks and threads, with all checks; None: without.
+        jitter: the seed of the pauses of a jittered port; 0: it makes none.
         record: note which bytes the op's kernels write.
         place: ``same``: the arguments lie where those of the call before lay, and no version counter says that they
             have changed.
@@ -68,6 +69,7 @@ class Options:
     form: str = "plain"
     guard: guard.Mode | None = None
     schedules: tuple[int, int] | None = None
+    jitter: int | None = None
     record: bool = False
     place: str = ""
 
@@ -213,6 +215,7 @@ class OpProcess:
                 "form": options.form,
                 "guard": options.guard,
                 "schedules": options.schedules,
+                "jitter": options.jitter,
                 "record": options.record,
                 "place": options.place,
             } | payload

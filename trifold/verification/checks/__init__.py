@@ -15,6 +15,7 @@ from trifold.verification.checks import (
     gpu,
     gradcheck,
     gradients,
+    jitter,
     memory,
     origin,
     registration,
@@ -79,5 +80,12 @@ CHECKS: tuple[Check, ...] = (
     Check("stream", gpu.stream, "work in another stream than torch's current one", ("cuda",)),
     Check("no sync", gpu.no_synchronisation, "a call that waits for the device", ("cuda",)),
     Check("graph", gpu.graph, "calls that a CUDA graph cannot capture, or that replay stale inputs", ("cuda",)),
+    Check(
+        "jitter",
+        jitter.jitter,
+        "races that a GPU's own timing hides: results that change where threads pause",
+        ("cuda",),
+        own_build=True,
+    ),
     Check("second device", gpu.second_device, "work on the current device instead of the tensors'", ("cuda",)),
 )

@@ -20,6 +20,7 @@ from trifold.verification.checks.differentiation import (
     same_gradients,
     unit_upstream_gradient,
 )
+from trifold.verification.checks.instances import launching_calls
 from trifold.verification.comparison import same_values
 from trifold.verification.tolerance import same_bits, share_memory
 
@@ -104,21 +105,28 @@ def repeatable(cell: Cell) -> None:
             _require_kept(cell, kept)
             kept.clear()
     _require_kept(cell, kept)
-    small = cell.small_calls()
+    small, further = cell.small_calls(), _further_calls(cell)
     for call in small:
         cell.begin(call, "smooth")
         if cell.differentiable:
             _same_gradients(cell, call)
         if cell.spec.random:
             _moves_on(cell, call)
+    for name, call in further if cell.device == "cuda" and cell.differentiable else ():
+        cell.run_case(lambda call: _same_gradients(cell, call), call, name)
     for call in small[-1:]:
         cell.run_case(lambda call: _keeps_results(cell, call), call, f"{_HELD} results of one shape")
         if cell.differentiable:
             cell.run_case(lambda call: _keeps_what_is_saved(cell, call), call, "another call before backward")
-    for call in itertools.chain(small, itertools.islice((call for _, call in cell.fixed_calls()), 12)):
+    for call in (*small, *(call for _, call in further if call not in small)):
         cell.run_case(lambda call: _follows_changes(cell, call), call, "other numbers in the same memory")
     if not cell.cases:
         raise CheckFailed("the spec has no sample; add one: Spec(samples=...)")
+
+
+def _further_calls(cell: Cell) -> Sequence[tuple[str, Call]]:
+    """On a GPU those that launch every kernel instance; where kernels run slowly, a dozen."""
+    return launching_calls(cell) if cell.device == "cuda" else list(itertools.islice(cell.fixed_calls(), 12))
 
 
 def _same_gradients(cell: Cell, call: Call) -> None:

@@ -16,6 +16,7 @@ from trifold.spec import Call
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
 from trifold.verification.checks.contract import others
 from trifold.verification.checks.differentiation import forward, require_gradients
+from trifold.verification.checks.instances import launching_calls
 from trifold.verification.comparison import same_values
 from trifold.verification.tolerance import same_bits
 
@@ -23,9 +24,9 @@ _REPLAYS = 2  # of a graph, each with other numbers
 
 
 def _calls(cell: Cell) -> Iterator[Call]:
-    """A few calls, of the kinds that take different ways through a binding."""
-    for call in itertools.chain(itertools.islice((call for _, call in cell.fixed_calls()), 6), cell.small_calls()):
-        cell.begin(call)
+    """Those that launch every kernel instance."""
+    for name, call in launching_calls(cell):
+        cell.begin(call, name)
         yield call
 
 

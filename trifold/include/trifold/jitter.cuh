@@ -1,0 +1,61 @@
+// Pauses for the jittered build (trifold/build/jitter.py), which adds them to kernels and headers; none includes this.
+//
+// A seed decides which warps, blocks and lanes are slow at which places of the text: one block of 16, one warp of 8,
+// and half of the lanes of another warp of 8. They pause at every other visit, all others at one of 64. A pause is at
+// most some 2 µs long.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace trifold::jitter {
+
+// 0: there are no pauses.
+static __constant__ unsigned seed;
+
+__device__ __forceinline__ unsigned mixed(unsigned a, unsigned b) {
+  unsigned bits = a * 0x9e3779b9u + b;
+  bits = (bits ^ bits >> 16) * 0x85ebca6bu;
+  bits = (bits ^ bits >> 13) * 0xc2b2ae35u;
+  return bits ^ bits >> 16;
+}
+
+// How long this thread pauses now, in ns, which __nanosleep may double. Not inline: kernels have hundreds of places.
+static __device__ __noinline__ unsigned pause_at(unsigned place) {
+  constexpr unsigned longest = 1023;
+  if (seed == 0) return 0;
+  const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  const unsigned of_block = mixed(mixed(seed, place), block);
+  const unsigned of_warp = mixed(of_block, thread / 32 + 1), of_lane = mixed(of_warp, thread % 32);
+  const bool slow = of_block % 16 == 0 || of_warp % 8 == 0 || (of_warp % 8 == 1 && of_lane % 2 == 0);
+  const unsigned of_visit = mixed(of_warp, static_cast<unsigned>(clock()));
+  return of_visit % (slow ? 2 : 64) == 0 ? of_visit >> 8 & longest : 0;
+}
+
+// `place` is a number of the place in the text. On the host nothing.
+__host__ __device__ __forceinline__ void pause([[maybe_unused]] unsigned place) {
+#ifdef __CUDA_ARCH__
+  if (const unsigned pause = pause_at(place)) __nanosleep(pause);
+#endif
+}
+
+// Pauses now and at the end of its life.
+class Pauses {
+ public:
+  __host__ __device__ __forceinline__ explicit Pauses(unsigned place) : place_(place) { pause(place_); }
+  __host__ __device__ __forceinline__ ~Pauses() { pause(~place_); }
+  Pauses(const Pauses&) = delete;
+  Pauses& operator=(const Pauses&) = delete;
+
+ private:
+  unsigned place_;
+};
+
+}  // namespace trifold::jitter
+
+// Takes another seed on the current device, for launches that are asked for from now on; waits for those before. Gives
+// CUDA's error.
+extern "C" __attribute__((visibility("default"))) int trifold_set_jitter(unsigned seed) {
+  if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) return error;
+  return cudaMemcpyToSymbol(trifold::jitter::seed, &seed, sizeof seed);
+}

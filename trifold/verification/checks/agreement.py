@@ -1,0 +1,60 @@
+"""Two runs of one call, whose threads ran in other orders or at other times: results and gradients must be the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from trifold.spec import Call
+from trifold.verification.cell import Cell, CheckFailed
+from trifold.verification.checks.differentiation import forward, same_gradients, unit_upstream_gradient
+from trifold.verification.comparison import same_values
+from trifold.verification.tolerance import same_bits
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a call gave: results, and the gradient of their sum for each argument."""
+
+    results: tuple[Tensor, ...]
+    grads: tuple[Tensor | None, ...]
+
+    @classmethod
+    def of(cls, cell: Cell, call: Call) -> Run:
+        """The call, forward and backward, as :meth:`OpProcess.running` says."""
+        made = forward(cell, call, cell.implementation.function)
+        return cls(tuple(output.detach() for output in made.outputs), made.gradients_of_sum())
+
+
+def require_same(cell: Cell, call: Call, first: Run, run: Run, *, what: str, where: tuple[str, str]) -> None:
+    """Raise ``CheckFailed`` where the runs have other bits; where the spec says that a sum has no order, where one of
+    them is beyond the bound.
+
+    Args:
+        cell, call: of both runs.
+        first, run: the two.
+        what: what shows in their results, for the message.
+        where: how each run was made: "in the natural order".
+    """
+    paths, outer = cell.gradient_paths(call), unit_upstream_gradient
+    if same_values(cell, call, first.results, run.results) and same_gradients(
+        cell, call, paths, first.grads, run.grads, outer
+    ):
+        return
+    if cell.spec.unordered:
+        raise CheckFailed(f"{where[1]}, results or gradients are beyond the bound", call)
+    results = [(cell.name_of_result(n, run.results), n) for n in range(len(run.results))]
+    pairs = [(name, first.results[n], run.results[n]) for name, n in results]
+    grads = zip(paths, first.grads, run.grads, strict=True)
+    pairs += [(f"the gradient of {cell.name(path)}", a, b) for path, a, b in grads if a is not None and b is not None]
+    for name, a, b in pairs:
+        if not same_bits(a, b):
+            index = int((a != b).flatten().int().argmax())
+            at_a, at_b = (t.flatten()[index].item() for t in (a, b))
+            raise CheckFailed(
+                f"{what} shows in {name}: element {index} is {at_a!r} {where[0]} and {at_b!r} {where[1]}; where a sum "
+                "has no order by intention, say so: Spec(unordered=...)",
+                call,
+            )
+    raise CheckFailed(f"{where[1]}, other arguments have a gradient than {where[0]}", call)

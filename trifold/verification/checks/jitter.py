@@ -1,0 +1,40 @@
+"""A port whose threads pause at random: before and after barriers, waits, arrivals, fences, copies and atomics.
+
+What a GPU's own timing hides shows there: a warp that comes late, a block that runs ahead. The pauses of a seed are
+long in some warps, blocks and lanes and seldom in the others; without a seed there are none.
+"""
+
+from __future__ import annotations
+
+from trifold.spec import Call
+from trifold.verification.cell import Absence, Cell, NotRun
+from trifold.verification.checks.agreement import Run, require_same
+from trifold.verification.checks.instances import launching_calls
+
+_FORM = "jittered"
+_SEEDS = 6  # of the calls that launch every kernel instance
+_OTHERS = 1  # of all other calls
+
+
+def jitter(cell: Cell) -> None:
+    """Results and gradients of fixed and small calls are the same with the pauses of each seed as without any."""
+    if cell.kind == "prototype":
+        raise NotRun(Absence.NO_BUILD)
+    cell.process.load(build=True, form=_FORM)
+    of_instances = launching_calls(cell)
+    chosen = [call for _, call in of_instances]
+
+    def test(call: Call) -> None:
+        first = _run(cell, call, 0)
+        for seed in range(1, 1 + (_SEEDS if call in chosen else _OTHERS)):
+            where = ("without pauses", f"with those of seed {seed}")
+            require_same(cell, call, first, _run(cell, call, seed), what="the time that threads take", where=where)
+
+    others = [*cell.fixed_calls(), *(("small", call) for call in cell.small_calls())]
+    for name, call in [*of_instances, *((name, call) for name, call in others if call not in chosen)]:
+        cell.run_case(test, call, name)
+
+
+def _run(cell: Cell, call: Call, seed: int) -> Run:
+    with cell.process.running(form=_FORM, jitter=seed):
+        return Run.of(cell, call)
