@@ -61,6 +61,8 @@ class Absence(StrEnum):
     NO_GUARD = "the guard allocator is not loaded in the op's process: its library needs Linux and glibc"
     NOT_GUARDED = "torch's CPU allocator does not go through posix_memalign here, so nothing is guarded"
     NOT_ON_CPU = "the port cannot run on the CPU"
+    NO_SANITIZER = "there is no compute-sanitizer on this machine"
+    SANITIZER_FAILS = "compute-sanitizer does not work on this machine, not even on a kernel of torch's"
     ONE_GPU = "this machine has one CUDA device"
     NO_GRADIENT = "no gradient on purpose"
     NOT_CLAIMED = "the spec claims no single rounding of half types (Spec(rounded_once=...))"
@@ -130,6 +132,7 @@ class Cell:
         dtypes: of the tensors in those cases.
         current: the case that runs, and its name.
         calls: those that the values check compared, for the sensitivity check.
+        launching: see :func:`trifold.verification.checks.instances.launching_calls`; None: not known yet.
     """
 
     spec: Spec
@@ -143,6 +146,7 @@ class Cell:
     dtypes: set[str] = field(default_factory=set)
     current: tuple[Call | None, str] = (None, "")
     calls: list[Call] = field(default_factory=list)
+    launching: tuple[tuple[str, Call], ...] | None = None
 
     @property
     def kind(self) -> str:

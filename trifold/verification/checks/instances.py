@@ -1,0 +1,56 @@
+"""Which calls launch which kernel instances: in costly checks the fewest that launch all stand for the others."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from trifold.spec import Call
+from trifold.verification.cell import Cell
+from trifold.verification.checks.differentiation import forward
+
+Name = TypeVar("Name")
+
+
+def launching_calls(cell: Cell) -> tuple[tuple[str, Call], ...]:
+    """The fewest fixed and small calls, by name, that launch every kernel instance that all of these launch, forward
+    and backward, in the order of the list; the small ones where no launch is known of.
+
+    Every call of the list runs once, the first time that this is asked of a cell.
+    """
+    if cell.launching is None:
+        calls = [*cell.fixed_calls(), *(("small", call) for call in cell.small_calls())]
+        launched: dict[int, set[str]] = {}
+        before = cell.process.branches()
+        for number, (name, call) in enumerate(calls):
+            cell.announce(name)
+            cell.current = call, name
+            forward(cell, call, cell.implementation.function).gradients_of_sum()
+            after = cell.process.branches()
+            launched[number] = {instance for instance, count in after.items() if count != before.get(instance, 0)}
+            before = after
+        chosen = covering(launched)
+        cell.launching = tuple(calls[n] for n in chosen) or tuple(("small", call) for call in cell.small_calls())
+    return cell.launching
+
+
+def covering(sets: Mapping[Name, Iterable[str]]) -> list[Name]:
+    """Few of the sets, in their order, that have every element that any of them has: each time that with the most that
+    are missing, the first of several; then without those that later ones make superfluous.
+
+    >>> covering({"a": {"x"}, "b": {"x", "y"}, "c": {"z"}, "d": set()})
+    ['b', 'c']
+    """
+    elements = {name: set(those) for name, those in sets.items()}
+    missing = set(itertools.chain.from_iterable(elements.values()))
+    chosen: list[Name] = []
+    while missing:
+        best = max(elements, key=lambda name: len(elements[name] & missing))
+        chosen.append(best)
+        missing -= elements[best]
+    for name in list(chosen):
+        others = [elements[other] for other in chosen if other != name]
+        if elements[name] <= set().union(*others):
+            chosen.remove(name)
+    return [name for name in elements if name in chosen]
