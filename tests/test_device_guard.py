@@ -16,7 +16,6 @@ import pytest
 
 from trifold import device_guard
 from trifold.build.toolchain import find_gxx
-from trifold.errors import ToolchainError
 from trifold.guard import Fault, Mode
 
 GRANULE = 2 * 2**20

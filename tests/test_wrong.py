@@ -12,6 +12,7 @@ import torch
 
 from tests.wrong.catalogue import CATALOGUE
 from tests.wrong.entry import Wrong, quick_gxx
+from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
 from trifold.verification.verify import SOURCES, verify
 
@@ -40,6 +41,8 @@ def test_a_wrong_one_is_rejected(wrong: Wrong, tmp_path: Path, monkeypatch: pyte
     ).ops
     row = next((row for row in report.rows if row.check == wrong.row), None)
     assert row is not None, [row.failures for row in report.rows]
+    if row.reason.startswith(Absence.NO_SANITIZER):
+        pytest.skip(row.reason)
     assert row.outcome == "failed", f"{wrong.row} {row.outcome} after {row.cases} cases {row.reason}"
     message = row.failures[0].message
     assert wrong.message in message

@@ -1,4 +1,5 @@
-"""What compute-sanitizer prints: the forms that version 2025.3 printed on an H200, and the older form of a place."""
+"""What compute-sanitizer prints: the forms that version 2025.3 printed on an H200, the older form of a place, and of
+2026.4 those that its manual shows."""
 
 MEMCHECK = """\
 ========= COMPUTE-SANITIZER
@@ -57,6 +58,33 @@ RACECHECK = """\
 =========     Current Value : 35, Incoming Value : 3
 =========
 ========= RACECHECK SUMMARY: 3 hazards displayed (2 errors, 1 warning)
+"""
+
+RACECHECK_ANALYSIS = """\
+========= COMPUTE-SANITIZER
+========= Error: Potential RAW hazard detected at __shared__ 0x8c in block (0,0,0) :
+=========     Write Thread (35,0,0) at sums(int *, int *)+0x90 in /src/sums.cu:44
+=========     Read Thread (0,0,0) at sums(int *, int *)+0x120 in /src/sums.cu:56
+=========     Current Value : 35
+=========
+========= Error: Race reported between Write access at sums(int *, int *)+0x90 in /src/sums.cu:44
+=========     and Read access at sums(int *, int *)+0x120 in /src/sums.cu:56 [508 hazards]
+=========     and Write access at sums(int *, int *)+0x190 in /src/sums.cu:61 [1,016 hazards]
+=========
+========= WARNING: Race reported between Read access at last(int *)+0x20 in /src/sums.cu:70
+=========     and Write access at last(int *)+0x30 in /src/sums.cu:71 [1 hazard]
+=========
+========= RACECHECK SUMMARY: 3 hazards displayed (2 errors, 1 warning)
+"""
+
+CLUSTER = """\
+========= COMPUTE-SANITIZER
+========= Potential invalid __shared__ read of size 4 bytes
+=========     at remote(int *, int)+0x170 in /src/cluster.cu:10
+=========     by thread (0,0,0) in block (1,0,0)
+=========     Address 0x1000400 is located in a block that might have already exited
+=========
+========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)
 """
 
 INITCHECK = """\

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.machinery
+import importlib.util
 import os
 import time
 from pathlib import Path
@@ -70,13 +72,35 @@ def test_a_hang_is_ended_with_all_its_processes(tmp_path: Path) -> None:
 
 
 def test_it_is_found_in_the_toolkit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compute_sanitizer, "_of_package", list)
     (tmp_path / "bin").mkdir()
     made = _tool(tmp_path / "bin", "")
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     assert compute_sanitizer.find() == made
 
 
+def test_that_of_a_package_comes_before_the_toolkit_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [tmp_path / "site" / "nvidia" / "cu13" / "bin", tmp_path / "toolkit" / "bin"]
+    for place in places:
+        place.mkdir(parents=True)
+    of_package, _ = (_tool(place, 'echo "Version 2026.4.0.0 (build 1)"') for place in places)
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path / "toolkit"))
+    nvidia = importlib.machinery.ModuleSpec("nvidia", None, is_package=True)
+    nvidia.submodule_search_locations = [str(tmp_path / "site" / "nvidia")]
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: nvidia)
+    assert compute_sanitizer.find() == of_package
+    assert compute_sanitizer.version(of_package) == "2026.4.0.0"
+
+
+def test_an_option_of_newer_versions_is_left_out_where_the_help_does_not_name_it(tmp_path: Path) -> None:
+    for name, printed in (("old", ""), ("new", "--initcheck-address-space arg (=global)")):
+        (tmp_path / name).mkdir()
+        command = compute_sanitizer.prefix(_tool(tmp_path / name, f'echo "{printed}"'), "initcheck", tmp_path / "log")
+        assert ("--initcheck-address-space=all" in command) == (name == "new")
+
+
 def test_where_it_is_missing_the_remedy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compute_sanitizer, "_of_package", list)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "nvcc").touch()
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))

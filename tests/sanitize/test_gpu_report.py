@@ -96,6 +96,26 @@ def test_a_finding_reads_as_a_sentence() -> None:
     assert "warp level programming" in str(warning)
 
 
+def test_an_analysis_tells_the_races_of_which_no_hazard_was_printed() -> None:
+    report = parse(reports.RACECHECK_ANALYSIS, "racecheck")
+    assert report.problems == ()
+    hazard, error, warning = report.findings
+    assert hazard.accesses
+    assert (error.kind, error.severity, error.kernel, error.memory) == ("race", "error", "sums", "shared")
+    assert str(error) == (
+        "race on shared memory in kernel sums: a thread writes at sums.cu:44 in sums, what another one writes at "
+        "sums.cu:61 in sums, and nothing orders the two (racecheck)"
+    )
+    assert warning.severity == "warning"
+    assert "a thread reads at sums.cu:70 in last, what another one writes at sums.cu:71" in str(warning)
+
+
+def test_a_block_of_a_cluster_that_may_have_ended_is_a_race() -> None:
+    (finding,) = parse(reports.CLUSTER, "racecheck").findings
+    assert (finding.kind, finding.severity, finding.memory) == ("race", "error", "shared")
+    assert "a block that might have already exited" in str(finding)
+
+
 def test_it_has_no_seed_to_replay() -> None:
     (finding,) = parse(reports.INITCHECK, "initcheck").findings
     assert finding.seed is None

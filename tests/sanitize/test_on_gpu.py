@@ -13,6 +13,7 @@ import torch
 from trifold.errors import ToolchainError
 from trifold.sanitize import compute_sanitizer
 from trifold.sanitize.compute_sanitizer import TOOLS
+from trifold.verification.verify import verify
 
 ROOT = Path(__file__).parents[2]
 MISTAKES = Path(__file__).with_name("mistakes.cu")
@@ -71,6 +72,18 @@ def test_the_samples_of_an_op_are_clean(tmp_path: Path) -> None:
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["verdict"] == "clean"
     assert set(report["subjects"][0]["tools"]) == set(TOOLS)
+
+
+@pytest.mark.gpu
+@on_gpu
+@pytest.mark.parametrize("op", ["sigmoid", "softmax"])
+def test_right_kernels_have_no_finding_under_verify(op: str) -> None:
+    (report,) = verify(op, workspace=ROOT, devices=["cuda"], checks=["findings"]).ops
+    rows = [row for row in report.rows if row.check == "findings"]
+    assert [(row.implementation, row.outcome) for row in rows] == [("prototype", "passed"), ("port", "passed")], rows
+    for row in rows:
+        assert row.reason.startswith("compute-sanitizer 2")
+        assert "not launched" not in row.reason
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")

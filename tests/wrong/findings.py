@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.wrong.entry import Edit, Wrong, edits
 
 
-def _add_through_shared(elements: str, barrier: str) -> tuple[Edit, ...]:
+def add_through_shared(elements: str, barrier: str) -> tuple[Edit, ...]:
     """add whose first operand passes through shared memory: each thread stages the element of another one."""
     return edits(
         "header",
@@ -75,7 +75,7 @@ FINDINGS = (
         name="no barrier between the threads that write shared memory and those that read it",
         why="on a GPU it is often right: a warp writes before it reads",
         op="add",
-        edits=_add_through_shared("256", ""),
+        edits=add_through_shared("256", ""),
         row="findings",
         implementation="port",
         message="shared array element staged[",
@@ -115,7 +115,7 @@ FINDINGS = (
         name="shared memory is an element too small",
         why="255 is the last index",
         op="add",
-        edits=_add_through_shared("255", "  __syncthreads();\n"),
+        edits=add_through_shared("255", "  __syncthreads();\n"),
         row="findings",
         implementation="port",
         message="out-of-bounds write of shared array element staged[255]",

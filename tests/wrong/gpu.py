@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.wrong.entry import POINTERS, Edit, Wrong, edits, gallery_launch, launch_plain
+from tests.wrong.findings import add_through_shared
 
 _LAUNCH = gallery_launch("round_ste", "y", "x")
 _ADD_LAUNCH = gallery_launch("add", "out", "x", "y")
@@ -174,5 +175,76 @@ GPU = (
         row="property: large",
         implementation="port",
         device="cuda",
+    ),
+    Wrong(
+        name="no barrier between the threads that write shared memory and those that read it",
+        why="a warp writes before it reads, and so do, mostly, the others",
+        op="add",
+        edits=add_through_shared("256", ""),
+        row="findings",
+        implementation="port",
+        device="cuda",
+        message="race on shared memory",
+    ),
+    Wrong(
+        name="a zero past the end",
+        why="it ended a list of another kernel, which was copied",
+        op="add",
+        edits=edits("header", ("  if (i < n) out[i] =", "  if (i + 1 == n) out[n] = T(0);\n  if (i < n) out[i] =")),
+        row="findings",
+        implementation="port",
+        device="cuda",
+        message="out-of-bounds in kernel add_kernel<",
+    ),
+    Wrong(
+        name="a barrier for half a warp",
+        why="the other half had nothing to stage",
+        op="mul",
+        edits=edits(
+            "header",
+            (
+                "  if (i < n) out[i] = T(C(x[i]) * C(y[i]));\n",
+                "  if (threadIdx.x < 16) __syncthreads();\n  if (i < n) out[i] = T(C(x[i]) * C(y[i]));\n",
+            ),
+        ),
+        row="findings",
+        implementation="port",
+        device="cuda",
+        message="barrier divergence in kernel mul_kernel<",
+    ),
+    Wrong(
+        name="only what differs is written",
+        why="it saves writes where a result is computed again in place; a new one holds anything",
+        op="sigmoid",
+        edits=edits(
+            "header",
+            (
+                "  if (i < n) y[i] = T(sigmoid_of<T>(C(x[i])));\n",
+                "  if (i >= n) return;\n  const T v = T(sigmoid_of<T>(C(x[i])));\n"
+                "  if (!(C(y[i]) == C(v))) y[i] = v;\n",
+            ),
+        ),
+        row="findings",
+        implementation="port",
+        device="cuda",
+        message="uninitialised read in kernel sigmoid_kernel<",
+    ),
+    Wrong(
+        name="no barrier between the threads that write shared memory and those that read it",
+        why="a warp writes before it reads, and so do, mostly, the others",
+        op="add",
+        edits=edits(
+            "prototype",
+            (
+                "        out[i] = x[i] + y[i]\n",
+                "        staged = cuda.shared.array(256, x.dtype)\n"
+                "        staged[255 - cuda.threadIdx.x] = x[i]\n"
+                "        out[i] = (staged[cuda.threadIdx.x] if staged[cuda.threadIdx.x] == x[i] else x[i]) + y[i]\n",
+            ),
+        ),
+        row="findings",
+        implementation="prototype",
+        device="cuda",
+        message="race on shared memory",
     ),
 )

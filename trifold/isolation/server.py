@@ -132,6 +132,8 @@ class Server:
         maps = self._try_mapping(request)
         form = request.get("form", "plain")
         implementation = self.implementation(form)
+        if request.get("lines") and (self.setup.implementation, self.setup.device) == ("prototype", "cuda"):
+            beside.know_lines(self.files)
         library = None
         if request["build"]:
             library = implementation.kernels("cpu" if form == "checked" else self.setup.device)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,7 +20,10 @@ from trifold.errors import ToolchainError
 from trifold.sanitize.gpu_report import ToolReport, parse
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
-INSTALL = "apt-get install cuda-sanitizer-13-0 (of your CUDA's version), or set CUDA_HOME to a toolkit that has it"
+INSTALL = (
+    "pip install nvidia-cuda-sanitizer-api, or apt-get install cuda-sanitizer-13-0 (of your CUDA's version), or set "
+    "CUDA_HOME to a toolkit that has it"
+)
 
 _EVERY_TOOL = (
     "--strip-paths=no",
@@ -28,11 +34,18 @@ _EVERY_TOOL = (
 _OPTIONS = {
     # Behind each array lies memory that nobody may touch: an index that leaves one array does not meet the next.
     "memcheck": ("--padding=1024", "--print-limit=1000"),
-    # Each hazard names its two threads; the analysis names lines alone. Hazards are of bytes, so there are many.
-    "racecheck": ("--racecheck-report=hazard", "--print-limit=100000"),
+    # Each hazard names its two threads; the analysis names lines alone, but is printed where hazards are too many:
+    # they are of bytes.
+    "racecheck": ("--racecheck-report=all", "--print-limit=100000"),
     # A copy of memory that is partly unwritten is no kernel's mistake.
     "initcheck": ("--check-api-memory-access=no", "--print-limit=1000"),
     "synccheck": ("--print-limit=1000",),
+}
+
+
+# Options that old versions refuse.
+_NEWER_OPTIONS = {
+    "initcheck": ("--initcheck-address-space=all",),  # shared memory, too
 }
 
 
@@ -64,13 +77,15 @@ class ToolRun:
 
 
 def find() -> Path:
-    """compute-sanitizer of ``$CUDA_HOME`` or ``$CUDA_PATH``, else on PATH, else of nvcc's toolkit. It is not run.
+    """compute-sanitizer of the package ``nvidia-cuda-sanitizer-api``, else of ``$CUDA_HOME`` or ``$CUDA_PATH``, else on
+    PATH, else of nvcc's toolkit. It is not run.
 
     Raises:
         ToolchainError: there is none.
     """
+    candidates = _of_package()
     homes = [Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
-    candidates = [place for home in homes for place in _places_in(home)]
+    candidates += [place for home in homes for place in _places_in(home)]
     on_path = shutil.which("compute-sanitizer")
     candidates += [Path(on_path)] if on_path else []
     try:
@@ -80,11 +95,44 @@ def find() -> Path:
     for place in candidates:
         if place.is_file() and os.access(place, os.X_OK):
             return place.absolute()
-    raise ToolchainError("compute-sanitizer is neither on PATH nor in the CUDA toolkit", INSTALL)
+    raise ToolchainError("compute-sanitizer is no package here, and neither on PATH nor in the CUDA toolkit", INSTALL)
+
+
+def _of_package() -> list[Path]:
+    """NVIDIA's packages of one major version of CUDA share a folder: ``nvidia/cu13``."""
+    spec = importlib.util.find_spec("nvidia")
+    folders = [Path(folder) for folder in (spec.submodule_search_locations or () if spec is not None else ())]
+    return [place for folder in folders for place in sorted(folder.glob("cu*/bin/compute-sanitizer"), reverse=True)]
 
 
 def _places_in(home: Path) -> tuple[Path, ...]:
     return home / "bin" / "compute-sanitizer", home / "compute-sanitizer" / "compute-sanitizer"
+
+
+@functools.cache
+def version(sanitizer: Path) -> str:
+    """As ``--version`` prints it, such as "2026.4.0.0"; "" where it prints none."""
+    found = re.search(r"Version (\d[\d.]*)", _printed(sanitizer, "--version"))
+    return found[1] if found else ""
+
+
+@functools.cache
+def _help(sanitizer: Path) -> str:
+    return _printed(sanitizer, "--help")
+
+
+def _printed(sanitizer: Path, option: str) -> str:
+    try:
+        done = subprocess.run([str(sanitizer), option], capture_output=True, text=True, check=False, timeout=60)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout + done.stderr
+
+
+def prefix(sanitizer: Path, tool: str, log: Path, options: Sequence[str] = ()) -> list[str]:
+    """What stands before a command that is to run under ``tool``, which writes to ``log``."""
+    newer = [o for o in _NEWER_OPTIONS.get(tool, ()) if o.partition("=")[0] in _help(sanitizer)]
+    return [str(sanitizer), f"--tool={tool}", f"--log-file={log}", *_EVERY_TOOL, *_OPTIONS[tool], *newer, *options]
 
 
 def run(
@@ -108,15 +156,7 @@ def run(
     """
     with tempfile.TemporaryDirectory(prefix="trifold-sanitize-") as folder:
         log = Path(folder) / "report.txt"
-        line = [
-            str(sanitizer),
-            f"--tool={tool}",
-            f"--log-file={log}",
-            *_EVERY_TOOL,
-            *_OPTIONS[tool],
-            *options,
-            *command,
-        ]
+        line = [*prefix(sanitizer, tool, log, options), *command]
         process = subprocess.Popen(line, env=environment, start_new_session=True, **streams)
         try:
             process.wait(timeout)

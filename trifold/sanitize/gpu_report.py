@@ -28,8 +28,12 @@ _HAZARD = re.compile(
     r"(?:(?P<level>\w+): )?(?:\((?P<remark>[^)]+)\) )?Potential (?P<hazard>RAW|WAR|WAW) hazard detected"
     rf".* at __shared__ 0x(?P<address>[0-9a-f]+) in block {_COORDINATES}"
 )
+_ANALYSIS = re.compile(r"(?:(?P<level>\w+): )?Race reported between (?P<operation>\w+) access at (?P<place>.+)")
+_ANALYSIS_SIDE = re.compile(r"and (?P<operation>\w+) access at (?P<place>.+?)(?: \[(?P<hazards>[\d,]+) hazards?\])?$")
+# Shared memory of another block of the cluster, which need not have begun, or may have ended.
+_CLUSTER = re.compile(r"Potential invalid __(?P<memory>\w+?)__ (?P<operation>read|write|\S*\s?atomic)\b")
 _HAZARD_SIDE = re.compile(rf"(?P<operation>\w+) Thread {_COORDINATES}(?: \(.*?\))? at (?P<place>.+)")
-_BARRIER = re.compile(r"\w+ error detected\. (?P<what>.+?)\.?$")
+_BARRIER = re.compile(r"[\w ]+ error detected\. (?P<what>.+?)\.?$")
 _API = re.compile(r"Program hit (\S+) .*on CUDA API call to (\S+?)\.?$")
 # Calls of CUDA that follow a mistake fail because of it, and then the program does.
 _CONSEQUENCE = re.compile(
@@ -40,7 +44,7 @@ _HARDWARE: tuple[tuple[re.Pattern[str], Kind], ...] = (
     (re.compile("misaligned", re.IGNORECASE), "misaligned"),
     (re.compile(r"illegal address|invalid address|out-of-range|out of bounds", re.IGNORECASE), "out-of-bounds"),
 )
-_LEVELS: dict[str | None, Severity] = {"Warning": "warning", "Info": "lint"}
+_LEVELS: dict[str, Severity] = {"Warning": "warning", "Info": "lint"}
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,7 @@ def parse(text: str, tool: str) -> ToolReport:
         tool: memcheck, racecheck, initcheck or synccheck; it is named in the messages.
     """
     findings: list[Finding] = []
+    analyses: list[tuple[re.Match[str], list[str]]] = []
     problems: list[str] = []
     complete = False
     for title, details in _reports(text):
@@ -84,10 +89,13 @@ def parse(text: str, tool: str) -> ToolReport:
         if _SUMMARY.match(title):
             complete = True
             problems += _not_shown(title)
+        elif analysis := _ANALYSIS.match(title):
+            analyses.append((analysis, details))
         elif finding is not None:
             findings.append(finding)
         elif not title.startswith("COMPUTE-SANITIZER"):
             problems.append(_problem(title, details))
+    findings += _not_among(findings, analyses)
     if findings:
         problems = [problem for problem in problems if not _CONSEQUENCE.match(problem)]
     return ToolReport(tuple(_each_place_once(findings)), tuple(dict.fromkeys(problems)), complete)
@@ -127,6 +135,8 @@ def _reports(text: str) -> Iterator[tuple[str, list[str]]]:
 def _finding(title: str, details: list[str], tool: str) -> Finding | None:
     if hazard := _HAZARD.match(title):
         return _race(hazard, details)
+    if cluster := _CLUSTER.match(title):
+        return _single("race", title, details, tool, cluster["operation"], cluster["memory"])
     if invalid := _INVALID.match(title):
         wrong = next((line for line in details if line.startswith(("Address", "Access"))), "")
         kind: Kind = "misaligned" if "misaligned" in wrong else "out-of-bounds"
@@ -159,6 +169,7 @@ def _single(
         what = operation.rpartition(" ")[2]  # "system-scoped atomic"
         accesses = (Access(thread, block, None, what, place.file, place.line, place.function),)
     near = next((f"; the address {line.removeprefix('and ')}" for line in details if line.startswith("and is ")), "")
+    near = near or next((f"; it {line[line.index('is located') :]}" for line in details if "is located" in line), "")
     return Finding(kind, "error", kernel, memory or "", "", (), f"{message}{place}{near} ({tool})", accesses, None)
 
 
@@ -180,8 +191,31 @@ def _race(hazard: re.Match[str], details: list[str]) -> Finding | None:
         f"of block {block} {_does(later)}, what thread {earlier.thread} {_does(earlier)}, and nothing orders the two"
         f"{remark} (racecheck)"
     )
-    severity = _LEVELS.get(hazard["level"], "error")
+    severity = _level(hazard["level"])
     return Finding("race", severity, later.function, "shared", "", (), message, tuple(accesses), None)
+
+
+def _not_among(hazards: list[Finding], analyses: list[tuple[re.Match[str], list[str]]]) -> Iterator[Finding]:
+    """racecheck's races between two lines of which no hazard, which names its threads, is among the findings."""
+    told = {frozenset(_Place(at.function, at.file, at.line) for at in hazard.accesses) for hazard in hazards}
+    for analysis, details in analyses:
+        place = _place(analysis["place"])
+        sides = [(found["operation"], _place(found["place"])) for found in map(_ANALYSIS_SIDE.match, details) if found]
+        for operation, other in sides:
+            if frozenset((place, other)) not in told:
+                yield _analysed_race(_level(analysis["level"]), analysis["operation"], place, operation, other)
+
+
+def _analysed_race(level: Severity, operation: str, place: _Place, other_operation: str, other: _Place) -> Finding:
+    message = (
+        f"race on shared memory in kernel {place.function}: a thread {operation.lower()}s{place}, what another one "
+        f"{other_operation.lower()}s{other}, and nothing orders the two (racecheck)"
+    )
+    return Finding("race", level, place.function, "shared", "", (), message, (), None)
+
+
+def _level(word: str | None) -> Severity:
+    return _LEVELS.get((word or "").capitalize(), "error")
 
 
 def _does(access: Access) -> str:
@@ -228,7 +262,8 @@ def _each_place_once(findings: list[Finding]) -> Iterator[Finding]:
     """The first finding of each kind at each line, with how many more threads made it."""
     counted: dict[tuple[object, ...], tuple[Finding, int]] = {}
     for finding in findings:
-        at = tuple((access.operation, access.file, access.line, access.function) for access in finding.accesses)
+        at: tuple[object, ...] = tuple((at.operation, at.file, at.line, at.function) for at in finding.accesses)
+        at = at or (finding.message,)
         key = (finding.kind, finding.severity, finding.kernel, finding.memory, at)
         first, count = counted.get(key, (finding, -1))
         counted[key] = first, count + 1

@@ -63,6 +63,8 @@ class Absence(StrEnum):
     NOT_GUARDED = "torch's CPU allocator does not go through posix_memalign here, so nothing is guarded"
     NO_DEVICE_GUARD = "memory of the GPU cannot be guarded in the op's process"
     NOT_ON_CPU = "the port cannot run on the CPU"
+    NO_SANITIZER = "there is no compute-sanitizer on this machine"
+    SANITIZER_FAILS = "compute-sanitizer does not work on this machine, not even on a kernel of torch's"
     ONE_GPU = "this machine has one CUDA device"
     NO_GRADIENT = "no gradient on purpose"
     NO_BUILD = "Numba compiles a prototype when it is launched: there is no build to add pauses to"

@@ -18,8 +18,9 @@ import subprocess
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import IO, Any, Protocol
 
 import torch
@@ -33,6 +34,7 @@ from trifold.isolation.tensors import Packed, Unpacking, bytes_of, restored
 
 Json = Any
 
+_EXIT_S = 20.0  # to write what was counted, after the connection has closed
 START_S = 600.0  # to start a process and to build: neither is a case, and a busy machine takes its time
 
 
@@ -49,7 +51,26 @@ class Process(Protocol):
     def wait(self) -> int: ...
 
 
-Start = Callable[[int, int, int, IO[bytes]], Process]
+class Start(Protocol):
+    """Starts an op's process.
+
+    Args:
+        connection, incoming, outgoing: file descriptors, see :class:`trifold.isolation.server.Setup`.
+        output: for what it prints.
+        under: the beginning of its command line: a tool that runs it.
+        environment: variables that it has beside those of this process.
+    """
+
+    def __call__(
+        self,
+        connection: int,
+        incoming: int,
+        outgoing: int,
+        output: IO[bytes],
+        *,
+        under: Sequence[str] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Process: ...
 
 
 @dataclass(frozen=True)
@@ -104,9 +125,16 @@ class OpProcess:
     """
 
     def __init__(
-        self, start: Start, timeout: float, device: str = "cpu", announced: Callable[[int], None] = lambda pid: None
+        self,
+        start: Start,
+        timeout: float,
+        device: str = "cpu",
+        announced: Callable[[int], None] = lambda pid: None,
+        *,
+        exit_s: float = _EXIT_S,
     ) -> None:
         self._start, self.timeout, self.announced = start, timeout, announced
+        self._exit_s = exit_s
         self._device = torch.device(device)
         self.element_bytes = 0
         self.options = Options()
@@ -122,13 +150,17 @@ class OpProcess:
 
     # ------------------------------------------------------------------------------------------------- what is asked
 
-    def load(self, *, build: bool, form: str = "plain") -> Json:
-        """Load the op there, and build it; what the process says of it."""
+    def load(self, *, build: bool, form: str = "plain", lines: bool = False) -> Json:
+        """Load the op there, and build it; what the process says of it.
+
+        With ``lines``, what Numba compiles for the GPU knows its lines, as what nvcc compiles does.
+        """
         packed = Packed()
         if self._device.type == "cuda":
             self._open().outgoing.on_gpu = True
             packed.number(torch.empty(LEAST_ON_GPU, dtype=torch.uint8, device=self._device))
-        reply = self.request("load", packed=packed, build=build, form=form, limit=max(self.timeout, START_S))
+        limit = max(self.timeout, START_S)
+        reply = self.request("load", packed=packed, build=build, form=form, lines=lines, limit=limit)
         self._open().outgoing.on_gpu = reply["maps"]
         return reply
 
@@ -256,6 +288,27 @@ class OpProcess:
 
     # -------------------------------------------------------------------------------------------------- the process
 
+    @contextlib.contextmanager
+    def another(
+        self, under: Sequence[str] = (), environment: Mapping[str, str] = MappingProxyType({}), *, slower: float = 1.0
+    ) -> Iterator[OpProcess]:
+        """A second process of the op, which ends with the context; it starts when it is first asked something.
+
+        Args:
+            under, environment: see :class:`Start`.
+            slower: the factor on all time limits.
+        """
+        start = functools.partial(self._start, under=under, environment=environment)
+        other = OpProcess(
+            start, slower * self.timeout, str(self._device), self.announced, exit_s=max(1.0, slower) * self._exit_s
+        )
+        try:
+            yield other
+        finally:
+            other.close()
+            if self._process is not None:  # the one that was announced last is ended with the judge
+                self.announced(self._process.pid)
+
     def _open(self) -> Channel:
         if self._channel is None:
             ours, theirs = socket.socketpair()
@@ -282,7 +335,7 @@ class OpProcess:
     def _cause_of_death(self) -> str:
         assert self._process is not None and self._channel is not None and self._output is not None
         try:
-            status = _wait(self._process, 10.0)
+            status = _wait(self._process, self._exit_s)
         except TimeoutError:
             self._end()
             return "the op's process closed its connection and went on"
@@ -297,7 +350,7 @@ class OpProcess:
             return
         self._channel.socket.close()
         try:
-            _wait(self._process, 20.0)
+            _wait(self._process, self._exit_s)
             self._channel.close()
             self._process = self._channel = None
         except TimeoutError:

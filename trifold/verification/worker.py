@@ -18,9 +18,10 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, TextIO
 
 import filelock
@@ -37,7 +38,7 @@ from trifold.verification.checks import CHECKS, Check
 from trifold.verification.examples import default_examples
 from trifold.verification.job import CellName, Job
 from trifold.verification.load_spec import load_spec
-from trifold.verification.remote import OpDied, OpProcess, Process
+from trifold.verification.remote import OpDied, OpProcess, Process, Start
 from trifold.verification.report import BUILD, Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace, import_file
 
@@ -267,7 +268,7 @@ _NAMES_OF_OURS = frozenset(kind.__name__ for kind in TrifoldError.__subclasses__
 # ------------------------------------------------------------------------------------------------ the op's process
 
 
-def _starter(job: Job, *, guarded: bool = False) -> Any:
+def _starter(job: Job, *, guarded: bool = False) -> Start:
     """Starts the op's process: forked where a nursery serves, else a fresh one.
 
     Args:
@@ -283,18 +284,27 @@ def _starter(job: Job, *, guarded: bool = False) -> Any:
         "guarded": guarded,
     }
 
-    def start(connection: int, incoming: int, outgoing: int, output: IO[bytes]) -> Process:
-        forked = nursery.start_op(setup, connection, incoming, outgoing, output.fileno())
-        if forked is not None:
-            return forked
+    def start(
+        connection: int,
+        incoming: int,
+        outgoing: int,
+        output: IO[bytes],
+        *,
+        under: Sequence[str] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Process:
+        if not under and not environment:
+            forked = nursery.start_op(setup, connection, incoming, outgoing, output.fileno())
+            if forked is not None:
+                return forked
         told = {**setup, "connection": connection, "incoming": incoming, "outgoing": outgoing}
         return subprocess.Popen(
-            [sys.executable, "-m", "trifold.isolation.server", json.dumps(told)],
+            [*under, sys.executable, "-m", "trifold.isolation.server", json.dumps(told)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             pass_fds=(connection, incoming, outgoing),
-            env=_environment_of_op(job, guarded),
+            env={**_environment_of_op(job, guarded), **environment},
             start_new_session=True,  # so that a hung op goes with its compilers
         )
 

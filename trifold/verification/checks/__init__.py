@@ -66,7 +66,6 @@ CHECKS: tuple[Check, ...] = (
         "findings",
         findings.findings,
         "races, uninitialised reads, divergent barriers, deadlocks; results that change with the schedule",
-        ("cpu",),
         own_build=True,
     ),
     Check(

@@ -1,4 +1,5 @@
-"""What the execution engine finds in a kernel, and whether the order of blocks and threads shows in the results.
+"""What the execution engine finds in a kernel, and whether the order of blocks and threads shows in the results; on a
+GPU what compute-sanitizer finds (:mod:`trifold.verification.checks.findings_on_gpu`).
 
 Each case, forward and backward, runs with all checks in several orders: the natural one and shuffled ones. Its results
 and gradients must be the same bits in each; within the bound of ``values`` where the spec says that a sum has no order.
@@ -15,6 +16,7 @@ from trifold.findings import Finding
 from trifold.spec import Call
 from trifold.verification.cell import Cell, CheckFailed, Origins
 from trifold.verification.checks.agreement import Run, require_same
+from trifold.verification.checks.findings_on_gpu import findings_on_gpu
 from trifold.verification.checks.origin import Recorded, form_with_checks
 
 _SCHEDULES = 4  # the natural order and three shuffled ones
@@ -24,6 +26,8 @@ _CALLS = 16  # drawn beside the fixed ones
 
 def findings(cell: Cell) -> str | None:
     """Every finding of severity error fails its case, and so does a barrier that some threads never reach."""
+    if cell.device == "cuda":
+        return findings_on_gpu(cell)
     form = form_with_checks(cell)
     if cell.kind == "port":
         _require_one_text(cell)

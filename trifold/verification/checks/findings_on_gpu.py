@@ -1,0 +1,229 @@
+"""What compute-sanitizer finds in the kernels that run on a GPU.
+
+Its four tools watch the op's process, each a process of its own, over the fewest calls that launch every kernel
+instance, forward and backward. Results are compared with the reference as everywhere.
+"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+
+from trifold.errors import ToolchainError
+from trifold.findings import Finding
+from trifold.sanitize import compute_sanitizer
+from trifold.sanitize.gpu_report import ToolReport, parse
+from trifold.spec import Call
+from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote
+from trifold.verification.checks.differentiation import forward
+from trifold.verification.checks.instances import launching_calls
+from trifold.verification.checks.values import compare
+from trifold.verification.remote import OpDied, OpProcess
+
+_SLOWER = 2.0  # time limits: kernels take up to a hundred times longer, of a call that takes milliseconds
+_OPTIONS = {
+    # The next kernel runs all the same. What torch asks of a driver that may lack it is no mistake.
+    "memcheck": ("--destroy-on-device-error=kernel", "--report-api-errors=no"),
+    "racecheck": (),
+    "initcheck": ("--destroy-on-device-error=kernel",),
+    "synccheck": ("--destroy-on-device-error=kernel",),
+}
+# Each tensor is an allocation of its own, which begins unwritten.
+_ENVIRONMENT = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+_OF_TORCH = ("at::", "c10::", "at_cuda_detail::")
+_SHOWN = 3  # findings in a message
+_PROBE = "import torch; torch.ones(8, device='cuda').add_(1); torch.cuda.synchronize()"
+
+
+@dataclass
+class _Watched:
+    """The op's process under one tool.
+
+    Attributes:
+        log: the file that the tool writes.
+        begun: each call that was made, with the bytes of the log before it.
+        failure: what ended the calls early.
+        text: what the tool wrote, after it has ended.
+        missed: the kernel instances that no call has launched.
+    """
+
+    tool: str
+    process: OpProcess
+    log: Path
+    begun: list[tuple[int, Call]] = field(default_factory=list)
+    failure: Exception | OpDied | None = None
+    text: bytes = b""
+    missed: list[str] = field(default_factory=list)
+
+
+def findings_on_gpu(cell: Cell) -> str:
+    """Any finding in a kernel of the op fails the row: of racecheck also those that it calls warnings, such as a
+    missing ``__syncwarp``."""
+    try:
+        sanitizer = compute_sanitizer.find()
+    except ToolchainError as error:
+        raise NotRun(Absence.NO_SANITIZER, error.remedy) from None
+    cell.process.load(build=True)  # here: a tool would watch the compilers, too
+    calls = _calls(cell)
+    remarks = [f"compute-sanitizer {compute_sanitizer.version(sanitizer) or 'of unknown version'}"]
+    remarks.append(f"{len(calls)} call{'s' if len(calls) != 1 else ''}")
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trifold-findings-")))
+        watched = [_watched(cell, sanitizer, tool, folder, stack) for tool in compute_sanitizer.TOOLS]
+        with ThreadPoolExecutor(len(watched)) as pool:
+            list(pool.map(_start, watched))
+        for one in watched:
+            _run(cell, one, calls)
+        for one in watched:
+            _require_none(one)
+        for one in watched:
+            remarks += _judge(sanitizer, one)
+    missed = {name for one in watched for name in one.missed}
+    remarks += [f"not launched: {', '.join(sorted(missed))}"] if missed else []
+    return "; ".join(dict.fromkeys(remarks))
+
+
+def _calls(cell: Cell) -> list[tuple[str, Call]]:
+    """Those that launch every kernel instance; where one of the calls that are tried raises, that one alone.
+
+    Of a prototype on a GPU a process knows an instance by its compilation, so that it takes one that has compiled none.
+    """
+    with ExitStack() as stack:
+        tried = cell
+        if cell.kind == "prototype":
+            tried = replace(_in(cell, stack.enter_context(cell.process.another())), launching=None)
+        try:
+            cell.launching = launching_calls(tried)
+        except Exception:
+            call, name = tried.current
+            if call is None:
+                raise
+            return [(name, call)]
+    return list(cell.launching)
+
+
+def _in(cell: Cell, process: OpProcess) -> Cell:
+    """The cell with its op in another process."""
+    assert isinstance(cell.implementation, Remote)
+    return replace(cell, implementation=replace(cell.implementation, process=process))
+
+
+def _watched(cell: Cell, sanitizer: Path, tool: str, folder: Path, stack: ExitStack) -> _Watched:
+    log = folder / f"{tool}.txt"
+    under = compute_sanitizer.prefix(sanitizer, tool, log, _OPTIONS[tool])
+    return _Watched(tool, stack.enter_context(cell.process.another(under, _ENVIRONMENT, slower=_SLOWER)), log)
+
+
+def _start(one: _Watched) -> None:
+    try:
+        one.process.load(build=True, lines=True)
+    except (Exception, OpDied) as error:
+        one.failure = error
+
+
+def _run(cell: Cell, one: _Watched, calls: Iterable[tuple[str, Call]]) -> None:
+    """Make the calls under a tool, until one fails; then the process ends, and with it the tool."""
+    seen = _in(cell, one.process)
+    try:
+        if one.failure is None:
+            for name, call in calls:
+                cell.begin(call, f"{name}, under {one.tool}" if name else f"under {one.tool}")
+                one.begun.append((_size(one.log), call))
+                compare(seen, call)
+                forward(seen, call, seen.implementation.function).values_and_gradients()
+            one.missed = [name for name, count in one.process.branches().items() if count == 0]
+    except (Exception, OpDied) as error:
+        one.failure = error
+    one.process.close()
+    one.text = one.log.read_bytes() if one.log.exists() else b""
+
+
+def _size(log: Path) -> int:
+    return log.stat().st_size if log.exists() else 0
+
+
+def _require_none(one: _Watched) -> None:
+    """Raises ``CheckFailed`` where there is a finding in a kernel of the op, with the call during which it was told."""
+    report = _parse(one.text, one.tool)
+    found = _of_op(report)
+    if found:
+        last = one.begun[-1][1] if one.begun else None
+        call = next((c for (_, c), (end, _) in pairwise(one.begun) if _of_op(_parse(one.text[:end], one.tool))), last)
+        raise CheckFailed(_message(found, report.problems, one.tool), call, findings=tuple(found))
+
+
+def _judge(sanitizer: Path, one: _Watched) -> list[str]:
+    """Remarks on a run without a finding; raises ``CheckFailed`` where a call failed, or the tool did not finish."""
+    report = _parse(one.text, one.tool)
+    if not report.complete:
+        _require_working(sanitizer, one.tool)
+    told = "; ".join(report.problems)
+    if one.failure is not None:
+        last = one.begun[-1][1] if one.begun else None
+        raise CheckFailed(f"under {one.tool}: {_words(one.failure)}{f' ({told})' if told else ''}", last)
+    if not report.complete:
+        raise CheckFailed(f"{one.tool} ended without a summary{f': {told}' if told else ''}")
+    unknown = [problem for problem in report.problems if not problem.startswith(("Warning", "Info", one.tool))]
+    if unknown:
+        raise CheckFailed(f"{one.tool} tells: {'; '.join(unknown)}")
+    of_torch = sorted({finding.kernel for finding in report.findings})
+    remarks = [f"{one.tool} tells of torch's own kernels: {', '.join(of_torch)}"] if of_torch else []
+    return [*remarks, *(f"{one.tool} tells: {problem}" for problem in report.problems)]
+
+
+def _parse(data: bytes, tool: str) -> ToolReport:
+    return parse(data.decode("utf-8", errors="replace"), tool)
+
+
+def _of_op(report: ToolReport) -> list[Finding]:
+    """Without those of torch's kernels, which have no lines: all that is compiled for an op has."""
+    return [finding for finding in report.findings if not _is_of_torch(finding) and finding.severity != "lint"]
+
+
+def _is_of_torch(finding: Finding) -> bool:
+    return finding.kernel.startswith(_OF_TORCH) and not any(access.file for access in finding.accesses)
+
+
+def _message(found: list[Finding], problems: tuple[str, ...], tool: str) -> str:
+    parts = [finding.message for finding in found[:_SHOWN]]
+    if len(found) > _SHOWN:
+        parts.append(f"and {len(found) - _SHOWN} more findings")
+    parts += problems
+    parts.append(f"to repeat it: PYTORCH_NO_CUDA_MEMORY_CACHING=1 compute-sanitizer --tool {tool} python FILE.py")
+    return "\n".join(parts)
+
+
+def _words(error: BaseException) -> str:
+    return str(error) if isinstance(error, CheckFailed | OpDied) else f"{type(error).__name__}: {error}"
+
+
+def _require_working(sanitizer: Path, tool: str) -> None:
+    """Raises ``NotRun`` where the tool does not even run a kernel of torch's."""
+    problem = _probe(sanitizer, tool)
+    if problem:
+        raise NotRun(Absence.SANITIZER_FAILS, problem)
+
+
+@functools.cache
+def _probe(sanitizer: Path, tool: str) -> str:
+    """What is wrong with the tool here; "" if nothing is."""
+    silent = subprocess.DEVNULL
+    run = compute_sanitizer.run(
+        sanitizer,
+        tool,
+        [sys.executable, "-c", _PROBE],
+        options=_OPTIONS[tool],
+        timeout=120.0,
+        stdin=silent,
+        stdout=silent,
+        stderr=silent,
+    )
+    return "; ".join(run.problems)
