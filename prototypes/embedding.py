@@ -3,7 +3,6 @@
 import math
 
 import torch
-import torch.nn.functional as F
 from numba import cuda, float64
 from torch import Tensor
 
@@ -17,7 +16,8 @@ def reference(indices: Tensor, weight: Tensor, deterministic: bool = False) -> T
     vocabulary, columns = weight.shape
     known = (indices >= 0) & (indices < vocabulary)
     extended = torch.cat([weight, weight.new_full((1, columns), math.nan)])
-    return F.embedding(torch.where(known, indices, vocabulary), extended)
+    # Not F.embedding: on a GPU its backward reads a null pointer where there is no column (pytorch/pytorch#189668).
+    return extended[torch.where(known, indices, vocabulary).contiguous()]
 
 
 # ------------------------------------------------------------------------------------------------- prototype

@@ -11,6 +11,7 @@ def reference(a: Tensor, b: Tensor) -> Tensor:
 
 
 TILE, STEP = 64, 16  # numbers across a tile, and along k
+PITCH = TILE + 4  # from one k to the next
 SIDE, OWN = 16, 4  # threads across a tile, and a thread's numbers
 THREADS = SIDE * SIDE  # of a block
 LOADS = TILE * STEP // THREADS  # of a thread, for each tile
@@ -29,8 +30,8 @@ def load_tile(tile, matrix, along_k, first_i, size, first_k, inner):
 
 @cuda.jit
 def matmul_tiled_kernel(a, a_along_k, b_transposed, b_along_k, out, rows, columns, inner):
-    a_tile = cuda.shared.array((STEP, TILE + 4), float64)
-    b_tile = cuda.shared.array((STEP, TILE + 4), float64)
+    a_tile = cuda.shared.array((STEP, PITCH), float64)
+    b_tile = cuda.shared.array((STEP, PITCH), float64)
     tiles_a_row = (columns + TILE - 1) // TILE
     first_row = cuda.blockIdx.x // tiles_a_row * TILE
     first_column = cuda.blockIdx.x % tiles_a_row * TILE

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from numba import cuda, float64, int64
+from numba import cuda, float64, int32, int64
 from torch import Tensor
 
 from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, output, rows
@@ -14,9 +14,11 @@ from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, output,
 def reference(x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """torch.topk, but that equal numbers come in the order of their indices, also in backward."""
     matrix = x if x.dim() else x.reshape(1)
-    values, indices = torch.sort(matrix, dim=-1, descending=True, stable=True)
+    # On a GPU torch.sort puts a nan whose sign bit is set last: here all are one.
+    numbers = torch.where(matrix.isnan(), math.nan, matrix.detach())
+    indices = torch.sort(numbers, dim=-1, descending=True, stable=True).indices[..., :k]
     shape = (*x.shape[:-1], k) if x.dim() else ()
-    return values[..., :k].reshape(shape).contiguous(), indices[..., :k].reshape(shape).contiguous()
+    return matrix.gather(-1, indices).reshape(shape), indices.reshape(shape).contiguous()
 
 
 # ------------------------------------------------------------------------------------------------- prototype
@@ -128,7 +130,7 @@ def topk_kernel(x, columns_of, values, indices, rows, columns, share, k, capacit
                     element += 1
                     column += threads
                 wanted = element < ELEMENTS and column < length
-                count = cuda.syncthreads_count(wanted)
+                count = cuda.syncthreads_count(int32(wanted))
                 if count == 0:
                     break
                 raised_value = -math.inf

@@ -465,3 +465,57 @@ def test_tensors_in_lists_share_what_they_share() -> None:
     assert again is first
     assert nothing is None
     assert view.tolist() == [1, 2, 3]
+
+
+# --------------------------------------------------------------------------------------------------------- on a GPU
+
+
+_LOSES_THE_GPU = """
+def _lose_the_gpu(x, y):
+    from numba import cuda
+
+    @cuda.jit
+    def kernel(out):
+        out[2**40] = 1
+
+    kernel[1, 1](x)
+    return x + y
+
+
+DOES["lose the gpu"] = _lose_the_gpu
+
+
+"""
+
+
+@pytest.fixture
+def on_gpu(tmp_path: Path) -> Iterator[OpProcess]:
+    workspace = copy_of_gallery("add", tmp_path)
+    _replace_function(workspace, PROBES + _LOSES_THE_GPU)
+    name = CellName("add", "port", "cuda")
+    made = OpProcess(_starter(Job(str(workspace.root), name)), timeout=120, device="cuda")
+    made.load(build=False)
+    yield made
+    made.close()
+
+
+@pytest.mark.gpu
+def test_large_tensors_stay_on_the_gpu(on_gpu: OpProcess) -> None:
+    x = torch.randn(2**24 + 3, device="cuda")
+    assert on_gpu._open().outgoing.on_gpu, "memory of one process cannot be mapped by the other"
+    made = on_gpu.function(x, x, "")
+    assert torch.equal(made, x + x)
+    again = on_gpu.function(x, made, "change")  # which multiplies x by 2
+    assert torch.equal(x, made), "an argument has what the call left there"
+    assert torch.equal(again, 2 * made)
+    on_gpu.settle()
+    assert torch.equal(on_gpu.function(made, made, ""), 2 * made)
+
+
+@pytest.mark.gpu
+def test_a_fault_on_the_gpu_ends_the_process_and_the_next_one_works(on_gpu: OpProcess) -> None:
+    x = torch.ones(8, device="cuda")
+    with pytest.raises(OpDied, match="illegal memory access"):
+        on_gpu.function(x, x, "lose the gpu")
+    assert on_gpu.deaths == 1
+    assert torch.equal(on_gpu.function(x, x, ""), x + x)

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -136,7 +136,14 @@ def _generators(function: Callable[..., Tensor], device: str) -> None:
 def _never_repeats(function: Callable[..., Tensor], device: str) -> None:
     """No number stands again 2^k places later, in one long row, in many short ones and in between, for each 2^k at
     which an index or a product of indices could wrap."""
-    powers, more = ((8, 16, 24, 31, 32), 2**20) if device == "cuda" else ((8, 16, 20), 2**14)
+    _require_no_period(function, device, (8, 16, 20), 2**14)
+
+
+def _never_repeats_in_32_bits(function: Callable[..., Tensor], device: str) -> None:
+    _require_no_period(function, device, (24, 31, 32), 2**20)
+
+
+def _require_no_period(function: Callable[..., Tensor], device: str, powers: Sequence[int], more: int) -> None:
     n = 2 ** powers[-1] + more
     long = [(1, n, shared) for shared in (False, True)]
     for rows, columns, shared in (*long, (-(-n // 3), 3, False), (2**10, -(-n // 2**10), False)):
@@ -271,6 +278,7 @@ spec = Spec(
         Property("independent", _rows_are_independent, "rows share noise only when asked to"),
         Property("generator", _generators, "results repeat by seed, and streams of numbers do not mix"),
         Property("period", _never_repeats, "noise that repeats is no noise", implementations=("port",)),
+        Property("long period", _never_repeats_in_32_bits, "noise that repeats is no noise", ("cuda",), ("port",)),
         Property("large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",)),
     ],
     # Relative to |z|: log at most 2 round-offs, halved by the root, which adds 1; cospi and its product 3; the products

@@ -361,6 +361,7 @@ spec = Spec(
         Property("tables", _tables_without_gradient, "a gradient that is not computed must not be taken for zero"),
         Property("large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",)),
     ],
+    zero_signs="of two products that underflow, a fused multiply-add has the sign of the one that it does not round",
     scale=_scale,
     gradient_scale=_gradient_scale,
     rounded_once="ports/rope.py: half types are computed in float32 and rounded once",

@@ -1,24 +1,32 @@
 """Messages between the judge and the op's process: JSON over a socket, the bytes of tensors in shared memory.
 
+The bytes of large tensors of a GPU stay on it, where its driver lets processes share memory.
+
 No message is pickled, so that reading one runs no code of the other side.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
 import socket
 import struct
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from . import device_memory
+from .device_memory import DriverError, Lent
+
 _LENGTH = struct.Struct("<Q")
 _LONGEST = 1 << 28  # bytes of a message: what is longer is none
 _LEAST_BYTES = 1 << 16
 ALIGNMENT = 64  # bytes, of each storage in an arena
+LEAST_ON_GPU = 16 * 2**20  # bytes of a block: it is not copied through the host's memory
 
 
 class Closed(Exception):
@@ -30,11 +38,14 @@ class Arena:
 
     Attributes:
         descriptor: of the file, for the other process.
+        on_gpu: whether the other process can map this one's memory on a GPU.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
         self.descriptor = os.memfd_create("trifold") if descriptor is None else descriptor
+        self.on_gpu = False
         self._bytes = torch.empty(0, dtype=torch.uint8)
+        self._lent: list[Lent] = []
 
     def bytes(self, count: int) -> Tensor:
         """The first ``count`` bytes, valid until the next call that asks for more."""
@@ -44,6 +55,49 @@ class Arena:
                 os.ftruncate(self.descriptor, size)
             self._bytes = torch.frombuffer(mmap.mmap(self.descriptor, size), dtype=torch.uint8)
         return self._bytes[:count]
+
+    def write(self, blocks: Sequence[Tensor]) -> list[dict[str, Any]]:
+        """Copy blocks of bytes, in place of what was written before; says where each lies."""
+        self.release()
+        places: list[dict[str, Any]] = []
+        end = 0
+        for block in blocks:
+            place: dict[str, Any] = {"bytes": block.numel(), "device": str(block.device)}
+            handle = self._lend(block)
+            if handle is not None:
+                places.append(place | {"handle": handle})
+                continue
+            places.append(place | {"at": end})
+            end += -(-block.numel() // ALIGNMENT) * ALIGNMENT
+        memory = self.bytes(end)
+        for block, place in zip(blocks, places, strict=True):
+            if "at" in place:
+                memory[place["at"] : place["at"] + place["bytes"]].copy_(block)
+        return places
+
+    def _lend(self, block: Tensor) -> str | None:
+        if not self.on_gpu or not block.is_cuda or block.numel() < LEAST_ON_GPU:
+            return None
+        try:
+            self._lent.append(Lent(block))
+        except DriverError:
+            return None
+        return self._lent[-1].handle
+
+    @contextlib.contextmanager
+    def reading(self, place: dict[str, Any]) -> Iterator[Tensor]:
+        """The bytes that the other process has written, not copied: of the host's memory, or of the GPU's."""
+        if "handle" in place:
+            with device_memory.borrowed(place["handle"], place["bytes"], torch.device(place["device"])) as data:
+                yield data
+        else:
+            yield self.bytes(place["at"] + place["bytes"])[place["at"] :]
+
+    def release(self) -> None:
+        """Give memory of the GPU back. Whoever has read it has answered, or asks for more."""
+        for lent in self._lent:
+            lent.release()
+        self._lent.clear()
 
     def close(self) -> None:
         os.close(self.descriptor)

@@ -33,8 +33,9 @@ from trifold.workspace import OpFiles, Workspace
 
 from . import beside
 from .channel import Arena, Channel, Closed
+from .device_memory import DriverError, gpu_is_lost
 from .source import without_reference
-from .tensors import Json, Packed, Unpacking, bytes_of, flattened, read_bytes, storage_key
+from .tensors import Json, Packed, Unpacking, bytes_of, flattened, storage_key
 from .torch_results import TorchResults
 
 _POISON = 0xFF  # every floating type reads it as nan
@@ -126,6 +127,7 @@ class Server:
     def do_load(self, request: Json) -> Json:
         """Load, and (with ``build``) build; says which operators there are."""
         _read_kernel_seconds()
+        maps = self._try_mapping(request)
         form = request.get("form", "plain")
         implementation = self.implementation(form)
         library = None
@@ -137,7 +139,18 @@ class Server:
             "library": None if library is None else str(library.path),
             "guarded": self.guard.is_active(),
             "why unguarded": self._why_unguarded,
+            "maps": maps,
         }
+
+    def _try_mapping(self, request: Json) -> bool:
+        """Whether memory of the GPU that the judge has lent for a trial can be mapped; then it can map this one's."""
+        try:
+            for place in request["storages"]:
+                with self.channel.incoming.reading(place):
+                    self.channel.outgoing.on_gpu = "handle" in place
+        except DriverError:
+            self.channel.outgoing.on_gpu = False
+        return self.channel.outgoing.on_gpu
 
     def do_call(self, request: Json) -> Json:
         """Call the public function."""
@@ -209,6 +222,7 @@ class Server:
     def do_settle(self, request: Json) -> Json:
         """Give the GPU's memory back that is only kept; says which GPU is current."""
         self._same_place = []
+        self.channel.outgoing.release()
         torch.cuda.empty_cache()
         return {"current": torch.cuda.current_device()}
 
@@ -321,7 +335,8 @@ class Server:
         generators = {}
         for number, place in enumerate(request.get("generators", ())):
             generator = torch.Generator(place["of"])
-            generator.set_state(read_bytes(self.channel.incoming, place).clone())
+            with self.channel.incoming.reading(place) as state:
+                generator.set_state(state.clone())
             generators[number] = generator
         return request["storages"], generators
 
@@ -337,9 +352,8 @@ class Server:
             self._same_place = [torch.empty(n, dtype=torch.uint8, device=device) for n, device in sizes]
         for tensor, place in zip(self._same_place, places, strict=True):
             if place["bytes"]:
-                torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage()).copy_(
-                    read_bytes(self.channel.incoming, place)
-                )
+                with self.channel.incoming.reading(place) as data:
+                    bytes_of(tensor).copy_(data)
         return [tensor.untyped_storage() for tensor in self._same_place]
 
     def _shuffle_addresses(self) -> None:
@@ -351,7 +365,8 @@ class Server:
         state = request.get("random")
         if state is None:
             return
-        data = read_bytes(self.channel.incoming, state).clone()
+        with self.channel.incoming.reading(state) as read:
+            data = read.clone()
         if state["of"] == "cpu":
             torch.set_rng_state(data)
         else:
@@ -449,6 +464,11 @@ def error_of(error: BaseException) -> Json:
     return {"kinds": kinds, "message": str(error), "findings": findings, "ours": isinstance(error, TrifoldError)}
 
 
+def first_lines(error: BaseException) -> str:
+    """What an error of CUDA says, without the advice of how to debug it."""
+    return str(error).partition("Search for")[0].partition("CUDA kernel errors might")[0].strip()
+
+
 def serve(server: Server) -> None:
     """Answer until the judge ends."""
     while True:
@@ -462,6 +482,8 @@ def serve(server: Server) -> None:
             reply = getattr(server, f"do_{request['request']}")(request)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: the judge decides what they mean
             reply = {"error": error_of(error)}
+            if gpu_is_lost():
+                reply["lost"] = first_lines(error)
         damage = server.guard.damage() if request.get("guard") else []
         try:
             server.channel.send({"id": request["id"], "damage": damage, **reply})

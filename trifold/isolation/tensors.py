@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .channel import ALIGNMENT, Arena
+from .channel import Arena
 
 Json = Any
 
@@ -81,16 +81,8 @@ class Packed:
 
     def write(self, arena: Arena, extra: list[Tensor] | None = None) -> tuple[list[Json], list[Json]]:
         """Copy all storages, and the ``extra`` bytes, into an arena; says where each lies."""
-        blocks = [bytes_of(owner) for owner in self.owners]
-        places: list[dict[str, Any]] = []
-        at = 0
-        for block in [*blocks, *(extra or [])]:
-            places.append({"at": at, "bytes": block.numel(), "device": str(block.device)})
-            at += -(-block.numel() // ALIGNMENT) * ALIGNMENT
-        memory = arena.bytes(at)
-        for block, place in zip([*blocks, *(extra or [])], places, strict=True):
-            memory[place["at"] : place["at"] + place["bytes"]].copy_(block)
-        return places[: len(blocks)], places[len(blocks) :]
+        places = arena.write([*map(bytes_of, self.owners), *(extra or [])])
+        return places[: len(self.owners)], places[len(self.owners) :]
 
 
 def flattened(result: Any) -> tuple[list[Any], Json]:
@@ -139,11 +131,6 @@ def form_of(tensor: Tensor) -> dict[str, Json]:
         "dtype": str(tensor.dtype).removeprefix("torch."),
         "device": str(tensor.device),
     }
-
-
-def read_bytes(arena: Arena, place: Json) -> Tensor:
-    """The bytes that lie in ``arena``, not copied."""
-    return arena.bytes(place["at"] + place["bytes"])[place["at"] :]
 
 
 class Unpacking:

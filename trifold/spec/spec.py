@@ -58,7 +58,7 @@ class Property:
         name: becomes a row of the matrix.
         check: takes the implementation's public function and a device (``"cpu"`` or ``"cuda"``); raises AssertionError.
         reason: why it must hold.
-        devices: where it is checked.
+        devices: where it is checked. One of ``("cuda",)`` alone has the GPU to itself: it may take most of its memory.
         implementations: of which it is checked.
     """
 

@@ -122,6 +122,20 @@ class Remote:
         return self.process.function
 
 
+@dataclass(frozen=True)
+class Origins:
+    """Who wrote the results of the calls that ``findings`` made.
+
+    Attributes:
+        cases, dtypes: of these calls.
+        failure: of the first result that no kernel of the op wrote.
+    """
+
+    cases: int
+    dtypes: frozenset[str]
+    failure: CheckFailed | None
+
+
 @dataclass
 class Cell:
     """An implementation on a device.
@@ -133,6 +147,7 @@ class Cell:
         dtypes: of the tensors in those cases.
         current: the case that runs, and its name.
         calls: those that the values check compared, for the sensitivity check.
+        origins: what the findings check recorded, for the check of what is written.
     """
 
     spec: Spec
@@ -147,6 +162,7 @@ class Cell:
     dtypes: set[str] = field(default_factory=set)
     current: tuple[Call | None, str] = (None, "")
     calls: list[Call] = field(default_factory=list)
+    origins: Origins | None = None
 
     @property
     def kind(self) -> str:

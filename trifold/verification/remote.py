@@ -28,8 +28,8 @@ from torch import Tensor
 from trifold import guard
 from trifold.findings import Finding, KernelFault, OutOfBounds
 from trifold.host.runtime import parse_finding
-from trifold.isolation.channel import Arena, Channel, Closed
-from trifold.isolation.tensors import Packed, Unpacking, bytes_of, read_bytes, restored
+from trifold.isolation.channel import LEAST_ON_GPU, Arena, Channel, Closed
+from trifold.isolation.tensors import Packed, Unpacking, bytes_of, restored
 
 Json = Any
 
@@ -97,6 +97,7 @@ class OpProcess:
     Attributes:
         timeout: seconds that one answer may take.
         element_bytes: of the case that runs, for the words of an access outside its arguments.
+        deaths: of processes; what such a process had counted is lost.
         announced: is told the process's number, for whoever must end it.
     """
 
@@ -115,12 +116,19 @@ class OpProcess:
         self._numbers = itertools.count(1)
         self._released: list[int] = []
         self._results: dict[int, _Result] = {}
+        self.deaths = 0
 
     # ------------------------------------------------------------------------------------------------- what is asked
 
     def load(self, *, build: bool, form: str = "plain") -> Json:
         """Load the op there, and build it; what the process says of it."""
-        return self.request("load", build=build, form=form, limit=max(self.timeout, START_S))
+        packed = Packed()
+        if self._device.type == "cuda":
+            self._open().outgoing.on_gpu = True
+            packed.number(torch.empty(LEAST_ON_GPU, dtype=torch.uint8, device=self._device))
+        reply = self.request("load", packed=packed, build=build, form=form, limit=max(self.timeout, START_S))
+        self._open().outgoing.on_gpu = reply["maps"]
+        return reply
 
     def function(self, *args: Any, **kwargs: Any) -> Any:
         """Call the op's public function, in the mode of autograd that holds here."""
@@ -162,14 +170,12 @@ class OpProcess:
         asked = list(dict.fromkeys(numbers[id(results[p])] for p in positions))
         reply = self.request("read", results=asked)
         places = dict(zip(asked, reply["storages"], strict=True))
-        return [
-            p
-            for p in positions
-            if not torch.equal(self._read(places[numbers[id(results[p])]]), bytes_of(results[p]).cpu())
-        ]
+        return [p for p in positions if not self._holds(places[numbers[id(results[p])]], bytes_of(results[p]))]
 
     def settle(self) -> int:
         """Give memory of the GPU that nobody needs back, there and here; says which GPU is current there."""
+        if self._channel is not None:
+            self._channel.outgoing.release()
         torch.cuda.empty_cache()
         number: int = self.request("settle")["current"]
         return number
@@ -230,6 +236,9 @@ class OpProcess:
             self._end()
             raise OpDied("the op's process wrote to the judge's connection what is no answer") from None
         self.told.damage += reply.get("damage", ())
+        if "lost" in reply:
+            self._end()
+            raise OpDied(reply["lost"])
         if "error" in reply:
             raise _raised(reply["error"])
         self.told.findings += [parse_finding(dict(data)) for data in reply.get("findings", ())]
@@ -260,6 +269,7 @@ class OpProcess:
     def _end(self) -> int:
         """End the process; says how it ended."""
         assert self._process is not None and self._channel is not None
+        self.deaths += 1
         kill_group(self._process.pid)
         status = self._process.wait()
         self._channel.close()
@@ -273,6 +283,7 @@ class OpProcess:
         except TimeoutError:
             self._end()
             return "the op's process closed its connection and went on"
+        self.deaths += 1
         self._channel.close()
         self._process = self._channel = None
         return cause_of_death(status, self._output, self.element_bytes)
@@ -314,19 +325,18 @@ class OpProcess:
             if number < reply["arguments"]:
                 owner = arguments[number]
                 memory = bytes_of(owner.detach())
-                came = self._read(place, memory.device)
-                if not torch.equal(came, memory):
-                    memory.copy_(came)
+                if not self._holds(place, memory):
+                    self._copy(place, memory)
                 storages.append(owner.untyped_storage())
             else:
                 storages.append(self._result_storage(reply["held"][str(number)], place))
         for generator, place in zip(packed.generators, reply["generators"], strict=True):
-            generator.set_state(self._read(place).clone())
+            generator.set_state(self._read(place))
         for place in reply["random"]:
-            _set_random_state(self._device, self._read(place).clone())
+            _set_random_state(self._device, self._read(place))
         for storage, place in zip(storages, reply["written"], strict=False):
             if place["bytes"]:
-                self.told.written[storage.data_ptr()] = self._read(place).clone().bool()
+                self.told.written[storage.data_ptr()] = self._read(place).bool()
         values: list[Any] = []
         requires: list[bool] = []
         for one in reply["results"]:
@@ -342,7 +352,7 @@ class OpProcess:
 
     def _storage(self, place: Json) -> torch.UntypedStorage:
         storage = torch.empty(place["bytes"], dtype=torch.uint8, device=place["device"])
-        storage.copy_(self._read(place))
+        self._copy(place, storage)
         return storage.untyped_storage()
 
     def _result_storage(self, number: int, place: Json) -> torch.UntypedStorage:
@@ -351,7 +361,7 @@ class OpProcess:
         if kept is None or kept.storage.nbytes() != place["bytes"]:
             kept = self._results[number] = _Result(self._storage(place))
         else:
-            torch.empty(0, dtype=torch.uint8, device=kept.storage.device).set_(kept.storage).copy_(self._read(place))
+            self._copy(place, torch.empty(0, dtype=torch.uint8, device=kept.storage.device).set_(kept.storage))
         return kept.storage
 
     def _keep(self, number: int, tensor: Tensor) -> None:
@@ -364,10 +374,21 @@ class OpProcess:
             del self._results[number]
             self._released.append(number)
 
-    def _read(self, place: Json, device: torch.device | None = None) -> Tensor:
+    def _read(self, place: Json) -> Tensor:
         assert self._channel is not None
-        data = read_bytes(self._channel.incoming, place)
-        return data if device is None or device.type == "cpu" else data.to(device)
+        with self._channel.incoming.reading(place) as data:
+            return data.clone()
+
+    def _copy(self, place: Json, into: Tensor) -> None:
+        assert self._channel is not None
+        with self._channel.incoming.reading(place) as data:
+            into.copy_(data)
+
+    def _holds(self, place: Json, memory: Tensor) -> bool:
+        """Whether ``memory`` has the bytes that came."""
+        assert self._channel is not None
+        with self._channel.incoming.reading(place) as data:
+            return torch.equal(data.to(memory.device), memory)
 
 
 @dataclass
@@ -553,8 +574,14 @@ def cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
         cause = f"the process died of {signal.Signals(-status).name}"
     else:
         cause = f"the process ended with status {status}"
-    tail = [line for line in printed.splitlines() if line.strip() and not line.startswith("  File")][-3:]
-    return f"{cause}{': ' + ' / '.join(tail) if tail and status > 0 else ''}"
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    if status < 0:  # what() of a C++ exception, and the innermost line of Python of the thread that died
+        told = [line for line in lines if line.startswith("what():")][-1:]
+        current = itertools.dropwhile(lambda line: not line.startswith("Current thread"), lines)
+        told += [line for line in current if line.startswith("File ")][:1]
+    else:
+        told = [line for line in lines if not line.startswith("File ")][-3:]
+    return f"{cause}{': ' + ' / '.join(told) if told else ''}"
 
 
 def _wait(process: Process, seconds: float) -> int:

@@ -124,8 +124,9 @@ def run_cell(job: Job, *, timeout: float, watch: Watch | None = None, stop: Stop
         if death is None:
             return [*rows, *_missing(job, told, rows)]
         check = told.check or BUILD
-        rows = [row for row in rows if row.check != check]
-        rows.append(_failed(job, check, Failure(f"{death} during {check}", told.sample, seed=job.seed)))
+        if not any(row.check == check and row.outcome == "failed" for row in rows):
+            rows = [row for row in rows if row.check != check]
+            rows.append(_failed(job, check, Failure(f"{death} during {check}", told.sample, seed=job.seed)))
         died += 1
         job = replace(job, skip=tuple(sorted({row.check for row in rows})))
         if check == BUILD or died >= _RESTARTS:

@@ -28,6 +28,7 @@ import filelock
 from trifold import guard
 from trifold.errors import TrifoldError, WorkspaceError
 from trifold.isolation import nursery
+from trifold.isolation.device_memory import gpu_is_lost
 from trifold.isolation.source import REFERENCE, reference_alone
 from trifold.spec import Limits, Property, Spec
 from trifold.verification import gcov, integrity
@@ -108,6 +109,8 @@ def run(job: Job, events: Events) -> None:
                 reason = f"given up after the op's process died in: {', '.join(deaths)}"
                 rows.send(OTHER_CHECKS, "not run", reason=reason, always=True)
                 break
+        if gpu_is_lost():  # by the reference: the runner starts another worker for the other checks
+            sys.exit("the judge's own use of the GPU has ended by a fault, of the reference or of the spec")
     process.close()
 
 
@@ -193,7 +196,7 @@ def property_check(stated: Property) -> Check:
     def run_property(cell: Cell) -> None:
         cell.begin(None, "property")
         try:
-            with _alone_on_gpu(cell):
+            with _alone_on_gpu(cell) if stated.devices == ("cuda",) else contextlib.nullcontext():
                 stated.check(cell.implementation.function, cell.device)
         except AssertionError as error:
             raise CheckFailed(str(error) or "the property does not hold") from error
@@ -205,10 +208,7 @@ def property_check(stated: Property) -> Check:
 
 @contextlib.contextmanager
 def _alone_on_gpu(cell: Cell) -> Iterator[None]:
-    """Properties of many gigabytes run in one cell at a time; what they took is given back."""
-    if cell.device != "cuda":
-        yield
-        return
+    """Properties of a GPU alone, which may take most of its memory, run one at a time; what they took is given back."""
     with filelock.FileLock(Path(tempfile.gettempdir()) / f"trifold-gpu-{os.getuid()}.lock"):
         try:
             yield

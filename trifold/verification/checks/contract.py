@@ -23,7 +23,7 @@ from trifold.verification.checks.differentiation import (
 from trifold.verification.comparison import same_values
 from trifold.verification.tolerance import same_bits, share_memory
 
-_SIMULATED = 8192  # elements, of calls that are repeated in the simulator
+_ON_CPU = 2048  # elements, of calls that are repeated there: a block and more
 _MODES_OF = 2  # of so many calls one is made in each mode of autograd
 _HELD = 24  # results that are held while later calls run
 
@@ -86,7 +86,7 @@ def repeatable(cell: Cell) -> None:
     kept: list[_Kept] = []
 
     def test(call: Call) -> None:
-        if cell.simulated and call.elements > _SIMULATED:
+        if cell.device == "cpu" and call.elements > _ON_CPU:
             return
         results = [cell.invoke(call) for _ in range(2)]
         for other in results[1:]:
@@ -213,6 +213,8 @@ def _moves_on(cell: Cell, call: Call) -> None:
 
 def branches(cell: Cell) -> str:
     """Each kernel of the prototype, and each instance of the port's that a launch can reach, was launched before."""
+    if cell.process.deaths:
+        raise CheckFailed("the op's process has died in a check before, and what it had launched is not known")
     launches = cell.process.branches()
     if not launches:
         launcher = "trifold::launch" if cell.kind == "port" else "trifold.prototype.launch"

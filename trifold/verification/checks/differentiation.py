@@ -25,13 +25,21 @@ class Forward:
     inputs: list[Tensor]
     outputs: tuple[Tensor, ...]
 
-    def gradients_of_sum(self) -> tuple[Tensor | None, ...]:
-        """The gradient of the results' sum for each input; None where no result depends on it."""
+    def ones(self) -> list[Tensor]:
+        """Upstream gradients of 1 for the results that have a gradient; all elements of one are one number."""
+        differentiable = [output for output in self.outputs if output.requires_grad]
+        return [torch.ones((), dtype=y.dtype, device=y.device).expand(y.shape) for y in differentiable]
+
+    def gradients(self, outer: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+        """The gradient for each input, given those of the results; None where no result depends on it."""
         outputs = [output for output in self.outputs if output.requires_grad]
         if not outputs or not self.inputs:
             return (None,) * len(self.inputs)
-        ones = [torch.ones((), dtype=y.dtype, device=y.device).expand(y.shape) for y in outputs]
-        return torch.autograd.grad(outputs, self.inputs, ones, allow_unused=True)
+        return torch.autograd.grad(outputs, self.inputs, outer, allow_unused=True)
+
+    def gradients_of_sum(self) -> tuple[Tensor | None, ...]:
+        """The gradient of the results' sum for each input; None where no result depends on it."""
+        return self.gradients(self.ones())
 
     def values_and_gradients(self) -> list[Tensor]:
         """The detached results, and the gradients of their sum."""

@@ -2,6 +2,7 @@
 
 Each case, forward and backward, runs with all checks in several orders: the natural one and shuffled ones. Its results
 and gradients must be the same bits in each; within the bound of ``values`` where the spec says that a sum has no order.
+Which bytes the kernels wrote is recorded in the natural order, for the row ``written``.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from torch import Tensor
 from trifold.build.sources import local_sources
 from trifold.findings import Finding
 from trifold.spec import Call
-from trifold.verification.cell import Cell, CheckFailed
-from trifold.verification.checks.differentiation import forward, same_gradients, unit_upstream_gradient
+from trifold.verification.cell import Cell, CheckFailed, Origins
+from trifold.verification.checks.differentiation import same_gradients, unit_upstream_gradient
+from trifold.verification.checks.origin import Recorded, form_with_checks
 from trifold.verification.comparison import same_values
 from trifold.verification.tolerance import same_bits
 
@@ -27,19 +29,24 @@ _CALLS = 16  # drawn beside the fixed ones
 
 def findings(cell: Cell) -> str | None:
     """Every finding of severity error fails its case, and so does a barrier that some threads never reach."""
-    form = "plain" if cell.kind == "prototype" else "checked"
+    form = form_with_checks(cell)
     if cell.kind == "port":
         _require_one_text(cell)
     found: list[Finding] = []
+    unwritten: list[CheckFailed] = []
 
     def test(call: Call) -> None:
         first: _Run | None = None
         for seed in range(_SCHEDULES if call.elements <= _FEW else 2):
-            with cell.process.running(form=form, schedules=(seed, 1)) as told:
-                made = forward(cell, call, cell.implementation.function)
-                run = _Run(tuple(output.detach() for output in made.outputs), made.gradients_of_sum())
-            found.extend(told.findings)
-            _require_whole_barriers(told.findings, call)
+            recorded = Recorded.of(cell, call, form, seed)
+            found.extend(recorded.told.findings)
+            _require_whole_barriers(recorded.told.findings, call)
+            if seed == 0 and not unwritten:
+                try:
+                    recorded.require_written(cell, call)
+                except CheckFailed as error:
+                    unwritten.append(CheckFailed(error.message, call, cell.current[1]))
+            run = _Run(tuple(output.detach() for output in recorded.made.outputs), recorded.grads)
             first = first or run
             _require_same(cell, call, first, run, seed)
 
@@ -47,6 +54,7 @@ def findings(cell: Cell) -> str | None:
     cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
     for call in cell.small_calls():
         cell.run_case(test, call)
+    cell.origins = Origins(cell.cases, frozenset(cell.dtypes), unwritten[0] if unwritten else None)
     return _remark(found)
 
 

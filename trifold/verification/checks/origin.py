@@ -7,53 +7,88 @@ the op's process, and is trusted as such.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from trifold.spec import AliasCase, Call
 from trifold.spec.call import tensor_at
-from trifold.verification.cell import Cell, CheckFailed
-from trifold.verification.checks.differentiation import forward
+from trifold.verification.cell import Arguments, Cell, CheckFailed
+from trifold.verification.checks.differentiation import Forward, forward
 from trifold.verification.remote import Told
 
 _CALLS = 12  # drawn beside the fixed ones
 
 
 def written(cell: Cell) -> str | None:
-    """Of results, and of gradients but those that are the upstream gradient itself."""
-    form = "plain" if cell.kind == "prototype" else "checked"
-    spec = cell.spec
+    """Of results, and of gradients but those that are the upstream gradient itself: by the runs of ``findings``, where
+    these came to their end."""
+    if cell.origins is None:
+        _run_recorded(cell)
+    else:
+        cell.cases, cell.dtypes = cell.origins.cases, set(cell.origins.dtypes)
+        if cell.origins.failure is not None:
+            raise cell.origins.failure
+    by_torch = "; ".join(f"{name}: {reason}" for name, reason in cell.spec.computed_by_torch.items())
+    return f"computed by torch as the spec says: {by_torch}" if by_torch else None
+
+
+def _run_recorded(cell: Cell) -> None:
+    form = form_with_checks(cell)
 
     def test(call: Call) -> None:
-        with cell.process.running(form=form, schedules=(0, 1), record=True) as told:
-            arguments = call.arguments(cell.device)
-            made = forward(cell, call, cell.implementation.function, arguments)
-            returned = len(made.outputs) - len(spec.writes)
-            for number, output in enumerate(made.outputs[:returned]):
-                if f"result {number}" not in spec.computed_by_torch and number not in spec.views:
-                    _require_written(told, output.detach(), f"result {number}", call)
-            for path in cell.written_paths(call):
-                before, after = (tensor_at(made, path) for made in (call.arguments(cell.device), arguments))
-                _require_written(told, after, cell.name(path), call, only=before != after)
-            outputs = [output for output in made.outputs if output.requires_grad]
-            if not outputs or not made.inputs:
-                return
-            outer = [torch.ones_like(output) for output in outputs]
-            grads = torch.autograd.grad(outputs, made.inputs, outer, allow_unused=True)
-            for path, grad in zip(cell.gradient_paths(call), grads, strict=True):
-                if any(isinstance(value, AliasCase) and (value.of,) == path for value in call.args):
-                    continue  # autograd adds up the gradients of an argument that is two
-                name = f"gradient {path[0]}"
-                if grad is not None and name not in spec.computed_by_torch and not _is_one(grad, outer):
-                    _require_written(told, grad, name, call)
+        run = Recorded.of(cell, call, form, 0)
+        run.require_written(cell, call)
 
     cell.process.load(build=True, form=form)
     cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
     for call in cell.small_calls():
         cell.run_case(test, call)
-    by_torch = "; ".join(f"{name}: {reason}" for name, reason in spec.computed_by_torch.items())
-    return f"computed by torch as the spec says: {by_torch}" if by_torch else None
+
+
+def form_with_checks(cell: Cell) -> str:
+    return "plain" if cell.kind == "prototype" else "checked"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A call forward and backward, in one order of blocks and threads, with all checks.
+
+    Attributes:
+        outer: the upstream gradients.
+        told: what the engine said; with seed 0, also which bytes the kernels wrote.
+    """
+
+    arguments: Arguments
+    made: Forward
+    outer: list[Tensor]
+    grads: tuple[Tensor | None, ...]
+    told: Told
+
+    @classmethod
+    def of(cls, cell: Cell, call: Call, form: str, seed: int) -> Recorded:
+        with cell.process.running(form=form, schedules=(seed, 1), record=seed == 0) as told:
+            arguments = call.arguments(cell.device)
+            made = forward(cell, call, cell.implementation.function, arguments)
+            outer = made.ones()
+            return cls(arguments, made, outer, made.gradients(outer), told)
+
+    def require_written(self, cell: Cell, call: Call) -> None:
+        """Raises ``CheckFailed`` where a kernel of the op did not write an element of a result last."""
+        spec, made = cell.spec, self.made
+        for number, output in enumerate(made.outputs[: len(made.outputs) - len(spec.writes)]):
+            if f"result {number}" not in spec.computed_by_torch and number not in spec.views:
+                _require_written(self.told, output.detach(), f"result {number}", call)
+        for path in cell.written_paths(call):
+            before, after = (tensor_at(values, path) for values in (call.arguments(cell.device), self.arguments))
+            _require_written(self.told, after, cell.name(path), call, only=before != after)
+        for path, grad in zip(cell.gradient_paths(call), self.grads, strict=True):
+            if any(isinstance(value, AliasCase) and (value.of,) == path for value in call.args):
+                continue  # autograd adds up the gradients of an argument that is two
+            name = f"gradient {path[0]}"
+            if grad is not None and name not in spec.computed_by_torch and not _is_one(grad, self.outer):
+                _require_written(self.told, grad, name, call)
 
 
 def _is_one(grad: Tensor, outer: Sequence[Tensor]) -> bool:

@@ -1,0 +1,119 @@
+"""Memory of a GPU that one process shows another, by the driver's interprocess handles.
+
+Each block is an allocation of its own: the other process can map it, and nothing of the process's that lies beside it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+_MAP_ON_DEMAND = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+_GRANULE = 2 * 2**20  # of a driver's allocation: a smaller one may share its pages
+
+
+class _Handle(ctypes.Structure):
+    _fields_ = (("bytes", ctypes.c_byte * 64),)
+
+
+class DriverError(RuntimeError):
+    """The driver refused."""
+
+
+class DeviceBytes:
+    """Device memory as the CUDA array interface shows it to torch, without a copy."""
+
+    def __init__(self, pointer: int, count: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (count,),
+            "typestr": "|u1",
+            "data": (pointer, False),
+            "version": 2,
+        }
+
+    def tensor(self, device: torch.device) -> Tensor:
+        return torch.as_tensor(self, device=device)
+
+
+class Lent:
+    """A copy of a tensor's bytes that another process can map until :meth:`release`.
+
+    Attributes:
+        handle: for :func:`borrowed`, in hexadecimal digits.
+
+    Raises:
+        DriverError: there is no such memory here, or not as much.
+    """
+
+    def __init__(self, block: Tensor) -> None:
+        self._device, self._pointer = block.device, ctypes.c_uint64()
+        size = max(block.numel(), _GRANULE)
+        with torch.cuda.device(self._device):
+            torch.cuda.synchronize()
+            try:
+                _call("cuMemAlloc_v2", ctypes.byref(self._pointer), ctypes.c_size_t(size))
+            except DriverError:  # torch may hold what it does not need
+                torch.cuda.empty_cache()
+                _call("cuMemAlloc_v2", ctypes.byref(self._pointer), ctypes.c_size_t(size))
+            try:
+                handle = _Handle()
+                _call("cuIpcGetMemHandle", ctypes.byref(handle), self._pointer)
+            except DriverError:
+                self.release()
+                raise
+            self.handle = bytes(handle).hex()
+            DeviceBytes(self._pointer.value, block.numel()).tensor(self._device).copy_(block)
+            torch.cuda.synchronize()
+
+    def release(self) -> None:
+        with torch.cuda.device(self._device):
+            _call("cuMemFree_v2", self._pointer)
+
+
+@contextlib.contextmanager
+def borrowed(handle: str, count: int, device: torch.device) -> Iterator[Tensor]:
+    """``count`` bytes of another process's :class:`Lent`, mapped meanwhile.
+
+    Raises:
+        DriverError: they cannot be mapped.
+    """
+    with torch.cuda.device(device):
+        torch.cuda.synchronize()
+        pointer = ctypes.c_uint64()
+        found = _Handle.from_buffer_copy(bytes.fromhex(handle))
+        _call("cuIpcOpenMemHandle_v2", ctypes.byref(pointer), found, ctypes.c_uint(_MAP_ON_DEMAND))
+        try:
+            yield DeviceBytes(pointer.value, count).tensor(device)
+            torch.cuda.synchronize()
+        finally:
+            _call("cuIpcCloseMemHandle", pointer)
+
+
+def gpu_is_lost() -> bool:
+    """Whether a kernel's fault has ended this process's use of the GPU: every call from then on raises."""
+    if not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError:
+        return True
+    return False
+
+
+@functools.cache
+def _driver() -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise DriverError(str(error)) from error
+
+
+def _call(name: str, *arguments: object) -> None:
+    status = getattr(_driver(), name)(*arguments)
+    if status != 0:
+        raise DriverError(f"{name} returns {status}")
