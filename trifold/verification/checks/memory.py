@@ -7,12 +7,17 @@ GPU, where the op runs in a process of its own for this check.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+
+from torch import Tensor
+
 from trifold import guard
 from trifold.spec import Call
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.values import compare
-from trifold.verification.remote import Told
+from trifold.verification.remote import OpDied, Told
 
 _CALLS = 24  # drawn beside the fixed ones, for each placement
 
@@ -32,18 +37,52 @@ def bounds(cell: Cell) -> None:
 
 def _run_guarded(cell: Cell, placement: guard.Mode) -> None:
     def test(call: Call) -> None:
-        with cell.process.running(guard=placement) as told:
-            compare(cell, call)
-        _judge(cell, told, call)
+        _watch(cell, placement, call, lambda: compare(cell, call))
+
+    def gradients(call: Call) -> None:
+        values = _watch(
+            cell, placement, call, lambda: forward(cell, call, cell.implementation.function).values_and_gradients()
+        )
+        if any(bool(value.isnan().any()) for value in values if value.is_floating_point()):
+            raise CheckFailed("a gradient has elements that were not written, or that come from outside", call)
 
     cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
     for call in cell.small_calls():
         cell.begin(call, f"gradients, guarded at the {placement}")
+        gradients(call)
+
+
+def _watch(cell: Cell, placement: guard.Mode, call: Call, run: Callable[[], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """What ``run`` gives where the op's memory is guarded."""
+    try:
         with cell.process.running(guard=placement) as told:
-            values = forward(cell, call, cell.implementation.function).values_and_gradients()
-        _judge(cell, told, call)
-        if any(bool(value.isnan().any()) for value in values if value.is_floating_point()):
-            raise CheckFailed("a gradient has elements that were not written, or that come from outside", call)
+            values = run()
+    except OpDied as death:
+        if cell.device == "cpu" or "illegal" not in str(death).lower():  # on the CPU the guard itself says where
+            raise
+        raise OpDied(f"{death}: {_outside(cell, placement, run)}") from None
+    _judge(cell, told, call)
+    return values
+
+
+def _outside(cell: Cell, placement: guard.Mode, run: Callable[[], object]) -> str:
+    """Where a kernel on a GPU accesses memory, of which the driver says only that it may not.
+
+    With the other placement, there is memory where it faulted, in which the guard sees what is written.
+    """
+    with cell.process.running(guard="start" if placement == "end" else "end") as told, contextlib.suppress(Exception):
+        try:
+            run()
+        except OpDied:  # it has died of the same elsewhere, and what it wrote is not known
+            return f"an access outside a tensor, on either side; memory was guarded at its {placement}"
+    written = [_in_words(line, cell.process.element_bytes) for line in told.damage]
+    outside = "past the end" if placement == "end" else "before the start"
+    return "; ".join(written) or f"a read {outside} of a tensor (nothing is written there)"
+
+
+def _in_words(line: str, element_bytes: int) -> str:
+    fault = guard.Fault.parse(line)
+    return fault.in_elements(element_bytes) if fault and element_bytes else line.removeprefix("trifold guard: ")
 
 
 def _judge(cell: Cell, told: Told, call: Call) -> None:
