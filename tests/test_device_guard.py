@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import torch
 
 from trifold import device_guard
 from trifold.build.toolchain import find_gxx
@@ -20,6 +21,8 @@ from trifold.guard import Fault, Mode
 
 GRANULE = 2 * 2**20
 POISON = 0xFF
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 
 
 @dataclass
@@ -209,6 +212,7 @@ def _on_gpu(program: str, mode: Mode, size: int) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize("mode", ["end", "start"])
 def test_on_a_gpu_what_kernels_compute_is_right_and_does_no_damage(mode: Mode) -> None:
     done = _on_gpu(
@@ -242,6 +246,7 @@ def test_on_a_gpu_what_kernels_compute_is_right_and_does_no_damage(mode: Mode) -
 
 
 @pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize(
     ("mode", "read", "write"),
     [
@@ -260,6 +265,7 @@ def test_on_a_gpu_an_access_outside_a_tensor_faults(mode: Mode, read: int, write
 
 
 @pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize(("mode", "write", "side"), [("end", 45, "past the end"), ("start", 45, "past the end")])
 def test_on_a_gpu_a_write_into_the_rest_of_a_page_is_damage(mode: Mode, write: int, side: str) -> None:
     done = _on_gpu(f"run(0, {write})\nprint(*device_guard.damage())", mode, 45)

@@ -18,7 +18,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from trifold.cells import Device
 from trifold.implementation import Implementation, prototype_module
 from trifold.isolation.recorder import Recorder
-from trifold.prototype.launch import launch
 from trifold.workspace import OpFiles
 
 from .tensors import Json, flattened, form_of, mapped
@@ -155,6 +154,8 @@ def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
 
 def kernels_in(error: BaseException) -> list[str]:
     """The prototype's kernel whose launch raised ``error``: one name, or none."""
+    from trifold.prototype.launch import launch
+
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_code is launch.__code__:
             kernel = frame.f_locals["kernel"]

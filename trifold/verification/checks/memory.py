@@ -8,13 +8,15 @@ GPU, where the op runs in a process of its own for this check.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor
 
 from trifold import guard
 from trifold.spec import Call
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
+from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, is_ordinary
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.values import compare
 from trifold.verification.remote import OpDied, Told
@@ -39,17 +41,27 @@ def _run_guarded(cell: Cell, placement: guard.Mode) -> None:
     def test(call: Call) -> None:
         _watch(cell, placement, call, lambda: compare(cell, call))
 
-    def gradients(call: Call) -> None:
-        values = _watch(
-            cell, placement, call, lambda: forward(cell, call, cell.implementation.function).values_and_gradients()
-        )
-        if any(bool(value.isnan().any()) for value in values if value.is_floating_point()):
-            raise CheckFailed("a gradient has elements that were not written, or that come from outside", call)
-
     cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
-    for call in cell.small_calls():
+    for call in _calls_with_gradients(cell):
         cell.begin(call, f"gradients, guarded at the {placement}")
-        gradients(call)
+        run = functools.partial(_values_and_gradients, cell, call)
+        values = _watch(cell, placement, call, functools.partial(run, cell.implementation.function))
+        # Of numbers that are no nan for the reference, either.
+        for value, right in zip(values, run(cell.reference), strict=False):
+            if value.is_floating_point() and bool((value.isnan() & ~right.isnan()).any()):
+                raise CheckFailed("a gradient has elements that were not written, or that come from outside", call)
+
+
+def _values_and_gradients(cell: Cell, call: Call, function: Callable[..., Any]) -> tuple[Tensor, ...]:
+    return tuple(forward(cell, call, function).values_and_gradients())
+
+
+def _calls_with_gradients(cell: Cell) -> list[Call]:
+    """Small ones; on a GPU also the samples and edges, for the kernels that only larger ones launch."""
+    small = cell.small_calls()
+    if cell.device == "cpu":
+        return small
+    return [*small, *(call for _, call in cell.fixed_calls() if call.elements > 0 and is_ordinary(call))]
 
 
 def _watch(cell: Cell, placement: guard.Mode, call: Call, run: Callable[[], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
