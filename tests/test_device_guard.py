@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import os
+import re
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -18,6 +21,9 @@ import torch
 from trifold import device_guard
 from trifold.build.toolchain import find_gxx
 from trifold.guard import Fault, Mode
+from trifold.spec import Call
+from trifold.verification.checks import memory
+from trifold.verification.remote import OpDied, Told
 
 GRANULE = 2 * 2**20
 POISON = 0xFF
@@ -128,6 +134,42 @@ def test_a_lost_gpu_is_not_inspected(fake: Fake) -> None:
         fake.free(start)
     finally:
         lost.value = 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "dies_again", "said"),
+    [
+        (
+            ["trifold guard: write 4 bytes past the end of block 3 (16 bytes), seen by its canary"],
+            False,
+            "in add_kernel<float>: write 1 element past the end of a tensor of 4 elements",
+        ),
+        ([], False, "in add_kernel<float>: a read past the end of a tensor (nothing is written there)"),
+        ([], True, "in add_kernel<float>: an access outside a tensor, on either side; memory was guarded at its end"),
+    ],
+)
+def test_a_fault_is_told_from_the_call_repeated_with_the_other_placement(
+    damage: list[str], dies_again: bool, said: str
+) -> None:
+    placements: list[Mode] = []
+
+    class Process:
+        element_bytes = 4
+
+        @contextlib.contextmanager
+        def running(self, guard: Mode) -> Iterator[Told]:
+            placements.append(guard)
+            yield Told(damage=damage)
+
+    def run() -> tuple[torch.Tensor, ...]:
+        if dies_again or len(placements) == 1:
+            raise OpDied("an illegal memory access was encountered, in add_kernel<float>")
+        return ()
+
+    cell = SimpleNamespace(device="cuda", process=Process())
+    with pytest.raises(OpDied, match=re.escape(said)):
+        memory._watch(cell, "end", Call(()), run)  # type: ignore[arg-type]
+    assert placements == ["end", "start"]
 
 
 def _run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
