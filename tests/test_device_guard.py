@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import itertools
 import os
+import re
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from trifold import device_guard
 from trifold.build.toolchain import find_gxx
 from trifold.guard import Fault, Mode
+from trifold.spec import Call
+from trifold.verification.checks import memory
+from trifold.verification.remote import OpDied, Told
 
 GRANULE = 2 * 2**20
 POISON = 0xFF
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 
 
 @dataclass
@@ -111,13 +120,6 @@ def test_what_is_kept_is_bounded(fake: Fake) -> None:
     assert fake.driver.fake_bytes_created() <= 2**30
 
 
-def test_an_address_beside_a_block_is_described(fake: Fake) -> None:
-    start = fake.malloc(64)
-    assert "read 4 bytes past the end of block" in device_guard.describe("read", start + 67)
-    assert device_guard.describe("read", 4096) == ""
-    fake.free(start)
-
-
 def test_no_bytes_are_no_block(fake: Fake) -> None:
     assert fake.malloc(0) == 0
 
@@ -132,6 +134,42 @@ def test_a_lost_gpu_is_not_inspected(fake: Fake) -> None:
         fake.free(start)
     finally:
         lost.value = 0
+
+
+@pytest.mark.parametrize(
+    ("damage", "dies_again", "said"),
+    [
+        (
+            ["trifold guard: write 4 bytes past the end of block 3 (16 bytes), seen by its canary"],
+            False,
+            "in add_kernel<float>: write 1 element past the end of a tensor of 4 elements",
+        ),
+        ([], False, "in add_kernel<float>: a read past the end of a tensor (nothing is written there)"),
+        ([], True, "in add_kernel<float>: an access outside a tensor, on either side; memory was guarded at its end"),
+    ],
+)
+def test_a_fault_is_told_from_the_call_repeated_with_the_other_placement(
+    damage: list[str], dies_again: bool, said: str
+) -> None:
+    placements: list[Mode] = []
+
+    class Process:
+        element_bytes = 4
+
+        @contextlib.contextmanager
+        def running(self, guard: Mode) -> Iterator[Told]:
+            placements.append(guard)
+            yield Told(damage=damage)
+
+    def run() -> tuple[torch.Tensor, ...]:
+        if dies_again or len(placements) == 1:
+            raise OpDied("an illegal memory access was encountered, in add_kernel<float>")
+        return ()
+
+    cell = SimpleNamespace(device="cuda", process=Process())
+    with pytest.raises(OpDied, match=re.escape(said)):
+        memory._watch(cell, "end", Call(()), run)  # type: ignore[arg-type]
+    assert placements == ["end", "start"]
 
 
 def _run(program: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -216,6 +254,7 @@ def _on_gpu(program: str, mode: Mode, size: int) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize("mode", ["end", "start"])
 def test_on_a_gpu_what_kernels_compute_is_right_and_does_no_damage(mode: Mode) -> None:
     done = _on_gpu(
@@ -249,6 +288,7 @@ def test_on_a_gpu_what_kernels_compute_is_right_and_does_no_damage(mode: Mode) -
 
 
 @pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize(
     ("mode", "read", "write"),
     [
@@ -267,6 +307,7 @@ def test_on_a_gpu_an_access_outside_a_tensor_faults(mode: Mode, read: int, write
 
 
 @pytest.mark.gpu
+@needs_gpu
 @pytest.mark.parametrize(("mode", "write", "side"), [("end", 45, "past the end"), ("start", 45, "past the end")])
 def test_on_a_gpu_a_write_into_the_rest_of_a_page_is_damage(mode: Mode, write: int, side: str) -> None:
     done = _on_gpu(f"run(0, {write})\nprint(*device_guard.damage())", mode, 45)

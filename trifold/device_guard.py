@@ -56,13 +56,6 @@ def library(driver: str = DRIVER) -> ctypes.CDLL:
     guard.trifold_device_guard_holds.argtypes = [ctypes.c_void_p]
     guard.trifold_device_guard_check.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
     guard.trifold_device_guard_check.restype = ctypes.c_size_t
-    guard.trifold_device_guard_describe.argtypes = [
-        ctypes.c_char_p,
-        ctypes.c_ulonglong,
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-    ]
-    guard.trifold_device_guard_describe.restype = None
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
     if guard.trifold_device_guard_open(driver.encode(), 0, message, _MESSAGE_BYTES):
         raise ToolchainError(
@@ -124,11 +117,3 @@ def armed(mode: Mode) -> Iterator[None]:
 def damage() -> list[str]:
     """One line for each block's side that was overwritten since the last call: see :func:`trifold.guard.damage`."""
     return read_damage(library().trifold_device_guard_check)
-
-
-def describe(access: str, address: int) -> str:
-    """A line about an access (``read`` or ``write``) at an address near a block, for :meth:`trifold.guard.Fault.parse`;
-    empty where no block is near."""
-    buffer = ctypes.create_string_buffer(_MESSAGE_BYTES)
-    library().trifold_device_guard_describe(access.encode(), address, buffer, _MESSAGE_BYTES)
-    return buffer.value.decode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.wrong.contracts import CONTRACT, REGISTRATION, SPECS
 from tests.wrong.entry import Wrong
 from tests.wrong.findings import FINDINGS
-from tests.wrong.gpu import GPU
+from tests.wrong.gpu import BOUNDS_ON_GPU, GPU
 from tests.wrong.gradients import GRADIENTS, SECOND_DERIVATIVES
 from tests.wrong.kernels import BOUNDS, VALUES
 from tests.wrong.launches import LAUNCHES
@@ -33,6 +33,7 @@ CATALOGUE: tuple[Wrong, ...] = (
     *CROSS_ENTROPY,
     *FINDINGS,
     *GPU,
+    *BOUNDS_ON_GPU,
     *RARE,
     *SPECIALS,
     *MODES,

@@ -33,6 +33,148 @@ def _staged_add(other: str, ready: str, own: str = "") -> tuple[Edit, ...]:
     )
 
 
+def _plain_only(op: str) -> tuple[Edit, ...]:
+    """The op launches its plain kernel alone: the vector kernel takes all tensors that are aligned."""
+    return edits("binding", (f"{op}_kernel<T>, {op}_vector_kernel<T>, T>", f"{op}_kernel<T>, nullptr, T>"))
+
+
+# A read whose value decides nothing, and which no compiler leaves out.
+_READ = "(void)*reinterpret_cast<const volatile char*>({})"
+
+BOUNDS_ON_GPU = (
+    Wrong(
+        name="i <= n on a GPU",
+        why="the guard of the last block is off by one",
+        op="add",
+        edits=(*edits("header", ("if (i < n)", "if (i <= n)")), *_plain_only("add")),
+        row="bounds",
+        implementation="port",
+        device="cuda",
+    ),
+    Wrong(
+        name="reads one element past the end, on a GPU",
+        why="the next element is loaded ahead, the last one's too",
+        op="sigmoid",
+        edits=(
+            *edits("header", ("if (i < n) y[i] =", f"if (i < n) {_READ.format('x + i + 1')}, y[i] =")),
+            *_plain_only("sigmoid"),
+        ),
+        row="bounds",
+        implementation="port",
+        device="cuda",
+        message="a read past the end of a tensor",
+    ),
+    Wrong(
+        name="reads one element before the start, on a GPU",
+        why="a stencil's neighbour at the border",
+        op="sigmoid",
+        edits=(
+            *edits("header", ("if (i < n) y[i] =", f"if (i < n) {_READ.format('x + i - 1')}, y[i] =")),
+            *_plain_only("sigmoid"),
+        ),
+        row="bounds",
+        implementation="port",
+        device="cuda",
+        message="a read before the start of a tensor",
+    ),
+    Wrong(
+        name="writes one element before the start, on a GPU",
+        why="a carry is stored in front of the first element",
+        op="sigmoid",
+        edits=(
+            *edits("header", ("if (i < n) y[i] =", "if (i == 0) y[-1] = T(0);\n  if (i < n) y[i] =")),
+            *_plain_only("sigmoid"),
+        ),
+        row="bounds",
+        implementation="port",
+        device="cuda",
+        message="before the start of",
+    ),
+    Wrong(
+        name="backward reads past the end, on a GPU",
+        why="the next element is loaded ahead, in the kernel that the forward tests do not run",
+        op="sigmoid",
+        edits=(
+            *edits("header", ("if (i < n) grad_x[i] =", f"if (i < n) {_READ.format('grad_y + n')}, grad_x[i] =")),
+            *_plain_only("sigmoid_backward"),
+        ),
+        row="bounds",
+        implementation="port",
+        device="cuda",
+        message="in sigmoid_backward_kernel<",
+    ),
+    Wrong(
+        name="the last element is not written, on a GPU",
+        why="i < n - 1 was meant for an index",
+        op="sigmoid",
+        edits=(*edits("header", ("if (i < n) y[i] =", "if (i < n - 1) y[i] =")), *_plain_only("sigmoid")),
+        row="bounds",
+        implementation="port",
+        device="cuda",
+    ),
+    Wrong(
+        name="i <= n, a prototype on a GPU",
+        why="the guard of the last block is off by one",
+        op="add",
+        edits=edits("prototype", ("if i < n:", "if i <= n:")),
+        row="bounds",
+        implementation="prototype",
+        device="cuda",
+    ),
+    Wrong(
+        name="reads one element past the end, a prototype on a GPU",
+        why="the last element looks at its neighbour, too",
+        op="round_ste",
+        edits=edits(
+            "prototype",
+            (
+                "        y[i] = 1 if x[i] > 0.5 else 0\n",
+                "        y[i] = 1 if x[i] > 0.5 else 0\n        if x[i + 1] == 12345.5:\n            y[i] = 2\n",
+            ),
+        ),
+        row="bounds",
+        implementation="prototype",
+        device="cuda",
+        message="a read past the end of a tensor",
+    ),
+    Wrong(
+        name="writes one element before the start, a prototype on a GPU",
+        why="Numba adds the length to a negative index, once",
+        op="round_ste",
+        edits=edits("prototype", ("    while i < n:\n", "    if i == 0:\n        y[-n - 1] = 0\n    while i < n:\n")),
+        row="bounds",
+        implementation="prototype",
+        device="cuda",
+        message="before the start of",
+    ),
+    Wrong(
+        name="backward reads past the end, a prototype on a GPU",
+        why="the last element looks at its neighbour, too",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            (
+                "        grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])\n",
+                "        grad_x[i] = grad_y[i] * ((1 - y[i]) * y[i])\n"
+                "        if grad_y[n] == 12345.5:\n            grad_x[i] = 2\n",
+            ),
+        ),
+        row="bounds",
+        implementation="prototype",
+        device="cuda",
+        message="in sigmoid_backward_kernel",
+    ),
+    Wrong(
+        name="the grid is rounded down, a prototype on a GPU",
+        why="n // 256 blocks leave out the last, partial one",
+        op="round_ste",
+        edits=edits("prototype", ("-(-y.numel() // THREADS_PER_BLOCK)", "y.numel() // THREADS_PER_BLOCK")),
+        row="bounds",
+        implementation="prototype",
+        device="cuda",
+    ),
+)
+
 GPU = (
     Wrong(
         name="the default stream",
@@ -61,16 +203,6 @@ GPU = (
         implementation="port",
         device="cuda",
         message="synchronises",
-    ),
-    Wrong(
-        name="a write behind the end",
-        why="the guard of the last block is off by one",
-        op="add",
-        edits=edits("header", ("if (i < n)", "if (i <= n)")),
-        row="bounds",
-        implementation="port",
-        device="cuda",
-        message="behind the end",
     ),
     Wrong(
         name="not capturable in a graph",

@@ -27,7 +27,6 @@
 namespace {
 
 using namespace trifold::guard;
-using trifold::Line;
 
 // ------------------------------------------------------------------------------------------- the driver's functions
 
@@ -322,13 +321,6 @@ void release(std::map<uintptr_t, Block>::iterator found) {
   free_slots.add(block.slot);
 }
 
-// The block whose slot, or the addresses around it, has `address`; null where there is none.
-const Block* block_near(Address address) {
-  for (const auto& [start, block] : blocks)
-    if (address >= block.slot.reserved && address < block.slot.reserved + block.slot.reserved_size()) return &block;
-  return nullptr;
-}
-
 bool is_mapped(Address address) {
   Handle handle;
   if (driver.cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address)) != success) return false;
@@ -420,18 +412,4 @@ EXPORT size_t trifold_device_guard_check(char* buffer, size_t size) noexcept {
     }
   }
   return damage.take(buffer, size);
-}
-
-// A line about an access (`read`, `write`) at `address`, or nothing where no block is near.
-EXPORT void trifold_device_guard_describe(const char* access, unsigned long long address, char* buffer,
-                                          size_t size) noexcept {
-  const std::scoped_lock lock(mutex);
-  Line line;
-  if (const Block* block = block_near(address)) {
-    describe(line, access, reinterpret_cast<const char*>(address), *block);
-  }
-  if (size == 0) return;
-  const size_t length = std::min(size - 1, line.size());
-  memcpy(buffer, line.data(), length);
-  buffer[length] = '\0';
 }

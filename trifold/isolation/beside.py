@@ -6,6 +6,7 @@ hold, and tensors. It decides nothing that the judge can decide from these.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
@@ -168,6 +169,17 @@ def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
     from trifold.simulator.launch import launched
 
     return {name: launched(kernel.fn) for name, kernel in kernels.items() if not kernel._device}
+
+
+def kernels_in(error: BaseException) -> list[str]:
+    """The prototype's kernel whose launch raised ``error``: one name, or none."""
+    from trifold.prototype.launch import launch
+
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code is launch.__code__:
+            kernel = frame.f_locals["kernel"]
+            return [str(kernel.py_func.__name__)]
+    return []
 
 
 # ------------------------------------------------------------------------------------------------------ on a GPU

@@ -386,8 +386,30 @@ class Server:
 
     # ----------------------------------------------------------------------------------------------- surroundings
 
-    def _guarded(self, request: Json) -> contextlib.AbstractContextManager[None]:
-        return self.guard.armed(request["guard"]) if request.get("guard") else contextlib.nullcontext()
+    @contextlib.contextmanager
+    def _guarded(self, request: Json) -> Iterator[None]:
+        """Memory is guarded as it is asked for; where a kernel faults on a GPU, the error names it."""
+        if not request.get("guard"):
+            yield
+            return
+        before = self._port_launches()
+        try:
+            with self.guard.armed(request["guard"]):
+                yield
+        except Exception as error:
+            if not gpu_is_lost():
+                raise
+            # Launches wait for their kernel in this process: no other one was launched after it.
+            after = self._port_launches()
+            kernels = [name for name, count in after.items() if count > before.get(name, 0)]
+            raise RuntimeError(f"{first_lines(error)}, in {_either(kernels or beside.kernels_in(error))}") from error
+
+    def _port_launches(self) -> dict[str, int]:
+        """How often each kernel of a port on a GPU was launched."""
+        if (self.setup.implementation, self.setup.device) != ("port", "cuda"):
+            return {}
+        library = self.implementation().kernels("cuda")
+        return {} if library is None else dict(library.manifest().branches)
 
     def _is_unguarded(self, tensor: Tensor) -> bool:
         """Whether the guard should watch a result's memory and does not."""
@@ -474,6 +496,11 @@ def error_of(error: BaseException) -> Json:
     kinds = [kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException)]
     findings = [finding.to_json() for finding in error.findings] if isinstance(error, KernelFault) else []
     return {"kinds": kinds, "message": str(error), "findings": findings, "ours": isinstance(error, TrifoldError)}
+
+
+def _either(kernels: list[str]) -> str:
+    """Names of kernels, one of which is meant."""
+    return " or ".join(kernels) or "a kernel that is not known"
 
 
 def first_lines(error: BaseException) -> str:

@@ -7,12 +7,19 @@ GPU, where the op runs in a process of its own for this check.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
 from trifold import guard
 from trifold.spec import Call
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
+from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, is_ordinary
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.values import compare
-from trifold.verification.remote import Told
+from trifold.verification.remote import OpDied, Told
 
 _CALLS = 24  # drawn beside the fixed ones, for each placement
 
@@ -32,18 +39,62 @@ def bounds(cell: Cell) -> None:
 
 def _run_guarded(cell: Cell, placement: guard.Mode) -> None:
     def test(call: Call) -> None:
-        with cell.process.running(guard=placement) as told:
-            compare(cell, call)
-        _judge(cell, told, call)
+        _watch(cell, placement, call, lambda: compare(cell, call))
 
     cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
-    for call in cell.small_calls():
+    for call in _calls_with_gradients(cell):
         cell.begin(call, f"gradients, guarded at the {placement}")
+        run = functools.partial(_values_and_gradients, cell, call)
+        values = _watch(cell, placement, call, functools.partial(run, cell.implementation.function))
+        # Of numbers that are no nan for the reference, either.
+        for value, right in zip(values, run(cell.reference), strict=False):
+            if value.is_floating_point() and bool((value.isnan() & ~right.isnan()).any()):
+                raise CheckFailed("a gradient has elements that were not written, or that come from outside", call)
+
+
+def _values_and_gradients(cell: Cell, call: Call, function: Callable[..., Any]) -> tuple[Tensor, ...]:
+    return tuple(forward(cell, call, function).values_and_gradients())
+
+
+def _calls_with_gradients(cell: Cell) -> list[Call]:
+    """Small ones; on a GPU also the samples and edges, for the kernels that only larger ones launch."""
+    small = cell.small_calls()
+    if cell.device == "cpu":
+        return small
+    return [*small, *(call for _, call in cell.fixed_calls() if call.elements > 0 and is_ordinary(call))]
+
+
+def _watch(cell: Cell, placement: guard.Mode, call: Call, run: Callable[[], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """What ``run`` gives where the op's memory is guarded."""
+    try:
         with cell.process.running(guard=placement) as told:
-            values = forward(cell, call, cell.implementation.function).values_and_gradients()
-        _judge(cell, told, call)
-        if any(bool(value.isnan().any()) for value in values if value.is_floating_point()):
-            raise CheckFailed("a gradient has elements that were not written, or that come from outside", call)
+            values = run()
+    except OpDied as death:
+        if cell.device == "cpu" or "illegal" not in str(death).lower():  # on the CPU the guard itself says where
+            raise
+        raise OpDied(f"{death}: {_outside(cell, placement, run)}") from None
+    _judge(cell, told, call)
+    return values
+
+
+def _outside(cell: Cell, placement: guard.Mode, run: Callable[[], object]) -> str:
+    """Where a kernel on a GPU accesses memory, of which the driver says only that it may not.
+
+    With the other placement, there is memory where it faulted, in which the guard sees what is written.
+    """
+    with cell.process.running(guard="start" if placement == "end" else "end") as told, contextlib.suppress(Exception):
+        try:
+            run()
+        except OpDied:  # it has died of the same elsewhere, and what it wrote is not known
+            return f"an access outside a tensor, on either side; memory was guarded at its {placement}"
+    written = [_in_words(line, cell.process.element_bytes) for line in told.damage]
+    outside = "past the end" if placement == "end" else "before the start"
+    return "; ".join(written) or f"a read {outside} of a tensor (nothing is written there)"
+
+
+def _in_words(line: str, element_bytes: int) -> str:
+    fault = guard.Fault.parse(line)
+    return fault.in_elements(element_bytes) if fault and element_bytes else line.removeprefix("trifold guard: ")
 
 
 def _judge(cell: Cell, told: Told, call: Call) -> None:
