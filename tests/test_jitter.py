@@ -10,7 +10,6 @@ import pytest
 from tests.wrong.entry import GALLERY
 from trifold.build import build, compile_only, jitter, sources
 from trifold.host.cuda_source import SourceFile
-from trifold.verification.checks.instances import covering
 
 _PLACE = re.compile(r"\b\d{2,}u\b")
 
@@ -134,9 +133,3 @@ def test_a_build_for_the_cpu_has_no_pauses() -> None:
         build(GALLERY.op("add"), "cpu", "never", form="jittered")
     with pytest.raises(ValueError, match="form is 'checked', which nvcc does not build"):
         compile_only(GALLERY.op("add"), "9.0", form="checked")
-
-
-def test_few_sets_cover_all_elements() -> None:
-    assert covering({}) == []
-    assert covering({1: set(), 2: {"a"}, 3: {"a"}}) == [2]
-    assert covering({1: {"a", "b"}, 2: {"b", "c", "d"}, 3: {"a", "d"}, 4: {"c"}}) == [1, 2]

@@ -137,7 +137,8 @@ class _FakeBeside(TorchDispatchMode):
 
 
 def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
-    """How often each kernel of the prototype was launched in this process: on a GPU, whether it was compiled."""
+    """How often each kernel of the prototype was launched in this process; on a GPU for each of the argument types that
+    it was compiled for. One that the prototype launches by itself there counts as often as it was compiled."""
     module = prototype_module(files, device)
     kernels = {
         name: value
@@ -145,7 +146,14 @@ def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
         if getattr(getattr(value, "py_func", None) or getattr(value, "fn", None), "__module__", "") == module.__name__
     }
     if device == "cuda":
-        return {name: len(k.overloads) for name, k in kernels.items() if not k.targetoptions.get("device")}
+        from trifold.prototype.launch import launches
+
+        counts: dict[str, int] = {}
+        for name, kernel in kernels.items():
+            if not kernel.targetoptions.get("device"):
+                of_types = {f"{name}({types})": count for types, count in launches(kernel).items()}
+                counts |= of_types or {name: len(kernel.overloads)}
+        return counts
     from trifold.simulator.launch import launched
 
     return {name: launched(kernel.fn) for name, kernel in kernels.items() if not kernel._device}
