@@ -1,8 +1,8 @@
 // Pauses for the jittered build (trifold/build/jitter.py), which adds them to kernels and headers; none includes this.
 //
 // A seed decides which warps, blocks and lanes are slow at which places of the text: one block of 16, one warp of 8,
-// and half of the lanes of another warp of 8. They pause at every other visit, all others at one of 64. A pause is at
-// most some 2 µs long.
+// and half of the lanes of another warp of 8. They pause at each visit, all others at one of 64. A pause is at most
+// some 2 µs long. (Lanes wait for each other after a pause wherever the compiler lets a warp meet after a branch.)
 #pragma once
 
 #include <cuda_runtime.h>
@@ -29,7 +29,7 @@ static __device__ __noinline__ unsigned pause_at(unsigned place) {
   const unsigned of_warp = mixed(of_block, thread / 32 + 1), of_lane = mixed(of_warp, thread % 32);
   const bool slow = of_block % 16 == 0 || of_warp % 8 == 0 || (of_warp % 8 == 1 && of_lane % 2 == 0);
   const unsigned of_visit = mixed(of_warp, static_cast<unsigned>(clock()));
-  return of_visit % (slow ? 2 : 64) == 0 ? of_visit >> 8 & longest : 0;
+  return slow || of_visit % 64 == 0 ? of_visit >> 8 & longest : 0;
 }
 
 // `place` is a number of the place in the text. On the host nothing.
