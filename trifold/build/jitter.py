@@ -26,9 +26,10 @@ HEADER = sources.INCLUDE_ROOT / "trifold" / "jitter.cuh"
 # What decides the text beside the sources.
 REWRITERS = (Path(__file__), Path(cuda_source.__file__))
 
-# CUDA's functions, and methods of cooperative groups, of pipelines, and of atomics and barriers of libcu++.
+# CUDA's functions, and methods of cooperative groups, of pipelines, and of atomics and barriers of libcu++. Not
+# shuffles and votes, which pass registers alone, and of which there are many.
 _CALL = re.compile(
-    r"__sync\w+|__\w+_sync|__threadfence\w*|__pipeline_\w+|atomic[A-Z_]\w*|"
+    r"__sync\w+|__threadfence\w*|__pipeline_\w+|atomic[A-Z_]\w*|"
     r"cudaGridDependencySynchronize|cudaTriggerProgrammaticLaunchCompletion|"
     r"memcpy_async|wait_prior|producer_\w+|consumer_\w+|fetch_\w+|exchange|compare_exchange_\w+|"
     r"sync|(?:barrier_|try_)?(?:arrive|wait)|wait_parity|arrive_(?:and_wait|and_drop|tx)"

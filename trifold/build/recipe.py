@@ -60,10 +60,11 @@ NVCC_FLAGS = (
 )
 # -G: device code as it is written, for cuda-gdb.
 # -maxrregcount: with pauses, a kernel without __launch_bounds__ may take more registers than 1,024 threads have.
+# --split-compile: pauses double the code; its functions are compiled by several threads.
 NVCC_FLAGS_OF_FORM: Mapping[Form, tuple[str, ...]] = {
     "fast": NVCC_FLAGS,
     "debug": ("-G", "-g", *NVCC_FLAGS[2:]),
-    "jittered": (*NVCC_FLAGS, "-maxrregcount=64"),
+    "jittered": (*NVCC_FLAGS, "-maxrregcount=64", "--split-compile=4"),
 }
 # A function that is declared but nowhere defined is the linker's error, with its C++ name.
 LINK_FLAGS = ("-Wl,--no-undefined",)

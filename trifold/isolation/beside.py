@@ -156,16 +156,18 @@ def _kernels_of(module: ModuleType) -> dict[str, Any]:
 
 
 def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
-    """How often each kernel of the prototype was launched in this process.
-
-    On a GPU what is known is which kernels Numba has compiled: 1 for each of a kernel's signatures, and 0 for a kernel
-    that has none yet.
-    """
+    """How often each kernel of the prototype was launched in this process; on a GPU for each of the argument types that
+    it was compiled for. One that the prototype launches by itself there counts as often as it was compiled."""
     kernels = _kernels_of(prototype_module(files, device))
     if device == "cuda":
-        global_kernels = {name: k for name, k in kernels.items() if not k.targetoptions.get("device")}
-        compiled = {f"{name}{types}": 1 for name, k in global_kernels.items() for types in k.overloads}
-        return compiled | {name: 0 for name, k in global_kernels.items() if not k.overloads}
+        from trifold.prototype.launch import launches
+
+        counts: dict[str, int] = {}
+        for name, kernel in kernels.items():
+            if not kernel.targetoptions.get("device"):
+                of_types = {f"{name}({types})": count for types, count in launches(kernel).items()}
+                counts |= of_types or {name: len(kernel.overloads)}
+        return counts
     from trifold.simulator.launch import launched
 
     return {name: launched(kernel.fn) for name, kernel in kernels.items() if not kernel._device}

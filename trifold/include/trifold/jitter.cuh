@@ -1,8 +1,8 @@
 // Pauses for the jittered build (trifold/build/jitter.py), which adds them to kernels and headers; none includes this.
 //
 // A seed decides which warps, blocks and lanes are slow at which places of the text: one block of 16, one warp of 8,
-// and half of the lanes of another warp of 8. They pause at every other visit, all others at one of 64. A pause is at
-// most some 2 µs long.
+// and half of the lanes of another warp of 8. They pause at each visit, all others at one of 64. A pause is at most
+// some 2 µs long. (Lanes wait for each other after a pause wherever the compiler lets a warp meet after a branch.)
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,23 +19,23 @@ __device__ __forceinline__ unsigned mixed(unsigned a, unsigned b) {
   return bits ^ bits >> 16;
 }
 
-// How long this thread pauses now, in ns, which __nanosleep may double. Not inline: kernels have hundreds of places.
-static __device__ __noinline__ unsigned pause_at(unsigned place) {
-  constexpr unsigned longest = 1023;
-  if (seed == 0) return 0;
+// Not inline: a kernel has hundreds of places, each of which is then one call.
+static __device__ __noinline__ void pause_here(unsigned place) {
+  constexpr unsigned longest = 1023;  // ns, which __nanosleep may double
+  if (seed == 0) return;
   const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
   const unsigned of_block = mixed(mixed(seed, place), block);
   const unsigned of_warp = mixed(of_block, thread / 32 + 1), of_lane = mixed(of_warp, thread % 32);
   const bool slow = of_block % 16 == 0 || of_warp % 8 == 0 || (of_warp % 8 == 1 && of_lane % 2 == 0);
   const unsigned of_visit = mixed(of_warp, static_cast<unsigned>(clock()));
-  return of_visit % (slow ? 2 : 64) == 0 ? of_visit >> 8 & longest : 0;
+  if (slow || of_visit % 64 == 0) __nanosleep(of_visit >> 8 & longest);
 }
 
 // `place` is a number of the place in the text. On the host nothing.
 __host__ __device__ __forceinline__ void pause([[maybe_unused]] unsigned place) {
 #ifdef __CUDA_ARCH__
-  if (const unsigned pause = pause_at(place)) __nanosleep(pause);
+  pause_here(place);
 #endif
 }
 

@@ -84,7 +84,6 @@ CHECKS: tuple[Check, ...] = (
         jitter.jitter,
         "races that a GPU's own timing hides: results that change where threads pause",
         ("cuda",),
-        own_build=True,
     ),
     Check("second device", gpu.second_device, "work on the current device instead of the tensors'", ("cuda",)),
 )
