@@ -30,6 +30,7 @@ _EVERY_TOOL = (
     "--show-backtrace=device",
     "--target-processes=application-only",
     "--max-connections=100",  # the default of 10 is too few for runs side by side
+    "--launch-timeout=60",  # seconds; so do these take their time to start
 )
 _OPTIONS = {
     # Behind each array lies memory that nobody may touch: an index that leaves one array does not meet the next.
