@@ -7,6 +7,7 @@ kernel thus computes in float32 for half types and in its own dtype else, as the
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,10 @@ from trifold.simulator.writes import carry_over
 THREADS_PER_BLOCK = 256  # as the plain kernels of the port: trifold::threads_per_block
 
 _HALF = (torch.float16, torch.bfloat16)
+
+
+# For each kernel, by its identity: it, and how often it was launched with arguments of which types.
+_launches: dict[int, tuple[Any, Counter[str]]] = {}
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,8 @@ def launch(
     on_gpu = any(tensor.is_cuda for tensor in tensors)
     _require_mode(on_gpu)
     staged = [_stage(argument) for argument in arguments]
+    _, counts = _launches.setdefault(id(kernel), (kernel, Counter()))
+    counts[", ".join(map(_type_name, staged))] += 1
     if on_gpu:
         _run_on_gpu(kernel, grid, block, staged, tensors[0].device)
     else:
@@ -80,6 +87,18 @@ def launch(
 def launch_elementwise(kernel: Any, n: int, *arguments: Any) -> None:
     """:func:`launch` with one thread an element: ceil(n / 256) blocks of 256 threads."""
     launch(kernel, -(-n // THREADS_PER_BLOCK), *arguments)
+
+
+def launches(kernel: Any) -> dict[str, int]:
+    """How often :func:`launch` launched a kernel in this process, for each of the argument types that it met: numba
+    compiles an instance of the kernel for each, such as "float32[2], int"."""
+    return dict(_launches[id(kernel)][1]) if id(kernel) in _launches else {}
+
+
+def _type_name(argument: Any) -> str:
+    if isinstance(argument, Tensor):
+        return f"{str(argument.dtype).removeprefix('torch.')}[{argument.dim()}]"
+    return type(argument).__name__
 
 
 def _stage(argument: Any) -> Any:

@@ -21,7 +21,7 @@ from trifold.sanitize.gpu_report import ToolReport, parse
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 INSTALL = (
-    "pip install nvidia-cuda-sanitizer-api, or apt-get install cuda-sanitizer-13-0 (of your CUDA's version), or set "
+    "apt-get install cuda-sanitizer-13-0 (of your CUDA's version), or pip install nvidia-cuda-sanitizer-api, or set "
     "CUDA_HOME to a toolkit that has it"
 )
 

@@ -116,22 +116,13 @@ def findings_on_gpu(cell: Cell) -> str:
 
 
 def _calls(cell: Cell) -> list[tuple[str, Call]]:
-    """Those that launch every kernel instance; where one of the calls that are tried raises, that one alone.
-
-    Of a prototype on a GPU a process knows an instance by its compilation, so that it takes one that has compiled none.
-    """
-    with ExitStack() as stack:
-        tried = cell
-        if cell.kind == "prototype":
-            tried = replace(_in(cell, stack.enter_context(cell.process.another())), launching=None)
-        try:
-            cell.launching = launching_calls(tried)
-        except Exception:
-            call, name = tried.current
-            if call is None:
-                raise
-            return [(name, call)]
-    return list(cell.launching)
+    """Those that launch every kernel instance; where one of the calls that are tried raises, that one alone."""
+    try:
+        return list(launching_calls(cell))
+    except CheckFailed as error:
+        if error.call is None:
+            raise
+        return [(error.sample, error.call)]
 
 
 def _in(cell: Cell, process: OpProcess) -> Cell:

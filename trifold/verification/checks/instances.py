@@ -1,4 +1,4 @@
-"""Which calls launch which kernel instances: in costly checks the fewest that launch all stand for the others."""
+"""Which calls launch which kernel instances: the fewest that launch all stand for the others in costly checks."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ def launching_calls(cell: Cell) -> tuple[tuple[str, Call], ...]:
     """
     if cell.launching is None:
         calls = [*cell.fixed_calls(), *(("small", call) for call in cell.small_calls())]
-        launched: dict[int, set[str]] = {}
-        before = cell.process.branches()
-        for number, (name, call) in enumerate(calls):
-            cell.announce(name)
-            cell.current = call, name
-            forward(cell, call, cell.implementation.function).gradients_of_sum()
-            after = cell.process.branches()
-            launched[number] = {instance for instance, count in after.items() if count != before.get(instance, 0)}
-            before = after
-        chosen = covering(launched)
+        cases = cell.cases
+        launched = [_launched(cell, name, call) for name, call in calls]
+        cell.cases = cases  # these are none of the row that asks first
+        chosen = covering(dict(enumerate(launched)))
         cell.launching = tuple(calls[n] for n in chosen) or tuple(("small", call) for call in cell.small_calls())
     return cell.launching
+
+
+def _launched(cell: Cell, name: str, call: Call) -> set[str]:
+    """The instances that a call launches."""
+    before = cell.process.branches()
+    cell.run_case(lambda call: forward(cell, call, cell.implementation.function).gradients_of_sum(), call, name)
+    return {instance for instance, count in cell.process.branches().items() if count != before.get(instance, 0)}
 
 
 def covering(sets: Mapping[Name, Iterable[str]]) -> list[Name]:
