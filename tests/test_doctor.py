@@ -15,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from trifold.doctor import Diagnosis, examine, probe, render
+from trifold.sanitize import compute_sanitizer
 
 H200 = {
     "name": "NVIDIA H200",
@@ -41,6 +42,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     monkeypatch.setenv("TRIFOLD_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(compute_sanitizer, "_of_package", list)
     told(monkeypatch)
     installed(monkeypatch)
     return tmp_path

@@ -1,79 +1,125 @@
-"""The row ``findings`` of a GPU: what it makes of compute-sanitizer's reports. A script stands for the tool, and the op
-runs on the CPU."""
+"""The row ``findings`` of a GPU: what it makes of compute-sanitizer's reports.
+
+The op runs in this process; its process under a tool stands for both, and writes the report that a test gives."""
 
 from __future__ import annotations
 
-import io
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
 
 from tests.sanitize import reports
-from tests.wrong.entry import GALLERY
 from trifold.errors import ToolchainError
 from trifold.sanitize import compute_sanitizer
 from trifold.sanitize.compute_sanitizer import TOOLS
-from trifold.verification import worker
-from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
+from trifold.spec import Call, Limits, Sample, Spec, TensorCase
+from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote, Search
+from trifold.verification.checks import findings_on_gpu as module
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
-from trifold.verification.job import CellName, Job
-from trifold.verification.load_spec import load_spec
-from trifold.verification.remote import OpProcess
+from trifold.verification.remote import Addresses, OpDied, Told
+from trifold.workspace import OpFiles
 
-# Runs the command behind its options, then writes what stands in the file of the tool's name.
-_SCRIPT = """#!/usr/bin/env bash
-here=$(dirname "$0")
-if [ "$1" = --version ]; then echo "Version 2026.4.0.0 (build 1)"; exit; fi
-if [ "$1" = --help ]; then exit; fi
-while [ $# -gt 0 ]; do
-  case $1 in
-    --log-file=*) log=${1#--log-file=};;
-    --tool=*) tool=${1#--tool=};;
-    --*) ;;
-    *) break;;
-  esac
-  shift
-done
-echo "$tool" >> "$here/started"
-"$@"
-status=$?
-[ -e "$here/$tool" ] && cp "$here/$tool" "$log"
-exit $status
-"""
+SMALL, LARGE = (Call((TensorCase((n,), dtype),)) for n, dtype in ((8, torch.float32), (64, torch.float64)))
+ADDRESS = 0x7F3C7EC00000
+
+
+@dataclass
+class Machine:
+    """compute-sanitizer and the GPU.
+
+    Attributes:
+        reports: what each tool writes.
+        at_once: a tool writes while the call of float64 runs; else when the process has ended.
+        started: the tools whose processes were started.
+        dies_under: the tool under which the op's process dies.
+        wrong_under: the tool under which results are wrong.
+    """
+
+    reports: dict[str, str] = field(default_factory=lambda: dict.fromkeys(TOOLS, reports.CLEAN))
+    at_once: bool = False
+    started: list[str] = field(default_factory=list)
+    dies_under: str = ""
+    wrong_under: str = ""
+
+
+class Process:
+    """The op's process; with a log, under a tool."""
+
+    def __init__(self, machine: Machine, tool: str = "", log: Path | None = None) -> None:
+        self.machine, self.tool, self.log = machine, tool, log
+        self.element_bytes, self.calls, self.told = 0, 0, Told()
+        self.launches = {"double<float>": 0, "double<double>": 0}
+
+    def load(self, **options: Any) -> None:
+        pass
+
+    def branches(self) -> dict[str, int]:
+        return dict(self.launches)
+
+    @contextlib.contextmanager
+    def running(self, **options: Any) -> Iterator[Told]:
+        self.told = Told()
+        yield self.told
+
+    @contextlib.contextmanager
+    def another(self, under: Sequence[str], environment: Mapping[str, str], *, slower: float) -> Iterator[Process]:
+        tool, log = (
+            next(o for o in under if o.startswith(name)).partition("=")[2] for name in ("--tool", "--log-file")
+        )
+        self.machine.started.append(tool)
+        assert environment == {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+        yield Process(self.machine, tool, Path(log))
+
+    def function(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        self.launches["double<float>" if x.dtype == torch.float32 else "double<double>"] += 1
+        if self.tool and self.tool == self.machine.dies_under:
+            raise OpDied("no answer for 240 s: the kernel hangs")
+        if self.log is not None and self.machine.at_once and x.dtype == torch.float64:
+            self.log.write_text(self.machine.reports[self.tool], encoding="utf-8")
+        self.told.lay.append(Addresses(((ADDRESS, 64),), ((ADDRESS + 512, 64),)))
+        return x * (3 if self.tool and self.tool == self.machine.wrong_under else 2)
+
+    def close(self) -> None:
+        if self.log is not None:
+            self.log.write_text(self.machine.reports[self.tool], encoding="utf-8")
 
 
 @pytest.fixture
-def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a compute-sanitizer whose tools report nothing."""
-    script = tmp_path / "compute-sanitizer"
-    script.write_text(_SCRIPT, encoding="utf-8")
-    script.chmod(0o755)
-    for name in TOOLS:
-        (tmp_path / name).write_text(reports.CLEAN, encoding="utf-8")
-    monkeypatch.setattr(compute_sanitizer, "find", lambda: script)
-    return tmp_path
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    monkeypatch.setattr(compute_sanitizer, "find", lambda: Path("compute-sanitizer"))
+    monkeypatch.setattr(compute_sanitizer, "version", lambda sanitizer: "2026.4.0.0")
+    monkeypatch.setattr(compute_sanitizer, "_help", lambda sanitizer: "")
+    monkeypatch.setattr(module, "_probe", lambda sanitizer, tool: "")
+    return Machine()
 
 
-@pytest.fixture(scope="module")
-def cell() -> Cell:
-    job = Job(str(GALLERY.root), CellName("add", "port", "cpu"), examples=2)
-    files = GALLERY.op("add")
-    process = OpProcess(worker._starter(job), timeout=60)
-    return worker._cell(
-        job, files, load_spec(files), worker._reference(files), process, process, worker.Events(io.StringIO())
-    )
+def run(machine: Machine) -> str:
+    samples = [Sample(name, call, "") for name, call in (("small", SMALL), ("large", LARGE), ("again", SMALL))]
+    spec = Spec(calls=lambda limits: st.just(SMALL), samples=samples, smooth=[SMALL])
+    process: Any = Process(machine)
+    remote = Remote("port", OpFiles("double", *(Path("double.py"),) * 5), process, ("double",), differentiable=False)
+
+    def reference(x: Tensor) -> Tensor:
+        return x * 2
+
+    return findings_on_gpu(Cell(spec, remote, "cpu", reference, Search(1), Limits(), lambda sample: None))
 
 
-def test_without_a_finding_it_passes_and_says_which_version_ran_on_how_many_calls(tool: Path, cell: Cell) -> None:
-    remark = findings_on_gpu(cell)
-    assert remark.startswith("compute-sanitizer 2026.4.0.0; ")
-    assert "call" in remark
-    assert "not launched" not in remark
-    assert sorted((tool / "started").read_text().split()) == sorted(TOOLS)  # one process for each
+def test_without_a_finding_it_passes_and_says_which_version_ran_on_how_many_calls(machine: Machine) -> None:
+    assert run(machine) == "compute-sanitizer 2026.4.0.0; 2 calls"
+    assert sorted(machine.started) == sorted(TOOLS)  # one process for each
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "words"),
+    ("tool", "text", "words"),
     [
         ("memcheck", reports.MEMCHECK, "out-of-bounds in kernel ns::scale<float>"),
         ("racecheck", reports.RACECHECK, "race on shared memory at 0x8c in kernel sums"),
@@ -81,62 +127,92 @@ def test_without_a_finding_it_passes_and_says_which_version_ran_on_how_many_call
         ("synccheck", reports.SYNCCHECK, "barrier divergence in kernel wait"),
     ],
 )
-def test_a_finding_of_any_tool_fails_the_row_in_the_words_of_our_findings(
-    tool: Path, cell: Cell, name: str, text: str, words: str
+def test_a_finding_of_any_tool_fails_the_row_with_the_call_that_made_it(
+    machine: Machine, tool: str, text: str, words: str
 ) -> None:
-    (tool / name).write_text(text, encoding="utf-8")
+    machine.reports[tool], machine.at_once = text, True
     with pytest.raises(CheckFailed, match=words) as caught:
-        findings_on_gpu(cell)
-    assert f"({name})" in caught.value.message
-    assert f"compute-sanitizer --tool {name}" in caught.value.message
-    assert caught.value.call is not None
+        run(machine)
+    assert f"({tool})" in caught.value.message
+    assert f"compute-sanitizer --tool {tool}" in caught.value.message
+    assert caught.value.call == LARGE
     assert caught.value.findings
 
 
-def test_a_warning_of_racecheck_fails_the_row(tool: Path, cell: Cell) -> None:
-    text = reports.RACECHECK[reports.RACECHECK.index("========= Warning") :]
-    (tool / "racecheck").write_text(text, encoding="utf-8")
+def test_a_finding_comes_before_wrong_results_of_another_tool_s_run(machine: Machine) -> None:
+    machine.reports["racecheck"], machine.wrong_under = reports.RACECHECK, "memcheck"
+    with pytest.raises(CheckFailed, match="race on shared memory"):
+        run(machine)
+
+
+def test_the_tensor_at_an_address_is_named(machine: Machine) -> None:
+    machine.reports["initcheck"], machine.at_once = reports.INITCHECK.replace("0x7f3c7ec000fc", "0x7f3c7ec0021c"), True
+    with pytest.raises(CheckFailed, match=r"the address 0x7f3c7ec0021c \(byte 28 of a result\)"):
+        run(machine)
+    machine.reports["initcheck"] = reports.INITCHECK.replace("0x7f3c7ec000fc", hex(ADDRESS))
+    with pytest.raises(CheckFailed, match=rf"the address {ADDRESS:#x} \(x\)"):
+        run(machine)
+
+
+def test_a_warning_of_racecheck_fails_the_row(machine: Machine) -> None:
+    machine.reports["racecheck"] = reports.RACECHECK[reports.RACECHECK.index("========= Warning") :]
     with pytest.raises(CheckFailed, match="warp level programming"):
-        findings_on_gpu(cell)
+        run(machine)
 
 
-def test_what_is_found_in_torch_s_own_kernels_is_a_remark(tool: Path, cell: Cell) -> None:
-    text = reports.INITCHECK.replace("add_one(int *)+0x70 in /src/add.cu:41", "void at::native::fill<int>(int *)+0x70")
-    (tool / "initcheck").write_text(text, encoding="utf-8")
-    assert "initcheck tells of torch's own kernels: at::native::fill<int>" in findings_on_gpu(cell)
+def test_what_is_found_in_torch_s_own_kernels_is_a_remark(machine: Machine) -> None:
+    machine.reports["initcheck"] = reports.INITCHECK.replace(
+        "add_one(int *)+0x70 in /src/add.cu:41", "void at::native::fill<int>(int *)+0x70"
+    )
+    assert "initcheck tells of torch's own kernels: at::native::fill<int>" in run(machine)
 
 
-def test_a_kernel_of_the_op_is_not_torch_s_by_its_name(tool: Path, cell: Cell) -> None:
+def test_a_kernel_of_the_op_is_not_torch_s_by_its_name(machine: Machine) -> None:
     text = reports.INITCHECK.replace("add_one(int *)", "at::native::fill(int *)")  # with a line, which torch's have not
-    (tool / "initcheck").write_text(text, encoding="utf-8")
+    machine.reports["initcheck"] = text
     with pytest.raises(CheckFailed, match="uninitialised read"):
-        findings_on_gpu(cell)
+        run(machine)
 
 
-def test_a_report_of_a_form_that_is_not_known_fails_the_row_as_it_stands(tool: Path, cell: Cell) -> None:
+def test_a_report_of_a_form_that_is_not_known_fails_the_row_as_it_stands(machine: Machine) -> None:
     text = reports.CLEAN.replace("ERROR SUMMARY", "Something new happened\n=========\n========= ERROR SUMMARY")
-    (tool / "synccheck").write_text(text, encoding="utf-8")
+    machine.reports["synccheck"] = text
     with pytest.raises(CheckFailed, match="synccheck tells: Something new happened"):
-        findings_on_gpu(cell)
+        run(machine)
 
 
-def test_a_warning_of_the_tool_itself_is_a_remark(tool: Path, cell: Cell) -> None:
+def test_a_warning_of_the_tool_itself_is_a_remark(machine: Machine) -> None:
     warning = "Warning: Detected overflow of tracked cuda::barrier structures"
-    text = reports.CLEAN.replace("ERROR SUMMARY", f"{warning}\n========= ERROR SUMMARY")
-    (tool / "racecheck").write_text(text, encoding="utf-8")
-    assert f"racecheck tells: {warning}" in findings_on_gpu(cell)
+    machine.reports["racecheck"] = reports.CLEAN.replace("ERROR SUMMARY", f"{warning}\n========= ERROR SUMMARY")
+    assert f"racecheck tells: {warning}" in run(machine)
 
 
-def test_without_a_tool_it_does_not_run(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_results_under_a_tool_fail_the_row(machine: Machine) -> None:
+    machine.wrong_under = "synccheck"
+    with pytest.raises(CheckFailed, match="under synccheck: ") as caught:
+        run(machine)
+    assert caught.value.call == SMALL
+
+
+def test_a_process_that_dies_under_a_tool_fails_the_row(machine: Machine) -> None:
+    machine.dies_under, machine.reports["racecheck"] = "racecheck", ""
+    with pytest.raises(CheckFailed, match="under racecheck: no answer for 240 s"):
+        run(machine)
+
+
+def test_without_a_tool_it_does_not_run(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing() -> Path:
         raise ToolchainError("there is none", "install it")
 
     monkeypatch.setattr(compute_sanitizer, "find", nothing)
     with pytest.raises(NotRun, match=f"{Absence.NO_SANITIZER}: install it"):
-        findings_on_gpu(cell)
+        run(machine)
 
 
-def test_a_tool_that_works_nowhere_does_not_run(tool: Path, cell: Cell) -> None:
-    (tool / "memcheck").write_text(reports.NO_CUDA, encoding="utf-8")
-    with pytest.raises(NotRun, match=str(Absence.SANITIZER_FAILS)):
-        findings_on_gpu(cell)
+def test_a_tool_that_watches_no_kernel_here_does_not_run(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.reports["memcheck"] = reports.NO_CUDA
+    with pytest.raises(CheckFailed, match="memcheck ended without a summary"):  # it works: the op is at fault
+        run(machine)
+    monkeypatch.setattr(module, "_probe", lambda sanitizer, tool: "unsupported driver")
+    with pytest.raises(NotRun, match=f"{Absence.SANITIZER_FAILS}: unsupported driver"):
+        run(machine)

@@ -309,7 +309,7 @@ GPU = (
         device="cuda",
     ),
     Wrong(
-        name="no barrier between the threads that write shared memory and those that read it",
+        name="no barrier after a write to shared memory",
         why="a warp writes before it reads, and so do, mostly, the others",
         op="add",
         edits=add_through_shared("256", ""),
@@ -362,7 +362,7 @@ GPU = (
         message="uninitialised read in kernel sigmoid_kernel<",
     ),
     Wrong(
-        name="no barrier between the threads that write shared memory and those that read it",
+        name="no barrier after a write to shared memory",
         why="a warp writes before it reads, and so do, mostly, the others",
         op="add",
         edits=edits(

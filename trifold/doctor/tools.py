@@ -55,14 +55,16 @@ def cuda_gdb(answer: dict[str, Any]) -> Part:
 
 
 def compute_sanitizer(answer: dict[str, Any]) -> Part:
-    """For `trifold sanitize --gpu`."""
+    """For the row `findings` of `trifold verify` on a GPU, and for `trifold sanitize --gpu`."""
     from trifold.sanitize import compute_sanitizer
 
     try:
-        return Part("compute-sanitizer", "ok", str(compute_sanitizer.find()))
+        found = compute_sanitizer.find()
+        version = compute_sanitizer.version(found)
+        return Part("compute-sanitizer", "ok", f"{version} at {found}" if version else str(found))
     except TrifoldError as error:
-        found = f"{error.problem}; trifold sanitize --gpu needs it"
-        return _only_with_gpu("compute-sanitizer", found, error.remedy, answer)
+        says = f"{error.problem}; trifold verify's row findings on a GPU and trifold sanitize --gpu need it"
+        return _only_with_gpu("compute-sanitizer", says, error.remedy, answer)
 
 
 def _only_with_gpu(name: str, found: str, remedy: str, answer: dict[str, Any]) -> Part:

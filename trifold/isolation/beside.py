@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -138,27 +137,15 @@ class _FakeBeside(TorchDispatchMode):
 # -------------------------------------------------------------------------------------------------------- kernels
 
 
-def know_lines(files: OpFiles) -> None:
-    """Have Numba say of which line each instruction of the prototype's kernels is, as ``nvcc -lineinfo`` does. The code
-    stays the same. It holds for kernels that no call has compiled yet."""
-    for kernel in _kernels_of(prototype_module(files, "cuda")).values():
-        if not kernel.targetoptions.get("debug"):
-            kernel.targetoptions["lineinfo"] = True
-
-
-def _kernels_of(module: ModuleType) -> dict[str, Any]:
-    """The kernels and device functions of a prototype's file, by name."""
-    return {
+def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
+    """How often each kernel of the prototype was launched in this process; on a GPU for each of the argument types that
+    it was compiled for. One that the prototype launches by itself there counts as often as it was compiled."""
+    module = prototype_module(files, device)
+    kernels = {
         name: value
         for name, value in vars(module).items()
         if getattr(getattr(value, "py_func", None) or getattr(value, "fn", None), "__module__", "") == module.__name__
     }
-
-
-def prototype_launches(files: OpFiles, device: Device) -> dict[str, int]:
-    """How often each kernel of the prototype was launched in this process; on a GPU for each of the argument types that
-    it was compiled for. One that the prototype launches by itself there counts as often as it was compiled."""
-    kernels = _kernels_of(prototype_module(files, device))
     if device == "cuda":
         from trifold.prototype.launch import launches
 
@@ -185,6 +172,15 @@ def kernels_in(error: BaseException) -> list[str]:
 
 
 # ------------------------------------------------------------------------------------------------------ on a GPU
+
+
+def know_lines(files: OpFiles) -> None:
+    """Have Numba say of which line each instruction of the prototype's kernels is, as ``nvcc -lineinfo`` does. The code
+    stays the same. It holds for kernels that no call has compiled yet."""
+    for value in vars(prototype_module(files, "cuda")).values():
+        options = getattr(value, "targetoptions", None)
+        if isinstance(options, dict) and not options.get("debug"):
+            options["lineinfo"] = True
 
 
 def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:

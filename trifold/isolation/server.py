@@ -277,6 +277,7 @@ class Server:
             "random": extra[: len(own)],
             "generators": extra[len(own) : len(own) + len(states)],
             "written": extra[len(own) + len(states) :],
+            "addresses": [owner.untyped_storage().data_ptr() for owner in packed.owners],
             "unguarded": bool(request.get("guard"))
             and any(self._is_unguarded(one) for one in packed.owners[len(owners) :]),
         }

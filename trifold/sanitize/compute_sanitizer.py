@@ -21,7 +21,7 @@ from trifold.sanitize.gpu_report import ToolReport, parse
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 INSTALL = (
-    "pip install nvidia-cuda-sanitizer-api, or apt-get install cuda-sanitizer-13-0 (of your CUDA's version), or set "
+    "apt-get install cuda-sanitizer-13-0 (of your CUDA's version), or pip install nvidia-cuda-sanitizer-api, or set "
     "CUDA_HOME to a toolkit that has it"
 )
 
@@ -30,6 +30,7 @@ _EVERY_TOOL = (
     "--show-backtrace=device",
     "--target-processes=application-only",
     "--max-connections=100",  # the default of 10 is too few for runs side by side
+    "--launch-timeout=60",  # seconds; so do these take their time to start
 )
 _OPTIONS = {
     # Behind each array lies memory that nobody may touch: an index that leaves one array does not meet the next.

@@ -168,8 +168,9 @@ def _single(
         message += f", by thread {thread} of block {block}"
         what = operation.rpartition(" ")[2]  # "system-scoped atomic"
         accesses = (Access(thread, block, None, what, place.file, place.line, place.function),)
-    near = next((f"; the address {line.removeprefix('and ')}" for line in details if line.startswith("and is ")), "")
-    near = near or next((f"; it {line[line.index('is located') :]}" for line in details if "is located" in line), "")
+    near = next((line.removeprefix("and ") for line in details if line.startswith("and is ")), "")
+    near = near or next((line for line in details if line.startswith("Address 0x")), "").removeprefix("Address ")
+    near = f"; the address {near}" if near else ""
     return Finding(kind, "error", kernel, memory or "", "", (), f"{message}{place}{near} ({tool})", accesses, None)
 
 

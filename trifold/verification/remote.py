@@ -105,6 +105,7 @@ class Told:
         unguarded: whether a result lay in memory that the guard does not watch.
         written: for each result's storage, by its address here: for each byte, whether an op's kernel wrote it last.
         copied: by the same address, the operator of torch that computed the very numbers of a result.
+        lay: where the memory of each call lay there, and of each backward.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -112,6 +113,20 @@ class Told:
     unguarded: bool = False
     written: dict[int, Tensor] = field(default_factory=dict)
     copied: dict[int, str] = field(default_factory=dict)
+    lay: list[Addresses] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The memory of a call in the op's process, as (address, bytes).
+
+    Attributes:
+        arguments: in order; of a backward those of its call, then the upstream gradients.
+        results: other memory than that of arguments.
+    """
+
+    arguments: tuple[tuple[int, int], ...]
+    results: tuple[tuple[int, int], ...]
 
 
 class OpProcess:
@@ -376,6 +391,8 @@ class OpProcess:
     def _take(self, reply: Json, packed: Packed, before: Sequence[Tensor] = ()) -> _Answer:
         """What came back: arguments get the bytes that they have there, results their tensors."""
         arguments = [*before, *packed.owners]
+        lay = tuple((at, place["bytes"]) for at, place in zip(reply["addresses"], reply["storages"], strict=True))
+        self.told.lay.append(Addresses(lay[: reply["arguments"]], lay[reply["arguments"] :]))
         storages: list[torch.UntypedStorage] = []
         for number, place in enumerate(reply["storages"]):
             if number < reply["arguments"]:

@@ -7,14 +7,14 @@ instance, forward and backward. Results are compared with the reference as every
 from __future__ import annotations
 
 import functools
+import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 
 from trifold.errors import ToolchainError
@@ -26,7 +26,7 @@ from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.values import compare
-from trifold.verification.remote import OpDied, OpProcess
+from trifold.verification.remote import OpDied, OpProcess, Told
 
 _SLOWER = 2.0  # time limits: kernels take up to a hundred times longer, of a call that takes milliseconds
 _OPTIONS = {
@@ -39,8 +39,32 @@ _OPTIONS = {
 # Each tensor is an allocation of its own, which begins unwritten.
 _ENVIRONMENT = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
 _OF_TORCH = ("at::", "c10::", "at_cuda_detail::")
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{7,}\b")  # of global memory: those of shared memory are shorter
 _SHOWN = 3  # findings in a message
 _PROBE = "import torch; torch.ones(8, device='cuda').add_(1); torch.cuda.synchronize()"
+
+
+@dataclass
+class _Made:
+    """A call under a tool.
+
+    Attributes:
+        told: by the op's process: where its memory lay.
+        log_bytes: how long the log was after it; None: it did not return.
+    """
+
+    call: Call
+    told: Told
+    log_bytes: int | None = None
+
+    def names(self, cell: Cell) -> Iterator[tuple[int, int, str]]:
+        """Address, bytes and name of the memory of its tensors."""
+        arguments = [cell.name(path) for path, _ in self.call.cases()]
+        for lay in self.told.lay:
+            for number, (address, size) in enumerate(lay.arguments):
+                yield address, size, arguments[number] if number < len(arguments) else "an upstream gradient"
+            for address, size in lay.results:
+                yield address, size, "a result"
 
 
 @dataclass
@@ -49,7 +73,7 @@ class _Watched:
 
     Attributes:
         log: the file that the tool writes.
-        begun: each call that was made, with the bytes of the log before it.
+        made: the calls that were begun.
         failure: what ended the calls early.
         text: what the tool wrote, after it has ended.
         missed: the kernel instances that no call has launched.
@@ -58,7 +82,7 @@ class _Watched:
     tool: str
     process: OpProcess
     log: Path
-    begun: list[tuple[int, Call]] = field(default_factory=list)
+    made: list[_Made] = field(default_factory=list)
     failure: Exception | OpDied | None = None
     text: bytes = b""
     missed: list[str] = field(default_factory=list)
@@ -83,7 +107,7 @@ def findings_on_gpu(cell: Cell) -> str:
         for one in watched:
             _run(cell, one, calls)
         for one in watched:
-            _require_none(one)
+            _require_none(cell, one)
         for one in watched:
             remarks += _judge(sanitizer, one)
     missed = {name for one in watched for name in one.missed}
@@ -92,22 +116,13 @@ def findings_on_gpu(cell: Cell) -> str:
 
 
 def _calls(cell: Cell) -> list[tuple[str, Call]]:
-    """Those that launch every kernel instance; where one of the calls that are tried raises, that one alone.
-
-    Of a prototype on a GPU a process knows an instance by its compilation, so that it takes one that has compiled none.
-    """
-    with ExitStack() as stack:
-        tried = cell
-        if cell.kind == "prototype":
-            tried = replace(_in(cell, stack.enter_context(cell.process.another())), launching=None)
-        try:
-            cell.launching = launching_calls(tried)
-        except Exception:
-            call, name = tried.current
-            if call is None:
-                raise
-            return [(name, call)]
-    return list(cell.launching)
+    """Those that launch every kernel instance; where one of the calls that are tried raises, that one alone."""
+    try:
+        return list(launching_calls(cell))
+    except CheckFailed as error:
+        if error.call is None:
+            raise
+        return [(error.sample, error.call)]
 
 
 def _in(cell: Cell, process: OpProcess) -> Cell:
@@ -133,12 +148,14 @@ def _run(cell: Cell, one: _Watched, calls: Iterable[tuple[str, Call]]) -> None:
     """Make the calls under a tool, until one fails; then the process ends, and with it the tool."""
     seen = _in(cell, one.process)
     try:
-        if one.failure is None:
-            for name, call in calls:
-                cell.begin(call, f"{name}, under {one.tool}" if name else f"under {one.tool}")
-                one.begun.append((_size(one.log), call))
+        for name, call in calls if one.failure is None else ():
+            cell.begin(call, f"{name}, under {one.tool}" if name else f"under {one.tool}")
+            with one.process.running() as told:
+                one.made.append(_Made(call, told))
                 compare(seen, call)
                 forward(seen, call, seen.implementation.function).values_and_gradients()
+            one.made[-1].log_bytes = _size(one.log)
+        if one.failure is None:
             one.missed = [name for name, count in one.process.branches().items() if count == 0]
     except (Exception, OpDied) as error:
         one.failure = error
@@ -150,14 +167,35 @@ def _size(log: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _require_none(one: _Watched) -> None:
+def _require_none(cell: Cell, one: _Watched) -> None:
     """Raises ``CheckFailed`` where there is a finding in a kernel of the op, with the call during which it was told."""
     report = _parse(one.text, one.tool)
     found = _of_op(report)
-    if found:
-        last = one.begun[-1][1] if one.begun else None
-        call = next((c for (_, c), (end, _) in pairwise(one.begun) if _of_op(_parse(one.text[:end], one.tool))), last)
-        raise CheckFailed(_message(found, report.problems, one.tool), call, findings=tuple(found))
+    if not found:
+        return
+    at = next((made for made in one.made if _of_op(_parse(one.text[: made.log_bytes], one.tool))), None)
+    if at is not None:
+        memory = list(at.names(cell))
+        found = [replace(finding, message=_with_names(finding.message, memory)) for finding in found]
+    call = at.call if at is not None else None
+    raise CheckFailed(_message(found, report.problems, one.tool), call, findings=tuple(found))
+
+
+def _with_names(message: str, memory: Iterable[tuple[int, int, str]]) -> str:
+    """With the tensor at each address of global memory.
+
+    >>> _with_names("1 bytes after the allocation at 0x7f0000000", [(0x7f0000000, 40, "x")])
+    '1 bytes after the allocation at 0x7f0000000 (x)'
+    """
+
+    def named(match: re.Match[str]) -> str:
+        address = int(match[0], 16)
+        for begin, size, name in memory:
+            if begin <= address < begin + size:
+                return f"{match[0]} ({name})" if address == begin else f"{match[0]} (byte {address - begin} of {name})"
+        return match[0]
+
+    return _ADDRESS.sub(named, message)
 
 
 def _judge(sanitizer: Path, one: _Watched) -> list[str]:
@@ -167,7 +205,7 @@ def _judge(sanitizer: Path, one: _Watched) -> list[str]:
         _require_working(sanitizer, one.tool)
     told = "; ".join(report.problems)
     if one.failure is not None:
-        last = one.begun[-1][1] if one.begun else None
+        last = one.made[-1].call if one.made else None
         raise CheckFailed(f"under {one.tool}: {_words(one.failure)}{f' ({told})' if told else ''}", last)
     if not report.complete:
         raise CheckFailed(f"{one.tool} ended without a summary{f': {told}' if told else ''}")
