@@ -24,7 +24,7 @@ def _layer_norm(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> 
 # Rows of one cluster, two blocks of it.
 _IN_REGISTERS = _softmax(64, 20_000)
 # Two teams of four blocks, which hold two rows each; and of half types that begin anywhere, of one block each.
-_PAIRS, _ODD_PAIRS = _layer_norm(64, 12_000), _layer_norm(64, 4201, torch.float16)
+_PAIRS, _ODD_PAIRS = _layer_norm(64, 12_000), _layer_norm(256, 4201, torch.float16)
 # Streams of four blocks: a row or two for each; a dozen for each, so that slots are used again.
 _STREAMED, _LONG_STREAMED = _layer_norm(40, 20_000), _layer_norm(400, 20_000)
 # So few odd rows that they stream: a cluster of eight blocks for each.
@@ -85,7 +85,8 @@ TEAMS = (
         "copy",
         "forward",
         "bounds",
-        _layer_norm(64, 5000),
+        # 20,992 bytes of weights, a multiple of 512, so that no slack lies after them.
+        _layer_norm(64, 5248),
     ),
     fault(
         "an odd row's edges are one column too many",

@@ -21,7 +21,7 @@ _BLOCKS, _BLOCKS_WITH_TWO_SUMS = _norm(1320, 4096), _norm(1320, 4096, parameters
 # Of fewer columns than the block's threads hold; and rows that begin anywhere.
 _NOT_FULL, _ODD = _norm(300, 4000), _norm(600, 4001)
 # A row a warp, in bulk copies: two rows for each warp, and eight.
-_WARPS, _MANY_WARPS = _norm(2000, 512, torch.float16), _norm(8000, 512, torch.float16)
+_WARPS, _MANY_WARPS = _norm(2048, 512, torch.float16), _norm(8000, 512, torch.float16)
 # A row a warp, in copies of each lane.
 _LANES = _norm(1500, 1000)
 # Odd rows of half types, a cluster of two blocks for each.
