@@ -87,6 +87,16 @@ BARRIERS = (
         Call((TensorCase((16, 5000)), 64)),
     ),
     fault(
+        "no barrier of the warp between the steps of a sort within it",
+        "the lanes of a warp went in step on older GPUs",
+        "topk",
+        Edit("header", "        __syncthreads();\n      else\n        __syncwarp();\n", "        __syncthreads();\n"),
+        "barrier",
+        "forward",
+        "findings",
+        Call((TensorCase((16, 5000)), 64)),
+    ),
+    fault(
         "the next tile overwrites what warps still multiply",
         "the barrier before the products was thought to be all",
         "matmul_tiled",

@@ -76,6 +76,7 @@ TEAMS = (
         "forward",
         "jitter",
         _PAIRS,
+        seconds=20,
     ),
     fault(
         "a 16-byte vector too many of the weights is copied",
@@ -87,6 +88,20 @@ TEAMS = (
         "bounds",
         # 20,992 bytes of weights, a multiple of 512, so that no slack lies after them.
         _layer_norm(64, 5248),
+    ),
+    fault(
+        "lanes read the numbers that others fill in, without a barrier of the warp",
+        "each lane reads what it has filled in itself, where rows begin at 16-byte boundaries",
+        "layer_norm",
+        Edit(
+            _COPIES,
+            "of_warp[i] = Packed<T>::all(otherwise);\n    __syncwarp();\n",
+            "of_warp[i] = Packed<T>::all(otherwise);\n",
+        ),
+        "barrier",
+        "forward",
+        "findings",
+        Call((TensorCase((64, 5001)), None, None)),
     ),
     fault(
         "an odd row's edges are one column too many",
