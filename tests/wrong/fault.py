@@ -13,9 +13,16 @@ from trifold.verification.checks import CHECKS
 from trifold.verification.verify import verify
 from trifold.workspace import Workspace
 
-#: What of the code the fault is in: a wait for copies, messages or an earlier kernel; what a barrier in shared memory
-#: is told to expect; a fence, or the order that it makes; a copy between global and shared memory; a mailbox that is
-#: read; a ring of slots that are used again; the edge of a row or of a tensor; a barrier of a block or of some warps.
+#: What the fault is in:
+#:
+#: - ``wait``: for copies, for an earlier kernel, or for the other blocks of a cluster;
+#: - ``arrive``: the arrivals and bytes that a barrier in shared memory (mbarrier) is to expect;
+#: - ``fence``: a fence, or the order of what stands before and after it;
+#: - ``copy``: from global to shared memory, by cp.async or in bulk;
+#: - ``mailbox``: reading what other warps and blocks have sent;
+#: - ``ring``: the slots of shared memory that rows or sums use in turn;
+#: - ``edge``: the beginning or the end of a row or of a tensor;
+#: - ``barrier``: of a block, or of some of its warps or lanes.
 Kind = Literal["wait", "arrive", "fence", "copy", "mailbox", "ring", "edge", "barrier"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 Pass = Literal["forward", "backward"]
@@ -23,15 +30,15 @@ Pass = Literal["forward", "backward"]
 #: Rows that may reject such a fault, beside ``values`` or ``gradients``.
 OF_THE_GPU = ("bounds", "findings", "jitter", "repeatable")
 
-_ONLY = """
+_ONLY_THESE_CALLS = """
 
-from dataclasses import replace as _with  # noqa: E402
+import dataclasses
 
-import torch  # noqa: E402
+import torch
 
-from trifold.spec import Call, IndexCase, Sample, TensorCase  # noqa: E402
+from trifold.spec import Call, IndexCase, Sample, TensorCase
 
-spec = _with(spec, edges=(), samples=[{samples}])
+spec = dataclasses.replace(spec, edges=(), samples=[{samples}])
 """
 
 
@@ -65,7 +72,7 @@ def _only(workspace: Workspace, op: str, calls: Iterable[Call]) -> Workspace:
     """The workspace, in which the op's spec has these calls for its samples and edges."""
     samples = ", ".join(f"Sample('call {i}', {call!r}, 'reaches a fault')" for i, call in enumerate(calls))
     with workspace.files(op).spec.open("a", encoding="utf-8") as spec:
-        spec.write(_ONLY.format(samples=samples))
+        spec.write(_ONLY_THESE_CALLS.format(samples=samples))
     return workspace
 
 

@@ -1,7 +1,8 @@
 """What the rows of ``trifold verify`` say, on this machine's GPU, of each fault in the code that only a GPU runs.
 
 ``python -m tests.wrong.try_faults`` writes a line of JSON for each fault as it is done: its name, the row that its
-entry names, the rows that rejected it, what each row said, and the seconds that it took.
+entry names, the rows that rejected it, what each row said, and the seconds that it took. ``--every-row`` asks all rows
+that may reject a fault, ``--right`` the ops as they are.
 """
 
 from __future__ import annotations
