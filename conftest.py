@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 MOST_WORKERS = 8  # each holds torch, and a GPU's context where there is one
 
 #: Files whose tests share nothing that takes long to make: each of them goes to whichever worker is free.
-INDEPENDENT = ("tests/test_wrong.py",)
+INDEPENDENT = ("tests/test_wrong.py", "tests/test_wrong_on_a_gpu.py")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

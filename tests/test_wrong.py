@@ -12,6 +12,7 @@ import torch
 
 from tests.wrong.catalogue import CATALOGUE
 from tests.wrong.entry import Wrong, quick_gxx
+from tests.wrong.faults import FAULTS
 from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
 from trifold.verification.verify import SOURCES, verify
@@ -51,7 +52,7 @@ def test_a_wrong_one_is_rejected(wrong: Wrong, tmp_path: Path, monkeypatch: pyte
 
 
 def test_every_check_has_a_mistake_that_it_finds() -> None:
-    assert {check.name for check in CHECKS} <= {wrong.row for wrong in CATALOGUE}
+    assert {check.name for check in CHECKS} <= {wrong.row for wrong in (*CATALOGUE, *FAULTS)}
 
 
 def test_names_are_unique() -> None:

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from trifold.build.sources import INCLUDE_ROOT
 from trifold.build.toolchain import find_gxx
 from trifold.workspace import Workspace
 
 GALLERY = Workspace.at(Path(__file__).parents[2])
 
-File = Literal["prototype", "header", "binding", "port", "spec"]
+#: One of the op's five files, or a header of trifold as ports include it: ``"trifold/row_stream.cuh"``.
+File = str
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A replacement in one file of the op.
+    """A replacement in one file of the op, or in a header of trifold that it includes.
 
     Attributes:
-        file: which of the five.
+        file: ``"prototype"``, ``"header"``, ``"binding"``, ``"port"``, ``"spec"`` or ``"trifold/<name>.cuh"``.
         old: must occur exactly ``count`` times.
         new: what stands there instead.
     """
@@ -68,11 +71,17 @@ class Wrong:
 
 
 def edited_copy(op: str, edits: tuple[Edit, ...], root: Path) -> Workspace:
-    """A workspace in ``root`` with the gallery's five files of ``op``, after the replacements."""
+    """A workspace in ``root`` with the gallery's five files of ``op``, after the replacements.
+
+    An edited header of trifold lies beside the binding, whose folder is the first on the include path.
+    """
     workspace = copy_of_gallery(op, root)
     files = workspace.files(op)
     for edit in edits:
-        path: Path = getattr(files, edit.file)
+        path: Path = files.binding.parent / edit.file if "/" in edit.file else getattr(files, edit.file)
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            shutil.copyfile(INCLUDE_ROOT / edit.file, path)
         text = path.read_text(encoding="utf-8")
         found = text.count(edit.old)
         assert found == edit.count, f"{op}: {edit.old!r} occurs {found} times in {edit.file}, not {edit.count}"
@@ -81,8 +90,10 @@ def edited_copy(op: str, edits: tuple[Edit, ...], root: Path) -> Workspace:
 
 
 def copy_of_gallery(op: str, root: Path) -> Workspace:
-    """A workspace in ``root`` with the gallery's five files of ``op``."""
-    for path in GALLERY.op(op):
+    """A workspace in ``root`` with the gallery's five files of ``op``, and what its header includes of other ops."""
+    files = GALLERY.op(op)
+    shared = re.findall(r'^#include "(\w+\.cuh)"$', files.header.read_text(encoding="utf-8"), re.MULTILINE)
+    for path in (*files, *(files.header.with_name(name) for name in shared)):
         target = root / path.relative_to(GALLERY.root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)

@@ -1,0 +1,82 @@
+"""Faults of synchronisation and of bounds in the code that only a GPU runs: each is rejected there by the row that its
+entry names, and the right op passes on the same calls.
+
+``python -m tests.wrong.try_faults`` tells of each fault what all rows say.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.wrong.entry import Edit, edited_copy, quick_gxx
+from tests.wrong.fault import KINDS, Fault, outcome, right_op, there_are
+from tests.wrong.faults import FAULTS
+from trifold.build import build
+from trifold.errors import TrifoldError
+from trifold.verification.load_spec import load_spec
+
+OPS = sorted({planted.op for planted in FAULTS})
+
+
+def _marks(planted: Fault) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.xfail(reason=planted.missed, strict=False)] if planted.missed else []
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("planted", [pytest.param(one, id=str(one), marks=_marks(one)) for one in FAULTS])
+def test_a_fault_is_rejected(planted: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the row that the entry names accepts it, the test says what each of the others does."""
+    monkeypatch.setenv("CXX", str(quick_gxx(tmp_path)))
+    workspace = planted.write(tmp_path)
+    first, *others = planted.rows()
+    said = {first: outcome(planted.op, first, workspace, seconds=planted.seconds)}
+    if said[first].verdict != "rejected" and not planted.missed:
+        said |= {row: outcome(planted.op, row, workspace, seconds=planted.seconds) for row in there_are(others)}
+    print("rejected by:", ", ".join(row for row, one in said.items() if one.verdict == "rejected") or "none")
+    assert said[first].verdict == "rejected", "\n".join(
+        f"{row}, {one.verdict}: {one.message}" for row, one in said.items()
+    )
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("op", OPS)
+def test_the_right_op_passes_on_the_same_calls(op: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", str(quick_gxx(tmp_path)))
+    workspace = right_op(op, FAULTS, tmp_path)
+    for row in sorted({planted.row for planted in FAULTS if planted.op == op}):
+        said = outcome(op, row, workspace)
+        assert said.verdict == "passed", f"{row}: {said.message}"
+
+
+def test_each_kind_is_planted_in_both_passes() -> None:
+    assert len(FAULTS) >= 25
+    assert {(planted.kind, planted.in_pass) for planted in FAULTS} == {
+        (kind, in_pass) for kind in KINDS for in_pass in ("forward", "backward")
+    }
+
+
+def test_hardware_can_show_all_but_two() -> None:
+    assert sum(bool(planted.missed) for planted in FAULTS) <= 2
+
+
+def test_names_are_unique() -> None:
+    names = [str(planted) for planted in FAULTS]
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("planted", [pytest.param(one, id=str(one)) for one in FAULTS])
+def test_a_fault_has_its_place_and_its_calls(planted: Fault, tmp_path: Path) -> None:
+    """What is replaced stands in one place of today's source; the spec has the fault's calls, and no others."""
+    files = planted.write(tmp_path).files(planted.op)
+    spec = load_spec(files)
+    assert [sample.call for sample in spec.samples] == list(planted.calls)
+    assert not spec.edges
+
+
+def test_an_edited_header_is_the_one_that_is_compiled(tmp_path: Path) -> None:
+    once = Edit("trifold/vector.cuh", "#pragma once\n", '#pragma once\n#error "the edited one"\n')
+    workspace = edited_copy("add", (once,), tmp_path)
+    with pytest.raises(TrifoldError, match="the edited one"):
+        build(workspace.files("add"), "cpu", "edited")

@@ -1,0 +1,201 @@
+"""Faults in forward kernels whose rows are shared by the blocks of a cluster: in registers, and in streams."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.wrong.entry import Edit
+from tests.wrong.fault import Fault, fault
+from trifold.spec import Call, TensorCase
+
+_TEAMS, _COPIES, _TENSOR_ROWS = "trifold/row_teams.cuh", "trifold/column_copies.cuh", "trifold/tensor_rows.cuh"
+_STREAM, _MAIL = "trifold/team_stream.cuh", "trifold/team_mail.cuh"
+
+
+def _softmax(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> Call:
+    return Call((TensorCase((rows, columns), dtype),))
+
+
+def _layer_norm(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> Call:
+    x, weight, bias = ((rows, columns), (columns,), (columns,))
+    return Call((TensorCase(x, dtype), TensorCase(weight, dtype, seed=1), TensorCase(bias, dtype, seed=2)))
+
+
+# Rows of one cluster, two blocks of it.
+_IN_REGISTERS = _softmax(64, 20_000)
+# Two teams of four blocks, which hold two rows each; and of half types that begin anywhere, of one block each.
+_PAIRS, _ODD_PAIRS = _layer_norm(64, 12_000), _layer_norm(256, 4201, torch.float16)
+# Streams of four blocks: a row or two for each; a dozen for each, so that slots are used again.
+_STREAMED, _LONG_STREAMED = _layer_norm(40, 20_000), _layer_norm(400, 20_000)
+# So few odd rows that they stream: a cluster of eight blocks for each.
+_ODD_STREAMED = _layer_norm(14, 30_001)
+
+TEAMS = (
+    fault(
+        "the warps' messages are read before they have come",
+        "on one block, whose warps are in step, they had come",
+        "softmax",
+        Edit(_TEAMS, "    mailbox.wait(0);\n    return {of_warp", "    return {of_warp"),
+        "mailbox",
+        "forward",
+        "values",
+        _IN_REGISTERS,
+    ),
+    fault(
+        "a mailbox expects the bytes of one block's warps",
+        "blockDim.x is how many threads there are, until a team is several blocks",
+        "softmax",
+        Edit(
+            _TEAMS,
+            "mailbox.arrive_and_expect(at.threads / warp_threads *",
+            "mailbox.arrive_and_expect(static_cast<int>(blockDim.x) / warp_threads *",
+        ),
+        "arrive",
+        "backward",
+        "gradients",
+        # In half types: the forward pass then needs one block, the backward pass two.
+        _softmax(64, 12_000, torch.float16),
+    ),
+    fault(
+        "a mailbox is made for two arrivals, and one comes",
+        "whoever announces the bytes was counted beside the one who arrives: it is the same thread",
+        "softmax",
+        Edit(_TEAMS, "      mailbox.init(1);\n", "      mailbox.init(2);\n"),
+        "arrive",
+        "forward",
+        "values",
+        _IN_REGISTERS,
+        seconds=20,
+    ),
+    fault(
+        "copies to all blocks of a cluster begin before these have made their mailboxes",
+        "the blocks of a cluster start together, so nearly always they have",
+        "layer_norm",
+        Edit(_TEAMS, "  if constexpr (mates > 1) cluster_wait();\n", ""),
+        "wait",
+        "forward",
+        "jitter",
+        _PAIRS,
+        seconds=20,
+    ),
+    fault(
+        "a 16-byte vector too many of the weights is copied",
+        "rounding up was done twice: by adding a whole vector instead of one less than it has",
+        "layer_norm",
+        Edit(_COPIES, "min((left + size - 1) / size,", "min((left + size) / size,"),
+        "copy",
+        "forward",
+        "bounds",
+        # 20,992 bytes of weights, a multiple of 512, so that no slack lies after them.
+        _layer_norm(64, 5248),
+    ),
+    fault(
+        "lanes read the numbers that others fill in, without a barrier of the warp",
+        "each lane reads what it has filled in itself, where rows begin at 16-byte boundaries",
+        "layer_norm",
+        Edit(
+            _COPIES,
+            "of_warp[i] = Packed<T>::all(otherwise);\n    __syncwarp();\n",
+            "of_warp[i] = Packed<T>::all(otherwise);\n",
+        ),
+        "barrier",
+        "forward",
+        "findings",
+        Call((TensorCase((64, 5001)), None, None)),
+    ),
+    fault(
+        "an odd row's edges are one column too many",
+        "the first column after the row was taken for its last one",
+        "layer_norm",
+        Edit(_TENSOR_ROWS, "if (edge_column_ >= columns_) return;", "if (edge_column_ > columns_) return;"),
+        "edge",
+        "forward",
+        "bounds",
+        _ODD_PAIRS,
+    ),
+    fault(
+        "two rows' sums are read before they have come",
+        "the sender has waited, which was taken for all",
+        "layer_norm",
+        Edit(_TENSOR_ROWS, "    mailbox.wait(round);\n", ""),
+        "mailbox",
+        "forward",
+        "values",
+        _ODD_PAIRS,
+    ),
+)
+
+STREAMS = (
+    fault(
+        "a streamed row is read before its copy has come",
+        "it was asked for long ago, but for the first rows",
+        "layer_norm",
+        Edit(_STREAM, "    arrived(head_).wait(turn_);\n", ""),
+        "wait",
+        "forward",
+        "values",
+        _STREAMED,
+    ),
+    fault(
+        "a bulk copy of the row's last warp is a vector too long",
+        "the end was rounded up twice",
+        "layer_norm",
+        Edit(
+            _STREAM,
+            "const int row_end = at_.columns - (at_.columns - row_begin) % size;",
+            "const int row_end = at_.columns - (at_.columns - row_begin) % size + size;",
+        ),
+        "copy",
+        "forward",
+        "bounds",
+        _STREAMED,
+    ),
+    fault(
+        "the parity changes with the first slot of the ring, not with the last",
+        "either is once a round",
+        "layer_norm",
+        Edit(_STREAM, "turn_ ^= head_ == slots - 1;", "turn_ ^= head_ == 0;"),
+        "ring",
+        "forward",
+        "values",
+        _LONG_STREAMED,
+    ),
+    fault(
+        "the parity of the team's mail is off by one",
+        "a fresh barrier says of the odd phase that it has ended",
+        "layer_norm",
+        Edit(_MAIL, "memory_.given[n % 4].wait(n / 4 % 2);", "memory_.given[n % 4].wait((n / 4 + 1) % 2);"),
+        "mailbox",
+        "forward",
+        "jitter",
+        _LONG_STREAMED,
+    ),
+    fault(
+        "the piece that sticks out of a row is written as a whole",
+        "what is outside belongs to the row before or after, which writes it too",
+        "layer_norm",
+        Edit(_STREAM, "        if (edge.has(i)) to[edge.column", "        to[edge.column"),
+        "edge",
+        "forward",
+        "values",
+        _ODD_STREAMED,
+    ),
+    fault(
+        "no fence between a store to shared memory and the next copy to there",
+        "both are in program order",
+        "softmax",
+        Edit(
+            _STREAM,
+            '    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // before a copy to there\n',
+            "",
+        ),
+        "fence",
+        "forward",
+        "values",
+        _softmax(40, 140_000),
+        missed="a copy's first bytes come hundreds of nanoseconds after it was asked for, when the store, which was "
+        "before a barrier of the warp, has long been made: the order is that of time, though nobody promises it",
+    ),
+)
+
+CLUSTER_FAULTS: tuple[Fault, ...] = (*TEAMS, *STREAMS)

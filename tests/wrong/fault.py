@@ -1,0 +1,158 @@
+"""A fault of synchronisation or of bounds in code that only a GPU runs, as data, and which rows reject it there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from tests.wrong.entry import Edit, Wrong, copy_of_gallery
+from trifold.spec import Call
+from trifold.verification.checks import CHECKS
+from trifold.verification.verify import verify
+from trifold.workspace import Workspace
+
+#: What the fault is in:
+#:
+#: - ``wait``: for copies, for an earlier kernel, or for the other blocks of a cluster;
+#: - ``arrive``: the arrivals and bytes that a barrier in shared memory (mbarrier) is to expect;
+#: - ``fence``: a fence, or the order of what stands before and after it;
+#: - ``copy``: from global to shared memory, by cp.async or in bulk;
+#: - ``mailbox``: reading what other warps and blocks have sent;
+#: - ``ring``: the slots of shared memory that rows or sums use in turn;
+#: - ``edge``: the beginning or the end of a row or of a tensor;
+#: - ``barrier``: of a block, or of some of its warps or lanes.
+Kind = Literal["wait", "arrive", "fence", "copy", "mailbox", "ring", "edge", "barrier"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+Pass = Literal["forward", "backward"]
+
+#: Rows that may reject such a fault, beside ``values`` or ``gradients``.
+OF_THE_GPU = ("bounds", "findings", "jitter", "repeatable")
+
+_ONLY_THESE_CALLS = """
+
+import dataclasses
+
+import torch
+
+from trifold.spec import Call, IndexCase, Sample, TensorCase
+
+spec = dataclasses.replace(spec, edges=(), samples=[{samples}])
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault(Wrong):
+    """A fault in the code that only a GPU runs, planted in the port.
+
+    Attributes:
+        kind: see :data:`Kind`.
+        in_pass: of the op, in which the fault shows.
+        calls: that reach it, as the only samples of the op's spec: so a row takes seconds.
+        seconds: that a case may take. A fault that makes a kernel wait for ever costs as many.
+    """
+
+    kind: Kind
+    in_pass: Pass
+    calls: tuple[Call, ...]
+    seconds: float = 60.0
+
+    def write(self, root: Path) -> Workspace:
+        """A workspace in ``root`` that holds the faulty op alone, with ``calls`` for its samples."""
+        return _only(super().write(root), self.op, self.calls)
+
+    def rows(self) -> tuple[str, ...]:
+        """Those that may reject it, the one that must first."""
+        of_pass = "values" if self.in_pass == "forward" else "gradients"
+        return tuple(dict.fromkeys((self.row, of_pass, *OF_THE_GPU)))
+
+
+def _only(workspace: Workspace, op: str, calls: Iterable[Call]) -> Workspace:
+    """The workspace, in which the op's spec has these calls for its samples and edges."""
+    samples = ", ".join(f"Sample('call {i}', {call!r}, 'reaches a fault')" for i, call in enumerate(calls))
+    with workspace.files(op).spec.open("a", encoding="utf-8") as spec:
+        spec.write(_ONLY_THESE_CALLS.format(samples=samples))
+    return workspace
+
+
+def right_op(op: str, faults: Iterable[Fault], root: Path) -> Workspace:
+    """A workspace in ``root`` that holds the op as it is, with the calls of its faults for samples."""
+    calls = {repr(call): call for planted in faults if planted.op == op for call in planted.calls}
+    return _only(copy_of_gallery(op, root), op, calls.values())
+
+
+def fault(
+    name: str,
+    why: str,
+    op: str,
+    edit: Edit,
+    kind: Kind,
+    in_pass: Pass,
+    row: str,
+    *calls: Call,
+    seconds: float = 60.0,
+    missed: str = "",
+) -> Fault:
+    """A fault of one edit."""
+    return Fault(
+        name=name,
+        why=why,
+        op=op,
+        edits=(edit,),
+        row=row,
+        implementation="port",
+        device="cuda",
+        missed=missed,
+        kind=kind,
+        in_pass=in_pass,
+        calls=calls,
+        seconds=seconds,
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a row says of a port.
+
+    Attributes:
+        verdict: ``rejected`` by this row; ``broken`` where something else failed, such as the build.
+        message: of what failed, or why the row was not run.
+    """
+
+    verdict: Literal["rejected", "passed", "not run", "broken"]
+    message: str
+
+
+#: What a failure says that is not about the fault.
+_ELSE = ("NameError", "SyntaxError", "ImportError", "AttributeError", "BuildError")
+
+
+def outcome(op: str, row: str, workspace: Workspace, *, seconds: float = 60.0) -> Outcome:
+    """What ``row`` says of the op's port in ``workspace`` on the GPU, where a case may take so many seconds."""
+    (report,) = verify(
+        op,
+        workspace=workspace,
+        implementations=["port"],
+        devices=["cuda"],
+        checks=[row],
+        examples=1,
+        timeout=seconds,
+    ).ops
+    failed = [one for one in report.rows if one.outcome == "failed"]
+    words = [
+        " ".join((one.check, one.outcome, one.reason, *(each.message for each in one.failures)))
+        for one in failed or report.rows
+    ]
+    message = "; ".join(words)
+    if failed:
+        fit = [one.check for one in failed] == [row] and not any(word in message for word in _ELSE)
+        return Outcome("rejected" if fit else "broken", message)
+    passed = any(one.check == row and one.outcome == "passed" for one in report.rows)
+    return Outcome("passed" if passed else "not run", message)
+
+
+def there_are(rows: Iterable[str]) -> list[str]:
+    """Those of the rows that a verification on a GPU has."""
+    known = {check.name for check in CHECKS if "cuda" in check.devices}
+    return [row for row in rows if row in known]
