@@ -13,11 +13,15 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trifold.bench.interval import Estimate
 from trifold.bench.plot import by_shape, path_over_shapes, plot
 from trifold.bench.rows import COMPILED, EAGER, PEERS, PORT, ROOFLINE, Results, Row, groups
 from trifold.environment import describe
+
+if TYPE_CHECKING:
+    from benchmarks.records import State
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENT = "docs/performance.md"
@@ -31,8 +35,10 @@ def results_in(folder: Path) -> list[tuple[Path, Results]]:
     return [(path, Results.read(path)) for path in sorted(folder.glob("*.json"))]
 
 
-def block(results: Sequence[tuple[Path, Results]]) -> str:
-    """The text between the two comments; empty where there are no results."""
+def block(results: Sequence[tuple[Path, Results]], states: dict[str, State]) -> str:
+    """The text between the two comments; empty where there are no results. ``states``: of the records, by name."""
+    from benchmarks.records import marked
+
     parts = []
     drawn = False
     for path, one in results:
@@ -48,7 +54,7 @@ def block(results: Sequence[tuple[Path, Results]]) -> str:
         parts += [_shapes(table) for table in over_shapes]
         if one.figures:
             parts.append(_table(("target", "measured", "verdict"), _verdicts(one)))
-    return "\n" + "\n\n".join(parts) + "\n" if parts else ""
+    return marked("\n" + "\n\n".join(parts) + "\n", states) if parts else ""
 
 
 _HEAD = ("op", "timed by", "case", "port", "GB/s", "of the roofline", "× eager", "× torch.compile")
@@ -149,10 +155,12 @@ def main(arguments: Sequence[str] | None = None, *, root: Path = ROOT) -> int:
     parser.add_argument("--check", action="store_true", help=f"exit with 1 if {DOCUMENT} differs; write nothing")
     check = parser.parse_args(arguments).check
 
+    from benchmarks.records import states_of
+
     document = root / DOCUMENT
     results = results_in(root / RESULTS)
     old = document.read_text(encoding="utf-8")
-    new = with_block(old, block(results))
+    new = with_block(old, block(results, {} if root != ROOT else states_of(root)))
     if check:
         if new != old:
             print(f"{DOCUMENT} differs from {RESULTS}: run python benchmarks/figures.py", file=sys.stderr)
@@ -165,4 +173,5 @@ def main(arguments: Sequence[str] | None = None, *, root: Path = ROOT) -> int:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # for benchmarks.records
     sys.exit(main())

@@ -26,6 +26,8 @@ import torch
 from torch import Tensor
 
 import trifold
+from trifold import record_sources
+from trifold.cells import Device
 from trifold.environment import environment
 from trifold.graduate.fresh_environment import fresh_environment
 from trifold.workspace import Workspace
@@ -99,7 +101,7 @@ def main() -> int:
     parser.add_argument("wheel", type=Path, help="of ops of this repository")
     parser.add_argument("--json", type=Path, help="write all figures to this file")
     arguments = parser.parse_args()
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device: Device = "cuda" if torch.cuda.is_available() else "cpu"
     package = arguments.wheel.name.partition("-")[0]
     root = Path(__file__).resolve().parents[1]
     workspace = Workspace.at(root)
@@ -118,8 +120,9 @@ def main() -> int:
             theirs = calls(trifold.load(op, workspace=workspace), args, kwargs)
             rows += [{"op": op, "call": name, **ratio(ours[name], theirs[name])} for name in ours]
     worst = max(row["ratio"] for row in rows)
+    about = record_sources.of_ops(workspace, tuple(recorded.read()), device, prototypes=False)
     results = {
-        "environment": environment(root, torch.device(device)),
+        "environment": environment(root, torch.device(device)) | {"sources": about},
         "wheel": arguments.wheel.name,
         "import_ms": beyond_torch,
         "import_limit_ms": IMPORT_LIMIT_MS,

@@ -120,12 +120,13 @@ def _processor_seconds() -> float:
 def _environment(load_before: tuple[float, float, float]) -> dict[str, Any]:
     import torch
 
+    from benchmarks.records import sources
     from trifold.build import toolchain
     from trifold.environment import environment
 
     gxx = toolchain.dotted(toolchain.gxx_version(toolchain.find_gxx()))
     load = {"before": load_before, "after": os.getloadavg()}
-    return {**environment(ROOT, torch.device("cpu")), "gxx": gxx, "load": load}
+    return {**environment(ROOT, torch.device("cpu")), "sources": sources("host/cpu.json"), "gxx": gxx, "load": load}
 
 
 def main() -> int:
@@ -150,4 +151,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # for benchmarks.records
     sys.exit(main())

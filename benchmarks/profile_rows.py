@@ -185,10 +185,14 @@ def main() -> int:
             print(done.stderr or table.read_text(encoding="utf-8"), file=sys.stderr)
             return 1
         found = list(profiles(table.read_text(encoding="utf-8").splitlines(), said))
-    text = {"environment": environment(ROOT, torch.device("cuda")), "kernels": [asdict(one) for one in found]}
+    from benchmarks.records import sources
+
+    facts = environment(ROOT, torch.device("cuda")) | {"sources": sources("profile/h200-rows.json")}
+    text = {"environment": facts, "kernels": [asdict(one) for one in found]}
     options.json.write_text(json.dumps(text, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # for benchmarks.records
     raise SystemExit(main())

@@ -152,9 +152,10 @@ def _run_child(measurement: str) -> Any:
 def _environment() -> dict[str, Any]:
     import torch
 
+    from benchmarks.records import sources
     from trifold.environment import environment
 
-    return environment(ROOT, torch.device("cpu"))
+    return environment(ROOT, torch.device("cpu")) | {"sources": sources("simulator/cpu.json")}
 
 
 def _table(times: dict[str, dict[str, float]], growth: dict[str, Any], found: list[Figure]) -> str:
@@ -187,4 +188,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))  # for benchmarks.records
     sys.exit(main())

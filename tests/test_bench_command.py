@@ -123,6 +123,7 @@ def test_the_command_writes_json_and_plot_and_checks(
     assert {"device", "driver", "torch", "cuda", "numba", "numba_cuda", "commit", "dirty", "date"} <= set(
         document["environment"]
     )
+    assert "cuda_src/gate.cuh" in document["environment"]["sources"]
     assert (tmp_path / "out" / "r.png").exists()
 
 

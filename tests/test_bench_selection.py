@@ -172,6 +172,18 @@ def test_figures_of_two_machines_do_not_come_into_one_file(root: Path) -> None:
     assert {row["case"] for row in rows} == {"16"}, "and the file stays"
 
 
+def test_figures_of_two_versions_of_an_op_do_not_come_into_one_file(root: Path) -> None:
+    assert invoke(root, "--only", "forward float32 cpu 16")[0] == 0
+    header = root / "cuda_src" / "gate.cuh"
+    header.write_text(header.read_text(encoding="utf-8") + "// another comment\n", encoding="utf-8")
+    assert invoke(root, "--only", "forward float32 cpu 32", "--resume")[0] == 0
+    header.write_text(header.read_text(encoding="utf-8") + "namespace more {}\n", encoding="utf-8")
+    status, output, rows = invoke(root, "--only", "forward float32 cpu 64", "--resume")
+    assert status == 1
+    assert "--resume: cuda_src/gate.cuh changed since the file was begun" in output
+    assert {row["case"] for row in rows} == {"16", "32"}
+
+
 def test_a_gpu_that_no_longer_answers_ends_the_run_with_what_to_do(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lost(device: torch.device) -> None:
         raise RuntimeError("CUDA error: an illegal memory access was encountered\nCUDA kernel errors might be ...")

@@ -68,13 +68,32 @@ def test_only_the_headers_that_are_used_are_carried() -> None:
     assert not any("cooperative_groups" in name or "raw_kernel" in name for name in used("add"))
 
 
-def test_a_header_that_the_package_will_not_have_is_refused(tmp_path: Path) -> None:
+def test_files_that_the_kernels_include_are_carried(tmp_path: Path) -> None:
+    """Beside or below them, directly or not; each under the name by which it is included."""
     files = verified_workspace(tmp_path, "add").files("add")
-    headers.require_own_headers(files)
-    (files.header.parent / "more.cuh").write_text("")
-    files.header.write_text(f'#include "more.cuh"\n{files.header.read_text()}')
-    with pytest.raises(GraduationError, match=r"add\.cuh includes more\.cuh, which a graduated package does not have"):
-        headers.require_own_headers(files)
+    assert headers.own_sources(files) == (files.binding, files.header)
+    folder = files.header.parent
+    (folder / "rows").mkdir()
+    (folder / "rows" / "more.cuh").write_text('#include "last.cuh"\n#include <vector>\n')
+    (folder / "rows" / "last.cuh").write_text('#include "../rows/more.cuh"\n#include <trifold/cuda.cuh>\n')
+    files.header.write_text(f'#include "rows/more.cuh"\n{files.header.read_text()}')
+    more = {folder / "rows" / "more.cuh", folder / "rows" / "last.cuh"}
+    assert set(headers.own_sources(files)) == {files.binding, files.header, *more}
+    compilers._for_gxx(folder, tmp_path / "gxx")
+    assert (tmp_path / "gxx" / "rows" / "last.cuh").read_text().startswith('#line 1 "rows/last.cuh"\n')
+
+
+def test_an_op_that_includes_another_ops_header_carries_it() -> None:
+    files = GALLERY.files("topk")
+    assert GALLERY.files("argmax").header in headers.own_sources(files)
+
+
+def test_a_file_for_which_the_package_has_no_place_is_refused(tmp_path: Path) -> None:
+    files = verified_workspace(tmp_path, "add").files("add")
+    (files.header.parent.parent / "more.cuh").write_text("")
+    files.header.write_text(f'#include "../more.cuh"\n{files.header.read_text()}')
+    with pytest.raises(GraduationError, match=r"add\.cuh includes \.\./more\.cuh, which a graduated package does not"):
+        headers.own_sources(files)
 
 
 def test_recorded_cases_are_json_and_tell_zeros_from_results() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from benchmarks.records import sources
 from trifold.environment import environment
 from trifold.implementation import Implementation, load_port, reference
 from trifold.spec import Call, Limits, Spec
@@ -129,7 +130,10 @@ def main() -> None:
         if not spec.not_on_cpu:
             _same_noise(implementation)
             rows += compare(*(_cell(implementation, spec, device) for device in ("cpu", "cuda")))
-    facts = environment(workspace.root, torch.device("cuda")) | {"nvcc": os.environ.get("NVCC_APPEND_FLAGS", "")}
+    facts = environment(workspace.root, torch.device("cuda")) | {
+        "nvcc": os.environ.get("NVCC_APPEND_FLAGS", ""),
+        "sources": sources("host/ports-on-gpu.json"),
+    }
     Path(file).write_text(json.dumps(facts | {"rows": [asdict(row) for row in rows]}, indent=1) + "\n")
 
 

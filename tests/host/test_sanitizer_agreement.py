@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.records import sources
 from tests.host.catalogue.agreement import Row, Subject, on_gpu, row_of, subject_of, table
 from tests.host.catalogue.native import Native
 from tests.host.catalogue.twins import Twin
@@ -75,6 +76,7 @@ def rows(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     folder = os.environ.get("TRIFOLD_RECORD")
     if folder:
         facts = environment(Path(__file__).parents[2], torch.device("cuda"))
+        facts["sources"] = sources("host/compute-sanitizer.json")
         record = {"environment": facts, **table(made)}
         Path(folder, "compute-sanitizer.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         different = {id(run): run for of_one in runs.values() for run in of_one}.values()

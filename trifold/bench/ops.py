@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
+from trifold import record_sources
 from trifold.bench import resume
 from trifold.bench.entrants import Entrant, implementations
 from trifold.bench.peers import absent, versions
 from trifold.bench.prepare import first_calls, prepare
 from trifold.bench.progress import Report
-from trifold.bench.rows import DEFAULT_RIVALS, PORT, Results, Row
+from trifold.bench.rows import DEFAULT_RIVALS, PORT, PROTOTYPE, Results, Row
 from trifold.bench.run import EVERYTHING, Machine, Selection, Task, run, tasks
 from trifold.bench.table import figure_lines, preparing, table
 from trifold.bench.targets import figures
@@ -80,6 +81,9 @@ def measure_ops(
         "only": selection.text,
         "against": list(against),
         "libraries": {name: version for name, version in versions().items() if name in against},
+        "sources": record_sources.of_ops(
+            workspace, dict.fromkeys(plan.files.name for plan in plans), device, prototypes=PROTOTYPE in against
+        ),
     }
     known = resume.known(before, facts)
     report = Report(sum(len(plan.tasks) for plan in plans), show)
@@ -95,7 +99,7 @@ def measure_ops(
     def results(*, complete: bool = False) -> Results:
         judged = [one for plan in plans for one in figures(plan.files.name, plan.benchmark, rows)]
         return Results(
-            environment=facts | resume.dates(before) | {"complete": complete},
+            environment=facts | resume.of_both(before, facts) | {"complete": complete},
             rows=tuple(rows),
             figures=resume.merged(before, judged) if device == "cuda" else (),
         )

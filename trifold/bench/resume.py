@@ -8,8 +8,8 @@ from typing import Any
 from trifold.bench.rows import Figure, Results, Row
 from trifold.errors import TrifoldError
 
-# What two runs must have in common for their figures to stand in one file.
-_ALIKE = ("device", "driver", "torch", "cuda", "commit", "quick", "against", "libraries")
+# What two runs must have in common for their figures to stand in one file, beside the sources of the ops in both.
+_ALIKE = ("device", "driver", "torch", "cuda", "quick", "against", "libraries")
 
 Key = tuple[str, str, str, str, str]
 
@@ -33,17 +33,25 @@ def known(before: Results | None, facts: Mapping[str, Any]) -> dict[Key, list[Ro
                 f"--resume: the file's {name} is {was}, this run's is {now}",
                 "measure as the file says, or begin another one with --json",
             )
+    sources = facts.get("sources") or {}
+    was = before.environment.get("sources") or {}
+    if others := [name for name, digest in was.items() if sources.get(name, digest) != digest]:
+        raise TrifoldError(f"--resume: {', '.join(others)} changed since the file was begun", "begin another one")
     found: dict[Key, list[Row]] = {}
     for row in before.rows:
         found.setdefault(row.key, []).append(row)
     return found
 
 
-def dates(before: Results | None) -> dict[str, Any]:
-    """When the earlier runs began, for the environment."""
+def of_both(before: Results | None, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """When the earlier runs began, and the sources of all runs, for the environment."""
     if before is None:
         return {}
-    return {"earlier": [*before.environment.get("earlier", ()), before.environment["date"]]}
+    sources = (before.environment.get("sources") or {}) | (facts.get("sources") or {})
+    return {
+        "earlier": [*before.environment.get("earlier", ()), before.environment["date"]],
+        "sources": dict(sorted(sources.items())),
+    }
 
 
 def merged(before: Results | None, judged: Iterable[Figure]) -> tuple[Figure, ...]:

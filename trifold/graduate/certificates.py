@@ -22,7 +22,7 @@ def require_certificate(
 
     Args:
         workspace, files: the op.
-        contents: its five files as they will be shipped, by their paths in the workspace.
+        contents: its files as they will be shipped, by their paths in the workspace.
         waived: what it may lack: ``cuda``, ``examples``.
 
     Raises:

@@ -16,7 +16,9 @@ from trifold.completion import op_names
 from trifold.workspace import Workspace
 
 if TYPE_CHECKING:
+    from trifold.cells import Device
     from trifold.graduate.wheel_check import Checked
+    from trifold.record_sources import Sources
 
 
 class Unverified(StrEnum):
@@ -54,19 +56,21 @@ def graduate(
 
         with _status() as tell:
             checked = check_wheel(check, tell)
-        _report(checked, json_file)
+        _report(checked, json_file, {})
         return
     if not ops:
         raise typer.BadParameter("name at least one op", param_hint="OPS")
     if out is None:
         raise typer.BadParameter("say where the package shall be: --out DIR", param_hint="--out")
+    from trifold import record_sources
     from trifold.graduate.graduate import graduate as run
 
+    place = Workspace.find() if workspace is None else Workspace.at(workspace)
     with _status() as tell:
         made = run(
             ops,
             out,
-            workspace=Workspace.find() if workspace is None else Workspace.at(workspace),
+            workspace=place,
             name=name,
             version=version,
             local_version=local_version,
@@ -81,14 +85,17 @@ def graduate(
             if where
             else f"{op} was not verified anew: this machine has no device of its certificate"
         )
-    _report(made.checked, json_file)
+    device: Device = "cuda" if "cuda" in made.checked.devices else "cpu"
+    sources = record_sources.of_ops(place, made.checked.ops, device, prototypes=False)
+    _report(made.checked, json_file, {"sources": sources})
     if made.without_cuda:
         print(f"for the CPU alone: {made.without_cuda}")
     print(f"source package: {made.folder}")
     print(f"wheel: {made.wheel}")
 
 
-def _report(checked: Checked, json_file: Path | None) -> None:
+def _report(checked: Checked, json_file: Path | None, about: dict[str, Sources]) -> None:
+    """Print what was checked, and write it; ``about`` is what is known of its sources here."""
     import torch
 
     from trifold.environment import environment
@@ -96,7 +103,7 @@ def _report(checked: Checked, json_file: Path | None) -> None:
 
     if json_file is not None:
         device = torch.device("cuda" if "cuda" in checked.devices else "cpu")
-        facts = {**checked.to_json(), "environment": environment(Path.cwd(), device)}
+        facts = {**checked.to_json(), "environment": environment(Path.cwd(), device) | about}
         json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
     print(

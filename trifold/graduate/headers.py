@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -30,31 +31,47 @@ def engine_files() -> dict[str, Path]:
     }
 
 
-def headers_of(sources: Iterable[Path]) -> dict[str, Path]:
-    """The headers of trifold that ``sources`` include, and those that these include, by their paths below include/."""
+def headers_of(sources: Iterable[Path], include: Path = INCLUDE_ROOT) -> dict[str, Path]:
+    """The headers of trifold that ``sources`` include, and those that these include, by their paths in ``include``."""
     found: dict[str, Path] = {}
     waiting = list(sources)
     while waiting:
         for name in _included(waiting.pop()):
-            for root in (INCLUDE_ROOT, CPU_INCLUDE_ROOT):
+            for root in (include, include / CPU_INCLUDE_ROOT.name):
                 path = root / name
-                key = str(path.relative_to(INCLUDE_ROOT))
+                key = str(path.relative_to(include))
                 if path.is_file() and key not in found:
                     found[key] = path
                     waiting.append(path)
     return dict(sorted(found.items()))
 
 
-def require_own_headers(files: OpFiles) -> None:
-    """Raise ``GraduationError`` where the C++ includes a file of the workspace that is not one of the op's own."""
-    for source in (files.binding, files.header):
+def own_sources(files: OpFiles) -> tuple[Path, ...]:
+    """Binding and header, and the files beside or below them that these include, directly or not.
+
+    Raises:
+        GraduationError: one of them is a file elsewhere, for which the package has no place.
+    """
+    folder = files.binding.parent
+    found: dict[Path, None] = {}
+    waiting = [files.binding, files.header]
+    while waiting:
+        source = waiting.pop()
+        if source in found:
+            continue
+        found[source] = None
         for name in _included(source):
-            path = (source.parent / name).resolve()
-            if path.is_file() and path not in (files.header.resolve(), files.binding.resolve()):
+            beside = (Path(os.path.normpath(place / name)) for place in (source.parent, folder))
+            path = next((path for path in beside if path.is_file()), None)
+            if path is None:  # of trifold, CUDA, torch or the system
+                continue
+            if not path.is_relative_to(folder):
                 raise GraduationError(
                     f"{source} includes {name}, which a graduated package does not have",
-                    f"move what it needs into {files.header.name}: an op is its five files",
+                    f"move that file into {folder}, or what is needed of it into {files.header.name}",
                 )
+            waiting.append(path)
+    return tuple(sorted(found))
 
 
 def _included(source: Path) -> list[str]:

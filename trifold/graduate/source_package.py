@@ -38,7 +38,8 @@ class Content:
         package, distribution, version: its names.
         local_version: the wheel's version also names its build.
         files: of its ops.
-        contents: each op's five files as the certificate has them, by their paths in the workspace.
+        contents: each op's five files, and those that its C++ includes, as the certificate has them; by their paths in
+            the workspace.
         certificates, tolerances, cases: by op.
         targets: what the CUDA part is compiled for.
         made: as :func:`trifold.environment.environment` says.
@@ -67,11 +68,14 @@ class Content:
 
     def shipped(self, files: OpFiles) -> dict[str, str]:
         """The files of an op that are in the wheel as they were verified: their paths in workspace and wheel."""
-        folders = {files.binding: "cuda_src", files.header: "cuda_src", files.port: "ports"}
-        return {
-            str(path.relative_to(self.root)): f"{self.package}/sources/{folder}/{path.name}"
-            for path, folder in folders.items()
-        }
+        places = {path: f"cuda_src/{path.relative_to(files.binding.parent).as_posix()}" for path in self.kernels(files)}
+        places[files.port] = f"ports/{files.port.name}"
+        return {str(path.relative_to(self.root)): f"{self.package}/sources/{place}" for path, place in places.items()}
+
+    def kernels(self, files: OpFiles) -> list[Path]:
+        """The C++ files of an op."""
+        others = (files.prototype, files.port, files.spec)
+        return [path for name in self.contents[files.name] if (path := self.root / name) not in others]
 
     def _text(self, files: OpFiles, path: Path) -> str:
         return self.contents[files.name][str(path.relative_to(self.root))].decode("utf-8")
@@ -112,7 +116,7 @@ def _write_sources(content: Content, packaged: Mapping[str, str], root: Path) ->
         texts[f"{package}/ports/{files.name}.py"] = packaged[files.name].encode()
     texts |= {f"{package}/_port/{name}": text.encode() for name, text in vendor.runtime_files().items()}
     engine = headers.engine_files()
-    kernels = [path for files in content.files for path in (files.binding, files.header)]
+    kernels = [path for files in content.files for path in content.kernels(files)]
     used = headers.headers_of([*kernels, *engine.values()])
     texts |= {f"csrc/include/{name}": path.read_bytes() for name, path in used.items()}
     texts |= {f"csrc/engine/{name}": path.read_bytes() for name, path in engine.items()}

@@ -195,7 +195,12 @@ def certified_rows(
 
 
 # What no verdict rests on: other commands, and what shows a verdict.
-_APART = frozenset({"bench", "doctor", "graduate", "new", "sanitize", "cli.py", "pytest_plugin.py", "stages.py"})
+_APART = frozenset(
+    {
+        *("bench", "doctor", "graduate", "new", "sanitize"),
+        *("cli.py", "pytest_plugin.py", "record_sources.py", "stages.py"),
+    }
+)
 _COMPILED = (".pyc", ".so")
 
 

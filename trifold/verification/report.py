@@ -151,7 +151,7 @@ class Report:
         device: the GPU's name, or ``cpu``.
         ops: one report an op.
         seconds: of wall time.
-        environment: versions, driver and commit, as in the results of ``trifold bench``.
+        environment: versions, driver, commit and sources, as in the results of ``trifold bench``.
     """
 
     trifold: str

@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
+from trifold import record_sources
 from trifold.cells import Device, Kind
 from trifold.environment import environment
 from trifold.errors import TrifoldError
@@ -98,6 +99,8 @@ def verify(
         workspace = Workspace.find() if workspace is None else Workspace.at(workspace)
     files = workspace.select(ops)
     machine = Machine.here()
+    place: Device = "cpu" if machine.cuda else "cuda"
+    about = record_sources.of_ops(workspace, [op.name for op in files], place, checked=True)
     sources, toolkit = {op.name: source_hashes(workspace, op) for op in files}, toolkit_digest()
     cells = [
         CellName(op.name, kind, device)
@@ -126,7 +129,7 @@ def verify(
         changed = {op: [*names, "trifold itself"] for op, names in changed.items()}
     reports = tuple(_require_unchanged(result, changed[result.op]) for result in reports)
     seconds = time.monotonic() - started
-    facts = environment(workspace.root, torch.device("cpu" if machine.cuda else "cuda"))
+    facts = environment(workspace.root, torch.device(place)) | {"sources": about}
     report = Report(version("trifold"), torch.__version__, machine.device_name, reports, seconds, facts)
     if complete:
         _require_properties(checks, reports)

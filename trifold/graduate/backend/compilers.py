@@ -236,13 +236,14 @@ def _for_gxx(sources: Path, folder: Path) -> tuple[str, ...]:
 
     Returns the definitions that they need.
     """
-    folder.mkdir(exist_ok=True)
     define: tuple[str, ...] = ()
-    for path in sorted(sources.iterdir()):
+    for path in sorted(path for path in sources.rglob("*") if path.is_file()):
+        name = path.relative_to(sources)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         text, outside = shared_arrays.rewrite(path.read_text(encoding="utf-8"))
-        line = re.sub(r'(["\\])', r"\\\1", path.name)
+        line = re.sub(r'(["\\])', r"\\\1", str(name))
         bound = launch_bounds.rewrite(text)
-        (folder / path.name).write_text(f'#line 1 "{line}"\n{bound}', encoding="utf-8")
+        (folder / name).write_text(f'#line 1 "{line}"\n{bound}', encoding="utf-8")
         if outside:
             define = (f"-D{shared_arrays.DEFINITION}",)
     return define

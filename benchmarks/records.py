@@ -1,0 +1,499 @@
+"""The records in benchmarks/results/: which are of the sources in the tree, and what measures the others anew.
+
+    python benchmarks/records.py list              each record: current or stale, of which commit, what measures it
+    python benchmarks/records.py measure           run what measures the stale ones that this machine can measure
+    python benchmarks/records.py mark              say in README and docs which quoted records are stale
+    python benchmarks/records.py stamp RECORD...   write the sources of a record's commit, out of git, into it
+
+A record is current where the sources that it names (trifold/record_sources.py) are those in the tree. ``measure``
+starts nothing after ``--seconds``, and ends what then runs: the same command goes on, on this machine or on another one
+with benchmarks/results/ of the first, where ``unfinished/`` has what is not whole yet. Exit status 3: there is more to
+do. A page that quotes a stale record says so behind its path, in the words that ``mark`` writes; a test looks for them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal
+
+from trifold import record_sources
+from trifold.record_sources import Sources
+from trifold.workspace import Workspace
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = "benchmarks/results"
+UNFINISHED = "unfinished"
+PAGES = ("README.md", "docs/*.md")
+LIMIT_S = 570.0
+MORE_TO_DO = 3
+
+Machine = Literal["cpu", "GPU", "two GPUs"]
+Subject = Callable[[Path], Sources]
+
+ELEMENTWISE = ("add", "mul", "sigmoid")
+ROW_OPS = ("softmax", "layer_norm", "rms_norm", "swiglu", "cross_entropy")
+GRADUATED = ("mul", "sigmoid")
+_ENGINE = (
+    "trifold/engine/**/*.cpp",
+    "trifold/engine/**/*.h",
+    "trifold/include/trifold/host.h",
+    "trifold/include/trifold/host/*",
+    "trifold/host/*.py",
+)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One file of results.
+
+    Attributes:
+        name: below benchmarks/results/.
+        machine: what it is measured on.
+        subject: the sources that it is about, of a tree.
+        commands: for bash, in order, in the root of the tree; ``{file}`` is what they write, ``{scratch}`` an empty
+            folder. Several fill one file, each a part of it: such a command goes on where it was ended.
+        minutes: of all of them, on a machine with an H200 and 16 cores, or on two cores for ``cpu``; estimated.
+    """
+
+    name: str
+    machine: Machine
+    subject: Subject
+    commands: tuple[str, ...]
+    minutes: float
+
+    @property
+    def path(self) -> str:
+        return f"{RESULTS}/{self.name}"
+
+
+def _ops(device: Literal["cpu", "cuda"], *ops: str, prototypes: bool = True, checked: bool = False) -> Subject:
+    """The subject of a record of these ops; of all where none is named."""
+
+    def subject(root: Path) -> Sources:
+        workspace = Workspace.at(root)
+        return record_sources.of_ops(
+            workspace,
+            ops or workspace.ops(),
+            device,
+            prototypes=prototypes,
+            checked=checked,
+            toolkit=root / "trifold",
+        )
+
+    return subject
+
+
+def _files(*patterns: str) -> Subject:
+    return lambda root: record_sources.of_files(root, patterns)
+
+
+def _both(one: Subject, other: Subject) -> Subject:
+    return lambda root: one(root) | other(root)
+
+
+def _bench(ops: Sequence[str], options: str = "") -> tuple[str, ...]:
+    """One part an op, in one file."""
+    return tuple(f"trifold bench {op} --device cuda --prepare 16{options} --json {{file}} --resume" for op in ops)
+
+
+def _host_of_wheel(waived: str = "") -> tuple[str, ...]:
+    ops = " ".join(GRADUATED)
+    return (
+        f"trifold verify {ops} && trifold graduate {ops} --name some_kernels{waived} --out {{scratch}}/wheel && "
+        "python benchmarks/graduated.py {scratch}/wheel/dist/*.whl --json {file}",
+    )
+
+
+_PEERS = " --against eager,compile,liger,quack"
+_WHOLE_WHEEL = "trifold graduate $(ls verify | sed 's/[.]py$//') --name gallery_kernels --arch 9.0"
+
+RECORDS: tuple[Record, ...] = (
+    Record("h200-elementwise.json", "GPU", _ops("cuda", *ELEMENTWISE), _bench(ELEMENTWISE), 5),
+    Record("h200-normal_sample.json", "GPU", _ops("cuda", "normal_sample"), _bench(["normal_sample"]), 2),
+    Record("h200-rows.json", "GPU", _ops("cuda", *ROW_OPS, prototypes=False), _bench(ROW_OPS, _PEERS), 7),
+    Record(
+        "profile/h200-rows.json",
+        "GPU",
+        _ops("cuda", *ROW_OPS[:3], "cross_entropy", prototypes=False),
+        ("python benchmarks/profile_rows.py --json {file}",),
+        1,
+    ),
+    Record("verify/h200.json", "GPU", _ops("cuda", checked=True), ("trifold verify --json {file}",), 8),
+    Record(
+        "graduated/h200.json",
+        "GPU",
+        _ops("cuda", prototypes=False),
+        (_WHOLE_WHEEL + " --out {scratch}/wheel --json {file}",),  # with the certificates of the verification above
+        8,
+    ),
+    Record("graduated/h200-host.json", "GPU", _ops("cuda", *GRADUATED, prototypes=False), _host_of_wheel(), 3),
+    Record(
+        "host/ports-on-gpu.json",
+        "GPU",
+        _both(_ops("cuda", prototypes=False), _files(*_ENGINE)),
+        ("NVCC_APPEND_FLAGS=--fmad=false python -m tests.host.both_devices {file}",),
+        6,
+    ),
+    Record(
+        "host/compute-sanitizer.json",
+        "GPU",
+        _files("tests/host/catalogue/*", "trifold/sanitize/*.py", *_ENGINE),
+        ("TRIFOLD_RECORD=$(dirname {file}) python -m pytest -q -n 0 -m gpu tests/host/test_sanitizer_agreement.py",),
+        5,
+    ),
+    Record("verify/h200-x2.json", "two GPUs", _ops("cuda", checked=True), ("trifold verify --json {file}",), 8),
+    Record(
+        "host/cpu.json",
+        "cpu",
+        _both(_ops("cpu", "normal_sample", prototypes=False), _files(*_ENGINE, "benchmarks/host.cpp")),
+        ("python benchmarks/host.py --json {file}",),
+        2,
+    ),
+    Record(
+        "host/row-ops.json",
+        "cpu",
+        _ops("cpu", *ROW_OPS, prototypes=False),
+        ("python benchmarks/host_path.py --json {file}",),
+        2,
+    ),
+    Record(
+        "graduated/cpu.json",
+        "cpu",
+        _ops("cpu", *GRADUATED, prototypes=False),
+        _host_of_wheel(" --allow-unverified cuda"),
+        3,
+    ),
+    Record(
+        "simulator/cpu.json",
+        "cpu",
+        _files(
+            "trifold/simulator/*.py", "trifold/engine/**/*.cpp", "trifold/engine/**/*.h", "benchmarks/simulator*.py"
+        ),
+        ("python benchmarks/simulator.py --json {file}",),
+        3,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class State:
+    """How a record stands.
+
+    Attributes:
+        commit: that it was measured at; empty where there is no record yet.
+        changed: the files that are others now; empty: it is current.
+        unfinished: parts of it have been measured anew.
+    """
+
+    record: Record
+    commit: str
+    changed: tuple[str, ...]
+    unfinished: bool = False
+
+    @property
+    def current(self) -> bool:
+        return not self.changed
+
+    @property
+    def described(self) -> str:
+        if self.current:
+            return "current"
+        first = ", ".join(self.changed[:2]) + (f" and {len(self.changed) - 2} more" if len(self.changed) > 2 else "")
+        return f"stale{', begun anew' if self.unfinished else ''}: {first} changed since"
+
+
+def record_of(name: str) -> Record:
+    """Raises ``SystemExit`` where there is no such record."""
+    for record in RECORDS:
+        if name in (record.name, record.path):
+            return record
+    raise SystemExit(f"records.py: there is no record '{name}'; records.py list has all")
+
+
+def sources(name: str, root: Path = ROOT) -> Sources:
+    """Of the record ``name``, as they are in the tree: what a program writes into what it measures."""
+    return record_of(name).subject(root)
+
+
+def state(record: Record, root: Path = ROOT) -> State:
+    """How ``record`` stands against the tree in ``root``."""
+    now = record.subject(root)
+    document = _read(root / record.path)
+    if document is None:
+        return State(record, "", tuple(now), (root / RESULTS / UNFINISHED / record.name).exists())
+    commit = str(document.get("environment", document).get("commit") or "")
+    changed = tuple(record_sources.changed(record_sources.recorded(document), now))
+    return State(record, commit[:_SHOWN], changed, (root / RESULTS / UNFINISHED / record.name).exists())
+
+
+_SHOWN = 12  # digits of a commit
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
+# ---------------------------------------------------------------------------------------------------------- the pages
+
+_MARK = re.compile(r",\s+of\s+(?:commit\s+[0-9a-f]{7,40}|no\s+commit),\s+to\s+be\s+measured\s+anew")
+_QUOTE = re.compile(rf"`{RESULTS}/(?P<name>[\w./-]+\.json)`(?P<mark>{_MARK.pattern})?")
+_PLOT = re.compile(r"!\[(?P<text>[^\]]*?)(?P<mark>, to be measured anew)?\]\((?P<path>[^)]*benchmarks/results/[^)]+)\)")
+_PLOTTED = ("h200-elementwise.json", "h200-normal_sample.json", "h200-rows.json")
+
+
+def mark_of(state: State) -> str:
+    """What stands behind the path of a record where it is quoted; nothing behind that of a current one."""
+    if state.current:
+        return ""
+    return f", of {f'commit {state.commit}' if state.commit else 'no commit'}, to be measured anew"
+
+
+def marked(page: str, states: dict[str, State]) -> str:
+    """The text of a page with the right mark behind the path of each record, and in the text of each plot."""
+
+    def quote(match: re.Match[str]) -> str:
+        known = states.get(match["name"])
+        old, new = match["mark"] or "", mark_of(known) if known else ""
+        kept = old if " ".join(old.split()) == new else new  # a line may end in it
+        return f"`{RESULTS}/{match['name']}`{kept}"
+
+    stale = any(name in states and not states[name].current for name in _PLOTTED)
+    page = _QUOTE.sub(quote, page)
+    return _PLOT.sub(
+        lambda match: f"![{match['text']}{', to be measured anew' if stale else ''}]({match['path']})", page
+    )
+
+
+def states_of(root: Path = ROOT) -> dict[str, State]:
+    """Of each record, by name."""
+    return {record.name: state(record, root) for record in RECORDS}
+
+
+def unmarked(root: Path = ROOT) -> list[str]:
+    """For each page that says something else of a record than is so, a line with the command that mends it."""
+    states = states_of(root)
+    wrong = []
+    for path in _pages(root):
+        text = path.read_text(encoding="utf-8")
+        right = marked(text, states)
+        if right != text:
+            quoted = {match["name"] for match in _QUOTE.finditer(text)} & states.keys()
+            says = [f"{name} is {states[name].described}{_anew(states[name])}" for name in sorted(quoted)]
+            wrong.append(f"{path.relative_to(root)}: {'; '.join(says)}")
+    return wrong
+
+
+def _anew(state: State) -> str:
+    """What measures a stale record."""
+    commands = [] if state.current else [_shown(command, state.record) for command in state.record.commands]
+    return "".join(f"; {command}" for command in commands)
+
+
+def _shown(command: str, record: Record) -> str:
+    return command.format(file=record.path, scratch="/tmp/scratch")
+
+
+def _pages(root: Path) -> Iterator[Path]:
+    for pattern in PAGES:
+        yield from sorted(root.glob(pattern))
+
+
+def mark(root: Path = ROOT) -> list[str]:
+    """Write the marks; the pages that were changed."""
+    states, done = states_of(root), []
+    for path in _pages(root):
+        text = path.read_text(encoding="utf-8")
+        right = marked(text, states)
+        if right != text:
+            path.write_text(right, encoding="utf-8")
+            done.append(str(path.relative_to(root)))
+    return done
+
+
+# ------------------------------------------------------------------------------------------------------------ measuring
+
+
+def machines() -> tuple[Machine, ...]:
+    """What this machine can measure."""
+    import torch
+
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return (("cpu",), ("GPU",), ("GPU", "two GPUs"))[min(gpus, 2)]
+
+
+def measure(records: Sequence[Record], seconds: float, root: Path = ROOT) -> list[str]:
+    """Run the commands of ``records`` until ``seconds`` have passed; the names of those that are not current then.
+
+    A record takes the place of the old one when all its commands have ended and what they wrote is of the sources in
+    the tree. Until then it lies in ``benchmarks/results/unfinished``.
+    """
+    end = time.monotonic() + seconds
+    left = [record.name for record in records]
+    for record in records:
+        if time.monotonic() >= end:
+            break
+        file = root / RESULTS / UNFINISHED / record.name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if _run_all(record, file, end, root):
+            (root / record.path).parent.mkdir(parents=True, exist_ok=True)
+            file.replace(root / record.path)
+            left.remove(record.name)
+            print(f"{record.name}: measured", flush=True)
+    return left
+
+
+def _run_all(record: Record, file: Path, end: float, root: Path) -> bool:
+    """Whether the file is whole and of the sources in the tree when the commands have ended."""
+    written = _read(file) if len(record.commands) > 1 else None
+    now = record.subject(root)
+    if written is not None and not record_sources.recorded(written).items() <= now.items():
+        file.unlink()  # begun with other sources
+    for command in record.commands:
+        left = end - time.monotonic()
+        if left <= 0 or not _run(command, file, left, root):
+            print(f"{record.name}: ended by the limit; run the same command again", flush=True)
+            return False
+    document = _read(file)
+    if document is None:
+        print(f"{record.name}: its command wrote nothing", file=sys.stderr, flush=True)
+        return False
+    if wrong := record_sources.changed(record_sources.recorded(document), now):
+        print(f"{record.name}: what was written is of other sources: {', '.join(wrong[:3])}", file=sys.stderr)
+        return False
+    return True
+
+
+def _run(command: str, file: Path, seconds: float, root: Path) -> bool:
+    """Whether ``command`` ended by itself. (A status that is not 0 may be a missed figure, which is a result.)"""
+    with tempfile.TemporaryDirectory() as scratch:
+        text = command.format(file=file, scratch=scratch)
+        print(f"$ {text}", flush=True)
+        path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", "")))
+        python_path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+        environment = os.environ | {"PATH": path, "PYTHONPATH": python_path}
+        child = subprocess.Popen(["bash", "-c", text], cwd=root, env=environment, start_new_session=True)
+        try:
+            child.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------------------------------ git
+
+
+def sources_at(record: Record, commit: str, root: Path = ROOT) -> Sources | None:
+    """The sources of a record in the tree of ``commit``; None where git here does not have it."""
+    archive = subprocess.run(
+        ["git", "-C", str(root), "archive", "--format=tar", commit], capture_output=True, check=False
+    )
+    if archive.returncode != 0:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=BytesIO(archive.stdout)) as opened:
+            opened.extractall(folder, filter="data")
+        return record.subject(Path(folder))
+
+
+def stamp(record: Record, root: Path = ROOT) -> None:
+    """Write the sources of the record's own commit into it: for one that was written before records named sources, or
+    where what a record is about has been defined anew.
+
+    Raises:
+        SystemExit: it was measured with changes that no commit has, or git does not have the commit.
+    """
+    path = root / record.path
+    text = path.read_text(encoding="utf-8")
+    document = json.loads(text)
+    facts = document.get("environment", document)
+    found = None if facts.get("dirty") else sources_at(record, str(facts.get("commit")), root)
+    if found is None:
+        raise SystemExit(f"records.py: {record.name}: its sources are unknown; measure it anew")
+    layout = _layout(text)
+    facts["sources"] = found
+    path.write_text(layout(document), encoding="utf-8")
+
+
+_AFTER_HEAD = '\n"figures": '  # in the files of trifold bench, which have a line a row
+
+
+def _layout(text: str) -> Callable[[dict[str, Any]], str]:
+    """What writes a document as ``text`` was written."""
+
+    def of_bench(document: dict[str, Any]) -> str:
+        head = json.dumps(document["environment"], indent=1, ensure_ascii=False)
+        return f'{{"environment": {head},{text[text.index(_AFTER_HEAD) :]}'
+
+    def plain(document: dict[str, Any], indent: int, ensure_ascii: bool) -> str:
+        return json.dumps(document, indent=indent, ensure_ascii=ensure_ascii) + "\n"
+
+    original = json.loads(text)
+    for indent, ensure_ascii in itertools.product((1, 2), (True, False)):
+        if plain(original, indent, ensure_ascii) == text:
+            return partial(plain, indent=indent, ensure_ascii=ensure_ascii)
+    return of_bench
+
+
+# -------------------------------------------------------------------------------------------------------------- command
+
+
+def _list(states: dict[str, State]) -> None:
+    for one in states.values():
+        print(f"{one.record.name}  ({one.record.machine}, about {one.record.minutes:g} min)")
+        print(f"    {one.described}; measured at {one.commit or 'no commit'}")
+        if not one.current:
+            for command in one.record.commands:
+                print(f"    {_shown(command, one.record)}")
+    for machine in ("GPU", "two GPUs", "cpu"):
+        of_machine = [one.record for one in states.values() if not one.current and one.record.machine == machine]
+        if of_machine:
+            minutes = sum(record.minutes for record in of_machine)
+            print(f"{machine}: {len(of_machine)} stale, about {minutes:g} min: python benchmarks/records.py measure")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=("list", "measure", "mark", "stamp"))
+    parser.add_argument("records", nargs="*", help="names of records; default: all that are stale")
+    parser.add_argument("--seconds", type=float, default=LIMIT_S, help=f"of measure; default {LIMIT_S:g}")
+    parser.add_argument("--machine", choices=("cpu", "GPU", "two GPUs"), help="only records of such a machine")
+    options = parser.parse_args(arguments)
+    named = [record_of(name) for name in options.records]
+    if options.command == "list":
+        _list({record.name: state(record) for record in named or RECORDS})
+    elif options.command == "stamp":
+        for record in named:
+            stamp(record)
+    elif options.command == "mark":
+        print("\n".join(mark()) or "nothing to change")
+    else:
+        wanted = (options.machine,) if options.machine else tuple(one for one in machines() if one != "cpu") or ("cpu",)
+        stale = [record for record in named or RECORDS if not state(record).current and record.machine in wanted]
+        left = measure(stale, options.seconds)
+        print(f"not yet current: {', '.join(left)}" if left else "all are current")
+        return MORE_TO_DO if left else 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+"""Which sources a record of results is about: a digest of each file, written into the record by what measures it.
+
+A record holds as long as the files have the same digests. They are of the code alone: comments, docstrings, blanks and
+line ends do not count, so that an edit of them leaves a measurement standing. (The compiler's own view, the machine
+code, would be exact, but needs minutes of the same nvcc wherever the question is asked.)
+
+What a record of ops is about is what was run: their files and the headers, wiring and compiler flags that these are
+built with. The program that took the time is not among them: a better clock makes no kernel another one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import tokenize
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from trifold.graduate.headers import headers_of
+from trifold.verification.sources import source_hashes
+from trifold.workspace import Workspace
+
+Sources = dict[str, str]
+
+TOOLKIT = Path(__file__).resolve().parent
+_DIGITS = 16
+
+# What each op runs through beside its own files.
+_WIRING = ("port/*.py", "build/recipe.py")
+_PROTOTYPES = ("prototype/*.py", "device/*.py")
+_CHECKS = ("verification/checks/*.py", "verification/tolerance.py", "verification/comparison.py")
+# What <trifold/cuda.cuh> includes for g++ alone.
+_FOR_CPU = ("trifold/host", "cuda_for_cpu/")
+
+_CPP = (".cu", ".cuh", ".h", ".cpp")
+_TOKEN = re.compile(
+    r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/|\\\n)
+    |(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
+    |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'
+    |\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*|[A-Za-z_]\w*
+    |(?P<line>\n)|(?P<blank>[^\S\n]+)|.""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+def of_ops(
+    workspace: Workspace,
+    ops: Iterable[str],
+    device: Literal["cpu", "cuda"],
+    *,
+    prototypes: bool = True,
+    checked: bool = False,
+    toolkit: Path = TOOLKIT,
+) -> Sources:
+    """What a run of ops on ``device`` is about.
+
+    Args:
+        workspace, ops: whose binding, header, port and all that these include or import from the workspace count.
+        device: on ``cuda`` the headers for g++ alone do not count.
+        prototypes: they were run, too.
+        checked: they were verified: their specs and the checks count, and the headers for g++.
+        toolkit: the folder of the package ``trifold``.
+
+    Returns:
+        By path, sorted. Files of the workspace by their path in it, the toolkit's as ``trifold/…``.
+    """
+    found: dict[str, Path] = {}
+    cpp: list[Path] = []
+    for op in ops:
+        files = workspace.files(op)
+        apart = {*(() if prototypes else (files.prototype,)), *(() if checked else (files.spec,))}
+        names = source_hashes(workspace, files)
+        paths = {name: workspace.root / name for name in names}
+        # The toolkit in its own repository is no part of the workspace: what counts of it is below.
+        own = {name: path for name, path in paths.items() if path not in apart and not path.is_relative_to(toolkit)}
+        found |= own
+        cpp += [path for path in own.values() if path.suffix in _CPP]
+    skipped = () if checked or device == "cpu" else _FOR_CPU
+    headers = headers_of(cpp, toolkit / "include")
+    found |= {f"trifold/include/{name}": path for name, path in headers.items() if not name.startswith(skipped)}
+    patterns = (*_WIRING, *(_PROTOTYPES if prototypes else ()), *(_CHECKS if checked else ()))
+    found |= {f"trifold/{path.relative_to(toolkit)}": path for path in _matching(toolkit, patterns)}
+    return _digests(found)
+
+
+def of_files(root: Path, patterns: Iterable[str]) -> Sources:
+    """The files of ``root`` that match one of ``patterns``, such as ``trifold/engine/**/*.cpp``."""
+    return _digests({str(path.relative_to(root)): path for path in _matching(root, patterns)})
+
+
+def changed(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """The files that are in one of two alone, or have another digest there."""
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+
+def recorded(document: Mapping[str, Any]) -> Sources:
+    """The sources that a record names; none where it was written before records did."""
+    facts = document.get("environment", document)
+    return dict(facts.get("sources") or {})
+
+
+def digest(name: str, content: bytes) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of a file's code; of all its bytes where ``name`` is no code's."""
+    pieces: Iterable[str] | None = None
+    try:
+        if b"\0" in content:
+            pieces = None
+        elif name.endswith(_CPP):
+            pieces = list(_of_cpp(content.decode("utf-8")))
+        elif name.endswith(".py"):
+            pieces = list(_of_python(content.decode("utf-8")))
+    except (SyntaxError, ValueError, tokenize.TokenError):
+        pieces = None  # cannot be read as code: all of it counts
+    code = content if pieces is None else "\0".join(pieces).encode()
+    return hashlib.sha256(code).hexdigest()[:_DIGITS]
+
+
+def _matching(root: Path, patterns: Iterable[str]) -> list[Path]:
+    found = {path for pattern in patterns for path in root.glob(pattern) if path.is_file()}
+    return sorted(path for path in found if "__pycache__" not in path.parts and path.suffix != ".so")
+
+
+def _digests(files: Mapping[str, Path]) -> Sources:
+    return {name: digest(name, files[name].read_bytes()) for name in sorted(files)}
+
+
+def _of_cpp(text: str) -> Iterator[str]:
+    """Its tokens; of a preprocessor directive, in which blanks and line ends have a meaning, those too."""
+    directive, at_start = False, True
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        if match["line"]:
+            if directive:
+                yield "\n"
+            directive, at_start = False, True
+        elif match["comment"] or match["blank"]:
+            if directive:
+                yield " "
+        else:
+            directive = directive or (at_start and token == "#")
+            at_start = False
+            yield token
+
+
+def _of_python(text: str) -> Iterator[str]:
+    """Its tokens without comments and docstrings, the same under each version of Python."""
+    first = getattr(tokenize, "FSTRING_START", None)  # since 3.12 an f-string is many tokens; here it is one
+    last = getattr(tokenize, "FSTRING_END", None)
+    lines = text.splitlines(keepends=True)
+    line: list[tuple[bool, str]] = []
+    inside: list[tuple[int, int]] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == first:
+            inside.append(token.start)
+        elif token.type == last:
+            start = inside.pop()
+            if not inside:
+                line.append((False, _slice(lines, start, token.end)))
+        elif inside or token.type in (tokenize.COMMENT, tokenize.NL, tokenize.ENDMARKER):
+            continue
+        elif token.type in (tokenize.INDENT, tokenize.DEDENT):
+            yield "indent" if token.type == tokenize.INDENT else "dedent"
+        elif token.type == tokenize.NEWLINE:
+            if not all(is_string for is_string, _ in line):
+                yield from (piece for _, piece in line)
+                yield "\n"
+            line = []
+        else:
+            is_string = token.type == tokenize.STRING and token.string.lstrip("rRuU")[0] in "\"'"
+            line.append((is_string, token.string))
+
+
+def _slice(lines: list[str], start: tuple[int, int], end: tuple[int, int]) -> str:
+    rows = lines[start[0] - 1 : end[0]]
+    rows[-1] = rows[-1][: end[1]]
+    rows[0] = rows[0][start[1] :]
+    return "".join(rows)
