@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from trifold.cli import app
 from trifold.errors import TrifoldError
 from trifold.new.command import FIRST_OP
+from trifold.new.family import FAMILIES
 from trifold.new.origin import Origin
 from trifold.workspace import Workspace
 
@@ -81,7 +82,7 @@ def test_ci_installs_trifold_from_where_this_one_came(
     assert ("on this machine alone" in done.output) == ("a URL that the runner can reach" in workflow) == here
 
 
-@pytest.mark.parametrize("like", ["elementwise", "rows", "reduction", "sampling"])
+@pytest.mark.parametrize("like", FAMILIES)
 def test_an_op_is_five_files(workspace: Path, like: str) -> None:
     done = run("op", "mine", "--like", like)
     assert done.exit_code == 0
