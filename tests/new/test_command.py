@@ -113,7 +113,7 @@ def test_the_folders_may_have_other_names(workspace: Path) -> None:
         (("op", FIRST_OP), "already"),
         (("op", "mine", "--like", "row"), "did you mean rows?"),
         (("op", "mine", "--like", "rows", "--signature", "(Tensor x) -> Tensor"), "elementwise only"),
-        (("op", "mine", "--signature", "(Tensor[] x) -> Tensor"), "List[Tensor]"),
+        (("op", "mine", "--signature", "(Tensor x, Scalar a) -> Tensor"), "a is a Scalar"),
         (("op", "mine", "--workspace", "nowhere"), "is not a trifold workspace"),
         ((".",), "is not empty"),
         (("README.md",), "is a file"),

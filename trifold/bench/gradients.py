@@ -27,7 +27,7 @@ def with_gradients(files: OpFiles, spec: Any, benchmark: Benchmark) -> Benchmark
     """
     op = _port(files)
     gradients = benchmark.gradients or getattr(spec, "gradients", None) or Gradients()
-    if gradients.arguments is None and (getattr(spec, "writes", ()) or (op is not None and not op.differentiable)):
+    if gradients.arguments is None and (getattr(spec, "writes", None) or (op is not None and not op.differentiable)):
         gradients = NO_GRADIENTS
     if gradients.arguments == () and (benchmark.backward or benchmark.training):
         raise SpecError(

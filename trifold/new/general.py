@@ -1,19 +1,20 @@
 """What the templates of an op of any signature are filled with.
 
 The op that is generated makes one sum, of the squares of all tensors that are given, times a factor from all other
-arguments. Result k is k times that, and so is what is written into the arguments that the signature marks; a result
-that is no tensor says something of the first tensor. Each argument and each result thus has a part in it.
+arguments. Result k is k times that, and so is what is written into the arguments that the signature marks. Each
+argument thus has a part in each result.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from trifold.new.layout import WIDTH, define
-from trifold.new.schema import Argument, Operator, Result, Type
+from trifold.new.schema import Argument, Operator, Type
 
 _MOST_IN_A_LIST = 3
-# Of each type that is no tensor: what a sample has; a result in Python and in C++.
+# What a sample has of each type that is no tensor.
 _USUAL = {
     "int": "3",
     "float": "0.5",
@@ -21,22 +22,6 @@ _USUAL = {
     "str": '"sum"',
     "ScalarType": "torch.float16",
     "Device": 'torch.device("cpu")',
-}
-_PYTHON_RESULT = {
-    "int": "first.dim()",
-    "float": "float(first.dim())",
-    "bool": "first.dim() > 0",
-    "str": '"done"',
-    "ScalarType": "first.dtype",
-    "Device": "first.device",
-}
-_CPP_RESULT = {
-    "int": "first.dim()",
-    "float": "static_cast<double>(first.dim())",
-    "bool": "first.dim() > 0",
-    "str": 'std::string("done")',
-    "ScalarType": "first.scalar_type()",
-    "Device": "first.device()",
 }
 
 
@@ -46,7 +31,7 @@ def context(op: str, operator: Operator) -> dict[str, Any]:
     names = [each.name for each in arguments]
     tensors = [first, *(each for each in operator.tensors if each is not first)]
     returns = [each.schema for each in operator.results]
-    annotations = [each.python for each in operator.results]
+    annotations = [each.python.replace("Sequence", "list") for each in operator.results]
     return {
         "arguments": arguments,
         "names": names,
@@ -67,11 +52,10 @@ def context(op: str, operator: Operator) -> dict[str, Any]:
         "returned": _returned(_python_results(operator, "results[{}]")),
         "reference_lines": _reference(operator),
         "fake_returned": _returned(_python_results(operator, "first.new_empty(first.shape)")),
-        "uses_first": any(not each.of for each in operator.results),
-        "describes_first": any(not each.type.is_tensor for each in operator.results),
+        "uses_first": bool(operator.results),
         "uses_sequence": any(each.type.is_list for each in arguments),
         "uses_torch": any("torch." in text for text in (*map(str, annotations), *(each.python for each in arguments))),
-        "result_tensors": [*_written(operator), *["first.new_empty(first.shape)"] * _new(operator)],
+        "result_tensors": [each.name for each in operator.written] + _made(_new(operator)),
         "define": define(op, [each.schema for each in arguments], _one_or_several(returns), "fake=_fake"),
         "described": {each.name: _description(each, first) for each in arguments},
         **_cpp(operator, tensors),
@@ -89,6 +73,12 @@ def _one_or_several(texts: list[str]) -> str:
     return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
 
 
+def _made(count: int) -> list[str]:
+    """New tensors, as items of a list."""
+    one = "first.new_empty(first.shape)"
+    return [one] * count if count < 2 else [f"*({one} for _ in range({count}))"]
+
+
 def _returned(values: list[str]) -> str:
     """The statement; nothing where there is nothing to return."""
     line = f"    return {', '.join(values)}"
@@ -97,19 +87,13 @@ def _returned(values: list[str]) -> str:
     return "    return (\n" + "".join(f"        {value},\n" for value in values) + "    )"
 
 
-def _tensors_of(result: Result) -> int:
-    """How many new tensors a result holds."""
-    if result.of or not result.type.is_tensor:
-        return 0
-    return 2 if result.type.is_list and not result.type.element_optional else 1
+def _tensors_of(result: Type) -> int:
+    """How many tensors a result holds."""
+    return 2 if result.is_list and not result.element_optional else 1
 
 
 def _new(operator: Operator) -> int:
     return sum(map(_tensors_of, operator.results))
-
-
-def _written(operator: Operator) -> list[str]:
-    return [f"*{each.name}" if each.type.is_list else each.name for each in operator.written]
 
 
 def _python_results(operator: Operator, tensor: str) -> list[str]:
@@ -118,44 +102,28 @@ def _python_results(operator: Operator, tensor: str) -> list[str]:
     for result in operator.results:
         own = [tensor.format(made + k - total) for k in range(_tensors_of(result))]
         made += len(own)
-        values.append(_value(result, own, _PYTHON_RESULT, "None", "[{}]"))
+        values.append(_value(result, own, "None", "[{}]"))
     return values
 
 
-def _value(result: Result, own: list[str], others: dict[str, str], none: str, listed: str) -> str:
-    if result.of:
-        return result.of
-    of_list = own if result.type.is_tensor else [others[result.type.base]]
-    if result.type.is_list and result.type.element_optional:
-        of_list = [*of_list, none]
-    return listed.format(", ".join(of_list)) if result.type.is_list else of_list[0]
+def _value(result: Type, own: list[str], none: str, listed: str) -> str:
+    of_list = [*own, none] if result.element_optional else own
+    return listed.format(", ".join(of_list)) if result.is_list else own[0]
 
 
 def _reference(operator: Operator) -> list[str]:
-    written = _written(operator)
-    lines = []
-    if written:
-        lines = [f"results = [{', '.join(written)}]", "for position, result in enumerate(results):"]
-        lines += ["    result.copy_((position + 1) * total)"]
-    total = _new(operator)
-    count = "len(results) + " if any(each.type.is_list for each in operator.written) else ""
-    before = 0 if count else len(written)
+    lines = [f"{each.name}.copy_({number} * total)" for number, each in enumerate(operator.written, 1)]
     values = _python_results(operator, "#{}#")
+    total, before = _new(operator), len(operator.written)
     for k in range(total):
-        number = f"({count}{before + k + 1})" if count else str(before + k + 1)
-        values = [value.replace(f"#{k - total}#", f"{number} * total") for value in values]
+        values = [value.replace(f"#{k - total}#", f"{before + k + 1} * total") for value in values]
     return [*lines, *([_returned(values)[4:]] if values else [])]
 
 
 def _cpp(operator: Operator, tensors: list[Argument]) -> dict[str, Any]:
     types = [each.type for each in tensors]
     others = [each.type for each in operator.others]
-    results = [
-        f"results.insert(results.end(), {each.name}.begin(), {each.name}.end());"
-        if each.type.is_list
-        else f"results.push_back({each.name});"
-        for each in operator.written
-    ]
+    results = [f"results.push_back({each.name});" for each in operator.written]
     if _new(operator):
         results.append("const std::size_t made = results.size();")
         room = "results.push_back(trifold::empty_contiguous(first, first.sizes()));"
@@ -164,10 +132,9 @@ def _cpp(operator: Operator, tensors: list[Argument]) -> dict[str, Any]:
     for result in operator.results:
         own = [f"results[made + {made + k}]" for k in range(_tensors_of(result))]
         made += len(own)
-        listed = f"{result.type.cpp.removeprefix('std::optional<') if result.type.list_optional else result.type.cpp}"
-        listed = listed.removesuffix(">") if result.type.list_optional else listed
-        values.append(_value(result, own, _CPP_RESULT, "std::nullopt", listed + "{{{}}}"))
-    kinds = [each.type.cpp for each in operator.results]
+        listed = replace(result, list_optional=False).cpp
+        values.append(_value(result, own, "std::nullopt", listed + "{{{}}}"))
+    kinds = [each.cpp for each in operator.results]
     return {
         "cpp_returns": {0: "void", 1: kinds[0] if kinds else ""}.get(len(kinds), f"std::tuple<{', '.join(kinds)}>"),
         "cpp_results": results,
@@ -209,7 +176,7 @@ def _spec(operator: Operator) -> dict[str, Any]:
 def _strategy(argument: Argument, first: Argument) -> str:
     text = argument.type.strategy
     if argument.alias:
-        text = "written" if text == "x" else text.replace("(x,", "(written,")
+        return "written"
     return text.replace("max_size=3", "min_size=1, max_size=3") if argument is first else text
 
 

@@ -90,7 +90,7 @@ class Argument:
     @property
     def schema(self) -> str:
         kind = self.type.schema
-        return f"{kind.replace('Tensor', f'Tensor({self.alias}!)', 1) if self.alias else kind} {self.name}"
+        return f"{f'Tensor({self.alias}!)' if self.alias else kind} {self.name}"
 
     @property
     def python(self) -> str:
@@ -99,24 +99,7 @@ class Argument:
     @property
     def cpp(self) -> str:
         plain = self.type in (Type("int"), Type("float"), Type("bool"), Type("ScalarType"), Type("Device"))
-        return f"{self.type.cpp}{' ' if plain else '& '}{self.name}" if plain else f"const {self.type.cpp}& {self.name}"
-
-
-@dataclass(frozen=True)
-class Result:
-    """A result; ``of`` names the argument that it is, where it is one."""
-
-    type: Type
-    of: str = ""
-    alias: str = ""
-
-    @property
-    def schema(self) -> str:
-        return f"Tensor({self.alias}!)" if self.alias else self.type.schema
-
-    @property
-    def python(self) -> str:
-        return self.type.python.replace("Sequence", "list")
+        return f"{self.type.cpp} {self.name}" if plain else f"const {self.type.cpp}& {self.name}"
 
 
 @dataclass(frozen=True)
@@ -124,7 +107,7 @@ class Operator:
     """The schema of a whole op."""
 
     arguments: tuple[Argument, ...]
-    results: tuple[Result, ...]
+    results: tuple[Type, ...]
 
     @property
     def tensors(self) -> tuple[Argument, ...]:
@@ -153,8 +136,7 @@ def parse(text: str, op: str) -> Operator:
     """
     parsed = parsed_schema(text, op)
     arguments = tuple(_argument(each) for each in parsed.arguments)
-    aliases = {each.alias: each.name for each in arguments if each.alias}
-    operator = Operator(arguments, tuple(_result(each, aliases, arguments) for each in parsed.returns))
+    operator = Operator(arguments, tuple(_result(each) for each in parsed.returns))
     _check(operator, op)
     return operator
 
@@ -168,8 +150,10 @@ def _argument(argument: Any) -> Argument:
         )
     kind = _type(argument.real_type, argument.N, name)
     letter = next(iter(alias.before_set), "a") if alias is not None else ""
-    if letter and (kind.element_optional or kind.list_optional):
-        raise SignatureError(f"--signature: {name} is written and may be None", "write into a Tensor or a Tensor[]")
+    if letter and kind != Type("Tensor"):
+        raise SignatureError(
+            f"--signature: {name} is a {kind.schema} that is written", f"write into Tensors: 'Tensor({letter}!) {name}'"
+        )
     default = None
     if argument.has_default_value():
         value = argument.default_value
@@ -180,18 +164,19 @@ def _argument(argument: Any) -> Argument:
     return Argument(kind, name, letter, default, bool(argument.kwarg_only))
 
 
-def _result(result: Any, aliases: dict[str, str], arguments: tuple[Argument, ...]) -> Result:
+def _result(result: Any) -> Type:
     kind = _type(result.real_type, None, "a result")
-    if result.alias_info is None:
-        return Result(kind)
-    letter = next(iter(result.alias_info.before_set), "")
-    of = aliases.get(letter, "")
-    if kind != Type("Tensor") or not any(each.name == of and each.type == kind for each in arguments):
+    if not kind.is_tensor:
         raise SignatureError(
-            f"--signature: a result is a {kind.schema}({letter}), which is no argument that the op writes",
-            "return the argument itself, '(Tensor(a!) x) -> Tensor(a!)', or a new Tensor",
+            f"--signature: a result is a {kind.schema}, and trifold verify compares tensors alone",
+            "return a Tensor, of shape () for a number",
         )
-    return Result(kind, of, letter)
+    if result.alias_info is not None:
+        raise SignatureError(
+            "--signature: a result is an argument, '(a)', and torch.compile takes no such operator of ours",
+            "return nothing where the op writes into an argument: '(Tensor(a!) x) -> ()'",
+        )
+    return kind
 
 
 def _type(kind: Any, length: int | None, name: str) -> Type:
@@ -229,7 +214,8 @@ def _check(operator: Operator, op: str) -> None:
     check_count([each.name for each in operator.arguments])
     for each in operator.arguments:
         check_name(each.name, op)
-        if each.name in _TAKEN:
+        # torch's way to functionalise an operator that writes has a parameter `mode`.
+        if each.name in _TAKEN or (each.name == "mode" and operator.written):
             raise SignatureError(
                 f"--signature: an argument is called '{each.name}', which the generated files call something else",
                 "give it another name",

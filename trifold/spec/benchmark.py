@@ -12,7 +12,7 @@ import torch
 from trifold.spec.results import NO_GRADIENTS, Gradients
 
 # Positional ones, or all by keyword.
-Arguments = tuple[Any, ...] | Mapping[str, Any]
+Arguments = tuple[Any, ...] | Mapping[Any, Any]
 Roofline = Literal["copy", "write"]
 GpuMethod = Literal["graph", "events"]
 Measure = Literal["roofline", "over eager", "over torch.compile", "over liger", "over quack", "over the fastest peer"]
