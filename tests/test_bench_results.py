@@ -317,7 +317,9 @@ def test_elementwise_benchmarks_count_bytes_once() -> None:
     assert backward.bytes(case, torch.bfloat16) == 5 * 1024 * 2
     assert forward.cases[-1].sizes == (1 << 28,)
     assert {"roofline", "over eager", "over torch.compile"} == {target.measure for target in forward.targets}
-    assert [argument.shape for argument in forward.arguments(torch.device("cpu"), torch.float32, case)] == [(1024,)] * 2
+    assert [argument.shape for argument in tuple(forward.arguments(torch.device("cpu"), torch.float32, case))] == [
+        (1024,)
+    ] * 2
 
 
 def test_an_op_whose_backward_moves_nothing_has_no_backward_benchmark() -> None:

@@ -210,7 +210,6 @@ spec = Spec(
             eager=_eager,
             bytes=lambda case, dtype: case.sizes[0] * dtype.itemsize + case.sizes[1] * 8,
             host=Case("2^10, 10 bins", (1024, 10)),
-            differentiable=False,
             targets=(
                 Target(measure="over eager", at_least=0.9),
                 Target(measure="over torch.compile", at_least=0.9),

@@ -160,7 +160,6 @@ spec = Spec(
             eager=eager,
             bytes=_bytes,
             host=Case("64 × 256", (64, 256)),
-            differentiable=False,
             targets=tuple(Target(measure=peer, at_least=0.9) for peer in ("over eager", "over torch.compile")),
         )
     ],

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from trifold.spec import (
     DTYPES,
+    NO_GRADIENTS,
     Call,
     Property,
     Sample,
@@ -50,5 +51,5 @@ spec = Spec(
     surrogate="a step has derivative 0; the upstream gradient is passed on as if it were the identity",
     computed_by_torch={"gradient 0": "it is the upstream gradient, which is handed on"},
     rounded_once="0 and 1 are numbers of every dtype",
-    benchmarks=elementwise_benchmarks(_step, differentiable=False),
+    benchmarks=elementwise_benchmarks(_step, gradients=NO_GRADIENTS),
 )

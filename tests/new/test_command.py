@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from trifold.cli import app
 from trifold.errors import TrifoldError
 from trifold.new.command import FIRST_OP
+from trifold.new.family import FAMILIES
 from trifold.new.origin import Origin
 from trifold.workspace import Workspace
 
@@ -81,7 +82,7 @@ def test_ci_installs_trifold_from_where_this_one_came(
     assert ("on this machine alone" in done.output) == ("a URL that the runner can reach" in workflow) == here
 
 
-@pytest.mark.parametrize("like", ["elementwise", "rows", "reduction", "sampling"])
+@pytest.mark.parametrize("like", FAMILIES)
 def test_an_op_is_five_files(workspace: Path, like: str) -> None:
     done = run("op", "mine", "--like", like)
     assert done.exit_code == 0
@@ -112,7 +113,7 @@ def test_the_folders_may_have_other_names(workspace: Path) -> None:
         (("op", FIRST_OP), "already"),
         (("op", "mine", "--like", "row"), "did you mean rows?"),
         (("op", "mine", "--like", "rows", "--signature", "(Tensor x) -> Tensor"), "elementwise only"),
-        (("op", "mine", "--signature", "(Tensor[] x) -> Tensor"), "List[Tensor]"),
+        (("op", "mine", "--signature", "(Tensor x, Scalar a) -> Tensor"), "a is a Scalar"),
         (("op", "mine", "--workspace", "nowhere"), "is not a trifold workspace"),
         ((".",), "is not empty"),
         (("README.md",), "is a file"),

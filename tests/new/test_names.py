@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trifold.new.family import FAMILIES
 from trifold.new.names import LONGEST, UnusableName, check_op_name, project_name
 from trifold.workspace import Workspace
 
@@ -74,7 +75,7 @@ def _refused(name: str) -> bool:
 def test_every_name_that_a_template_imports_or_defines_is_refused() -> None:
     """An op of that name would hide it in its own files."""
     folder = resources.files("trifold.new").joinpath("templates")
-    for family in ("elementwise", "rows", "reduction", "sampling"):
+    for family in FAMILIES:
         for template in folder.joinpath(family).iterdir():
             text = template.read_text(encoding="utf-8")
             names = set(re.findall(r"^(?:from [\w.]+ )?import (.+)$", text, re.MULTILINE))

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trifold.new.family import FAMILIES, Family, NewError, family_of
 from trifold.new.origin import Origin
-from trifold.new.render import FAMILIES, Family, NewError, family_of, op_texts, workspace_texts
+from trifold.new.render import op_texts, workspace_texts
 from trifold.port import Schema
 from trifold.workspace import OpFiles, Workspace
 
@@ -101,7 +102,9 @@ def test_generated_files_are_as_the_formatters_would_write_them(tmp_path: Path) 
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
     for prefix in ("a_", "an_op_of_a_long_name_"):
-        wanted: list[tuple[str, Family, str | None]] = [(prefix + family[:9], family, None) for family in FAMILIES]
+        wanted: list[tuple[str, Family, str | None]] = [
+            (prefix + family[:9].replace("-", "_"), family, None) for family in FAMILIES
+        ]
         wanted += [(prefix + name, "elementwise", signature) for name, signature in SIGNATURES.items()]
         for op, family, signature in wanted:
             for file, content in op_texts(Workspace(tmp_path).files(op), family, signature).items():

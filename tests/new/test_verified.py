@@ -14,6 +14,11 @@ OPS = {
     "row_norm": ("--like", "rows"),
     "energy": ("--like", "reduction"),
     "noisy": ("--like", "sampling"),
+    "running": ("--like", "scan"),
+    "placed": ("--like", "scatter"),
+    "turned": ("--like", "results"),
+    "counted": ("--like", "no-gradient"),
+    "listed": ("--signature", "(Tensor x, Tensor?[] ys, str how, int[]? k) -> (Tensor, Tensor[])"),
     "gated": ("--signature", "(Tensor x, float alpha, Tensor? gate=None, *, int count=2, bool negate=False) -> Tensor"),
 }
 _EXAMPLES = 4
@@ -34,12 +39,18 @@ _OF_PROTOTYPES = (
 _OF_PORTS = (*_OF_PROTOTYPES, "gradgradcheck", "opcheck", "fake", "compile")
 # Its kernels differ from scaled_square's in their arguments alone.
 _OF_GATED = ("values", "gradients", "gradgradcheck", "opcheck", "errors")
+_OF_LISTED = ("values", "opcheck", "errors")
+_WITH_GRADIENT = ("gradients", "gradcheck", "gradgradcheck", "rounding")
 
-CASES = {
-    (op, implementation): _OF_GATED if op == "gated" else _OF_PROTOTYPES if implementation == "prototype" else _OF_PORTS
-    for op in OPS
-    for implementation in ("prototype", "port")
-}
+
+def _checks(op: str, implementation: str) -> tuple[str, ...]:
+    if op in ("gated", "listed"):
+        return _OF_GATED if op == "gated" else _OF_LISTED
+    checks = _OF_PROTOTYPES if implementation == "prototype" else _OF_PORTS
+    return tuple(check for check in checks if check not in _WITH_GRADIENT) if op == "counted" else checks
+
+
+CASES = {(op, implementation): _checks(op, implementation) for op in OPS for implementation in ("prototype", "port")}
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trifold.bench.gradients import attached, differentiable_results, require_all, split, tensors
 from trifold.bench.peers import PACKAGES, Pass, PeerAbsent, Thunk, peer
 from trifold.bench.rows import COMPILED, EAGER, PORT, PROTOTYPE, RIVALS
 from trifold.bench.timing import Competitor
 from trifold.cells import Device
 from trifold.errors import TrifoldError
 from trifold.spec.benchmark import Arguments, Benchmark
+from trifold.spec.results import Gradients
 from trifold.workspace import OpFiles
 
 SIMULATED_BYTES = 1 << 16  # what Numba's simulator moves in about a second
@@ -139,39 +141,73 @@ def _refusing(reason: TrifoldError) -> Callable[..., Any]:
     return refuse
 
 
-def competitor(entrant: Entrant, inputs: Sequence[Arguments], which: Pass) -> Competitor:
+def competitor(
+    entrant: Entrant,
+    inputs: Sequence[Arguments],
+    which: Pass,
+    gradients: Gradients | None = None,
+    parameters: Sequence[str] = (),
+) -> Competitor:
     """``entrant`` on each of ``inputs``.
 
     ``plain`` calls it; ``forward`` lets it record a gradient; ``backward`` is the backward pass alone; ``forward +
-    backward`` is both. Gradients are taken of all floating tensors with ``torch.autograd.grad``: nothing is
-    accumulated, so that no time goes into that. The gradient of a scalar is 1, as ``loss.backward()`` has it.
+    backward`` is both. Gradients are taken with ``torch.autograd.grad``: nothing is accumulated, so that no time goes
+    into that. The gradient of a scalar is 1, as ``loss.backward()`` has it.
+
+    Args:
+        entrant: who is timed.
+        inputs: its arguments.
+        which: the pass.
+        gradients: of which arguments and results; default: all floating ones.
+        parameters: the names of positional arguments.
     """
+    stated = gradients or Gradients()
 
     def prepare() -> list[Thunk]:
-        return [_thunk(entrant, _copied(arguments) if entrant.overwrites else arguments, which) for arguments in inputs]
+        copied = (_copied(arguments) if entrant.overwrites else arguments for arguments in inputs)
+        return [_thunk(entrant, arguments, which, stated, parameters) for arguments in copied]
 
     return prepare
 
 
 def _copied(arguments: Arguments) -> Arguments:
-    return tuple(value.clone() if isinstance(value, Tensor) else value for value in arguments)
+    def copy(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [copy(one) for one in value]
+        return value.clone() if isinstance(value, Tensor) else value
+
+    if isinstance(arguments, Mapping):
+        return {name: copy(value) for name, value in arguments.items()}
+    return tuple(map(copy, arguments))
 
 
-def _thunk(entrant: Entrant, arguments: Arguments, which: Pass) -> Thunk:
+def _thunk(
+    entrant: Entrant, arguments: Arguments, which: Pass, gradients: Gradients, parameters: Sequence[str]
+) -> Thunk:
     function = entrant.function
+    args, kwargs = split(arguments)
     if which in entrant.own:
-        return entrant.own[which](*arguments)
+        return entrant.own[which](*args, **kwargs)
     if which == "plain":
-        return functools.partial(function, *arguments)
-    attached = tuple(
-        value.detach().requires_grad_() if isinstance(value, Tensor) and value.is_floating_point() else value
-        for value in arguments
-    )
+        return functools.partial(function, *args, **kwargs)
+    args, kwargs, leaves = attached(arguments, gradients, parameters)
+    call = functools.partial(function, *args, **kwargs)
     if which == "forward":
-        return functools.partial(function, *attached)
-    leaves = [value for value in attached if isinstance(value, Tensor) and value.requires_grad]
-    output = function(*attached)
-    incoming = torch.ones_like(output) if output.dim() == 0 else torch.randn_like(output)
+        return call
+    wanted = list(leaves.values())
+    result = call()
+    positions = differentiable_results(result, gradients)
+    differentiable = [tensors(result)[position] for position in positions]
+    upstream = [torch.ones_like(one) if one.dim() == 0 else torch.randn_like(one) for one in differentiable]
+    backward = functools.partial(torch.autograd.grad, differentiable, wanted, upstream, retain_graph=True)
+    require_all(backward(allow_unused=True), leaves)
     if which == "backward":
-        return functools.partial(torch.autograd.grad, output, leaves, incoming, retain_graph=True)
-    return lambda: torch.autograd.grad(function(*attached), leaves, incoming)
+        return backward
+    if isinstance(result, Tensor):
+        return lambda: torch.autograd.grad(call(), wanted, upstream)
+
+    def both() -> object:
+        results = tensors(call())
+        return torch.autograd.grad([results[position] for position in positions], wanted, upstream)
+
+    return both

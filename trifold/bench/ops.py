@@ -13,6 +13,7 @@ import torch
 from trifold import record_sources
 from trifold.bench import resume
 from trifold.bench.entrants import Entrant, implementations
+from trifold.bench.gradients import with_gradients
 from trifold.bench.peers import absent, versions
 from trifold.bench.prepare import first_calls, prepare
 from trifold.bench.progress import Report
@@ -173,16 +174,18 @@ def _tables(plans: Sequence[Plan]) -> Iterator[list[Task]]:
 
 
 def benchmarks_of(files: OpFiles) -> tuple[Benchmark, ...]:
-    """``spec.benchmarks`` of ``verify/<op>.py``.
+    """``spec.benchmarks`` of ``verify/<op>.py``, with their gradients as the spec or the wiring states them.
 
     Raises:
-        SpecError: the file has no ``spec``, or what it lists are no benchmarks, or two have one name.
+        SpecError: the file has no ``spec``, or what it lists are no benchmarks, or two have one name, or they ask for
+            a gradient that there is not.
     """
     module: Any = import_file(files.spec, f"trifold_bench_spec_{files.name}")
-    found = getattr(getattr(module, "spec", None), "benchmarks", None)
+    spec: Any = getattr(module, "spec", None)
+    found = getattr(spec, "benchmarks", None)
     if found is None or not all(isinstance(benchmark, Benchmark) for benchmark in found):
         raise SpecError(f"{files.spec} has no spec with benchmarks", "write spec = Spec(..., benchmarks=(...))")
     names = [benchmark.name for benchmark in found]
     if len(set(names)) < len(names):
         raise SpecError(f"{files.spec}: two benchmarks have one name: {', '.join(names)}", "give each its own")
-    return tuple(found)
+    return tuple(with_gradients(files, spec, benchmark) for benchmark in found)

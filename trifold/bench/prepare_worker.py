@@ -74,9 +74,10 @@ def _make(task: Task, name: str, workspace: Workspace, device: Device) -> None:
     own = implementations(workspace.op(task.op), device, ()) if name == PORT else {}
     (entrant,) = entrants(task.benchmark, own, (name,), without=task.without_libraries)
     if not entrant.absent:
-        arguments = task.benchmark.arguments(place, task.dtype, task.case)
+        benchmark = task.benchmark
+        arguments = benchmark.arguments(place, task.dtype, task.case)
         with repeatable():
-            competitor(entrant, [arguments], task.which)()[0]()
+            competitor(entrant, [arguments], task.which, benchmark.gradients, benchmark.parameters)()[0]()
     _synchronize(device)
 
 

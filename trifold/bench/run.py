@@ -171,7 +171,9 @@ def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) ->
 
     competitors: dict[str, Competitor] = {f"{ROOFLINE}: {name}": way for name, way in ways.items()}
     competitors |= {
-        name: competitor(entrant, inputs, task.which) for name, entrant in able.items() if name not in fatal
+        name: competitor(entrant, inputs, task.which, task.benchmark.gradients, task.benchmark.parameters)
+        for name, entrant in able.items()
+        if name not in fatal
     }
     with repeatable():
         seconds = machine.seconds * (HOST_LONGER if host else 1)

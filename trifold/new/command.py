@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from trifold.errors import WorkspaceError
+from trifold.new.family import FAMILIES, family_of
 from trifold.workspace import FOLDERS, Workspace
 
 FIRST_OP = "scaled_square"
@@ -20,7 +21,7 @@ WORKFLOW = ".github/workflows/verify.yml"
 def new(
     what: Annotated[list[str], typer.Argument(metavar="PATH | op NAME", help="A folder for a workspace, or an op.")],
     like: Annotated[
-        str | None, typer.Option(help="elementwise (the default), rows, reduction or sampling.", show_default=False)
+        str | None, typer.Option(help=f"One of {', '.join(FAMILIES)}; elementwise is the default.", show_default=False)
     ] = None,
     signature: Annotated[
         str | None,
@@ -93,7 +94,7 @@ def new_op(workspace: Workspace, name: str, *, like: str, signature: str | None,
 
     names.check_op_name(name)
     files = workspace.files(name)
-    texts = render.op_texts(files, render.family_of(like), signature)
+    texts = render.op_texts(files, family_of(like), signature)
     write.write_all(texts, force=force)
     compile_commands.refresh(workspace)
     written = "\n".join(f"    {path.relative_to(workspace.root)}" for path in files)

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from trifold.new import formula
-from trifold.new.layout import WIDTH, python_list
+from trifold.new.layout import WIDTH, define
 from trifold.new.signature import Argument, Signature
 
 DEFAULT = "(Tensor x, float alpha) -> Tensor"
@@ -106,9 +106,12 @@ def _wiring(op: str, s: Signature) -> dict[str, str]:
     of_x = f"op.{op}_backward(grad_of_grad, x{rest})"
     of_grad = f"op.{op}_backward(grad_of_grad, grad{rest})"
     return {
-        "define_forward": _define(op, [each.schema for each in s.arguments], fake),
-        "define_backward": _define(
-            f"{op}_backward", backward, f"fake=lambda grad, x{', *others' if scalars else ''}: elementwise_output(x)"
+        "define_forward": define(op, [each.schema for each in s.arguments], "Tensor", fake),
+        "define_backward": define(
+            f"{op}_backward",
+            backward,
+            "Tensor",
+            f"fake=lambda grad, x{', *others' if scalars else ''}: elementwise_output(x)",
         ),
         **_saving("forward", "_save", names, tensors, scalars, by_name=not any(each.optional for each in s.tensors)),
         **_saving("backward", "_save_backward", ["grad", "x", *scalars], ["grad", "x"], scalars, by_name=True),
@@ -116,19 +119,6 @@ def _wiring(op: str, s: Signature) -> dict[str, str]:
         "gradients": _gradients(op, s, rest),
         "second_gradients": _returned([of_x, of_grad, *["None"] * len(scalars)]),
     }
-
-
-def _define(name: str, arguments: Sequence[str], fake: str) -> str:
-    """``op.define(...)``; a schema that is too long for a line is two strings or more."""
-    pieces, line = [], f"{name}("
-    for position, argument in enumerate(arguments):
-        text = argument + (") -> Tensor" if position == len(arguments) - 1 else ", ")
-        if len(line) + len(text) > WIDTH - 8 - len('"",'):
-            pieces.append(line)
-            line = ""
-        line += text
-    quoted = [f'"{piece}"' for piece in (*pieces, line)]
-    return python_list("    op.define(", ["\n        ".join(quoted), fake], ")")
 
 
 def _saving(

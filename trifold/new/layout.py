@@ -27,6 +27,19 @@ def python_list(before: str, items: Sequence[str], after: str, indent: int = 0) 
     return f"{before}\n{each}{margin}{after}"
 
 
+def define(name: str, arguments: Sequence[str], returns: str, fake: str) -> str:
+    """``op.define(...)``; a schema that is too long for a line is two strings or more."""
+    pieces, line = [], f"{name}("
+    for position, argument in enumerate(arguments):
+        text = argument + (f") -> {returns}" if position == len(arguments) - 1 else ", ")
+        if len(line) + len(text) > WIDTH - 8 - len('"",'):
+            pieces.append(line)
+            line = ""
+        line += text
+    quoted = [f'"{piece}"' for piece in (*pieces, line)]
+    return python_list("    op.define(", ["\n        ".join(quoted), fake], ")")
+
+
 def cpp_list(before: str, items: Sequence[str], after: str) -> str:
     """``before`` + the items with commas + ``after``: as many on a line as there is room for, below the first one."""
     lines = [before]

@@ -43,7 +43,8 @@ _NAMES_OF_OURS = (
     "conftest cuda kernel math numba numpy op port prototype reference register spec std tensor torch trifold wire "
     "alike block_sum check_alike check_floating elementwise elementwise_bad_calls elementwise_output "
     "elementwise_smooth flat launch launch_elementwise normals output philox_normal philox_state shapes tensors "
-    "check_rows data dense float64 launch_rows mutable_data row_shapes st"
+    "check_rows data dense float64 launch_rows mutable_data row_shapes st "
+    "any_size blocks_for check_table launch_for row_output row_smooth row_tensors rows warp_scan"
 )
 _OF_OURS = frozenset(_NAMES_OF_OURS.split())
 

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import jinja2
 
-from trifold.errors import TrifoldError
-from trifold.new import elementwise, signature
+from trifold.new import elementwise, general, schema, signature
+from trifold.new.family import Family, NewError
 from trifold.new.layout import cpp_list, python_list
 from trifold.workspace import OpFiles
 
-Family = Literal["elementwise", "rows", "reduction", "sampling"]
-FAMILIES: tuple[Family, ...] = ("elementwise", "rows", "reduction", "sampling")
-
 # The template of each of an op's five files, in their order.
 _OF_OP = ("prototype.py.j2", "header.cuh.j2", "binding.cu.j2", "port.py.j2", "spec.py.j2")
-
-
-class NewError(TrifoldError):
-    """What ``trifold new`` was asked for cannot be made."""
-
-
-def family_of(name: str) -> Family:
-    """The family of that name; raises :class:`NewError` where there is none."""
-    for family in FAMILIES:
-        if family == name:
-            return family
-    near = difflib.get_close_matches(name, FAMILIES, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    raise NewError(f"--like: there is no template '{name}'", f"{hint}there are {', '.join(FAMILIES)}")
 
 
 def op_texts(files: OpFiles, family: Family, wanted: str | None) -> dict[Path, str]:
@@ -53,10 +35,16 @@ def op_texts(files: OpFiles, family: Family, wanted: str | None) -> dict[Path, s
             f"--signature goes with --like elementwise only: the kernel of a {family} op is written for its arguments",
             f"leave --signature away, and change the arguments in the five files that --like {family} gives",
         )
+    templates: str = family
     context: dict[str, Any] = {"op": files.name}
     if family == "elementwise":
-        context |= elementwise.context(files.name, signature.parse(wanted or elementwise.DEFAULT, files.name))
-    return {path: _render(f"{family}/{template}", context) for path, template in zip(files, _OF_OP, strict=True)}
+        parsed = signature.parse(wanted or elementwise.DEFAULT, files.name)
+        if parsed is not None:
+            context |= elementwise.context(files.name, parsed)
+        else:
+            templates = "signature"
+            context |= general.context(files.name, schema.parse(wanted or "", files.name))
+    return {path: _render(f"{templates}/{template}", context) for path, template in zip(files, _OF_OP, strict=True)}
 
 
 def workspace_texts(context: Mapping[str, Any]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -126,15 +127,28 @@ class Signature:
         return [*texts[: keyword_only[0]], "*", *texts[keyword_only[0] :]] if keyword_only else texts
 
 
-def parse(text: str, op: str) -> Signature:
+def parse(text: str, op: str) -> Signature | None:
     """Read ``"(Tensor x, float alpha) -> Tensor"``, in torch's schema language.
 
     Args:
         text: the signature; a name before the bracket, if there is one, must be ``op``.
 
+    Returns:
+        None where the op is more than elementwise: :mod:`trifold.new.schema` has all types.
+
     Raises:
-        SignatureError: it is none, or has what the template cannot write; the remedy says what to do.
+        SignatureError: it is no schema, or has what the template cannot write; the remedy says what to do.
     """
+    parsed = parsed_schema(text, op)
+    if not _is_elementwise(parsed):
+        return None
+    signature = Signature(tuple(_argument(argument) for argument in parsed.arguments))
+    _check(signature, op)
+    return signature
+
+
+def parsed_schema(text: str, op: str) -> Any:
+    """Torch's own reading of a signature; raises :class:`SignatureError` where it is none of ``op``."""
     text = text.strip()
     before, bracket, _ = text.partition("(")
     if not bracket:
@@ -146,16 +160,12 @@ def parse(text: str, op: str) -> Signature:
     if "->" not in text:
         raise SignatureError("--signature: it does not say what the op returns", "end it with '-> Tensor'")
     try:
-        parsed = torch._C.parse_schema(f"trifold::{op}{text[len(before) :]}")
+        return torch._C.parse_schema(f"trifold::{op}{text[len(before) :]}")
     except RuntimeError as error:
         raise SignatureError(
             f"--signature: '{text}' is not a schema: {_first_line(error)}",
             'write it as "(Tensor x, float alpha) -> Tensor"',
         ) from None
-    _check_returns(parsed)
-    signature = Signature(tuple(_argument(argument) for argument in parsed.arguments))
-    _check(signature, op)
-    return signature
 
 
 def _first_line(error: RuntimeError) -> str:
@@ -164,65 +174,53 @@ def _first_line(error: RuntimeError) -> str:
     return line.partition(" in trifold::")[0].rstrip(": ")
 
 
-def _check_returns(parsed: Any) -> None:
-    returns = [str(value.type) for value in parsed.returns]
-    if returns != ["Tensor"] or parsed.returns[0].alias_info is not None:
-        shown = ", ".join(returns) or "nothing"
-        raise SignatureError(
-            f"--signature: the op returns {shown}, and only one new Tensor can be generated",
-            "generate it with '-> Tensor', then add results as cuda_src/mul.cu of trifold's gallery does in backward",
-        )
+def _is_elementwise(parsed: Any) -> bool:
+    """Whether one new tensor is made of tensors, numbers and flags, and the first tensor is always there."""
+    if [str(value.real_type) for value in parsed.returns] != ["Tensor"] or parsed.returns[0].alias_info is not None:
+        return False
+    if any(each.alias_info is not None or _kind(each) not in _PYTHON for each in parsed.arguments):
+        return False
+    tensors = [each for each in parsed.arguments if _kind(each) in ("Tensor", "Tensor?")]
+    if any(each.kwarg_only or (_kind(each) == "Tensor" and each.has_default_value()) for each in tensors):
+        return False
+    return bool(tensors) and _kind(tensors[0]) == "Tensor"
+
+
+def _kind(argument: Any) -> str:
+    kind = argument.real_type
+    text = str(kind)
+    return f"{kind.getElementType()}?" if text.startswith("Optional[") else text
 
 
 def _argument(argument: Any) -> Argument:
-    name, kind = str(argument.name), str(argument.type)
-    if argument.alias_info is not None:
-        raise SignatureError(
-            f"--signature: {name} is written in place ('(a!)'), which no wiring here supports",
-            f"return a new Tensor, and declare it 'Tensor {name}'",
-        )
-    if kind.startswith("Optional["):
-        kind = f"{argument.type.getElementType()}?"
-    if kind not in _PYTHON:
-        raise SignatureError(
-            f"--signature: {name} is a {kind}, for which there is no template",
-            "use Tensor, Tensor?, float, int and bool; a fixed number of Tensors in place of a list",
-        )
     default = repr(argument.default_value) if argument.has_default_value() else None
-    return Argument(kind, name, default, bool(argument.kwarg_only))
+    kind: Any = _kind(argument)
+    return Argument(kind, str(argument.name), default, bool(argument.kwarg_only))
 
 
 def _check(signature: Signature, op: str) -> None:
-    if not signature.tensors or signature.tensors[0].optional:
+    check_count([each.name for each in signature.arguments])
+    for argument in signature.arguments:
+        check_name(argument.name, op)
+
+
+def check_count(names: Sequence[str]) -> None:
+    """Raise :class:`SignatureError` where arguments are too many for a line, or two have one name."""
+    if len(names) > _MOST_ARGUMENTS:
         raise SignatureError(
-            "--signature: the first tensor decides the result's shape, dtype and device, so it must be a Tensor",
-            "begin with 'Tensor x'",
-        )
-    if len(signature.arguments) > _MOST_ARGUMENTS:
-        raise SignatureError(
-            f"--signature: {len(signature.arguments)} arguments; at most {_MOST_ARGUMENTS} are generated",
+            f"--signature: {len(names)} arguments; at most {_MOST_ARGUMENTS} are generated",
             "generate fewer, and add the others by hand",
         )
-    if sum(len(each.name) for each in signature.arguments) > _MOST_CHARACTERS:
+    if sum(map(len, names)) > _MOST_CHARACTERS:
         raise SignatureError(
             f"--signature: the names of all arguments have more than {_MOST_CHARACTERS} characters", "shorten some"
         )
-    names = [each.name for each in signature.arguments]
     if twice := [name for name in names if names.count(name) > 1]:
         raise SignatureError(f"--signature: two arguments are called '{twice[0]}'", "give one another name")
-    for argument in signature.arguments:
-        _check_name(argument.name, op)
-        if argument.is_tensor and argument.keyword_only:
-            raise SignatureError(
-                f"--signature: {argument.name} is a tensor behind the '*'", "move it before the '*': scalars may follow"
-            )
-        if argument.kind == "Tensor" and argument.default is not None:
-            raise SignatureError(
-                f"--signature: {argument.name} has a default but is no Tensor?", f"declare 'Tensor? {argument.name}'"
-            )
 
 
-def _check_name(name: str, op: str) -> None:
+def check_name(name: str, op: str) -> None:
+    """Raise :class:`SignatureError` where an argument of ``op`` cannot be called ``name``."""
     if keyword.iskeyword(name) or name in CPP_KEYWORDS:
         problem = "which is a word of Python or C++"
     elif name in _TAKEN or name == op or name.startswith(("grad_", "has_")):

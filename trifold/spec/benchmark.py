@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
-Arguments = tuple[Any, ...]
+from trifold.spec.results import NO_GRADIENTS, Gradients
+
+# Positional ones, or all by keyword.
+Arguments = tuple[Any, ...] | Mapping[Any, Any]
 Roofline = Literal["copy", "write"]
 GpuMethod = Literal["graph", "events"]
 Measure = Literal["roofline", "over eager", "over torch.compile", "over liger", "over quack", "over the fastest peer"]
@@ -58,20 +61,23 @@ class Benchmark:
     Attributes:
         name: such as "forward", "backward", "independent noise".
         cases: the grid.
-        arguments: makes the inputs, ``arguments(device, dtype, case)``.
+        arguments: makes the inputs, ``arguments(device, dtype, case)``: a tuple, or a dictionary of keyword arguments.
+            They may be lists of tensors.
         eager: what a PyTorch user would write, of the same arguments; torch.compile compiles it.
         bytes: that must move, ``bytes(case, dtype)``: each input read once, each output written once.
         dtypes: each case is measured in each of them.
         call: how an implementation's public function takes the arguments, ``call(function, *arguments)``.
-        backward: measure the backward pass alone; gradients are taken of all floating inputs.
+        gradients: which arguments and results have one; default: as the spec states, or ``ports/<op>.py``.
+        parameters: what the arguments are called in ``gradients``; default: as ``call`` names them after the function,
+            or, where none is stated, the op's public function.
+        backward: measure the backward pass alone.
         training: measure forward and backward together: for an op that computes its gradient in the forward pass.
         peers: what the op is called in :mod:`trifold.bench.peers`, where other libraries have it too; ``arguments``
             are then those listed there.
         roofline: the rate to compare with: ``copy`` reads as much as it writes, ``write`` only writes.
         methods: of timing on a GPU; see :mod:`trifold.bench.timing`.
-        host: a small case for which the host's time is measured too: without grad, and with ``differentiable`` the
-            forward pass that records a gradient, and forward + backward.
-        differentiable: whether the op has a gradient.
+        host: a small case for which the host's time is measured too: without grad and, of an op with a gradient, the
+            forward pass that records it, and forward + backward.
         targets: what must be reached.
     """
 
@@ -82,14 +88,20 @@ class Benchmark:
     bytes: Callable[[Case, torch.dtype], int]
     dtypes: tuple[torch.dtype, ...] = HALF_AND_SINGLE
     call: Callable[..., Any] = _plain_call
+    gradients: Gradients | None = None
+    parameters: tuple[str, ...] = ()
     backward: bool = False
     training: bool = False
     peers: str | None = None
     roofline: Roofline = "copy"
     methods: tuple[GpuMethod, ...] = ("graph",)
     host: Case | None = None
-    differentiable: bool = True
     targets: tuple[Target, ...] = ()
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether there is a gradient to measure."""
+        return self.gradients is None or self.gradients.arguments != ()
 
 
 ELEMENTWISE_CASES = tuple(Case(f"2^{k}", (1 << k,)) for k in range(10, 29, 2))
@@ -103,7 +115,7 @@ def elementwise_benchmarks(
     *,
     inputs: int = 1,
     backward_moves: int = 0,
-    differentiable: bool = True,
+    gradients: Gradients | None = None,
     cases: tuple[Case, ...] = ELEMENTWISE_CASES,
 ) -> tuple[Benchmark, ...]:
     """The forward pass of an elementwise op and, where it moves something, the backward pass.
@@ -113,7 +125,7 @@ def elementwise_benchmarks(
         inputs: how many tensors of one size it takes; they are standard normal.
         backward_moves: how many tensors of that size a backward pass must read and write, the incoming gradient
             included; 0: it launches nothing, and there is no benchmark of it.
-        differentiable: whether the op has a gradient.
+        gradients: as of :class:`Benchmark`; ``NO_GRADIENTS`` where ``eager`` has none.
         cases: sizes; default 2^10 to 2^28 in steps of 2^2.
     """
     largest = max(cases, key=lambda case: case.sizes).label
@@ -123,7 +135,7 @@ def elementwise_benchmarks(
         Target(measure="over torch.compile", at_least=NO_SLOWER),
     )
     host_targets = [Target(measure="over eager", at_least=1 / 1.3, method="host: no grad")]
-    if differentiable:
+    if gradients != NO_GRADIENTS:
         host_targets.append(Target(measure="over eager", at_least=1 / 1.3, method="host: forward + backward"))
 
     def arguments(device: torch.device, dtype: torch.dtype, case: Case) -> Arguments:
@@ -139,7 +151,7 @@ def elementwise_benchmarks(
         eager=eager,
         bytes=moved(inputs + 1),
         host=cases[0],
-        differentiable=differentiable,
+        gradients=gradients,
         targets=(*targets, *host_targets),
     )
     if backward_moves == 0:
