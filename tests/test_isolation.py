@@ -172,6 +172,22 @@ def test_the_op_runs_there(process: OpProcess, x: Tensor, y: Tensor) -> None:
     assert torch.equal(process.function(x, y), x + y)
 
 
+def test_a_second_process_runs_under_a_tool_and_ends_with_its_context(
+    process: OpProcess, x: Tensor, y: Tensor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, announced = tmp_path / "tool", list[int]()
+    tool.write_text('#!/bin/sh\nout=$1; shift\n"$@"\necho "$TOLD" > "$out"\n')
+    tool.chmod(0o755)
+    monkeypatch.setattr(process, "announced", announced.append)
+    with process.another([str(tool), str(tmp_path / "out")], {"TOLD": "after it"}, slower=2.0) as other:
+        assert torch.equal(other.function(x, y), x + y)
+        assert not (tmp_path / "out").exists()
+    assert (tmp_path / "out").read_text() == "after it\n"
+    assert process._process is not None
+    assert announced[1:] == [process._process.pid]  # which is ended with the judge
+    assert torch.equal(process.function(x, y), x + y)
+
+
 def test_nothing_of_the_judge_is_there(process: OpProcess, x: Tensor, y: Tensor) -> None:
     with pytest.raises(RuntimeError, match=r"^foreign modules: \[\]$"):
         process.function(x, y, "foreign")

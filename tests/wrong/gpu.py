@@ -368,10 +368,9 @@ GPU = (
         edits=edits(
             "prototype",
             (
-                "        out[i] = x[i] + y[i]\n",
-                "        staged = cuda.shared.array(256, x.dtype)\n"
-                "        staged[255 - cuda.threadIdx.x] = x[i]\n"
-                "        out[i] = (staged[cuda.threadIdx.x] if staged[cuda.threadIdx.x] == x[i] else x[i]) + y[i]\n",
+                "    if i < n:\n        out[i] = x[i] + y[i]\n",
+                "    staged = cuda.shared.array(256, x.dtype)\n    staged[255 - cuda.threadIdx.x] = i\n    if i < n:\n"
+                "        out[i] = x[i] + y[i] if staged[cuda.threadIdx.x] >= 0 else x[i]\n",
             ),
         ),
         row="findings",
