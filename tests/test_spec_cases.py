@@ -491,6 +491,6 @@ def test_a_spec_that_checks_nothing_is_refused() -> None:
 
 
 def test_a_factor_that_leaves_no_number_is_refused_with_those_that_do() -> None:
-    with pytest.raises(ValueError, match=r"limits.over\(60\): .* largest_factor, which is 50 here"):
+    with pytest.raises(ValueError, match=r"limits.over\(60\): .*largest_factor, which is 50 here"):
         Limits(50, fewest=1).over(60)
     assert Limits(50, fewest=1).over(50) == Limits(1, 1)
