@@ -488,3 +488,9 @@ def test_a_spec_that_checks_nothing_is_refused() -> None:
         Spec(calls=elementwise(1), smooth=elementwise_smooth(1), gradient_rounding_error=lambda reference, *x: x[0])
     with pytest.raises(ValueError, match="multiple_reason"):
         Spec(calls=elementwise(1), smooth=elementwise_smooth(1), multiple=8.0)
+
+
+def test_a_factor_that_leaves_no_number_is_refused_with_those_that_do() -> None:
+    with pytest.raises(ValueError, match=r"limits.over\(60\): .*largest_factor, which is 50 here"):
+        Limits(50, fewest=1).over(60)
+    assert Limits(50, fewest=1).over(50) == Limits(1, 1)

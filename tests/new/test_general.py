@@ -40,7 +40,7 @@ def signatures(draw: st.DrawFn) -> str:
     results = draw(st.lists(st.sampled_from(_RESULTS), min_size=1, max_size=3))
     if draw(st.booleans()):
         arguments.append("Tensor(w!) ww")
-        results = results[:-1]
+        results = [kind for kind in results[:-1] if "[]" not in kind]
     if draw(st.booleans()):
         arguments.insert(len(arguments) - 1, "*")
     return f"({', '.join(arguments)}) -> {results[0] if len(results) == 1 else '(' + ', '.join(results) + ')'}"

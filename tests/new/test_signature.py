@@ -62,6 +62,7 @@ def test_the_op_s_own_name_and_spaces_do_no_harm(text: str) -> None:
         ("(Tensor x) -> int", "a result is a int", "of shape ()"),
         ("(Tensor(a!) x) -> Tensor(a!)", "a result is an argument", "-> ()"),
         ("(Tensor(a) x) -> Tensor(a)", "a view of x", "a new Tensor"),
+        ("(Tensor(a!) x) -> Tensor[]", "a list is returned beside", "return Tensors"),
         ("(Tensor(a!)[] xs) -> ()", "xs is a Tensor[] that is written", "Tensor(a!) xs"),
         ("(Tensor(a!) x, str mode) -> ()", "call something else", "another name"),
         ("(Tensor x, Scalar a) -> Tensor", "a is a Scalar", "a float for a Scalar"),

@@ -211,6 +211,11 @@ def _check(operator: Operator, op: str) -> None:
         raise SignatureError(
             "--signature: the op returns nothing and writes nothing", "end it with '-> Tensor', or write 'Tensor(a!) x'"
         )
+    if operator.written and any(kind.is_list for kind in operator.results):
+        raise SignatureError(
+            "--signature: a list is returned beside an argument that is written, which torch.compile does not take",
+            "return Tensors",
+        )
     check_count([each.name for each in operator.arguments])
     for each in operator.arguments:
         check_name(each.name, op)

@@ -35,7 +35,16 @@ class Limits:
             raise ValueError(f"fewest must be from 0 to elements, {self.elements}, but is {self.fewest}")
 
     def over(self, factor: int, *, least: int = 0) -> Limits:
-        """The limits of a number, no smaller than ``least``, of which ``factor`` times as many are within these."""
+        """The limits of a number, no smaller than ``least``, of which ``factor`` times as many are within these.
+
+        Raises:
+            ValueError: there is none; all factors up to ``largest_factor`` have one.
+        """
+        if not self.allow(factor, least=least):
+            raise ValueError(
+                f"limits.over({factor}): no multiple of {factor} is from {self.fewest} to {self.elements} elements; "
+                f"draw factors up to limits.largest_factor, which is {self.largest_factor} here"
+            )
         return Limits(self.elements // factor, max(least, -(-self.fewest // factor)))
 
     def allow(self, factor: int, *, least: int = 0) -> bool:
