@@ -245,7 +245,7 @@ def _interrupted(job: Job) -> list[Row]:
 
 def worker_pool() -> ThreadPoolExecutor:
     """Threads that call :func:`rows_of_cell`, as many as workers may run side by side."""
-    return ThreadPoolExecutor(max_workers=max(2, min(16, len(os.sched_getaffinity(0)))))
+    return ThreadPoolExecutor(max_workers=max(2, min(32, len(os.sched_getaffinity(0)))))
 
 
 def rows_of_cell(
