@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,23 +92,28 @@ def test_the_mark_of_a_page(before: str, state: State, after: str) -> None:
 
 # -------------------------------------------------------------------------------------------------- a tree of our own
 
-_WRITE = (
-    "import json, sys; from pathlib import Path; from trifold.record_sources import of_files; "
-    "root, file, name = Path.cwd(), Path(sys.argv[1]), sys.argv[2]; "
-    "facts = {'commit': 'abcdef0', 'dirty': False, 'sources': of_files(root, [name])}; "
-    "old = json.loads(file.read_text())['parts'] if file.exists() else []; "
-    "file.write_text(json.dumps({'environment': facts, 'parts': [*old, sys.argv[3]]}))"
-)
+# Writes a record of one source into its first argument, or adds a part to the one that is there.
+_WRITE = """
+import json, sys
+from pathlib import Path
+from trifold.record_sources import of_files
+
+file, name, part = Path(sys.argv[1]), *sys.argv[2:]
+facts = {"commit": "abcdef0", "dirty": False, "sources": of_files(Path.cwd(), [name])}
+old = json.loads(file.read_text())["parts"] if file.exists() else []
+file.write_text(json.dumps({"environment": facts, "parts": [*old, part]}))
+"""
 
 
 def command(part: str, source: str = "kernel.cu") -> str:
-    return f'{sys.executable} -c "{_WRITE}" {{file}} {source} {part}'
+    return f"python write.py {{file}} {source} {part}"
 
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A tree with a kernel, a README that quotes its record, and one record of two parts."""
     (tmp_path / "kernel.cu").write_text("int a;\n")
+    (tmp_path / "write.py").write_text(_WRITE)
     (tmp_path / "README.md").write_text(f"It takes 1 µs (`{RESULTS}/gpu.json`).\n")
     monkeypatch.setattr(records, "RECORDS", (gpu(command("one"), command("two")),))
     return tmp_path
@@ -140,7 +144,7 @@ def test_what_is_measured_is_current_until_the_code_changes(tree: Path) -> None:
 
 def test_a_measurement_that_was_ended_goes_on(tree: Path) -> None:
     slow = gpu(command("one"), f"sleep 60; {command('two')}")
-    assert records.measure([slow], 10, tree) == ["gpu.json"]
+    assert records.measure([slow], 20, tree) == ["gpu.json"]
     unfinished = tree / RESULTS / UNFINISHED / "gpu.json"
     assert json.loads(unfinished.read_text())["parts"] == ["one"]
     assert records.state(slow, tree).unfinished
@@ -152,7 +156,7 @@ def test_a_measurement_that_was_ended_goes_on(tree: Path) -> None:
 
 def test_a_measurement_that_was_begun_with_other_sources_begins_anew(tree: Path) -> None:
     record = records.RECORDS[0]
-    assert records.measure([gpu(command("old"), "sleep 60")], 8, tree) == ["gpu.json"]
+    assert records.measure([gpu(command("old"), "sleep 60")], 20, tree) == ["gpu.json"]
     (tree / "kernel.cu").write_text("int b;\n")
     assert records.measure([record], 60, tree) == []
     assert document(record, tree)["parts"] == ["one", "two"]
