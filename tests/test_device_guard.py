@@ -248,7 +248,7 @@ assert device_guard.holds(x.data_ptr()) and device_guard.holds(y.data_ptr())
 
 
 def _on_gpu(program: str, mode: Mode, size: int) -> subprocess.CompletedProcess[str]:
-    done = _run(_ON_GPU + textwrap.dedent(program), mode, str(size), CUDA_LAUNCH_BLOCKING="1")
+    done = _run(_ON_GPU + textwrap.dedent(program), mode, str(size), CUDA_LAUNCH_BLOCKING="1", NUMBA_ENABLE_CUDASIM="0")
     print(done.stdout, done.stderr, sep="\n")  # pytest shows it where the test fails
     return done
 

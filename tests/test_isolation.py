@@ -505,7 +505,8 @@ DOES["lose the gpu"] = _lose_the_gpu
 
 
 @pytest.fixture
-def on_gpu(tmp_path: Path) -> Iterator[OpProcess]:
+def on_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpProcess]:
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "0")
     workspace = copy_of_gallery("add", tmp_path)
     _replace_function(workspace, PROBES + _LOSES_THE_GPU)
     name = CellName("add", "port", "cuda")

@@ -24,6 +24,7 @@ from trifold.spec import (
     Target,
     TensorCase,
     any_size,
+    flushed,
     places,
     tensors,
 )
@@ -94,9 +95,10 @@ def _gradient_working_scale(
     reference: Callable[..., Tensor], grad: Tensor, indices: Tensor, weight: Tensor, **_: Any
 ) -> Tensor:
     """Σ|grad|·(1 + n/4) of the n rows of an index: each of n additions may be off by a round-off of what the sum has
-    come to, always in the same direction where all terms are one number. Four times that is allowed."""
+    come to, always in the same direction where all terms are one number. Four times that is allowed. An atomic
+    addition on a GPU flushes a subnormal to 0."""
     counts = _sums_of_rows(torch.ones_like(grad), indices, weight)
-    return _sums_of_rows(grad.abs(), indices, weight) * (1 + counts / 4)
+    return _sums_of_rows(grad.abs(), indices, weight) * (1 + counts / 4) + _sums_of_rows(flushed(grad), indices, weight)
 
 
 def _bits(function: Callable[..., Tensor], device: str) -> None:

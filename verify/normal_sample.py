@@ -155,6 +155,7 @@ def _require_no_period(function: Callable[..., Tensor], device: str, powers: Seq
             # Two of 2^24 numbers are the same now and then.
             same = int((here == there).sum())
             assert same <= 4, f"{rows} × {columns}: {same} of 4,096 numbers stand again 2^{k} places after {first}"
+        del z, here, there  # before as many are drawn again
 
 
 def _large(function: Callable[..., Tensor], device: str) -> None:

@@ -61,6 +61,8 @@ class Row:
         apart = _distance(ours, theirs)
         self.other_bits += int((apart != 0).sum())
         self.ulp = max(self.ulp, int(apart.max()))
+        if not ours.is_floating_point():
+            return
         a, b = ours.double(), theirs.double()
         size = a.abs() if scale is None else torch.maximum(a.abs(), scale.double().abs().nan_to_num(nan=0.0))
         info = torch.finfo(ours.dtype)
@@ -72,6 +74,8 @@ class Row:
 
 def _distance(ours: Tensor, theirs: Tensor) -> Tensor:
     """How many numbers of the dtype lie between two, as int64; at most 2^62. A nan is where the other's is."""
+    if not ours.is_floating_point():
+        return (ours.long() - theirs.long()).abs()
     integers = {8: torch.int64, 4: torch.int32, 2: torch.int16}[ours.dtype.itemsize]
 
     def place(values: Tensor) -> Tensor:

@@ -255,7 +255,7 @@ GPU = (
         row="jitter",
         implementation="port",
         device="cuda",
-        missed="the compiler lets a warp's lanes meet after each branch, a pause's too: the hardware runs them in step",
+        message=_SHOWN_BY_TIME,
     ),
     Wrong(
         name="one thread's flag for what all threads wrote",

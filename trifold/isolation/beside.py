@@ -20,7 +20,7 @@ from trifold.implementation import Implementation, prototype_module
 from trifold.isolation.recorder import Recorder
 from trifold.workspace import OpFiles
 
-from .tensors import Json, flattened, form_of, mapped
+from .tensors import Json, bytes_of, flattened, form_of, mapped
 
 Arguments = list[Any]
 Told = tuple[Json, Sequence[Tensor]]
@@ -185,8 +185,8 @@ def know_lines(files: OpFiles) -> None:
 
 def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:
     """The results in a side stream, after a sleep: work in any other stream reads the arguments too early."""
-    # Where elements share memory, there is none to be filled late.
-    early = mapped([args, kwargs], lambda value: value if 0 in value.stride() else torch.zeros_like(value))
+    early = mapped([args, kwargs], _copied)
+    mapped(early, lambda value: bytes_of(value).zero_())
     torch.cuda.synchronize()
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
@@ -222,7 +222,7 @@ def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], reque
     Args:
         args: sets of arguments, each positional ones and those by keyword.
     """
-    static = mapped(args[0], torch.clone)
+    static = mapped(args[0], _copied)
     warm = torch.cuda.Stream()
     with torch.cuda.stream(warm):
         op.function(*static[0], **static[1])
@@ -249,11 +249,17 @@ def run_graph(op: Implementation, args: Arguments, kwargs: dict[str, Any], reque
     return {"results": len(results)}, kept
 
 
+def _copied(value: Tensor) -> Tensor:
+    """The tensor in memory of its own, with the layout that it has there."""
+    storage = bytes_of(value).clone().untyped_storage()
+    copy = torch.empty(0, dtype=value.dtype, device=value.device)
+    return copy.set_(storage, value.storage_offset(), value.shape, value.stride())
+
+
 def _copy_into(values: Any, others: Any) -> None:
-    """The numbers of tensors into those at the same places, but where both are one."""
+    """The memory of tensors into that of those at the same places, which have the same layouts."""
     kept: list[list[Tensor]] = [[], []]
     for into, of in zip(kept, (values, others), strict=True):
         mapped(of, into.append)
     for value, other in zip(*kept, strict=True):
-        if value is not other:
-            value.copy_(other)
+        bytes_of(value).copy_(bytes_of(other))

@@ -9,6 +9,7 @@ from trifold.spec.elementwise import (
     elementwise_large_backward,
     elementwise_smooth,
 )
+from trifold.spec.fills import flushed
 from trifold.spec.results import NO_GRADIENTS, Gradients, Result
 from trifold.spec.rows import (
     LONG_ROWS,
@@ -70,6 +71,7 @@ __all__ = [
     "elementwise_large",
     "elementwise_large_backward",
     "elementwise_smooth",
+    "flushed",
     "places",
     "row_calls",
     "row_edges",

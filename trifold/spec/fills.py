@@ -115,3 +115,16 @@ def _with_lone_specials(values: Tensor, seed: int) -> Tensor:
         place = (0, len(numbers) // 2, len(numbers) - 1)[row % 3]
         numbers[place] = (math.nan, math.inf, -math.inf)[(row + row // 3) % 3]
     return values
+
+
+def flushed(terms: Tensor) -> Tensor:
+    """What a sum of float32 numbers (or half types) by atomic additions on a GPU may lose of each term, in round-offs
+    of float32: they flush subnormal numbers to 0. Of a term that float32 does not hold, nothing: it is one of a sum in
+    float64, which flushes none.
+
+    Args:
+        terms: float64, of any shape.
+    """
+    single = torch.finfo(torch.float32)
+    least = single.smallest_normal * single.eps
+    return (terms.abs() >= least).to(terms.dtype) * (single.smallest_normal / (single.eps / 2))

@@ -242,7 +242,7 @@ class OpProcess:
             channel = self._open()
             packed = packed or Packed()
             states = [generator.get_state() for generator in packed.generators]
-            random = _random_places(self._device)
+            random = _random_places(_device_of(packed, self._device))
             storages, extra = packed.write(channel.outgoing, [*random.values(), *states])
             of_random = dict(zip(random, extra, strict=False))
             generators = [
@@ -406,7 +406,7 @@ class OpProcess:
         for generator, place in zip(packed.generators, reply["generators"], strict=True):
             generator.set_state(self._read(place))
         for place in reply["random"]:
-            _set_random_state(self._device, self._read(place))
+            _set_random_state(_device_of(packed, self._device), self._read(place))
         for storage, place in zip(storages, reply["written"], strict=False):
             if place["bytes"]:
                 self.told.written[storage.data_ptr()] = self._read(place).bool()
@@ -582,6 +582,11 @@ def _mode() -> str:
     if torch.is_inference_mode_enabled():
         return "inference"
     return "grad" if torch.is_grad_enabled() else "no grad"
+
+
+def _device_of(packed: Packed, usual: torch.device) -> torch.device:
+    """The device whose generator a call draws from: of its arguments, where these are on a GPU."""
+    return next((owner.device for owner in packed.owners if owner.is_cuda), usual)
 
 
 def _random_places(device: torch.device) -> dict[str, Tensor]:

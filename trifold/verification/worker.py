@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -213,6 +214,9 @@ def _alone_on_gpu(cell: Cell) -> Iterator[None]:
     with filelock.FileLock(Path(tempfile.gettempdir()) / f"trifold-gpu-{os.getuid()}.lock"):
         try:
             yield
+        except Exception as error:  # what it holds is of no use any more
+            traceback.clear_frames(error.__traceback__)
+            raise
         finally:
             gc.collect()
             cell.process.settle()

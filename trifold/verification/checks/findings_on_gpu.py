@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -102,9 +101,8 @@ def findings_on_gpu(cell: Cell) -> str:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="trifold-findings-")))
         watched = [_watched(cell, sanitizer, tool, folder, stack) for tool in compute_sanitizer.TOOLS]
-        with ThreadPoolExecutor(len(watched)) as pool:
-            list(pool.map(_start, watched))
-        for one in watched:
+        for one in watched:  # one after the other: each takes the GPU's memory for a context
+            _start(one)
             _run(cell, one, calls)
         for one in watched:
             _require_none(cell, one)

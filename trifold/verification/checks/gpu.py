@@ -100,7 +100,7 @@ def second_device(cell: Cell) -> None:
         for result in results:
             if result.device != torch.device("cuda:1"):
                 raise CheckFailed(f"the arguments are on cuda:1, the result is on {result.device}", call)
-        if not same_values(cell, call, [result.cpu() for result in results], [want.cpu() for want in expected]):
+        if not same_values(cell, call, [result.to("cuda:0") for result in results], expected):
             raise CheckFailed("the result on a device that is not the current one is wrong", call)
         if cell.process.settle() != 0:
             raise CheckFailed("the call changes the current device", call)

@@ -18,6 +18,7 @@ from trifold import guard
 from trifold.spec import Call
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, is_ordinary
 from trifold.verification.checks.differentiation import forward
+from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.values import compare
 from trifold.verification.remote import OpDied, Told
 
@@ -41,8 +42,15 @@ def _run_guarded(cell: Cell, placement: guard.Mode) -> None:
     def test(call: Call) -> None:
         _watch(cell, placement, call, lambda: compare(cell, call))
 
-    cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
-    for call in _calls_with_gradients(cell):
+    if cell.device == "cpu" or placement == "end":
+        cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
+        backward = _calls_with_gradients(cell)
+    else:  # memory is mapped and filled for each tensor there: what each kernel instance does before a tensor is enough
+        chosen = launching_calls(cell)
+        for name, call in chosen:
+            cell.run_case(test, call, name)
+        backward = [call for _, call in chosen if call.elements > 0 and is_ordinary(call)]
+    for call in backward:
         cell.begin(call, f"gradients, guarded at the {placement}")
         run = functools.partial(_values_and_gradients, cell, call)
         values = _watch(cell, placement, call, functools.partial(run, cell.implementation.function))
