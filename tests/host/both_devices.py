@@ -74,6 +74,8 @@ class Row:
 
 def _distance(ours: Tensor, theirs: Tensor) -> Tensor:
     """How many numbers of the dtype lie between two, as int64; at most 2^62. A nan is where the other's is."""
+    if ours.is_complex():
+        return _distance(torch.view_as_real(ours), torch.view_as_real(theirs)).amax(-1)
     if not ours.is_floating_point():
         return (ours.long() - theirs.long()).abs()
     integers = {8: torch.int64, 4: torch.int32, 2: torch.int16}[ours.dtype.itemsize]
@@ -94,7 +96,8 @@ def compare(cpu: Cell, cuda: Cell) -> list[Row]:
     rows: dict[tuple[str, str], Row] = {}
 
     def both(call: Call) -> None:
-        scale = (*scales(cpu, call), *gradient_scales(cpu, call, cpu.gradient_paths(call)))
+        paths = cpu.gradient_paths(call)
+        scale = (*scales(cpu, call), *(gradient_scales(cpu, call, paths) if paths else ()))
         for (name, ours), (_, theirs), size in zip(_results(cpu, call), _results(cuda, call), scale, strict=True):
             if ours is not None and theirs is not None:
                 dtype = str(ours.dtype).removeprefix("torch.")

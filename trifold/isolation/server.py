@@ -38,6 +38,7 @@ from .source import without_reference
 from .tensors import Json, Packed, Unpacking, bytes_of, flattened, storage_key
 from .torch_results import TorchResults
 
+_LARGE = 2**30  # bytes of a GPU's memory that are given back at once
 _POISON = 0xFF  # every floating type reads it as nan
 _GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded on the CPU
 
@@ -335,6 +336,10 @@ class Server:
         for tensor in gone:
             if storage_key(tensor) not in alive and tensor.untyped_storage().nbytes() > 0:
                 bytes_of(tensor).fill_(_POISON)
+        large = any(tensor.is_cuda and tensor.untyped_storage().nbytes() >= _LARGE for tensor in gone)
+        gone.clear()
+        if large:  # other processes need it: torch would keep it for a block of the very size
+            torch.cuda.empty_cache()
 
     # -------------------------------------------------------------------------------------------------- arguments
 
