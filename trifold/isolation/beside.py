@@ -181,6 +181,27 @@ def know_lines(files: OpFiles) -> None:
         options = getattr(value, "targetoptions", None)
         if isinstance(options, dict) and not options.get("debug"):
             options["lineinfo"] = True
+            if not options.get("device"):
+                value.compile = _with_lines(value.compile, options)
+
+
+def _with_lines(compile_kernel: Callable[[Any], Any], options: dict[str, Any]) -> Callable[[Any], Any]:
+    """A dispatcher's ``compile`` with lines, or without, where NVVM refuses the debug information (numba-cuda 0.30:
+    ``ERROR_COMPILATION``)."""
+
+    def compile_with_lines(signature: Any) -> Any:
+        try:
+            return compile_kernel(signature)
+        except Exception as error:
+            if type(error).__name__.lower() != "nvvmerror":  # of Numba or of cuda.bindings
+                raise
+        options["lineinfo"] = False
+        try:
+            return compile_kernel(signature)
+        finally:
+            options["lineinfo"] = True
+
+    return compile_with_lines
 
 
 def run_stream(op: Implementation, args: Arguments, kwargs: dict[str, Any], request: Json) -> Told:

@@ -156,6 +156,8 @@ class RowSums {
         warp_(at.rank * warps + at.thread / Shape::lanes),
         blocks_(at.blocks) {
     if (!alone && at.thread < sums_under_way) memory_.given[at.thread].init(blocks_ == 1 ? N * warps : 1);
+    // The cluster's barrier orders this as well, which racecheck does not know.
+    if constexpr (!alone) __syncthreads();
   }
 
   // Where a team is not `alone` in its rows.

@@ -158,6 +158,7 @@ class WarpHalves {
 #pragma unroll
     for (int i = 0; i < fours * 4; ++i)
       own[i] = sums[i / (Shape::pieces * size)][i / size % Shape::pieces].value[i % size];
+    __syncwarp();  // all lanes have read the last row, which is overwritten
     add<0>(shared_address(rows), own, 0, columns, to, stride);
   }
 
