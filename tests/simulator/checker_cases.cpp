@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "../../trifold/engine/core/checker.h"
@@ -66,9 +68,31 @@ struct Trial {
   bool read(Thread& who, size_t offset, size_t n) { return checker->read(memory, at(offset), n, who, 1); }
   bool write(Thread& who, size_t offset, size_t n) { return checker->write(memory, at(offset), n, who, 2); }
   bool add(Thread& who, size_t offset, size_t n) {
-    if (!checker->check_atomic(memory, at(offset), n, who, true)) return false;
-    checker->note_atomic(memory, at(offset), n, who, 3, true);
+    const AtomicAccess access{.site = 3};
+    if (!checker->check_atomic(memory, at(offset), n, who, access)) return false;
+    bytes[offset] += 1;
+    checker->note_atomic(memory, at(offset), n, who, access, true);
     return true;
+  }
+  // Of the byte that the n bytes begin with; the others are 0.
+  bool compare_and_swap(Thread& who, size_t offset, size_t n, char expected, char value) {
+    const AtomicAccess access{.site = 4, .compare = static_cast<uint64_t>(expected)};
+    if (!checker->check_atomic(memory, at(offset), n, who, access)) return false;
+    const bool equal = bytes[offset] == expected;
+    if (equal) bytes[offset] = value;
+    checker->note_atomic(memory, at(offset), n, who, access, equal);
+    return true;
+  }
+  // A write of these bytes, decided after it has happened.
+  WrittenBits put(Thread& who, size_t offset, std::string_view text) {
+    if (checker->write(memory, at(offset), text.size(), who, 2)) {
+      text.copy(bytes + offset, text.size());
+      return WrittenBits::same_again;
+    }
+    if (!checker->violation.among_writes) return WrittenBits::other;
+    const std::string before(bytes + offset, text.size());
+    text.copy(bytes + offset, text.size());
+    return checker->compare_write(memory, at(offset), text.size(), before.data(), who, 2);
   }
 };
 
@@ -108,6 +132,74 @@ void memory_keeps_that_it_was_written_when_stamps_start_again() {
   trial.checker->fence(trial.thread(0, 0), Scope::device);
   expect(trial.checker->read(fresh, trial.at(0), 4, trial.thread(0, 0), 1), "still written");
   expect(!trial.checker->read(fresh, trial.at(4), 4, trial.thread(0, 0), 1), "still not written");
+}
+
+void writes_of_the_same_bits() {
+  constexpr WrittenBits other = WrittenBits::other, same = WrittenBits::same, again = WrittenBits::same_again;
+  Trial trial(2, 64);
+  Thread &a = trial.thread(0, 0), &b = trial.thread(0, 1), &c = trial.thread(0, 32), &far = trial.thread(1, 0);
+  expect(trial.put(a, 0, "12345678") == again, "one writes alone");
+  expect(trial.put(b, 2, "34") == same, "a part of it, by a narrower write");
+  expect(trial.checker->violation.other_thread == a.id, "with whom it races is told");
+  expect(trial.put(b, 4, "56") == again, "the same two lines");
+  expect(trial.put(c, 6, "7x") == other, "one byte of two is another one");
+  expect(trial.checker->violation.address == trial.at(6), "the cell with that byte is named");
+  expect(trial.put(a, 16, "ab") == again && trial.put(far, 14, "yzab") == again, "beside it anything is right");
+
+  expect(trial.put(a, 32, "1") == again && trial.put(far, 32, "1") == again && trial.put(b, 32, "1") == again, "all");
+  trial.checker->block_barrier(*trial.blocks[0]);
+  expect(trial.put(c, 32, "2") == other, "the barrier orders two of the three writes, not the other block's");
+  expect(!trial.read(c, 32, 1), "and so for a read");
+
+  expect(trial.put(a, 48, "1") == again && trial.read(b, 56, 1), "before a read");
+  expect(trial.put(c, 56, "0") == other && !trial.checker->violation.among_writes, "a read is not excused by the bits");
+  expect(trial.add(a, 64, 4) && trial.put(b, 64, "\1") == other, "nor is an atomic");
+  trial.checker->block_barrier(*trial.blocks[0]);
+  expect(trial.put(b, 48, "2") == again, "what is ordered is compared with nothing");
+}
+
+void reads_for_a_compare_and_swap() {
+  Trial trial(1, 64);
+  Checker& checker = *trial.checker;
+  Thread &a = trial.thread(0, 0), &b = trial.thread(0, 1), &c = trial.thread(0, 32);
+  const auto guess = [&](Thread& who, size_t n) { return trial.read(who, 0, n); };
+  for (const size_t n : {2, 4, 8}) {
+    expect(guess(a, n) && trial.compare_and_swap(a, 0, n, trial.bytes[0], 7), "the first reads before all atomics");
+    expect(guess(b, n) && b.undecided == undecided_reads, "another reads behind one");
+    expect(trial.compare_and_swap(b, 0, n, 7, 9) && b.undecided == 0, "and compares what it read");
+    expect(checker.decide_reads(b), "nothing is left");
+    expect(guess(c, n) && trial.compare_and_swap(a, 0, n, 9, 11), "an atomic comes between");
+    expect(trial.compare_and_swap(c, 0, n, 9, 1) && trial.bytes[0] == 11, "what was read is compared all the same");
+    expect(trial.compare_and_swap(c, 0, n, 11, 1), "the loop goes on");
+    checker.block_barrier(*trial.blocks[0]);
+  }
+
+  const auto behind_an_atomic = [&](const char* what, auto&& step) {
+    expect(trial.add(a, 0, 4) && guess(b, 4), what);
+    expect(!step(), what);
+    const Violation& found = checker.violation;
+    expect(found.kind == Kind::race && found.type == AccessType::read && found.other_type == AccessType::atomic, what);
+    expect(found.past && found.past->site == 1 && found.other_thread == a.id && b.undecided == 0, what);
+    checker.block_barrier(*trial.blocks[0]);
+  };
+  behind_an_atomic("the thread ends", [&] { return checker.decide_reads(b); });
+  behind_an_atomic("it reads again", [&] { return checker.decide_reads(b, trial.at(0), 4); });
+  behind_an_atomic("it adds", [&] { return trial.add(b, 0, 4); });
+  behind_an_atomic("it compares something else", [&] { return trial.compare_and_swap(b, 0, 4, 99, 1); });
+  behind_an_atomic("it compares a part", [&] { return trial.compare_and_swap(b, 0, 2, trial.bytes[0], 1); });
+  expect(trial.add(a, 0, 4) && guess(b, 4) && checker.decide_reads(b, trial.at(8), 8), "elsewhere it may do anything");
+  expect(!checker.decide_reads(b), "and yet it has to compare");
+  checker.block_barrier(*trial.blocks[0]);
+
+  expect(guess(b, 4) && trial.add(a, 0, 4), "an atomic behind the read");
+  expect(b.undecided == undecided_reads && !checker.decide_reads(b), "waits for the reader, too");
+  expect(checker.violation.past && checker.violation.other_site == 3, "and is what the read races with");
+  checker.block_barrier(*trial.blocks[0]);
+  expect(guess(b, 4), "a reader that has ended");
+  b.warp->live &= ~2u;
+  expect(!trial.add(a, 0, 4) && !checker.violation.past, "will compare nothing");
+  expect(trial.add(c, 96, 1) && !trial.read(a, 96, 1), "nor does one of a width that no compare-and-swap has");
+  expect(trial.add(c, 100, 4) && trial.write(c, 100, 4) && !trial.read(a, 100, 4), "a plain write is no atomic");
 }
 
 // The pattern of a reduction's last block, with as many blocks as a large launch has: one after the other.
@@ -162,6 +254,8 @@ int main() {
   accesses_of_any_width();
   stamps_start_again();
   memory_keeps_that_it_was_written_when_stamps_start_again();
+  writes_of_the_same_bits();
+  reads_for_a_compare_and_swap();
   cost_does_not_grow_with_the_number_of_blocks();
   what_is_too_much_to_know_is_forgotten_not_reported();
   if (failures == 0) printf("all as it must be\n");

@@ -173,7 +173,7 @@ def test_attributes_are_numpys(x: np.ndarray[Any, Any]) -> None:
 def test_views_keep_the_bytes_and_their_checks() -> None:
     def transposed(x: Any) -> None:
         i = sim.threadIdx.x
-        x.T[0, i // 2] = 1.0
+        x.T[0, i // 2] = i
 
     finding = found(transposed, np.zeros((4, 4)), block=4)
     assert (finding.kind, finding.array, finding.index) == ("race", "x", (0, 0))
@@ -191,7 +191,7 @@ def test_elements_of_a_slice_are_checked_one_by_one() -> None:
         x[sim.threadIdx.x : sim.threadIdx.x + 2] = y[:2]
         yield here()
 
-    finding = found(shift, np.zeros(8), np.zeros(8), block=4)
+    finding = found(shift, np.zeros(8), np.arange(8.0), block=4)
     assert (finding.kind, finding.index, finding.accesses[0].operation) == ("race", (1,), "write")
 
 
@@ -475,7 +475,7 @@ def test_a_race_on_a_field_leaves_the_others_alone() -> None:
     def fields(points: Any, both: bool) -> None:
         i = sim.threadIdx.x
         if i == 0 or both:
-            points[0].x = 1.0
+            points[0].x = i
         elif i == 1:
             points[0].hits[0] = 1
 

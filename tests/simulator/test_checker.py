@@ -95,7 +95,7 @@ def test_the_interval_of_an_earlier_block_is_known() -> None:
         yield here()
         yield here()
         if sim.threadIdx.x == sim.blockIdx.x:
-            x[0] = 1.0
+            x[0] = sim.blockIdx.x
         yield here()
 
     later, earlier = found(late, zeros(), grid=2, block=2).accesses
@@ -436,7 +436,8 @@ def test_an_output_is_not_read_before_it_is_written() -> None:
 
 def test_checks_are_chosen() -> None:
     def unordered(x: Any) -> None:
-        x[0] = sim.shared.array(1, np.float32)[0]
+        sim.shared.array(1, np.float32)[0]
+        x[0] = sim.threadIdx.x
 
     assert found(unordered, zeros(), block=2).kind == "uninitialised read"
     assert found(unordered, zeros(), block=2, checks=sim.CHECK_RACE).kind == "race"

@@ -10,7 +10,8 @@ import pytest
 
 CASES = Path(__file__).with_name("checker_cases.cpp")
 CORE = Path(__file__).parents[2] / "trifold" / "engine" / "core"
-SOURCES = [CORE / f"{name}.cpp" for name in ("checker", "checker_hooks", "knowledge", "shadow", "finding")]
+PARTS = ("checker", "checker_hooks", "checker_undecided", "knowledge", "shadow", "finding")
+SOURCES = [CORE / f"{name}.cpp" for name in PARTS]
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")

@@ -97,6 +97,16 @@ __global__ void contains_by_plain_stores(const int* x, int wanted, int* found) {
   if (x[thread_of_grid()] == wanted) found[0] = 1;  // first
 }
 
+__global__ void place_of_any_by_plain_stores(const int* x, int wanted, int* found) {
+  const int i = thread_of_grid();
+  if (x[i] == wanted) found[0] = i;  // first
+}
+
+__global__ void contains_unless_another_has_found_it(const int* x, int wanted, int* found) {
+  if (found[0] != 0) return;                        // second
+  if (x[thread_of_grid()] == wanted) found[0] = 1;  // first
+}
+
 __global__ void contains_by_atomic(const int* x, int wanted, int* found) {
   if (x[thread_of_grid()] == wanted) atomicExch(&found[0], 1);
 }
@@ -117,8 +127,38 @@ __global__ void product_by_compare_and_swap(const int* x, int* product) {
 
 __global__ void product_by_compare_and_swap_of_a_plain_read(const int* x, int* product) {
   const int v = x[thread_of_grid()];
-  int old = product[0];                             // first
-  int seen = atomicCAS(&product[0], old, old * v);  // second
+  int old = product[0];
+  int seen = atomicCAS(&product[0], old, old * v);
+  while (seen != old) {
+    old = seen;
+    seen = atomicCAS(&product[0], old, old * v);
+  }
+}
+
+__global__ void product_by_compare_and_swap_of_the_first_element(const int* x, int* product) {
+  const int v = x[thread_of_grid()];
+  for (;;) {
+    const int old = *product;
+    if (atomicCAS(product, old, old * v) == old) break;
+  }
+}
+
+__global__ void largest_by_compare_and_swap_after_a_plain_look(const int* x, int* largest) {
+  const int v = x[thread_of_grid()];
+  int old = largest[0];  // first
+  while (old < v) {
+    const int seen = atomicCAS(&largest[0], old, v);  // second
+    if (seen == old) break;
+    old = seen;
+  }
+}
+
+__global__ void product_by_compare_and_swap_with_a_plain_read_again(const int* x, int* product) {
+  const int v = x[thread_of_grid()];
+  const int expected = product[0] * v;  // first
+  __threadfence_block();
+  int old = product[0];
+  int seen = atomicCAS(&product[0], old, expected);  // second
   while (seen != old) {
     old = seen;
     seen = atomicCAS(&product[0], old, old * v);  // second

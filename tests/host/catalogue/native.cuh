@@ -243,6 +243,64 @@ __global__ void lock_of_a_block_for_all(const int* x, int* y, int) {
   atomicExch_block(&y[0], 0);  // first
 }
 
+// The programming guide's atomicAdd of a double, and one of a type that atomicCAS has in 16 bits.
+__device__ inline void add_to(double* sum, double value) {
+  auto* const word = reinterpret_cast<unsigned long long*>(sum);
+  unsigned long long old = *word, assumed;
+  do {
+    assumed = old;
+    old = atomicCAS(word, assumed,
+                    static_cast<unsigned long long>(__double_as_longlong(__longlong_as_double(assumed) + value)));
+  } while (assumed != old);
+}
+__device__ inline void add_to(unsigned short* sum, unsigned short value) {
+  unsigned short old;
+  do {
+    old = *sum;
+  } while (atomicCAS(sum, old, static_cast<unsigned short>(old + value)) != old);
+}
+
+__global__ void sums_by_compare_and_swap_of_other_widths(const float* x, float* y, int) {
+  __shared__ double wide;
+  __shared__ unsigned short narrow[2];
+  const int t = threadIdx.x;
+  if (t == 0) wide = narrow[0] = narrow[1] = 0;
+  __syncthreads();
+  add_to(&wide, x[t]);
+  add_to(&narrow[t % 2], static_cast<unsigned short>(x[t]));
+  __syncthreads();
+  y[t] = static_cast<float>(wide) + narrow[t % 2];
+}
+
+__global__ void box_of_the_block_by_all_threads(const float* x, float* y, int) {
+  __shared__ Box whole;
+  const int t = threadIdx.x;
+  whole = Box{{1, 2, 3}, x[1]};  // first
+  __syncthreads();
+  y[t] = whole.sides[2] + whole.weight;
+}
+
+// g++ copies it by memcpy: the writes are compared once it has.
+struct Crate {
+  Box boxes[8];
+};
+
+__global__ void box_of_the_block_but_one_side(const float* x, float* y, int) {
+  __shared__ Crate crate;
+  const int t = threadIdx.x;
+  Crate own{};
+  own.boxes[7].weight = x[t / 16];
+  crate = own;  // first
+  __syncthreads();
+  y[t] = crate.boxes[7].weight;
+}
+
+__global__ void pair_over_an_element_and_another(const float* x, float* y, int) {
+  const int t = threadIdx.x;
+  if (t < 2) y[t] = x[t];                                               // first
+  if (t == 2) *reinterpret_cast<float2*>(y) = make_float2(x[0], x[3]);  // second
+}
+
 __constant__ float weights[4] = {1, 2, 3, 4};
 static const __constant__ float doublings[4] = {1, 2, 4, 8};
 

@@ -223,6 +223,22 @@ NATIVE = (
         _blocks(2, np.int32, lambda x: [0, x[0] + x[1], 0]),
         Found("race", "global", "y", (0,), (atomic("first", 0, 0), atomic("first", 0, 1)), (0, 0)),
     ),
+    Native(("sums_by_compare_and_swap_of_other_widths",), _map(THREADS, lambda x: x.sum() + np.resize([240, 256], 32))),
+    Native(
+        ("box_of_the_block_by_all_threads",),
+        _map(THREADS, lambda x: np.full_like(x, 4)),
+        Found("race", "shared", "whole", (0,), (write("first", 0), write("first", 1)), (0, 0), "warning"),
+    ),
+    Native(
+        ("box_of_the_block_but_one_side",),
+        _map(THREADS, None),
+        Found("race", "shared", "crate", (0,), (write("first", 15), write("first", 16)), (0, 0)),
+    ),
+    Native(
+        ("pair_over_an_element_and_another",),
+        _map(THREADS, None),
+        Found("race", "global", "y", (1,), (write("first", 1), write("second", 2)), (0, 0)),
+    ),
     Native(
         ("constant_written_through_a_pointer",),
         _map(THREADS, _same),

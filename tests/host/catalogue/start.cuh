@@ -68,8 +68,10 @@ inline const std::map<std::string, Entry>& entries() {
       add<histogram, histogram_without_atomic, histogram_in_shared_memory, histogram_merged_too_early,
           histogram_cleared_too_late, histogram_stored_by_each_block, count_multiples, count_multiples_without_barrier,
           count_multiples_by_barrier, collect_four, collect_four_with_plain_test, contains_by_plain_stores,
-          contains_by_atomic, contains_by_vote, product_by_compare_and_swap,
-          product_by_compare_and_swap_of_a_plain_read>(made);
+          place_of_any_by_plain_stores, contains_unless_another_has_found_it, contains_by_atomic, contains_by_vote,
+          product_by_compare_and_swap, product_by_compare_and_swap_of_a_plain_read,
+          product_by_compare_and_swap_of_the_first_element, largest_by_compare_and_swap_after_a_plain_look,
+          product_by_compare_and_swap_with_a_plain_read_again>(made);
     }
     {
       using namespace barriers;
@@ -115,9 +117,10 @@ inline const std::map<std::string, Entry>& entries() {
           volatile_in_place_of_syncwarp, volatile_with_a_rendezvous_left_out, volatile_with_syncwarp,
           volatile_flags_that_lanes_poll, volatile_flags_polled_by_vote, search_ended_by_a_volatile_flag,
           one_total_by_atomics_of_a_block, total_of_each_block, largest_of_all_by_one_wide_atomic,
-          lock_of_a_block_for_all, constant_written_through_a_pointer, fixed_constant_added_to,
-          constants_read_through_a_pointer, memcpy_past_the_end, memcpy_of_whole_rows, squares_but_the_last, squares,
-          add_one>(made);
+          lock_of_a_block_for_all, sums_by_compare_and_swap_of_other_widths, box_of_the_block_by_all_threads,
+          box_of_the_block_but_one_side, pair_over_an_element_and_another, constant_written_through_a_pointer,
+          fixed_constant_added_to, constants_read_through_a_pointer, memcpy_past_the_end, memcpy_of_whole_rows,
+          squares_but_the_last, squares, add_one>(made);
     }
     {
       using namespace reductions;

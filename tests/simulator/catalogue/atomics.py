@@ -70,7 +70,14 @@ def histogram_cleared_too_late(x, hist):
         cuda.atomic.add(hist, t, bins[t])
 
 
-@wrong("race", "hist", "global", write("first", 0), write("first", 0, 1), run=_run_histogram)
+def _run_histogram_of_different_blocks(kernel):
+    x = np.arange(4 * N, dtype=np.int32) // N * 3 % BINS
+    hist = np.zeros(BINS, dtype=np.int32)
+    kernel[4, N](x, hist)
+    np.testing.assert_array_equal(hist, np.bincount(x, minlength=BINS))
+
+
+@wrong("race", "hist", "global", write("first", 0), write("first", 0, 1), run=_run_histogram_of_different_blocks)
 @cuda.jit
 def histogram_stored_by_each_block(x, hist):
     """Right for one block; of several, the last one wins."""
@@ -161,10 +168,36 @@ def _run_contains(kernel):
     assert found[0] == 1
 
 
-@wrong("race", "found", "global", write("first", 7), write("first", 17), run=_run_contains)
+@wrong("race", "found", "global", write("first", 7), write("first", 17), run=_run_contains, severity="warning")
 @cuda.jit
 def contains_by_plain_stores(x, wanted, found):
-    """All write the same value: harmless on most hardware, undefined in CUDA's memory model."""
+    """All write the same value: harmless on hardware, undefined in CUDA's memory model."""
+    if x[cuda.grid(1)] == wanted:
+        found[0] = 1  # first
+
+
+def _run_finders(kernel):
+    x = np.arange(2 * N, dtype=np.int32) % 10
+    found = np.zeros(1, dtype=np.int32)
+    kernel[2, N](x, 7, found)
+    assert x[found[0]] == 7
+
+
+@wrong("race", "found", "global", write("first", 7), write("first", 17), run=_run_finders)
+@cuda.jit
+def place_of_any_by_plain_stores(x, wanted, found):
+    """Each writes another value: which one stays can change from run to run."""
+    i = cuda.grid(1)
+    if x[i] == wanted:
+        found[0] = i  # first
+
+
+@wrong("race", "found", "global", read("second", 0), write("first", 7), run=_run_contains)
+@cuda.jit
+def contains_unless_another_has_found_it(x, wanted, found):
+    """That all write the same value makes the read no better."""
+    if found[0] != 0:  # second
+        return
     if x[cuda.grid(1)] == wanted:
         found[0] = 1  # first
 
@@ -202,12 +235,57 @@ def product_by_compare_and_swap(x, product):
         seen = cuda.atomic.cas(product, 0, old, old * v)
 
 
-@wrong("race", "product", "global", atomic("second", 0), read("first", 1), run=_run_product)
+@right(run=_run_product)
 @cuda.jit
 def product_by_compare_and_swap_of_a_plain_read(x, product):
+    """As the programming guide makes an atomic of another: a wrong guess is found by the compare-and-swap."""
     v = x[cuda.grid(1)]
-    old = product[0]  # first
-    seen = cuda.atomic.cas(product, 0, old, old * v)  # second
+    old = product[0]
+    seen = cuda.atomic.cas(product, 0, old, old * v)
+    while seen != old:
+        old = seen
+        seen = cuda.atomic.cas(product, 0, old, old * v)
+
+
+@right(run=_run_product)
+@cuda.jit
+def product_by_compare_and_swap_of_the_first_element(x, product):
+    v = x[cuda.grid(1)]
+    while True:
+        old = product[0]
+        if cuda.atomic.compare_and_swap(product, old, old * v) == old:
+            break
+
+
+def _run_largest(kernel):
+    x = np.array([2, 1, 3, 1, 1, 2, 1, 1], dtype=np.int32)
+    largest = np.zeros(1, dtype=np.int32)
+    kernel[2, 4](x, largest)
+    assert largest[0] == 3
+
+
+@wrong("race", "largest", "global", atomic("second", 0), read("first", 1), run=_run_largest)
+@cuda.jit
+def largest_by_compare_and_swap_after_a_plain_look(x, largest):
+    """The read is more than a guess: it decides, too, whether there is a compare-and-swap."""
+    v = x[cuda.grid(1)]
+    old = largest[0]  # first
+    while old < v:
+        seen = cuda.atomic.cas(largest, 0, old, v)  # second
+        if seen == old:
+            break
+        old = seen
+
+
+@wrong("race", "product", "global", atomic("second", 0), read("first", 1), run=_run_product)
+@cuda.jit
+def product_by_compare_and_swap_with_a_plain_read_again(x, product):
+    """What the first read gave is used, too."""
+    v = x[cuda.grid(1)]
+    expected = product[0] * v  # first
+    cuda.threadfence_block()
+    old = product[0]
+    seen = cuda.atomic.cas(product, 0, old, expected)  # second
     while seen != old:
         old = seen
         seen = cuda.atomic.cas(product, 0, old, old * v)  # second

@@ -189,7 +189,7 @@ def grid_stride(x, y):
         y[i] = x[i] + 1
 
 
-@wrong("race", "y", "global", write("first", 0, 0), write("first", 0, 1), run=_run_stride)
+@wrong("race", "y", "global", write("first", 0, 0), write("first", 0, 1), run=_run_stride, severity="warning")
 @cuda.jit
 def block_stride_from_grid_index(x, y):
     """Strides by the block, so each element is written by several blocks: the result is right, the time is not."""

@@ -12,10 +12,6 @@ constexpr uint16_t traits_of(AtomicForm form) {
   return traits[static_cast<int>(form)];
 }
 
-Record record_of(const Cell& cell, int access) {
-  return access == 0 ? cell.write : cell.other[access - 1];
-}
-
 uint32_t lane_bit(uint32_t lane) {
   return uint32_t{1} << lane;
 }
@@ -43,13 +39,8 @@ Checker::Checker(Launch& launch)
       races_((launch.checks & check_race) != 0),
       initialisation_((launch.checks & check_uninitialised) != 0) {}
 
-// Did it happen before what the thread does now?
-inline bool Checker::ordered(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const {
-  return surely_ordered(buffer, record_of(cell, earlier), thread) || ordered_by_more(buffer, cell, earlier, thread);
-}
-
 bool Checker::ordered_by_more(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const {
-  const Record record = record_of(cell, earlier);
+  const Record record = cell.record(earlier);
   if (record.stamp <= grid_) return true;
   const uint32_t index = record.thread - (thread.id - thread.index);
   if (index < block_size_ && index / warp_size == thread.index / warp_size) {
@@ -73,7 +64,7 @@ bool Checker::acquired(const Thread& thread, Record record, uintptr_t atomic_add
 }
 
 bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier) {
-  const Record record = record_of(cell, earlier);
+  const Record record = cell.record(earlier);
   const bool wrote = earlier == 0 || cell.has(earlier, is_write);
   const AccessType plain = wrote ? AccessType::write : AccessType::read;
   violation = {.kind = Kind::race,
@@ -81,7 +72,7 @@ bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int 
                .address = buffer.address_of(cell),
                .other_thread = record.thread,
                .other_type = cell.has(earlier, is_atomic) ? AccessType::atomic : plain,
-               .other_site = earlier == 0 ? cell.write_site : cell.other_site[earlier - 1],
+               .other_site = cell.site(earlier),
                .other_interval = interval_of(record.thread / block_size_, record.stamp)};
   return false;
 }
@@ -91,9 +82,11 @@ bool Checker::uninitialised(const Buffer& buffer, const Cell& cell, AccessType t
   return false;
 }
 
-bool Checker::read(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site) {
+bool Checker::read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site) {
   for (Cell& cell : buffer.cells(address, n)) {
-    if (!read_cell(buffer, cell, thread, site)) return false;
+    if (read_cell(buffer, cell, thread, site)) [[likely]]
+      continue;
+    return violation.kind == Kind::race && racing_read(buffer, address, n, thread, site);
   }
   return true;
 }
@@ -116,13 +109,15 @@ inline bool Checker::read_cell(Buffer& buffer, Cell& cell, const Thread& thread,
   return true;
 }
 
+// The warp, of a thread of the same block as this one; else the block.
+uint64_t Checker::group_of(Record record, const Thread& thread) const {
+  const uint32_t block = record.thread / block_size_;
+  return block == thread.block->id ? uint64_t{record.thread % block_size_ / warp_size} : ~uint64_t{block};
+}
+
 // Keeps a read or an atomic beside those that it does not make superfluous. Of more than two unordered ones, those of
 // different blocks, then of different warps, are kept: what comes after one of them need not come after the other.
 void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const {
-  const auto group = [&](int other) {
-    const uint32_t id = cell.other[other - 1].thread;
-    return id / block_size_ == thread.block->id ? uint64_t{id % block_size_ / warp_size} : ~uint64_t{id / block_size_};
-  };
   const auto replaceable = [&](int other) {
     return !cell.has(other, is_write) && surely_ordered(buffer, cell.other[other - 1], thread);
   };
@@ -131,7 +126,7 @@ void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, S
     place = 1;
   } else if (replaceable(2)) {
     place = 2;
-  } else if (group(1) == group(2) && !cell.has(2, is_write)) {
+  } else if (group_of(cell.record(1), thread) == group_of(cell.record(2), thread) && !cell.has(2, is_write)) {
     place = 2;
   } else {
     return;
@@ -143,7 +138,8 @@ void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, S
 
 bool Checker::write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site) {
   for (Cell& cell : buffer.cells(address, n)) {
-    if (!write_cell(buffer, cell, thread, site)) return false;
+    if (!write_cell(buffer, cell, thread, site)) [[unlikely]]
+      return racing_write(buffer, address, n, thread);
   }
   return true;
 }
@@ -157,16 +153,16 @@ inline bool Checker::write_cell(Buffer& buffer, Cell& cell, const Thread& thread
   return true;
 }
 
-bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, bool reads,
-                           AtomicForm form) {
-  const bool may_be_uninitialised = reads && initialisation_ && !buffer.initialised();
+bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, const AtomicAccess& access) {
+  if ((thread.undecided & undecided_reads) != 0 && !decide_reads(thread, address, n, access.compare)) return false;
+  const bool may_be_uninitialised = access.reads && initialisation_ && !buffer.initialised();
   const bool races = races_ && buffer.space() != Space::local;
   for (Cell& cell : buffer.cells(address, n)) {
     if (may_be_uninitialised && !buffer.holds(cell.write)) return uninitialised(buffer, cell, AccessType::atomic);
     for (int earlier = 0; races && earlier < 3; ++earlier) {
-      if (cell.has(earlier, is_atomic) && !out_of_scope(cell, earlier, thread, form)) continue;
+      if (cell.has(earlier, is_atomic) && !out_of_scope(cell, earlier, thread, access.form)) continue;
       if (ordered(buffer, cell, earlier, thread)) continue;
-      return race(buffer, cell, AccessType::atomic, earlier);
+      if (!racing_atomic(buffer, cell, earlier, address, n, thread, access.site)) return false;
     }
   }
   return true;
@@ -175,7 +171,7 @@ bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Th
 // CUDA C++ Programming Guide, "Thread Scopes": both atomics must be of a scope that the other thread is in.
 inline bool Checker::out_of_scope(const Cell& cell, int earlier, const Thread& thread, AtomicForm form) const {
   const bool narrow = form == AtomicForm::block || cell.has(earlier, for_block);
-  return narrow && record_of(cell, earlier).thread / block_size_ != thread.block->id;
+  return narrow && cell.record(earlier).thread / block_size_ != thread.block->id;
 }
 
 bool Checker::awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread) {
@@ -183,8 +179,8 @@ bool Checker::awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread&
   const uint32_t first = thread.id - thread.index;
   for (const Cell& cell : buffer.cells(address, n)) {
     for (const int earlier : {1, 2}) {
-      if (!cell.has(earlier, by_volatile) || cell.has(earlier, is_write)) continue;
-      const uint32_t index = record_of(cell, earlier).thread - first;
+      if (cell.traits_of(earlier) != (is_atomic | by_volatile)) continue;
+      const uint32_t index = cell.record(earlier).thread - first;
       if (index >= block_size_ || ordered(buffer, cell, earlier, thread)) continue;
       if (may_look_again(thread.block->threads[index], thread)) continue;
       race(buffer, cell, AccessType::write, earlier);
@@ -195,14 +191,20 @@ bool Checker::awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread&
   return true;
 }
 
-void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site, bool wrote,
-                          AtomicForm form) {
-  const uint16_t traits = traits_of(form);
+void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, const AtomicAccess& access,
+                          bool wrote) {
+  const uint16_t traits = traits_of(access.form);
+  const bool as_guessed = access.compare.has_value() && wrote;
   for (Cell& cell : buffer.cells(address, n)) {
+    // The thread's own plain read gave it what it compared: nobody has written since, else it would be undecided.
+    for (const int other : {1, 2})
+      if (as_guessed && buffer.holds(cell.record(other)) && cell.traits_of(other) == 0 &&
+          cell.record(other).thread == thread.id)
+        cell.set_traits(other, is_guess);
     if (wrote) {
-      note_wrote(cell, buffer, thread, site, traits);
+      note_wrote(cell, buffer, thread, access.site, traits);
     } else if (races_) {
-      remember(cell, buffer, thread, site, traits);
+      remember(cell, buffer, thread, access.site, traits);
     }
   }
   if (!races_ || buffer.space() == Space::local) return;
@@ -230,8 +232,8 @@ void Checker::note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread,
   Cell now{.write = {thread.id, launch_.now}, .write_site = site, .traits = traits};
   int place = 1;
   const auto keep = [&](int earlier) {
-    now.other[place - 1] = record_of(cell, earlier);
-    now.other_site[place - 1] = earlier == 0 ? cell.write_site : cell.other_site[earlier - 1];
+    now.other[place - 1] = cell.record(earlier);
+    now.other_site[place - 1] = cell.site(earlier);
     now.set_traits(place, cell.traits_of(earlier) | (earlier == 0 ? is_write : 0));
     ++place;
   };
@@ -239,7 +241,7 @@ void Checker::note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread,
     for (const int earlier : {0, 2, 1}) {
       const bool writes = earlier == 0 || cell.has(earlier, is_write);
       if (place == 3 || writes != wrote || cell.has(earlier, is_atomic) != atomic) continue;
-      const Record record = record_of(cell, earlier);
+      const Record record = cell.record(earlier);
       const bool stands_for = atomic && ((traits & for_block) != 0 || !cell.has(earlier, for_block));
       if (!(stands_for ? surely_ordered(buffer, record, thread) : settled(buffer, record, thread))) keep(earlier);
     }

@@ -13,11 +13,22 @@
 //     before a barrier or rendezvous that the atomic comes after. The acquirer needs no fence.
 // A fence of block scope orders only threads of its block. Two atomics do not race, unless one of them is of block
 // scope and the other one another block's.
+//
+// Two kinds of races are decided only after the access, since the shadow sees no values:
+//   - Plain writes that race with each other alone are harmless where they write the same bits. Memory holds those of
+//     the earlier write; the later one is known once it has happened: compare_write().
+//   - A plain read that races with atomics alone is right where its value is only a guess for a compare-and-swap: where
+//     its thread's next operation on these bytes is one that compares them with what was read. Until then the Checker
+//     keeps the read; anything else that the thread does there, a barrier and the thread's end make it a race.
+// Until it is decided, Thread::undecided says so.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <set>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "finding.h"
@@ -45,6 +56,20 @@ enum class AtomicForm : uint8_t { device, block, by_volatile };
 enum class AccessType : uint8_t { read, write, atomic };
 std::string_view name(AccessType type);
 
+struct AtomicAccess {
+  Site site = 0;
+  bool reads = true;  // its result may be used
+  AtomicForm form = AtomicForm::device;
+  std::optional<uint64_t> compare = {};  // of a compare-and-swap: the bits that it compares memory with
+};
+
+// What a write left in memory, compared with what it found there.
+enum class WrittenBits : uint8_t {
+  other,
+  same,
+  same_again,  // the same two lines have written this memory so before
+};
+
 struct Violation {
   Kind kind = Kind::race;  // race or uninitialised_read
   AccessType type = AccessType::read;
@@ -53,6 +78,15 @@ struct Violation {
   AccessType other_type = AccessType::read;
   Site other_site = 0;
   int64_t other_interval = -1;  // barriers that its block had passed; -1: not known any more
+  bool among_writes = false;    // all that the access races with are plain writes, as it is one itself
+  // Of a read that its thread made before, and that turns out wrong only now.
+  struct Past {
+    Site site;
+    int64_t interval;
+    size_t n;
+    bool earlier;  // than the other access
+  };
+  std::optional<Past> past = {};
 };
 
 struct Checker {
@@ -69,9 +103,19 @@ struct Checker {
   void fence(Thread& thread, Scope scope);
   void grid_barrier(std::span<Block* const> blocks);  // all live threads of all blocks have come
 
-  // An access of n > 0 bytes inside the buffer. False: see violation.
-  bool read(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site);
+  // An access of n > 0 bytes inside the buffer, which is about to happen. False: see violation.
+  bool read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
   bool write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site);
+  // Where write() has left a violation among writes, once the write has happened, and nothing else: `before` are the n
+  // bytes that it found. Where it left others, see violation; else it is noted, and the violation says with what it
+  // races.
+  WrittenBits compare_write(Buffer& buffer, uintptr_t address, size_t n, const char* before, const Thread& thread,
+                            Site site);
+  // A thread with undecided reads is about to access these bytes other than by an atomic, which check_atomic() asks; or
+  // comes to a barrier of its block or the grid, or to its end. False: see violation.
+  bool decide_reads(Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare = {});
+  bool decide_reads(Thread& thread) { return decide_reads(thread, 0, ~size_t{0}); }
+  bool has_undecided_reads() const { return !undecided_reads_.empty(); }
   // The thread's last access again, and nothing has happened since: right without a further look.
   bool reads_again(const Buffer& buffer, uintptr_t address, size_t n, const Thread& thread) const {
     const Cell* const cell = buffer.cell_of(address, n);
@@ -84,11 +128,9 @@ struct Checker {
            cell->other[0].stamp == 0 && cell->other[1].stamp == 0;
   }
   // An atomic is checked, done by the front end, and then noted: one that wrote nothing (a failed compare-and-swap)
-  // counts as a read and releases nothing. `reads`: its result may be used.
-  bool check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, bool reads,
-                    AtomicForm form = AtomicForm::device);
-  void note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site, bool wrote,
-                   AtomicForm form = AtomicForm::device);
+  // counts as a read and releases nothing.
+  bool check_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, const AtomicAccess& access);
+  void note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, const AtomicAccess& access, bool wrote);
   // Of a volatile write in shared memory, before it is noted. False: another thread has read the bytes by volatile,
   // with nothing that orders the two, and goes on without another look at them, so that it did not wait for this write.
   bool awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread);
@@ -96,16 +138,36 @@ struct Checker {
   Violation violation;
 
  private:
+  // A plain read that races with atomics, until its thread's next operation on these bytes.
+  struct UndecidedRead {
+    Thread* thread;
+    uintptr_t address;
+    size_t n;
+    uint64_t value;
+    Violation violation;
+  };
+
   // Leave the violation; return false. `earlier`: 0 is the cell's write, 1 and 2 are the others.
   bool race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier);
   bool uninitialised(const Buffer& buffer, const Cell& cell, AccessType type);
+  // Accesses that race: whether they may yet turn out right.
+  bool racing_read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
+  bool racing_write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread);
+  bool racing_atomic(Buffer& buffer, Cell& cell, int earlier, uintptr_t address, size_t n, const Thread& thread,
+                     Site site);
+  void keep_read(UndecidedRead read);
+  Thread* undecided_reader(Record record) const;
+  void note_same_bits(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const;
 
   Stamp tick();
   void forget(Stamp mark);
   void start_again();
   bool read_cell(Buffer& buffer, Cell& cell, const Thread& thread, Site site);
   bool write_cell(Buffer& buffer, Cell& cell, const Thread& thread, Site site);
-  bool ordered(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const;
+  // Did it happen before what the thread does now?
+  bool ordered(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const {
+    return surely_ordered(buffer, cell.record(earlier), thread) || ordered_by_more(buffer, cell, earlier, thread);
+  }
   bool surely_ordered(const Buffer& buffer, Record record, const Thread& thread) const {
     if (!buffer.holds(record) || record.thread == thread.id) return true;
     const uint32_t index = record.thread - (thread.id - thread.index);
@@ -114,6 +176,7 @@ struct Checker {
   bool ordered_by_more(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const;
   bool acquired(const Thread& thread, Record record, uintptr_t atomic_address) const;
   bool out_of_scope(const Cell& cell, int earlier, const Thread& thread, AtomicForm form) const;
+  uint64_t group_of(Record record, const Thread& thread) const;
   void remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const;
   static ThreadClock& clock(Thread& thread);
   static Stamp known_lane(const Warp& warp, uint32_t lane, uint32_t other);
@@ -140,6 +203,8 @@ struct Checker {
   std::vector<Block*> blocks_;    // that run
   std::vector<Passed> barriers_;  // that blocks passed, to tell in which interval an access was
   bool all_barriers_ = true;      // none was left out
+  std::vector<UndecidedRead> undecided_reads_;
+  std::set<std::tuple<const Buffer*, Site, Site>> same_bits_;  // memory, and the two lines that wrote it
 };
 
 }  // namespace trifold::engine

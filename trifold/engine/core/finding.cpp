@@ -41,8 +41,12 @@ std::string remedy(const Finding& finding) {
   }
   const bool one_atomic = (later.operation == "atomic") != (earlier.operation == "atomic");
   if (one_atomic) {
+    const bool reads = later.operation == "read" || earlier.operation == "read";
     return "An atomic is ordered with other atomics only: make both atomic, or put a " +
-           std::string(later.block == earlier.block ? "syncthreads" : "launch boundary") + " between the two.";
+           std::string(later.block == earlier.block ? "syncthreads" : "launch boundary") + " between the two." +
+           (reads ? " A plain read is right beside atomics only where the thread's next access there is a "
+                    "compare-and-swap of what it read."
+                  : "");
   }
   if (later.operation == "atomic" && earlier.operation == "atomic") {
     return "An atomic of block scope is one for the threads of its own block only: use the form without _block.";
@@ -55,6 +59,17 @@ std::string remedy(const Finding& finding) {
   return "Blocks of one launch run in any order: use an atomic, give each block elements of its own, or split the "
          "kernel in two launches. A flag between blocks wants write, threadfence, atomic on the flag, and an atomic "
          "to read it.";
+}
+
+// "race on shared array element x[0] in kernel k: … writes it at …, and … writes it at …. Nothing orders the two"
+std::string two_accesses(const Finding& finding) {
+  const Access& later = finding.accesses[0];
+  const Access& earlier = finding.accesses[1];
+  const bool one_block = later.block == earlier.block;
+  return "race on " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " + who(earlier, true) + " " +
+         verb(earlier.operation) + " at " + where(earlier.location) + ", and " + who(later, true) + " " +
+         verb(later.operation) + " at " + where(later.location) + ". Nothing orders the two" +
+         (one_block ? "" : ", they are of different blocks");
 }
 
 void append_json(std::string& out, std::string_view text) {
@@ -146,14 +161,15 @@ std::string element(std::string_view array, const std::vector<int64_t>& index) {
 }
 
 void describe_race(Finding& finding) {
-  const Access& later = finding.accesses[0];
-  const Access& earlier = finding.accesses[1];
-  const bool one_block = later.block == earlier.block;
-  finding.message = "race on " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " +
-                    who(earlier, true) + " " + verb(earlier.operation) + " at " + where(earlier.location) + ", and " +
-                    who(later, true) + " " + verb(later.operation) + " at " + where(later.location) + ". Nothing " +
-                    "orders the two" + (one_block ? "" : ", they are of different blocks") +
-                    ": which comes first can change from run to run. " + remedy(finding);
+  finding.message = two_accesses(finding) + ": which comes first can change from run to run. " + remedy(finding);
+}
+
+void describe_same_bits(Finding& finding) {
+  finding.severity = Severity::warning;
+  finding.message = two_accesses(finding) +
+                    ", but both wrote the same value: whichever comes first, memory is the same. CUDA C++ calls that a "
+                    "data race all the same, and with another value it is a mistake: let one thread write it, or use "
+                    "an atomic.";
 }
 
 void describe_uninitialised(Finding& finding) {

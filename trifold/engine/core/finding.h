@@ -68,6 +68,8 @@ std::string element(std::string_view array, const std::vector<int64_t>& index);
 
 // The words of a race: the access that found it, and the earlier one. Fills finding.message from the other fields.
 void describe_race(Finding& finding);
+// Of two writes that left the same bits; it becomes a warning.
+void describe_same_bits(Finding& finding);
 // Of a read of memory that nobody wrote.
 void describe_uninitialised(Finding& finding);
 // Of an index outside an array's extents; axis is negative where the array has no axes.

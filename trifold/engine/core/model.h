@@ -57,12 +57,19 @@ struct Request {
   uint64_t value = 0;      // operand of a match; then the answer: a mask or a count
 };
 
+// What only a thread's next steps can tell of its last ones: bits of Thread::undecided (checker.h).
+enum Undecided : uint8_t {
+  undecided_write = 1,  // the front end's: whether it left other bits than it found
+  undecided_reads = 2,  // the Checker's: whether a compare-and-swap follows
+};
+
 struct Thread {
   uint32_t id = 0;      // in the launch: block.id * threads a block + index
   uint32_t index = 0;   // in the block, x fastest
   Dim3 place{0, 0, 0};  // threadIdx: three divisions that a kernel would ask for again and again
   uint8_t lane = 0;
-  Site waiting_at = 0;  // where it waits, or waited last
+  uint8_t undecided = 0;  // bits of Undecided
+  Site waiting_at = 0;    // where it waits, or waited last
   Warp* warp = nullptr;
   Block* block = nullptr;
   ThreadClock clock;

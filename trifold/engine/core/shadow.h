@@ -37,6 +37,7 @@ enum Trait : uint16_t {
   is_write = 2,     // of the others: the cell's write is one anyway
   for_block = 4,    // an atomic that is one for its own block only
   by_volatile = 8,  // an atomic, since it is volatile
+  is_guess = 8,     // no atomic, but a plain read whose value a compare-and-swap compares: right beside atomics
 };
 
 // The shadow of a few bytes: the last write, and up to two other accesses since, or that an atomic write does not make
@@ -48,6 +49,8 @@ struct Cell {
   Site other_site[2] = {0, 0};
   uint16_t traits = 0;  // four bits for each access: 0 is the write, 1 and 2 are the others
 
+  Record record(int access) const { return access == 0 ? write : other[access - 1]; }
+  Site site(int access) const { return access == 0 ? write_site : other_site[access - 1]; }
   uint16_t traits_of(int access) const { return traits >> 4 * access & 15; }
   bool has(int access, Trait trait) const { return (traits_of(access) & trait) != 0; }
   void set_traits(int access, uint16_t value) {

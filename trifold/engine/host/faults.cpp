@@ -118,12 +118,15 @@ namespace {
 Finding start_finding_of_violation(const Region& region, size_t n, engine::Site site) {
   const engine::Launch& launch = *engine::current->block->launch;
   const engine::Violation& violation = launch.checker->violation;
-  Finding finding = start_finding(violation.kind, region, violation.type, site);
-  finding.index = {index_in(region, violation.address, width_of(region, n))};
+  const auto& past = violation.past;
+  Finding finding = start_finding(violation.kind, region, violation.type, past ? past->site : site);
+  if (past) finding.accesses[0].interval = past->interval;
+  finding.index = {index_in(region, violation.address, width_of(region, past ? past->n : n))};
   if (violation.kind == Kind::race)
     finding.accesses.push_back({launch.thread_index(violation.other_thread), launch.block_index(violation.other_thread),
                                 violation.other_interval, std::string(engine::name(violation.other_type)),
                                 location_of(violation.other_site)});
+  if (past && past->earlier) std::swap(finding.accesses[0], finding.accesses[1]);
   return finding;
 }
 
@@ -133,6 +136,13 @@ void not_awaited(const Region& region, size_t n, engine::Site site) {
   Finding finding = start_finding_of_violation(region, n, site);
   finding.severity = engine::Severity::warning;
   engine::describe_race(finding);
+  turn->front->warn(finding);
+  turn->front->proceed();
+}
+
+void wrote_same_bits(const Region& region, size_t n, engine::Site site) {
+  Finding finding = start_finding_of_violation(region, n, site);
+  engine::describe_same_bits(finding);
   turn->front->warn(finding);
   turn->front->proceed();
 }

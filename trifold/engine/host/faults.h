@@ -23,6 +23,8 @@ void misaligned_type(std::string_view type, uintptr_t address, size_t alignment,
                                               engine::AccessType type, engine::Site site);
 // Checker::awaited() has left its violation: a warning, and the thread goes on.
 [[gnu::cold]] void not_awaited(const Region& region, size_t n, engine::Site site);
+// Checker::compare_write() has left its violation, of writes of the same bits: a warning, and the thread goes on.
+[[gnu::cold]] void wrote_same_bits(const Region& region, size_t n, engine::Site site);
 // The checker has left its violation.
 [[noreturn, gnu::cold]] void violated(const Region& region, size_t n, engine::Site site);
 

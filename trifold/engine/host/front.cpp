@@ -13,6 +13,7 @@
 #include "report.h"
 #include "settings.h"
 #include "sites.h"
+#include "undecided.h"
 #include "watchdog.h"
 
 namespace trifold::host {
@@ -93,6 +94,8 @@ Fiber* HostFront::run_ahead() {
 }
 
 void HostFront::wait() {
+  if (engine::current->undecided != 0) [[unlikely]]
+    decide_before_wait(*engine::current);
   Fiber& fiber = *running;
   const auto operation = static_cast<Wait>(engine::current->request.operation);
   if (!ring_.empty()) {

@@ -3,6 +3,7 @@
 // libubsan, which usually have these functions, are not used.
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "front.h"
 #include "memory.h"
 #include "sites.h"
+#include "undecided.h"
 #include "watchdog.h"
 
 namespace trifold::host {
@@ -60,7 +62,7 @@ inline void note_read(uintptr_t address, const void* caller) {
 }
 
 inline void checked_access(const void* pointer, size_t n, AccessType type, bool aligned, const void* caller) {
-  const Thread* const thread = accessing_thread(caller);
+  Thread* const thread = accessing_thread(caller);
   if (thread == nullptr) return;
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   Region* const region = watched(address, n, type, aligned, caller);
@@ -75,13 +77,17 @@ inline void checked_access(const void* pointer, size_t n, AccessType type, bool 
   if (type == AccessType::read ? checker.reads_again(buffer, address, n, *thread)
                                : checker.writes_again(buffer, address, n, *thread))
     return;
+  if (thread->undecided != 0) [[unlikely]]
+    decide_before_access(*thread, address, n);
   const engine::Site site = site_of_address(caller);
   if (type == AccessType::write && buffer.space() == engine::Space::constant) [[unlikely]]
     constant_written(*region, address, n, type, site);
   const bool right = type == AccessType::read ? checker.read(buffer, address, n, *thread, site)
                                               : checker.write(buffer, address, n, *thread, site);
-  if (!right) [[unlikely]]
-    violated(*region, n, site);
+  if (right) [[likely]]
+    return;
+  if (checker.violation.among_writes) return decide_after_write(address, n, site);
+  violated(*region, n, site);
 }
 
 // The checks take volatile accesses for atomics, so that polling a volatile flag is right. Lanes that exchange the
@@ -99,8 +105,12 @@ void watch_readers(Region& region, uintptr_t address, size_t n, const Thread& th
 struct Atomic {
   bool reads = true, writes = true;
   AtomicForm form = AtomicForm::device;
+  std::optional<uint64_t> compare = {};  // of a compare-and-swap
 };
 constexpr Atomic load{.writes = false}, store{.reads = false}, exchange{};
+constexpr Atomic compare(uint64_t expected) {
+  return {.compare = expected};
+}
 
 // Does an atomic, checked where a kernel does it. `operate` says whether it wrote. Where it changed nothing, its thread
 // may wait for another one.
@@ -113,19 +123,21 @@ void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller
     operate();
     return;
   }
+  if (thread->undecided != 0) [[unlikely]]
+    decide_before_atomic(*thread);
   engine::Checker& checker = *thread->block->launch->checker;
   const engine::Site site = site_of_address(caller);
   engine::Buffer& buffer = *region->buffer;
   if (atomic.writes && buffer.space() == engine::Space::constant) [[unlikely]]
     constant_written(*region, address, sizeof(T), AccessType::atomic, site);
-  if (!checker.check_atomic(buffer, address, sizeof(T), *thread, atomic.reads, atomic.form))
-    violated(*region, sizeof(T), site);
+  const engine::AtomicAccess access{site, atomic.reads, atomic.form, atomic.compare};
+  if (!checker.check_atomic(buffer, address, sizeof(T), *thread, access)) violated(*region, sizeof(T), site);
   if (atomic.form == AtomicForm::by_volatile && atomic.writes)
     watch_readers(*region, address, sizeof(T), *thread, site);
   const T before = *pointer;
   const bool wrote = operate();
   const bool changed = *pointer != before;
-  checker.note_atomic(buffer, address, sizeof(T), *thread, site, wrote, atomic.form);
+  checker.note_atomic(buffer, address, sizeof(T), *thread, access, wrote);
   if (changed) {
     ++engine::changes;
   } else {
@@ -187,8 +199,9 @@ int64_t extent_of(const TypeOfUbsan& type) {
 }  // namespace
 
 uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const void* context, uint64_t old),
-                        const void* context) {
-  const Atomic atomic{.form = scope == Scope::block ? AtomicForm::block : AtomicForm::device};
+                        const void* context, const uint64_t* compare) {
+  const Atomic atomic{.form = scope == Scope::block ? AtomicForm::block : AtomicForm::device,
+                      .compare = compare != nullptr ? std::optional(*compare) : std::nullopt};
   const void* const caller = __builtin_return_address(0);
   const auto replace = [&]<typename T>(T* word) {
     T old = 0;
@@ -293,18 +306,22 @@ void __tsan_write_range(void* p, size_t n) {
   if (n > 0) checked_access(p, n, AccessType::write, false, __builtin_return_address(0));
 }
 
-// The port is linked so that its calls of memcpy, memmove and memset come here (trifold/build/recipe.py).
+// The port is linked so that its calls of memcpy, memmove and memset come here (trifold/build/recipe.py). g++ checks an
+// assignment of a struct, and may then call one of them for it.
 void* __wrap_memcpy(void* to, const void* from, size_t n) {
+  if (trifold::host::is_undecided_write(to, n)) return memcpy(to, from, n);
   if (n > 0) checked_access(from, n, AccessType::read, false, __builtin_return_address(0));
   if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
   return memcpy(to, from, n);
 }
 void* __wrap_memmove(void* to, const void* from, size_t n) {
+  if (trifold::host::is_undecided_write(to, n)) return memmove(to, from, n);
   if (n > 0) checked_access(from, n, AccessType::read, false, __builtin_return_address(0));
   if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
   return memmove(to, from, n);
 }
 void* __wrap_memset(void* to, int value, size_t n) {
+  if (trifold::host::is_undecided_write(to, n)) return memset(to, value, n);
   if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
   return memset(to, value, n);
 }
@@ -322,7 +339,7 @@ void* __wrap_memset(void* to, int value, size_t n) {
   bool __tsan_atomic##bits##_compare_exchange_##strength(volatile uint##bits##_t* p, uint##bits##_t* expected, \
                                                          uint##bits##_t v, int, int) {                         \
     bool done = false;                                                                                         \
-    checked_atomic(p, trifold::host::exchange, __builtin_return_address(0), [&] {                              \
+    checked_atomic(p, trifold::host::compare(*expected), __builtin_return_address(0), [&] {                    \
       return done = __atomic_compare_exchange_n(p, expected, v, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);    \
     });                                                                                                        \
     return done;                                                                                               \

@@ -15,6 +15,7 @@
 #include "report.h"
 #include "settings.h"
 #include "sites.h"
+#include "undecided.h"
 #include "watchdog.h"
 #include "writes.h"
 
@@ -47,6 +48,8 @@ Fiber* run_on_fiber() {
     now.front->leave_ring();
     throw;
   }
+  if (engine::current->undecided != 0) [[unlikely]]
+    decide_before_end(*engine::current);
   now.front->leave_ring();
   return now.front->run_ahead();
 }

@@ -5,6 +5,7 @@
 #include "../core/execution.h"
 #include "front.h"
 #include "sites.h"
+#include "undecided.h"
 #include "watchdog.h"
 
 namespace trifold::host {
@@ -19,6 +20,8 @@ static_assert(static_cast<int>(Wait::active_mask) == static_cast<int>(Operation:
 constinit thread_local Turn* turn = nullptr;
 
 void end_thread() {
+  if (engine::current->undecided != 0) [[unlikely]]
+    decide_before_end(*engine::current);
   turn->front->leave_ring();
   Fiber& fiber = *turn->front->running;
   fiber.ended = true;

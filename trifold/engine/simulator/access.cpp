@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <new>
 #include <numeric>
 #include <set>
@@ -117,18 +118,30 @@ engine::Finding index_finding(engine::Kind kind, const engine::Thread& thread, A
   return finding;
 }
 
-}  // namespace
-
-void raise_violation(Array* array, const engine::Thread& thread, const engine::Violation& violation) {
+// Of what the checker has left, without its words.
+engine::Finding finding_of(Array* array, const engine::Thread& thread, const engine::Violation& violation) {
   Array* const root = array->root != nullptr ? array->root : array;
   engine::Finding finding = start_finding(violation.kind, thread, root);
   finding.index = index_at(*root, violation.address);
-  finding.accesses.push_back(access_of(thread, std::string(engine::name(violation.type)), current_site()));
+  const auto& past = violation.past;
+  finding.accesses.push_back(
+      access_of(thread, std::string(engine::name(violation.type)), past ? past->site : current_site()));
+  if (past) finding.accesses[0].interval = past->interval;
   if (violation.kind == engine::Kind::race) {
     const engine::Launch& launch = *thread.block->launch;
     finding.accesses.push_back({launch.thread_index(violation.other_thread), launch.block_index(violation.other_thread),
                                 violation.other_interval, std::string(engine::name(violation.other_type)),
                                 locate(violation.other_site)});
+  }
+  if (past && past->earlier) std::swap(finding.accesses[0], finding.accesses[1]);
+  return finding;
+}
+
+}  // namespace
+
+void raise_violation(Array* array, const engine::Thread& thread, const engine::Violation& violation) {
+  engine::Finding finding = finding_of(array, thread, violation);
+  if (violation.kind == engine::Kind::race) {
     engine::describe_race(finding);
   } else {
     engine::describe_uninitialised(finding);
@@ -147,29 +160,100 @@ void raise_misaligned(Array* array, const ElementType& type) {
   raise_fault(finding);
 }
 
-int check_access(Array* array, char* p, size_t n, AccessType type) {
-  const engine::Thread* const thread = engine::current;
-  if (array->buffer == nullptr || thread == nullptr) return 0;
+namespace {
+
+// Undecided: a write that has left a violation among writes.
+enum class Checked { right, undecided, wrong };
+
+Checked check(Array* array, char* p, size_t n, AccessType type) {
+  engine::Thread* const thread = engine::current;
+  if (array->buffer == nullptr || thread == nullptr) return Checked::right;
   engine::Checker* const checker = thread->block->launch->checker;
-  if (checker == nullptr) return 0;
+  if (checker == nullptr) return Checked::right;
   const auto address = reinterpret_cast<uintptr_t>(p);
   engine::Buffer& buffer = *array->buffer;
   const bool reads = type == AccessType::read;
   if (reads ? checker->reads_again(buffer, address, n, *thread) : checker->writes_again(buffer, address, n, *thread)) {
-    return 0;
+    return Checked::right;
   }
   const Site site = current_site();
-  if (site == prompt_site) return 0;
+  if (site == prompt_site) return Checked::right;
   try {
-    const bool right =
-        reads ? checker->read(buffer, address, n, *thread, site) : checker->write(buffer, address, n, *thread, site);
-    if (right) [[likely]]
-      return 0;
+    if ((thread->undecided & engine::undecided_reads) == 0 || checker->decide_reads(*thread, address, n)) [[likely]] {
+      const bool right =
+          reads ? checker->read(buffer, address, n, *thread, site) : checker->write(buffer, address, n, *thread, site);
+      if (right && thread->undecided != 0) keep_undecided(array, *checker);
+      if (right) [[likely]]
+        return Checked::right;
+      if (checker->violation.among_writes) return Checked::undecided;
+    }
     raise_violation(array, *thread, checker->violation);
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   }
+  return Checked::wrong;
+}
+
+// The element at p becomes this value, in a write that only races with writes.
+int write_undecided(Array* array, char* p, PyObject* value) {
+  const auto n = static_cast<size_t>(array->type.size);
+  const engine::Thread& thread = *engine::current;
+  engine::Checker& checker = *thread.block->launch->checker;
+  const std::string before(p, n);
+  if (store_element(array, p, value) != 0) return -1;
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  switch (checker.compare_write(*array->buffer, address, n, before.data(), thread, current_site())) {
+    case engine::WrittenBits::other: raise_violation(array, thread, checker.violation); return -1;
+    case engine::WrittenBits::same: {
+      engine::Finding finding = finding_of(array, thread, checker.violation);
+      engine::describe_same_bits(finding);
+      return record(finding);
+    }
+    case engine::WrittenBits::same_again: return 0;
+  }
+  return 0;
+}
+
+// The arrays of undecided reads, by their shadow.
+std::map<const engine::Buffer*, Object> undecided_arrays;
+
+}  // namespace
+
+int check_access(Array* array, char* p, size_t n, AccessType type) {
+  const Checked checked = check(array, p, n, type);
+  if (checked == Checked::right) [[likely]]
+    return 0;
+  if (checked == Checked::undecided)
+    raise_violation(array, *engine::current, engine::current->block->launch->checker->violation);
   return -1;
+}
+
+int write_element(Array* array, char* p, PyObject* value) {
+  const Checked checked = check(array, p, static_cast<size_t>(array->type.size), AccessType::write);
+  if (checked == Checked::right) [[likely]]
+    return store_element(array, p, value);
+  return checked == Checked::undecided ? write_undecided(array, p, value) : -1;
+}
+
+void keep_undecided(Array* array, const engine::Checker& checker) {
+  if (!checker.has_undecided_reads() || undecided_arrays.contains(array->buffer)) return;
+  name_of(array);  // the variable's, as long as there is one
+  undecided_arrays.emplace(array->buffer, Object::borrow(reinterpret_cast<PyObject*>(array)));
+}
+
+int decide_reads(engine::Thread& thread) {
+  engine::Checker& checker = *thread.block->launch->checker;
+  if (checker.decide_reads(thread)) return 0;
+  const auto has_bytes = [&](const auto& entry) {
+    return checker.violation.address - entry.first->begin() < entry.first->size();
+  };
+  const auto found = std::ranges::find_if(undecided_arrays, has_bytes);
+  raise_violation(as_array(found->second.get()), thread, checker.violation);
+  return -1;
+}
+
+void forget_undecided() {
+  undecided_arrays.clear();
 }
 
 void raise_out_of_bounds(Array* array, AccessType type, std::span<const Py_ssize_t> index, int axis) {

@@ -44,8 +44,7 @@ int array_set(PyObject* object, PyObject* key, PyObject* value) {
     case Found::view: return assign_view(array, key, value);
     case Found::error: return -1;
   }
-  if (check_access(array, p, static_cast<size_t>(array->type.size), AccessType::write) != 0) return -1;
-  return store_element(array, p, value);
+  return write_element(array, p, value);
 }
 
 Py_ssize_t array_length(PyObject* object) {

@@ -97,6 +97,15 @@ bool is_contiguous(const Array& array);
 
 // Checks of n bytes at p, and what they raise; -1 with an exception. Outside a kernel nothing is checked.
 int check_access(Array* array, char* p, size_t n, engine::AccessType type);
+// The element at p becomes this value, checked.
+int write_element(Array* array, char* p, PyObject* value);
+// The thread comes to a barrier or to its end: whether the reads are right that waited for a compare-and-swap; -1 with
+// an exception.
+int decide_reads(engine::Thread& thread);
+// The launch is over.
+void forget_undecided();
+// Where threads have undecided reads, this array, which may be read by them, is kept for decide_reads().
+void keep_undecided(Array* array, const engine::Checker& checker);
 // Sets the exception for what the checker found.
 void raise_violation(Array* array, const engine::Thread& thread, const engine::Violation& violation);
 // The array's bytes do not start where this type may; sets the exception.

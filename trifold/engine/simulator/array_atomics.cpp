@@ -1,8 +1,12 @@
 // cuda.atomic: the functions, with the checks of the elements that they change.
+#include <array>
+#include <bit>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "arithmetic.h"
 #include "array.h"
 #include "sites.h"
 
@@ -14,20 +18,36 @@ using engine::AccessType;
 constexpr const char* names[] = {"add",  "sub", "and_", "or_",    "xor",    "inc", "dec",
                                  "exch", "max", "min",  "nanmax", "nanmin", "cas"};
 
-bool ordered(Array* array, char* p, AtomicOp operation, engine::Checker& checker, engine::Thread& thread) {
-  const bool reads = operation != AtomicOp::exchange;
+// The bits that a compare-and-swap compares an element with; none where `compare` is no number, which it will refuse.
+std::optional<uint64_t> bits_of(PyObject* compare, Kind kind) {
+  Value value;
+  if (compare == nullptr || !read(compare, value)) return std::nullopt;
+  std::array<char, sizeof(uint64_t)> bytes{};
+  store_value(kind, bytes.data(), convert(value, kind));
+  return std::bit_cast<uint64_t>(bytes);
+}
+
+bool ordered(Array* array, char* p, const engine::AtomicAccess& access, engine::Checker& checker,
+             engine::Thread& thread) {
   const auto address = reinterpret_cast<uintptr_t>(p);
-  if (checker.check_atomic(*array->buffer, address, static_cast<size_t>(array->type.size), thread, reads)) return true;
-  raise_violation(array, thread, checker.violation);
-  return false;
+  const auto n = static_cast<size_t>(array->type.size);
+  if (!checker.check_atomic(*array->buffer, address, n, thread, access)) {
+    raise_violation(array, thread, checker.violation);
+    return false;
+  }
+  keep_undecided(array, checker);
+  return true;
 }
 
 PyObject* checked_atomic(AtomicOp operation, Array* array, char* p, PyObject* value, PyObject* compare) {
   engine::Thread* const thread = engine::current;
   engine::Checker* const checker = thread == nullptr ? nullptr : thread->block->launch->checker;
   const bool watched = checker != nullptr && array->buffer != nullptr && !at_prompt();
+  engine::AtomicAccess access{.reads = operation != AtomicOp::exchange};
+  if (watched) access.site = current_site();
+  if (watched) access.compare = bits_of(compare, array->type.kind);
   try {
-    if (watched && !ordered(array, p, operation, *checker, *thread)) return nullptr;
+    if (watched && !ordered(array, p, access, *checker, *thread)) return nullptr;
     bool changed = false;
     const std::string before(p, item_size(array->type.kind));
     PyObject* const old = atomic(operation, array->type.kind, p, value, compare, changed);
@@ -36,7 +56,7 @@ PyObject* checked_atomic(AtomicOp operation, Array* array, char* p, PyObject* va
     if (changed && before != std::string_view(p, before.size())) ++engine::changes;
     if (watched) {
       checker->note_atomic(*array->buffer, reinterpret_cast<uintptr_t>(p), static_cast<size_t>(array->type.size),
-                           *thread, current_site(), changed);
+                           *thread, access, changed);
     }
     return old;
   } catch (const std::bad_alloc&) {

@@ -216,6 +216,13 @@ PyObject* answer(Thread& thread) {
   }
 }
 
+// Before a barrier, and at the thread's end.
+inline void decide(Thread& thread) {
+  if (thread.undecided == 0) [[likely]]
+    return;
+  if (decide_reads(thread) != 0) throw PythonError();
+}
+
 }  // namespace
 
 PythonFront::PythonFront(PyObject* function, bool generator, PyObject* arguments)
@@ -231,6 +238,7 @@ PyObject* PythonFront::call() const {
 Outcome PythonFront::resume(Thread& thread) {
   if (!generator_) {
     Py_DECREF(call());
+    decide(thread);
     return Outcome::exited;
   }
   PyObject* sent = Py_None;
@@ -247,6 +255,7 @@ Outcome PythonFront::resume(Thread& thread) {
   if (result == PYGEN_RETURN) {
     Py_DECREF(yielded);
     Py_DECREF(static_cast<PyObject*>(std::exchange(thread.front, nullptr)));
+    decide(thread);
     return Outcome::exited;
   }
   struct Release {
@@ -254,6 +263,7 @@ Outcome PythonFront::resume(Thread& thread) {
     ~Release() { Py_DECREF(object); }
   } const release{yielded};
   take_request(thread, yielded);
+  if (static_cast<Operation>(thread.request.operation) <= Operation::grid_barrier) decide(thread);
   return Outcome::waits;
 }
 

@@ -89,6 +89,7 @@ void clean_up(const engine::Execution& execution) {
     engine::current = nullptr;
     free_block_memory(*block);
   }
+  forget_undecided();
   set_exception(exception);
 }
 

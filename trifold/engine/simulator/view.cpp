@@ -156,11 +156,6 @@ bool is_sequence_of_elements(PyObject* value) {
   return PySequence_Check(value) && PyObject_HasAttrString(value, "__len__");
 }
 
-int assign_element(Array* array, char* p, PyObject* value) {
-  if (check_access(array, p, static_cast<size_t>(array->type.size), AccessType::write) != 0) return -1;
-  return store_element(array, p, value);
-}
-
 int fill(Array* target, PyObject* value) {
   Object element = Object::borrow(value);
   if (is_array(value)) {
@@ -169,7 +164,7 @@ int fill(Array* target, PyObject* value) {
     if (!element) return -1;
   }
   return for_each_element(target->data, target->shape(), target->strides(),
-                          [&](char* p) { return assign_element(target, p, element.get()); });
+                          [&](char* p) { return write_element(target, p, element.get()); });
 }
 
 // All elements are read before the first is written: source and target may overlap.
@@ -187,7 +182,7 @@ int copy(Array* target, PyObject* value) {
   if (read != 0) return -1;
   size_t next = 0;
   return for_each_element(target->data, target->shape(), target->strides(),
-                          [&](char* p) { return assign_element(target, p, elements[next++].get()); });
+                          [&](char* p) { return write_element(target, p, elements[next++].get()); });
 }
 
 }  // namespace

@@ -117,9 +117,9 @@ struct Made {
   bool writes;
 };
 // Replaces the value of so many bytes by made(context, value), as one atomic access of the kernel's; returns the old
-// one.
+// one. compare: of a compare-and-swap, the bits that it compares memory with.
 uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const void* context, uint64_t old),
-                        const void* context);
+                        const void* context, const uint64_t* compare = nullptr);
 
 void fence(Scope scope);
 // The block's dynamic shared memory, and the running thread's lane.

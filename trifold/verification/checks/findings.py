@@ -25,7 +25,8 @@ _CALLS = 16  # drawn beside the fixed ones
 
 
 def findings(cell: Cell) -> str | None:
-    """Every finding of severity error fails its case, and so does a barrier that some threads never reach."""
+    """Every finding of severity error fails its case, and so do the warnings of a barrier that some threads never reach
+    and of writes that leave the same value in any order."""
     if cell.device == "cuda":
         return findings_on_gpu(cell)
     form = form_with_checks(cell)
@@ -39,7 +40,7 @@ def findings(cell: Cell) -> str | None:
         for seed in range(_SCHEDULES if call.elements <= _FEW else 2):
             recorded = Recorded.of(cell, call, form, seed)
             found.extend(recorded.told.findings)
-            _require_whole_barriers(recorded.told.findings, call)
+            _require_defined(recorded.told.findings, call)
             if seed == 0 and not unwritten:
                 try:
                     recorded.require_written(cell, call)
@@ -76,10 +77,12 @@ def _require_one_text(cell: Cell) -> None:
                 )
 
 
-def _require_whole_barriers(found: Iterable[Finding], call: Call) -> None:
-    """A warning of the engine, since Volta waits for the threads that are left; no kernel may rely on that."""
+def _require_defined(found: Iterable[Finding], call: Call) -> None:
+    """No kernel that ships may rely on what hardware does and CUDA leaves undefined, of which the engine only warns:
+    Volta waits for the threads that are left; and a race of writes ends with the same value where all write that."""
     for finding in found:
-        if finding.kind == "barrier divergence":
+        writes = finding.kind == "race" and all(access.operation == "write" for access in finding.accesses)
+        if finding.kind == "barrier divergence" or writes:
             raise CheckFailed(str(finding), call, findings=(finding,))
 
 

@@ -54,7 +54,8 @@ __forceinline__ T compare_and_swap(T* p, T expected, T value) {
       const T* const swapped = static_cast<const T*>(context);
       return Made{to_bits(swapped[1]), old == to_bits(swapped[0])};
     };
-    return from_bits<T>(checked_update(p, sizeof(T), scope, made, given));
+    const uint64_t compared = to_bits(expected);
+    return from_bits<T>(checked_update(p, sizeof(T), scope, made, given, &compared));
   }
   auto old = static_cast<Word<sizeof(T)>>(expected);
   if (!__atomic_compare_exchange_n(reinterpret_cast<Word<sizeof(T)>*>(p), &old, static_cast<Word<sizeof(T)>>(value),

@@ -1,0 +1,77 @@
+#include "undecided.h"
+
+#include <string>
+
+#include "../core/execution.h"
+#include "faults.h"
+#include "memory.h"
+
+namespace trifold::host {
+namespace {
+
+using engine::Thread;
+using engine::WrittenBits;
+
+// The running thread's last write. There is one at most, since it is decided before another thread runs.
+struct {
+  uintptr_t address;
+  engine::Site site;
+  std::string before;  // the bytes that it found
+} last_write;
+
+void decide_write(Thread& thread) {
+  if ((thread.undecided & engine::undecided_write) == 0) return;
+  thread.undecided &= static_cast<uint8_t>(~engine::undecided_write);
+  const auto& [address, site, before] = last_write;
+  const Region& region = *checked_memory->find(address, before.size());
+  engine::Checker& checker = *thread.block->launch->checker;
+  switch (checker.compare_write(*region.buffer, address, before.size(), before.data(), thread, site)) {
+    case WrittenBits::other: violated(region, before.size(), site);
+    case WrittenBits::same: return wrote_same_bits(region, before.size(), site);
+    case WrittenBits::same_again: return;
+  }
+}
+
+// Where a read is wrong, so is what follows it: the finding is the read's.
+void require(bool right, Thread& thread) {
+  if (right) return;
+  const engine::Violation& violation = thread.block->launch->checker->violation;
+  violated(*checked_memory->find(violation.address, 1), violation.past->n, violation.past->site);
+}
+
+}  // namespace
+
+void decide_after_write(uintptr_t address, size_t n, engine::Site site) {
+  last_write = {address, site, std::string(reinterpret_cast<const char*>(address), n)};
+  engine::current->undecided |= engine::undecided_write;
+}
+
+bool is_undecided_write(const void* address, size_t n) {
+  const Thread* const thread = engine::current;
+  return thread != nullptr && (thread->undecided & engine::undecided_write) != 0 &&
+         last_write.address == reinterpret_cast<uintptr_t>(address) && last_write.before.size() == n;
+}
+
+void decide_before_access(Thread& thread, uintptr_t address, size_t n) {
+  decide_write(thread);
+  if ((thread.undecided & engine::undecided_reads) != 0)
+    require(thread.block->launch->checker->decide_reads(thread, address, n), thread);
+}
+
+void decide_before_atomic(Thread& thread) {
+  decide_write(thread);
+}
+
+void decide_before_wait(Thread& thread) {
+  const auto operation = static_cast<engine::Operation>(thread.request.operation);
+  if (operation <= engine::Operation::grid_barrier) return decide_before_end(thread);
+  decide_write(thread);
+}
+
+void decide_before_end(Thread& thread) {
+  decide_write(thread);
+  if ((thread.undecided & engine::undecided_reads) != 0)
+    require(thread.block->launch->checker->decide_reads(thread), thread);
+}
+
+}  // namespace trifold::host

@@ -1,0 +1,22 @@
+// Accesses of which only the running thread's next step tells whether they are right (core/checker.h). Called before
+// that step, where Thread::undecided is not 0; what was wrong ends the launch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "../core/checker.h"
+
+namespace trifold::host {
+
+// Checker::write() has left a violation among writes: the write is about to happen.
+[[gnu::cold]] void decide_after_write(uintptr_t address, size_t n, engine::Site site);
+// It has not happened yet: it is what a function that the compiler calls is about to do.
+bool is_undecided_write(const void* address, size_t n);
+
+[[gnu::cold]] void decide_before_access(engine::Thread& thread, uintptr_t address, size_t n);
+[[gnu::cold]] void decide_before_atomic(engine::Thread& thread);  // Checker::check_atomic() decides on reads
+[[gnu::cold]] void decide_before_wait(engine::Thread& thread);    // its request says for what
+[[gnu::cold]] void decide_before_end(engine::Thread& thread);
+
+}  // namespace trifold::host
