@@ -91,7 +91,7 @@ REFUSED = {
     "a kernel's own heap": ("__global__ void a() {\n  int* x = (int*)malloc(4);\n}", 2),
     "thread block clusters": ("\n__global__ void __cluster_dims__(2, 1, 1) a() {}", 2),
     "tensor-core fragments": ("__global__ void a() {\n  nvcuda::wmma::fill_fragment(f, 0);\n}", 2),
-    "grid-wide barriers": ("__global__ void a() { cooperative_groups::this_grid().sync(); }", 1),
+    "cooperative launches": ("void f() {\n  cudaLaunchCooperativeKernel((void*)k, 1, 1, args);\n}", 2),
     "<curand_kernel.h>": ("#include <cuda_runtime.h>\n#include <curand_kernel.h>", 2),
     "<cub/cub.cuh>": ("#include <cub/cub.cuh>", 1),
     "<torch/extension.h>": ("\n#include <torch/extension.h>", 2),

@@ -74,6 +74,7 @@ class Mistake:
     remarks: tuple[str, ...] = ()
     prints: str = ""
     options: dict[str, float] = field(default_factory=dict)
+    severity: str = "error"
 
     def __str__(self) -> str:
         return self.word
@@ -84,9 +85,12 @@ MISTAKES = (
     Mistake("uninitialised", ("uninitialised read", "x", (0,))),
     Mistake("half initialised", ("uninitialised read", "x", (32,))),
     Mistake("two launches", ("uninitialised read", "x", (63,))),
+    Mistake("same value", ("race", "y", (0,)), "both wrote the same value", prints="130\n", severity="warning"),
+    Mistake("other values", ("race", "y", (0,)), "which comes first can change", prints="0\n"),
+    Mistake("grid barrier", problem="a barrier of the grid, for which a launch has to be cooperative"),
     Mistake("host pointer", ("out-of-bounds", "", ()), "x, which points to memory of the host"),
     Mistake("null pointer", ("out-of-bounds", "", ()), "a null pointer"),
-    Mistake("use after free", ("out-of-bounds", "", ()), f"{X}30 and freed at mistakes.cu:"),
+    Mistake("use after free", ("out-of-bounds", "", ()), f"{X}43 and freed at mistakes.cu:"),
     Mistake("pointer in memory", ("out-of-bounds", "y", (64,)), "y, 256 bytes of the device"),
     Mistake("host reads", problem=f"the program's host code reads byte 12 of {X}"),
     Mistake("host writes", problem="the program's host code writes byte 20 of y"),
@@ -117,11 +121,13 @@ def test_a_mistake_is_told(mistake: Mistake, capfd: pytest.CaptureFixture[str]) 
     found = [(finding.kind, finding.array, finding.index) for finding in report.findings]
     assert found == ([mistake.finding] if mistake.finding else [])
     assert all(mistake.message in finding.message for finding in report.findings)
+    assert all(finding.severity == mistake.severity for finding in report.findings)
     assert [problem for problem in report.problems if mistake.problem not in problem] == []
     assert len(report.problems) == bool(mistake.problem)
     assert len(report.remarks) == len(mistake.remarks)
     assert all(part in remark for part, remark in zip(mistake.remarks, report.remarks, strict=True))
-    assert report.exit_status == int(mistake.finding is not None or mistake.problem != "")
+    fails = (mistake.finding is not None and mistake.severity == "error") or mistake.problem != ""
+    assert report.exit_status == int(fails)
     assert capfd.readouterr().out == mistake.prints
 
 

@@ -26,7 +26,7 @@ _WORDS = (
     ("thread block clusters", rb"\b__cluster_dims__\b|\bcluster_group\b|\bthis_cluster\b"),
     ("tensor-core fragments (wmma)", rb"\b(?:nvcuda\s*::\s*)?wmma\s*::"),
     ("asynchronous copies", rb"\b__pipeline_\w+|\bcuda\s*::\s*(?:barrier|pipeline|memcpy_async)\b"),
-    ("grid-wide barriers", rb"\bgrid_group\b|\b(?:\w+\s*::\s*)*this_grid\s*\(|\bcudaLaunchCooperativeKernel\b"),
+    ("cooperative launches", rb"\bcudaLaunchCooperativeKernel\w*"),
 )
 _API_NAME = re.compile(r"\bcuda[A-Z]\w*")
 

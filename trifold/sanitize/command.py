@@ -104,7 +104,8 @@ def _count(number: int, what: str) -> str:
 
 
 def _show(each: object) -> None:
-    text = f"{each}\n" if isinstance(each, Finding) else str(each)
+    warns = "warning: " if isinstance(each, Finding) and each.severity == "warning" else ""
+    text = f"{warns}{each}\n" if isinstance(each, Finding) else str(each)
     print(text, file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,5 @@
 // One mistake for each word that the program is given.
+#include <cooperative_groups.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -14,6 +15,18 @@ __global__ void copy(const int* x, int* y, int n) {
 
 __global__ void follow(int** lists, int n) {
   if (threadIdx.x < n) lists[0][threadIdx.x] = 1;
+}
+
+// All threads write the same, or their own number; the ranks of the grid need no cooperative launch.
+__global__ void flag(int* y, bool own) {
+  const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
+  y[0] = own ? static_cast<int>(grid.thread_rank()) : static_cast<int>(grid.size() + grid.num_blocks());
+}
+
+__global__ void meet(int* y) {
+  const auto grid = cooperative_groups::this_grid();
+  if (grid.block_rank() == 0) y[grid.thread_rank()] = grid.is_valid();
+  cooperative_groups::sync(grid);
 }
 
 template <int most>
@@ -38,6 +51,12 @@ int main(int argc, char** argv) {
     cudaMemset(x, 0, bytes);
     copy<<<1, n>>>(x, y, n - 1);
     copy<<<1, n>>>(y, x, n);
+  } else if (mistake == "same value" || mistake == "other values") {
+    flag<<<2, n>>>(y, mistake == "other values");
+    cudaMemcpy(host, y, sizeof(int), cudaMemcpyDeviceToHost);
+    std::printf("%d\n", host[0]);
+  } else if (mistake == "grid barrier") {
+    meet<<<2, n>>>(y);
   } else if (mistake == "host pointer") {
     copy<<<1, n>>>(host, y, n);
   } else if (mistake == "null pointer") {

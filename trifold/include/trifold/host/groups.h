@@ -99,10 +99,11 @@ inline thread_block this_thread_block() {
   return {};
 }
 
-// The whole grid, which cannot wait here for its blocks: they do not all run at a time.
+// The whole grid. Its ranks and sizes are those of any launch; its barrier needs a cooperative one, in which all blocks
+// run at a time.
 class grid_group {
  public:
-  static bool is_valid() { return false; }
+  static bool is_valid() { return false; }  // of the barrier
   static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
   static unsigned long long block_rank() {
     return blockIdx.x + 1ull * gridDim.x * (blockIdx.y + 1ull * gridDim.y * blockIdx.z);
@@ -116,8 +117,10 @@ class grid_group {
   static dim3 dim_blocks() { return gridDim; }
   static dim3 block_index() { return blockIdx; }
   [[noreturn]] static void sync(Line line = {}) {
-    trifold::host::stop_launch("a barrier of the grid, which the CPU does not have (split the kernel in two launches),",
-                               line);
+    trifold::host::stop_launch(
+        "a barrier of the grid, for which a launch has to be cooperative, and which the CPU does not have (split the "
+        "kernel in two launches),",
+        line);
   }
 };
 
