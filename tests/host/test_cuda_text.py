@@ -92,12 +92,59 @@ REFUSED = {
     "thread block clusters": ("\n__global__ void __cluster_dims__(2, 1, 1) a() {}", 2),
     "tensor-core fragments": ("__global__ void a() {\n  nvcuda::wmma::fill_fragment(f, 0);\n}", 2),
     "cooperative launches": ("void f() {\n  cudaLaunchCooperativeKernel((void*)k, 1, 1, args);\n}", 2),
+    "the kernel saxpy is called without <<<grid, block>>>, like a function: write saxpy<<<grid, block>>>(": (
+        "__global__ void saxpy(int n, float* y) {}\nint main() {\n  saxpy(8, nullptr);\n}",
+        3,
+    ),
+    "the kernel k is called without <<<grid, block>>>, like a function: what device code calls is a __device__": (
+        "__global__ void k(int depth) {\n  if (depth > 0) k(depth - 1);\n}",
+        2,
+    ),
     "<curand_kernel.h>": ("#include <cuda_runtime.h>\n#include <curand_kernel.h>", 2),
     "<cub/cub.cuh>": ("#include <cub/cub.cuh>", 1),
     "<torch/extension.h>": ("\n#include <torch/extension.h>", 2),
     "cudaGraphLaunch": ("void f() {\n  cudaGraphLaunch(graph, stream);\n}", 2),
     "this launch cannot be read": ("#define OPEN k<<<1\nvoid f() { OPEN, 2>>>(x); }", 1),
 }
+
+
+KERNELS = """
+__global__ void step(float* x);
+namespace deep { namespace er { template <typename T> __global__ void fill(T* x, T value) { x[0] = value; } } }
+__global__ void step(float* x) { x[0] = 1; }
+__global__ void reduce(float* x) {}
+void reduce(float* x, int n) { reduce<<<1, n>>>(x); }
+"""
+SOLVER = "struct Solver { void step(int n); void run() { step(1); } };\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "refused"),
+    [
+        ("step(x)", True),
+        ("::step (\n x)", True),
+        ("deep::er::fill<float>(x, 1)", True),
+        ("er::fill(x, 1.0f)", True),
+        ("step<<<1, 1>>>(x)", False),
+        ("deep::er::fill<float><<<1, 1>>>(x, 1)", False),
+        ("std::fill(x, x + 1, 0)", False),
+        ("fill(v.begin(), v.end(), 0)", False),
+        ("solver.step(3)", False),
+        (f"}} {SOLVER} int h() {{ return 0", False),
+        ("reduce(x, 3)", False),
+        ("auto step = [](float*) {}; step(x)", False),
+        ("const auto run = &step; time(step, x)", False),
+    ],
+)
+def test_a_kernel_is_called_by_a_launch_alone(call: str, refused: bool, tmp_path: Path) -> None:
+    text = rewrite(tmp_path, f"{KERNELS}void f(float* x) {{ {call}; }}\nvoid g(void (*step)(float*)) {{ step(0); }}\n")
+    assert ("is called without" in text) == refused
+
+
+def test_a_call_without_launch_is_a_compile_error_at_its_line() -> None:
+    code = "__global__ void k(int* x) { x[0] = 1; }\n#define GO(x) k(x)\nvoid f(int* x) {\n  GO(x);\n}"
+    with pytest.raises(BuildError, match=r"\.cu:[24]:\d+: error: the kernel k is called without <<<grid, block>>>"):
+        RawKernel(code, "k").compile()
 
 
 @pytest.mark.parametrize("what", REFUSED)

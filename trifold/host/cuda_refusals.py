@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from trifold.build.sources import INCLUDE_ROOT
-from trifold.host.cuda_source import Edit, SourceFile, walk
+from trifold.host.cuda_source import Edit, Kernel, SourceFile, walk
 
 TORCH_HEADER = re.compile(r"(torch|ATen|c10|pybind11)/.+")
 _LIBRARY_HEADER = re.compile(
@@ -29,6 +29,9 @@ _WORDS = (
     ("cooperative launches", rb"\bcudaLaunchCooperativeKernel\w*"),
 )
 _API_NAME = re.compile(r"\bcuda[A-Z]\w*")
+_CALLED = re.compile(r"\s*(?P<spaces>(?:(?:\w+\s*)?::\s*)*)(?P<name>\w+)\s*(?:<.*>)?\s*", re.DOTALL)
+# What an algorithm of the standard library takes, which may have a kernel's name.
+_ITERATORS = re.compile(rb"\bc?r?(?:begin|end)\s*\(|\b(?:back_)?inserter\s*\(")
 
 
 def refusals(file: SourceFile, defined: set[str]) -> Iterator[Edit]:
@@ -59,6 +62,37 @@ def unread_launches(file: SourceFile, read: list[Edit]) -> Iterator[Edit]:
     for match in re.finditer(rb"<<<", file.masked):
         if not any(edit.start <= match.start() < edit.end for edit in read):
             yield _before(match.start(), "this launch cannot be read: write kernel<<<grid, block>>>(arguments)")
+
+
+def calls_without_launch(file: SourceFile, kernels: dict[str, Kernel], others: set[str]) -> Iterator[Edit]:
+    """The calls of kernels as if they were functions: g++ would compile them as such.
+
+    A name may mean something else than the kernel: ``others`` are the names of which the program declares that outside
+    its functions; a function's own variables, members of objects, and names of other namespaces are left alone, too.
+    """
+    for content, nodes, shift in file.bodies():
+        for node in nodes:
+            callee = node.child_by_field_name("function") if node.type == "call_expression" else None
+            if callee is None or any(child.type == "kernel_call_syntax" for child in node.children):
+                continue
+            text = content[callee.start_byte : callee.end_byte].decode(errors="replace")
+            name = _CALLED.fullmatch(text)
+            kernel = kernels.get(name["name"]) if name is not None else None
+            if name is None or kernel is None or kernel.name in others:
+                continue
+            spaces = tuple(part.strip() for part in name["spaces"].split("::") if part.strip())
+            if spaces != kernel.namespaces[len(kernel.namespaces) - len(spaces) :]:
+                continue
+            arguments = content[callee.end_byte : node.end_byte]
+            function = file.function_around(callee.start_byte + shift)
+            if _ITERATORS.search(arguments) or (function is not None and kernel.name in file.declared_in(function)):
+                continue
+            what = f"the kernel {kernel.name} is called without <<<grid, block>>>, like a function"
+            if function is not None and file.is_device(function):
+                what += ": what device code calls is a __device__ function"
+            else:
+                what += f": write {kernel.name}<<<grid, block>>>(arguments)"
+            yield _before(callee.start_byte + shift, what)
 
 
 def _in_device_code(file: SourceFile, function: Node) -> Iterator[Edit]:

@@ -18,11 +18,13 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A ``__global__`` function as its text has it: ``parameters`` are their names, "" where one has none."""
+    """A ``__global__`` function as its text has it: ``parameters`` are their names, "" where one has none;
+    ``namespaces`` the named ones that it is in, the outermost first."""
 
     name: str
     parameters: tuple[str, ...]
     template: bool
+    namespaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,17 @@ class SourceFile:
             if name is not None and parameters is not None:
                 inside = self.masked[parameters.start_byte + 1 : parameters.end_byte - 1]
                 template = function.parent is not None and function.parent.type == "template_declaration"
-                yield Kernel(self.text(name), tuple(map(_parameter_name, _split(inside))), template)
+                names = tuple(map(_parameter_name, _split(inside)))
+                yield Kernel(self.text(name), names, template, tuple(self._namespaces(function)))
+
+    def _namespaces(self, node: Node) -> list[str]:
+        """The names of those around a node, the outermost first."""
+        parent = node.parent
+        if parent is None:
+            return []
+        name = parent.child_by_field_name("name") if parent.type == "namespace_definition" else None
+        inner = [] if name is None else [part.strip() for part in self.text(name).split("::")]
+        return self._namespaces(parent) + inner
 
     def _defined(self) -> Iterator[str]:
         for node in self.nodes:
@@ -99,6 +111,35 @@ class SourceFile:
                 name = node.child_by_field_name("declarator") or node.child_by_field_name("name")
                 if name is not None:
                     yield self.text(name)
+
+    def function_around(self, offset: int) -> Node | None:
+        """The function whose text has this byte."""
+        around = (node for node in self.functions if node.start_byte <= offset < node.end_byte)
+        return next(around, None)
+
+    def declared_in(self, function: Node) -> set[str]:
+        """The names that a function gives to its parameters and variables."""
+        own = _declarator(function)
+        return {self.text(node) for node in walk(function) if _declares(node) and node != own}
+
+    @functools.cached_property
+    def declared_outside(self) -> set[str]:
+        """The names of all but kernels that the file declares outside its functions: functions, macros, types, …."""
+        names: set[str] = set()
+        waiting = [self.root]
+        while waiting:
+            node = waiting.pop()
+            if _declares(node) and not self._of_kernel(node):
+                names.add(self.text(node))
+            waiting += [child for child in node.children if child.type not in ("compound_statement", "parameter_list")]
+        return names
+
+    def _of_kernel(self, name: Node) -> bool:
+        """Whether a name is that of a kernel where it is declared."""
+        node: Node | None = name
+        while node is not None and node.type not in ("function_definition", "declaration", "field_declaration"):
+            node = node.parent
+        return node is not None and b"__global__" in self.masked[node.start_byte : name.start_byte]
 
     def _includes(self, folders: tuple[Path, ...]) -> Iterator[tuple[Node, Path]]:
         for node, name, quoted in self.included():
@@ -141,6 +182,30 @@ class SourceFile:
             parts += [self.content[at : edit.start], edit.text.encode(), b"\n" * lines]
             at = edit.end
         return b"".join([*parts, self.content[at:]]).decode(errors="surrogateescape")
+
+
+_NAMES = ("identifier", "field_identifier", "type_identifier")
+_NAMED = ("preproc_def", "preproc_function_def", "class_specifier", "struct_specifier", "alias_declaration")
+
+
+def _declares(name: Node) -> bool:
+    """Whether a name stands where something gets it."""
+    parent = name.parent
+    if parent is None or name.type not in _NAMES:
+        return False
+    if parent.type in _NAMED:
+        return parent.child_by_field_name("name") == name
+    if parent.type == "init_declarator":
+        return parent.child_by_field_name("declarator") == name
+    return "declarator" in parent.type or parent.child_by_field_name("declarator") == name
+
+
+def _declarator(function: Node) -> Node | None:
+    """The name of a function where it is defined."""
+    node = function.child_by_field_name("declarator")
+    while node is not None and node.type not in _NAMES:
+        node = node.child_by_field_name("declarator")
+    return node
 
 
 def _without_comments_and_strings(content: bytes, nodes: list[Node]) -> bytes:

@@ -19,7 +19,13 @@ from tree_sitter import Node
 
 from trifold.build import launch_bounds
 from trifold.build.sources import INCLUDE_ROOT
-from trifold.host.cuda_refusals import TORCH_HEADER, refusals, refused_header, unread_launches
+from trifold.host.cuda_refusals import (
+    TORCH_HEADER,
+    calls_without_launch,
+    refusals,
+    refused_header,
+    unread_launches,
+)
 from trifold.host.cuda_source import DEVICE, Edit, Kernel, SourceFile, walk
 
 # Headers of which runtime_api.h has what the CPU has; it is included in front of every program.
@@ -69,8 +75,13 @@ def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool
             waiting += files[current].includes.values()
     kernels = {kernel.name: kernel for file in reversed(files.values()) for kernel in file.kernels}
     defined = {name for file in files.values() for name in file.defined}
+    others = {name for file in files.values() for name in file.declared_outside}
     return {
-        current: Source(current, file.apply(_edits(file, kernels, defined, drop_torch)), file.kernels)
+        current: Source(
+            current,
+            file.apply([*_edits(file, kernels, defined, drop_torch), *calls_without_launch(file, kernels, others)]),
+            file.kernels,
+        )
         for current, file in files.items()
     }
 
