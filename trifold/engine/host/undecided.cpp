@@ -26,7 +26,7 @@ void decide_write(Thread& thread) {
   const Region& region = *checked_memory->find(address, before.size());
   engine::Checker& checker = *thread.block->launch->checker;
   switch (checker.compare_write(*region.buffer, address, before.size(), before.data(), thread, site)) {
-    case WrittenBits::other: violated(region, before.size(), site);
+    case WrittenBits::other: return violated(region, before.size(), site);
     case WrittenBits::same: return wrote_same_bits(region, before.size(), site);
     case WrittenBits::same_again: return;
   }
