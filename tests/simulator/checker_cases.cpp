@@ -69,6 +69,7 @@ struct Trial {
   bool write(Thread& who, size_t offset, size_t n) { return checker->write(memory, at(offset), n, who, 2); }
   bool add(Thread& who, size_t offset, size_t n) {
     const AtomicAccess access{.site = 3};
+    if (!checker->decide_reads(who, at(offset), n)) return false;
     if (!checker->check_atomic(memory, at(offset), n, who, access)) return false;
     bytes[offset] += 1;
     checker->note_atomic(memory, at(offset), n, who, access, true);
@@ -76,7 +77,8 @@ struct Trial {
   }
   // Of the byte that the n bytes begin with; the others are 0.
   bool compare_and_swap(Thread& who, size_t offset, size_t n, char expected, char value) {
-    const AtomicAccess access{.site = 4, .compare = static_cast<uint64_t>(expected)};
+    const AtomicAccess access{.site = 4, .compares = true};
+    if (!checker->decide_reads(who, at(offset), n, static_cast<uint64_t>(expected))) return false;
     if (!checker->check_atomic(memory, at(offset), n, who, access)) return false;
     const bool equal = bytes[offset] == expected;
     if (equal) bytes[offset] = value;

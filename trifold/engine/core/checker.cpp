@@ -153,8 +153,8 @@ inline bool Checker::write_cell(Buffer& buffer, Cell& cell, const Thread& thread
   return true;
 }
 
-bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, const AtomicAccess& access) {
-  if ((thread.undecided & undecided_reads) != 0 && !decide_reads(thread, address, n, access.compare)) return false;
+bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread,
+                           const AtomicAccess& access) {
   const bool may_be_uninitialised = access.reads && initialisation_ && !buffer.initialised();
   const bool races = races_ && buffer.space() != Space::local;
   for (Cell& cell : buffer.cells(address, n)) {
@@ -194,7 +194,7 @@ bool Checker::awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread&
 void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, const AtomicAccess& access,
                           bool wrote) {
   const uint16_t traits = traits_of(access.form);
-  const bool as_guessed = access.compare.has_value() && wrote;
+  const bool as_guessed = access.compares && wrote;
   for (Cell& cell : buffer.cells(address, n)) {
     // The thread's own plain read gave it what it compared: nobody has written since, else it would be undecided.
     for (const int other : {1, 2})

@@ -60,7 +60,7 @@ struct AtomicAccess {
   Site site = 0;
   bool reads = true;  // its result may be used
   AtomicForm form = AtomicForm::device;
-  std::optional<uint64_t> compare = {};  // of a compare-and-swap: the bits that it compares memory with
+  bool compares = false;  // it is a compare-and-swap
 };
 
 // What a write left in memory, compared with what it found there.
@@ -111,8 +111,8 @@ struct Checker {
   // races.
   WrittenBits compare_write(Buffer& buffer, uintptr_t address, size_t n, const char* before, const Thread& thread,
                             Site site);
-  // A thread with undecided reads is about to access these bytes other than by an atomic, which check_atomic() asks; or
-  // comes to a barrier of its block or the grid, or to its end. False: see violation.
+  // A thread with undecided reads is about to access these bytes; or comes to a barrier of its block or the grid, or to
+  // its end. compare: of a compare-and-swap, the bits that it compares memory with. False: see violation.
   bool decide_reads(Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare = {});
   bool decide_reads(Thread& thread) { return decide_reads(thread, 0, ~size_t{0}); }
   bool has_undecided_reads() const { return !undecided_reads_.empty(); }
@@ -129,7 +129,7 @@ struct Checker {
   }
   // An atomic is checked, done by the front end, and then noted: one that wrote nothing (a failed compare-and-swap)
   // counts as a read and releases nothing.
-  bool check_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, const AtomicAccess& access);
+  bool check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, const AtomicAccess& access);
   void note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, const AtomicAccess& access, bool wrote);
   // Of a volatile write in shared memory, before it is noted. False: another thread has read the bytes by volatile,
   // with nothing that orders the two, and goes on without another look at them, so that it did not wait for this write.

@@ -124,13 +124,13 @@ void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller
     return;
   }
   if (thread->undecided != 0) [[unlikely]]
-    decide_before_atomic(*thread);
+    decide_before_access(*thread, address, sizeof(T), atomic.compare);
   engine::Checker& checker = *thread->block->launch->checker;
   const engine::Site site = site_of_address(caller);
   engine::Buffer& buffer = *region->buffer;
   if (atomic.writes && buffer.space() == engine::Space::constant) [[unlikely]]
     constant_written(*region, address, sizeof(T), AccessType::atomic, site);
-  const engine::AtomicAccess access{site, atomic.reads, atomic.form, atomic.compare};
+  const engine::AtomicAccess access{site, atomic.reads, atomic.form, atomic.compare.has_value()};
   if (!checker.check_atomic(buffer, address, sizeof(T), *thread, access)) violated(*region, sizeof(T), site);
   if (atomic.form == AtomicForm::by_volatile && atomic.writes)
     watch_readers(*region, address, sizeof(T), *thread, site);

@@ -52,14 +52,10 @@ bool is_undecided_write(const void* address, size_t n) {
          last_write.address == reinterpret_cast<uintptr_t>(address) && last_write.before.size() == n;
 }
 
-void decide_before_access(Thread& thread, uintptr_t address, size_t n) {
+void decide_before_access(Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare) {
   decide_write(thread);
   if ((thread.undecided & engine::undecided_reads) != 0)
-    require(thread.block->launch->checker->decide_reads(thread, address, n), thread);
-}
-
-void decide_before_atomic(Thread& thread) {
-  decide_write(thread);
+    require(thread.block->launch->checker->decide_reads(thread, address, n, compare), thread);
 }
 
 void decide_before_wait(Thread& thread) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "../core/checker.h"
 
@@ -14,9 +15,10 @@ namespace trifold::host {
 // It has not happened yet: it is what a function that the compiler calls is about to do.
 bool is_undecided_write(const void* address, size_t n);
 
-[[gnu::cold]] void decide_before_access(engine::Thread& thread, uintptr_t address, size_t n);
-[[gnu::cold]] void decide_before_atomic(engine::Thread& thread);  // Checker::check_atomic() decides on reads
-[[gnu::cold]] void decide_before_wait(engine::Thread& thread);    // its request says for what
+// compare: of a compare-and-swap, the bits that it compares memory with.
+[[gnu::cold]] void decide_before_access(engine::Thread& thread, uintptr_t address, size_t n,
+                                        std::optional<uint64_t> compare = {});
+[[gnu::cold]] void decide_before_wait(engine::Thread& thread);  // its request says for what
 [[gnu::cold]] void decide_before_end(engine::Thread& thread);
 
 }  // namespace trifold::host

@@ -27,11 +27,13 @@ std::optional<uint64_t> bits_of(PyObject* compare, Kind kind) {
   return std::bit_cast<uint64_t>(bytes);
 }
 
-bool ordered(Array* array, char* p, const engine::AtomicAccess& access, engine::Checker& checker,
+bool ordered(Array* array, char* p, const engine::AtomicAccess& access, PyObject* compare, engine::Checker& checker,
              engine::Thread& thread) {
   const auto address = reinterpret_cast<uintptr_t>(p);
   const auto n = static_cast<size_t>(array->type.size);
-  if (!checker.check_atomic(*array->buffer, address, n, thread, access)) {
+  const bool decided = (thread.undecided & engine::undecided_reads) == 0 ||
+                       checker.decide_reads(thread, address, n, bits_of(compare, array->type.kind));
+  if (!decided || !checker.check_atomic(*array->buffer, address, n, thread, access)) {
     raise_violation(array, thread, checker.violation);
     return false;
   }
@@ -43,11 +45,10 @@ PyObject* checked_atomic(AtomicOp operation, Array* array, char* p, PyObject* va
   engine::Thread* const thread = engine::current;
   engine::Checker* const checker = thread == nullptr ? nullptr : thread->block->launch->checker;
   const bool watched = checker != nullptr && array->buffer != nullptr && !at_prompt();
-  engine::AtomicAccess access{.reads = operation != AtomicOp::exchange};
+  engine::AtomicAccess access{.reads = operation != AtomicOp::exchange, .compares = compare != nullptr};
   if (watched) access.site = current_site();
-  if (watched) access.compare = bits_of(compare, array->type.kind);
   try {
-    if (watched && !ordered(array, p, access, *checker, *thread)) return nullptr;
+    if (watched && !ordered(array, p, access, compare, *checker, *thread)) return nullptr;
     bool changed = false;
     const std::string before(p, item_size(array->type.kind));
     PyObject* const old = atomic(operation, array->type.kind, p, value, compare, changed);
