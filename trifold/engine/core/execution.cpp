@@ -25,7 +25,7 @@ constexpr uint64_t idle_polls_limit = 1 << 18;
 uint64_t resident_limit(const Launch& launch) {
   const Limits& limits = launch.limits;
   const auto threads = static_cast<uint32_t>((launch.block.size() + warp_size - 1) / warp_size * warp_size);
-  const uint32_t shared = launch.dynamic_shared_bytes + 1024;
+  const uint32_t shared = launch.static_shared_bytes + launch.dynamic_shared_bytes + 1024;
   const uint32_t a_multiprocessor =
       std::min({limits.blocks, limits.threads / threads, limits.multiprocessor_shared_bytes / shared});
   return uint64_t{limits.multiprocessors} * std::max(a_multiprocessor, 1u);

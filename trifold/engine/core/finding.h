@@ -74,6 +74,8 @@ void describe_uninitialised(Finding& finding);
 void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape);
 // Of a write of constant memory.
 void describe_constant_write(Finding& finding);
+// Of shared memory that is this other block's.
+void describe_memory_of_another_block(Finding& finding, Dim3 block);
 // Of an address that no array is near.
 void describe_unknown_address(Finding& finding, uint64_t address);
 // Of memory that is seen as a type which may not start at its address.

@@ -112,7 +112,7 @@ struct Block {
 struct Launch {
   std::string kernel;
   Dim3 grid, block;
-  uint32_t dynamic_shared_bytes = 0;
+  uint32_t dynamic_shared_bytes = 0, static_shared_bytes = 0;
   Limits limits;
   uint32_t checks = 0;       // bits of Check in checker.h
   uint64_t seed = 0;         // 0: the natural order

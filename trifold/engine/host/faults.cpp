@@ -32,7 +32,7 @@ Finding start_finding(Kind kind, std::string memory, std::string array, AccessTy
 }
 
 Finding start_finding(Kind kind, const Region& region, AccessType type, engine::Site site) {
-  return start_finding(kind, std::string(engine::name(region.buffer->space())), region.name(), type, site);
+  return start_finding(kind, std::string(engine::name(region.space())), region.name(), type, site);
 }
 
 int64_t index_in(const Region& region, uintptr_t address, size_t width) {
@@ -48,6 +48,16 @@ std::string root_of(const std::string& array) {
   return array.substr(0, array.find_first_of(".-["));
 }
 
+// By a pointer that another block has left in global memory.
+[[noreturn]] void access_of_another_block(const CheckedMemory::OfBlock& target, uintptr_t address, size_t n,
+                                          AccessType type, engine::Site site) {
+  const auto& [region, block] = target;
+  Finding finding = start_finding(Kind::out_of_bounds, *region, type, site);
+  finding.index = {index_in(*region, address, width_of(*region, n))};
+  engine::describe_memory_of_another_block(finding, block->index);
+  turn->front->abandon(std::move(finding));
+}
+
 [[noreturn]] void foreign_access(const std::string& memory, AccessType type, engine::Site site) {
   Finding finding =
       start_finding(Kind::out_of_bounds, std::string(engine::name(engine::Space::global)), "", type, site);
@@ -61,6 +71,8 @@ std::string root_of(const std::string& array) {
 }  // namespace
 
 void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site site) {
+  if (const auto target = checked_memory->of_another_block(address); target.region != nullptr)
+    access_of_another_block(target, address, n, type, site);
   if (const std::string memory = checked_memory->foreign(address); !memory.empty()) foreign_access(memory, type, site);
   const Region* region = checked_memory->nearest(address);
   // An index that was negative before it became unsigned is that much too far.
@@ -96,7 +108,7 @@ void misaligned_type(std::string_view type, uintptr_t address, size_t alignment,
   const bool on_stack = turn->front->running->holds(address);
   const Region* const region = on_stack ? nullptr : checked_memory->find(address, 1);
   if (region == nullptr && !on_stack) return;
-  const bool watched = region != nullptr && region->buffer != nullptr;
+  const bool watched = region != nullptr && region->watched();
   Finding finding = watched ? start_finding(Kind::misaligned, *region, access, site)
                             : start_finding(Kind::misaligned, on_stack ? "local" : "", "", access, site);
   if (watched) finding.index = {index_in(*region, address, width_of(*region, alignment))};
@@ -156,7 +168,7 @@ void outside_declared_bounds(const DeclaredIndex& at, engine::Site site) {
   // Behind a pointer it may be anywhere.
   std::string memory = !root.empty() && root == source.name ? "local" : "";
   if (global != nullptr) memory = global->constant ? "constant" : "global";
-  if (region != nullptr) memory = engine::name(region->buffer->space());
+  if (region != nullptr) memory = engine::name(region->space());
   if (region != nullptr && region->array == source.name && at.extent > 0) {
     const auto width = static_cast<int64_t>(region->end - region->begin) / at.extent;
     const uintptr_t address = region->begin + static_cast<uintptr_t>(at.index * width);

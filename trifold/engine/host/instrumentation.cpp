@@ -91,7 +91,7 @@ void watch_readers(Region& region, uintptr_t address, size_t n, const Thread& th
   const bool of_an_array = region.end - region.begin > n;
   if (region.buffer->space() != engine::Space::shared || !of_an_array || region.told) return;
   if (thread.block->launch->checker->awaited(*region.buffer, address, n, thread)) return;
-  region.told = true;
+  checked_memory->note_told(region);
   not_awaited(region, n, site);
 }
 

@@ -11,6 +11,7 @@
 #include "front.h"
 #include "limits.h"
 #include "memory.h"
+#include "module.h"
 #include "overflow.h"
 #include "report.h"
 #include "settings.h"
@@ -55,13 +56,21 @@ struct Free {
   void operator()(char* memory) const { free(memory); }
 };
 
-// Dynamic shared memory, as aligned as CUDA's.
-std::unique_ptr<char, Free> shared_memory(size_t bytes) {
-  if (bytes == 0) return nullptr;
-  constexpr size_t alignment = 1024;
-  auto* const memory = static_cast<char*>(aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
-  if (memory == nullptr) throw std::bad_alloc();
-  return std::unique_ptr<char, Free>(memory);
+// Dynamic shared memory, of all blocks that run one after the other.
+struct SharedMemory {
+  std::unique_ptr<char, Free> storage;
+  char* begin;
+};
+
+SharedMemory shared_memory(const Kernel& kernel, const Registers& registers) {
+  if (registers.extern_shared != nullptr || kernel.shared_bytes == 0) return {nullptr, registers.extern_shared};
+  constexpr size_t alignment = 1024;  // CUDA's
+  static_assert(red_zone % alignment == 0);
+  const size_t bytes = (kernel.shared_bytes + 2 * red_zone + alignment - 1) / alignment * alignment;
+  std::unique_ptr<char, Free> storage(static_cast<char*>(aligned_alloc(alignment, bytes)));
+  if (storage == nullptr) throw std::bad_alloc();
+  char* const begin = storage.get() + red_zone;
+  return {std::move(storage), begin};
 }
 
 // Makes `now` this OS thread's turn.
@@ -92,6 +101,7 @@ engine::Launch launch_of(const Kernel& kernel) {
   launch.grid = {kernel.grid.x, kernel.grid.y, kernel.grid.z};
   launch.block = {kernel.threads.x, kernel.threads.y, kernel.threads.z};
   launch.dynamic_shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);
+  launch.static_shared_bytes = static_cast<uint32_t>(declared_by(kernel.code).shared_bytes);
   launch.limits = device_limits();
   return launch;
 }
@@ -156,10 +166,10 @@ FiberPool& fibers() {
 
 void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_t end) {
   require_launchable(kernel);
-  const auto shared = registers.extern_shared == nullptr ? shared_memory(kernel.shared_bytes) : nullptr;
+  const SharedMemory shared = shared_memory(kernel, registers);
   Turn now{.kernel = kernel,
            .registers = registers,
-           .shared = shared != nullptr ? shared.get() : registers.extern_shared,
+           .shared = shared.begin,
            .plain = true,
            .block = begin,
            .end = end,
@@ -188,8 +198,9 @@ void run_checked(const Kernel& kernel, Registers registers) {
   launch.seed = schedule_seed();
   engine::Checker checker(launch);
   launch.checker = &checker;
-  CheckedMemory memory(kernel, registers);
-  Turn now{.kernel = kernel, .registers = registers, .shared = memory.dynamic_shared(), .request = {}, .looks = {}};
+  CheckedMemory memory(kernel);
+  const SharedMemory shared = shared_memory(kernel, registers);
+  Turn now{.kernel = kernel, .registers = registers, .shared = shared.begin, .request = {}, .looks = {}};
   const Taking taking(now);
   HostFront front(now, fibers());
   now.front = &front;
