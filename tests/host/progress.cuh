@@ -4,7 +4,7 @@
 
 #include <trifold/cuda.cuh>
 
-#ifndef __CUDACC__
+#ifdef TRIFOLD_CPU
 #include <stdexcept>
 #endif
 
@@ -188,7 +188,7 @@ __global__ void large_frame_kernel(const float* x, float* y) {
   y[t] = frame[t * 7];
 }
 
-#ifndef __CUDACC__
+#ifdef TRIFOLD_CPU
 template <bool waits>
 __global__ void throwing_kernel(const float* x) {
   if (waits) __syncthreads();

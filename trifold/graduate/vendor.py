@@ -11,6 +11,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Where a module of trifold lies in a graduated package, as seen from the files that import it.
 IN_BACKEND = {
     "trifold.build": ".",
+    "trifold.build.cpp_text": ".cpp_text",
+    "trifold.build.device_code": ".device_code",
     "trifold.errors": ".errors",
     "trifold.graduate.backend": ".",
     "trifold.graduate.backend.elf": ".elf",
@@ -49,7 +51,8 @@ def vendored(text: str, modules: Mapping[str, str]) -> str:
 def backend_files() -> dict[str, str]:
     """The build backend, by file name."""
     modules = [*(ROOT / "graduate" / "backend").glob("*.py"), ROOT / "errors.py"]
-    modules += [ROOT / "build" / name for name in ("launch_bounds.py", "shared_arrays.py", "toolchain.py")]
+    build = ("cpp_text", "device_code", "launch_bounds", "port_text", "shared_arrays", "toolchain")
+    modules += [ROOT / "build" / f"{name}.py" for name in build]
     files = {path.name: vendored(path.read_text(encoding="utf-8"), IN_BACKEND) for path in modules}
     shims = ROOT / "graduate" / "backend" / "stable_abi_2_11.txt"
     return files | {shims.name: shims.read_text(encoding="utf-8")}

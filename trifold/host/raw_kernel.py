@@ -26,11 +26,13 @@ class RawKernel:
         code: CUDA C++, as nvcc takes it; or the path of a file. Host functions and launches in it are compiled too;
             what is written for torch is left out.
         name: the kernel; of a template with its arguments: ``"scale<float>"``.
-        options: ``-D``, ``-U`` and ``-I`` for the compiler; those that concern only GPUs are ignored.
+        options: ``-D``, ``-U``, ``-I`` and ``-std`` for the compiler, which takes C++17 by default, as nvcc does; those
+            that concern only GPUs are ignored.
         checks: watch each access of memory. A mistake raises :class:`trifold.KernelFault`, and each launch runs once
             for each of :func:`trifold.host.runtime.schedules`, from the same contents of its arrays.
         compute_capability: of the GPU whose limits launches have to fit, such as ``"8.6"``; default: that of
-            :func:`trifold.host.runtime.compute_capability`.
+            :func:`trifold.host.runtime.compute_capability`. Device code is compiled for it (``__CUDA_ARCH__``), or by
+            default for what the environment says, else 9.0.
 
     Launching it raises:
         BuildError: the text does not compile, has no such kernel, or has what the CPU has not.
@@ -124,7 +126,13 @@ class RawKernel:
                 f"name: {base} of {diagnostics.shown(path)} is a template, but {self.name!r} has no arguments for it",
                 f"name the instance: {base}<float>",
             )
-        product = text.build_library(path, self.options, checked=self.checks, tail=_tail(self.name, names))
+        product = text.build_library(
+            path,
+            self.options,
+            checked=self.checks,
+            tail=_tail(self.name, names),
+            capability=settings.name_of(self.compute_capability),
+        )
         return _Library(product.path, names)
 
 

@@ -46,7 +46,13 @@ def sanitize(
         float | None, typer.Option(min=0.1, help="Seconds that the program, or a case of an op, may take.")
     ] = None,
     compute_capability: Annotated[
-        str | None, typer.Option(help="Of the GPU whose limits a program's launches have to fit: 9.0, 8.6, …")
+        str | None,
+        typer.Option(
+            help="Of the GPU for which a program is compiled, and which its launches have to fit: 9.0, 8.6, …"
+        ),
+    ] = None,
+    std: Annotated[
+        str | None, typer.Option("--std", help="A program's C++ standard, as nvcc names it; default: c++17.")
     ] = None,
     define: Annotated[list[str] | None, typer.Option("-D", help="A macro for the compiler.")] = None,
     include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
@@ -59,6 +65,7 @@ def sanitize(
     not do its work.
     """
     options = [*(f"-D{each}" for each in define or ()), *(f"-I{each}" for each in include or ())]
+    options += [f"-std={std}"] if std is not None else []
     if gpu:
         if schedules is not None or seed is not None or compute_capability is not None:
             raise ArgumentError(
@@ -73,6 +80,7 @@ def sanitize(
             "--seed": seed,
             "--keep-going": keep_going or None,
             "--compute-capability": compute_capability,
+            "--std": std,
             "-D": define,
             "-I": include,
         }

@@ -104,13 +104,14 @@ def sanitize(
     Args:
         program: its file, which has ``main``; what it includes from its own folder belongs to it.
         arguments: the program's.
-        options: ``-D``, ``-U`` and ``-I`` for the compiler.
+        options: ``-D``, ``-U``, ``-I`` and ``-std`` for the compiler; C++17 is the default, as nvcc's.
         seed: of the order of blocks and threads; 0 is the natural one.
         schedules: orders in which each launch runs, from the same contents of the device's memory.
         keep_going: after a mistake in a kernel, go on. Without it every later call of CUDA fails, as on a GPU.
         timeout: seconds after which the program is ended.
-        compute_capability: of the GPU whose limits and properties the program finds; default: 9.0, or what the
-            environment variable TRIFOLD_COMPUTE_CAPABILITY says.
+        compute_capability: of the GPU whose limits and properties the program finds, and for which its device code is
+            compiled (``__CUDA_ARCH__``); default: 9.0, or what the environment variable TRIFOLD_COMPUTE_CAPABILITY
+            says.
         tell: is told each finding, problem and remark when it comes.
 
     Raises:
@@ -121,7 +122,7 @@ def sanitize(
     device = " ".join(map(str, settings.limits_of(compute_capability)))
     if not program.is_file():
         raise BuildError(f"there is no file {program}", "name a CUDA program")
-    built = text.build_program(program, options)
+    built = text.build_program(program, options, settings.name_of(compute_capability))
     report = ProgramReport(program, tuple(arguments))
 
     def add(each: Finding | Note) -> None:

@@ -241,6 +241,10 @@ void fail_assertion(const char* expression, const char* file, unsigned line, con
   fiber.leave();
 }
 
+bool in_kernel() {
+  return turn != nullptr;
+}
+
 void exceed_launch_bounds(unsigned threads) {
   Fiber& fiber = *turn->running();
   fiber.error = std::make_exception_ptr(std::runtime_error(too_many_threads(turn->kernel, threads)));

@@ -128,6 +128,9 @@ void fence(Scope scope);
 void* dynamic_shared();
 unsigned lane();
 
+// Whether this OS thread runs a thread of a kernel.
+bool in_kernel();
+
 // What an `extern __shared__` array in a function is bound to (trifold/build/shared_arrays.py).
 struct DynamicShared {
   template <class Array>

@@ -50,7 +50,7 @@ inline constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 
 // Launches `Kernel` on `grid` × `block` threads with `shared` bytes of dynamic shared memory.
 // An empty grid is no launch. The caller checks cudaGetLastError().

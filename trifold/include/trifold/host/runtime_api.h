@@ -346,7 +346,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, v
   const trifold::host::Configuration configuration("cudaLaunchKernel", "", grid, block, shared, stream, line);
   [&]<size_t... i>(std::index_sequence<i...>) {
     configuration.launch([=](const Params&... values) { kernel(values...); },
-                         *static_cast<std::remove_cvref_t<Params>*>(arguments[i])...);
+                         *static_cast<trifold::host::remove_cvref_t<Params>*>(arguments[i])...);
   }(std::index_sequence_for<Params...>{});
   return cudaPeekAtLastError();
 }

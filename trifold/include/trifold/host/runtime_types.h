@@ -73,8 +73,6 @@ inline const ErrorText& text_of(cudaError_t error) {
 
 }  // namespace trifold::host
 
-inline constexpr int CUDART_VERSION = 13000;
-
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
   cudaMemcpyHostToDevice,
