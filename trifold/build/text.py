@@ -40,6 +40,12 @@ def build_program(path: Path, options: Sequence[str]) -> cache.Product:
     return _build(path, options, checked=True, program=True, tail="", drop_torch=False)
 
 
+def files_of_program(path: Path, options: Sequence[str]) -> tuple[Path, ...]:
+    """The file of a program and those of the user's own that it includes."""
+    folders = tuple(Path(option[2:]).resolve() for option in options if option.startswith("-I"))
+    return tuple(cuda_text.read_program(path.resolve(), folders, drop_torch=False))
+
+
 def _build(
     path: Path, options: Sequence[str], *, checked: bool, program: bool, tail: str, drop_torch: bool
 ) -> cache.Product:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
+from trifold import places
 from trifold.build.sources import local_sources
 from trifold.findings import Finding
 from trifold.spec import Call
@@ -25,13 +27,15 @@ _CALLS = 16  # drawn beside the fixed ones
 
 
 def findings(cell: Cell) -> str | None:
-    """Every finding of severity error fails its case, and so does a barrier that some threads never reach."""
+    """Every finding of severity error fails its case, and so does a barrier that some threads never reach; but for
+    those that the user accepts (:mod:`trifold.acceptance`), which the row lists."""
     if cell.device == "cuda":
         return findings_on_gpu(cell)
     form = form_with_checks(cell)
     if cell.kind == "port":
         _require_one_text(cell)
     found: list[Finding] = []
+    allowed: dict[str, dict[str, Any]] = {}
     unwritten: list[CheckFailed] = []
 
     def test(call: Call) -> None:
@@ -39,6 +43,7 @@ def findings(cell: Cell) -> str | None:
         for seed in range(_SCHEDULES if call.elements <= _FEW else 2):
             recorded = Recorded.of(cell, call, form, seed)
             found.extend(recorded.told.findings)
+            allowed.update({each["place"]: each for each in recorded.told.allowed})
             _require_whole_barriers(recorded.told.findings, call)
             if seed == 0 and not unwritten:
                 try:
@@ -55,7 +60,19 @@ def findings(cell: Cell) -> str | None:
     for call in cell.small_calls():
         cell.run_case(test, call)
     cell.origins = Origins(cell.cases, frozenset(cell.dtypes), unwritten[0] if unwritten else None)
-    return _remark(found)
+    accepted = places.merged(finding for finding in found if finding.accepted)
+    cell.accepted = tuple(
+        {
+            "finding": f"{finding.kind} on {finding.array} in {finding.kernel} at {places.lines_of(finding)}",
+            "count": finding.count,
+            "place": finding.accepted_at,
+            "reason": finding.accepted,
+        }
+        for finding in accepted
+    )
+    parts = [places.accepted(finding) for finding in accepted]
+    parts += [f"allowed, but did not occur: {each}" for each in places.unmet(accepted, allowed.values())]
+    return "; ".join(filter(None, [*parts, _remark(found)])) or None
 
 
 # What tells a build with checks from one without.
@@ -79,7 +96,7 @@ def _require_one_text(cell: Cell) -> None:
 def _require_whole_barriers(found: Iterable[Finding], call: Call) -> None:
     """A warning of the engine, since Volta waits for the threads that are left; no kernel may rely on that."""
     for finding in found:
-        if finding.kind == "barrier divergence":
+        if finding.kind == "barrier divergence" and not finding.accepted:
             raise CheckFailed(str(finding), call, findings=(finding,))
 
 
@@ -87,7 +104,7 @@ def _remark(found: list[Finding]) -> str | None:
     """One sentence for each line of source that was warned of."""
     lines: dict[tuple[str, str, int], str] = {}
     for finding in found:
-        if finding.severity == "error" or not finding.accesses:
+        if finding.severity == "error" or finding.accepted or not finding.accesses:
             continue
         access = finding.accesses[0]
         lines.setdefault((finding.kind, access.file, access.line), finding.message.splitlines()[0])
