@@ -43,6 +43,11 @@ def local_sources(binding: Path) -> tuple[Path, ...]:
     return tuple(sorted(seen))
 
 
+def own_sources(binding: Path) -> tuple[Path, ...]:
+    """:func:`local_sources` without the headers of trifold."""
+    return tuple(path for path in local_sources(binding) if not path.is_relative_to(INCLUDE_ROOT))
+
+
 def digest(sources: Iterable[Path], facts: Iterable[str]) -> str:
     """SHA-256 of the sources (names and contents) and of all else that decides what comes out of the compiler."""
     state = hashlib.sha256()

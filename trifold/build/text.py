@@ -62,6 +62,12 @@ class _Build:
     capability: str
 
 
+def files_of_program(path: Path, options: Sequence[str]) -> tuple[Path, ...]:
+    """The file of a program and those of the user's own that it includes."""
+    folders = tuple(Path(option[2:]).resolve() for option in options if option.startswith("-I"))
+    return tuple(cuda_text.read_program(path.resolve(), folders, drop_torch=False))
+
+
 def _build(path: Path, options: Sequence[str], build: _Build) -> cache.Product:
     path = path.resolve()
     standard, options = _standard(options)

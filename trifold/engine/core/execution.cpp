@@ -253,6 +253,7 @@ void Execution::arrive_at_barrier(Thread& thread) {
 
 void Execution::complete_barrier(Block& block) {
   if (block.barrier_mixed) different_barriers(block);
+  block.barrier_mixed = false;  // a GPU counts those that come, wherever they are
   if (block.live < block.threads.size() && warned_.insert(block.barrier_site).second) warn_of_exited(block);
   if (launch_.checker != nullptr) launch_.checker->block_barrier(block);
   ++block.interval;

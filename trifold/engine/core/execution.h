@@ -113,9 +113,11 @@ class Execution {
 
   // Findings (divergence.cpp).
   [[noreturn]] void stuck(const Block& block);
-  [[noreturn]] void different_barriers(const Block& block);
-  [[noreturn]] void different_grid_barriers(const Thread& thread);
-  [[noreturn]] void not_in_own_mask(const Thread& thread);
+  // These return where the launch goes on.
+  void different_barriers(const Block& block);
+  void different_grid_barriers(const Thread& thread);
+  void not_in_own_mask(const Thread& thread);
+  void go_on_after(Finding found, Site site);
   [[noreturn]] void different_calls(const Warp& warp, uint32_t lanes);
   [[noreturn]] void deadlock();
   [[noreturn]] void too_many_blocks();

@@ -255,6 +255,10 @@ std::string to_json(const Finding& finding) {
   out += ']';
   append_key(out, "seed");
   out += std::to_string(finding.seed);
+  append_key(out, "count");
+  out += std::to_string(finding.count);
+  append_field(out, "accepted", finding.accepted);
+  append_field(out, "accepted_at", finding.accepted_at);
   append_field(out, "replay", replay(finding));
   return out + "}";
 }

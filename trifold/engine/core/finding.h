@@ -57,6 +57,8 @@ struct Finding {
   std::string message;           // the words of the finding, without the replay line
   std::vector<Access> accesses;  // the one that found it first
   uint64_t seed = 0;
+  uint64_t count = 1;                 // how often the launch met it and went on
+  std::string accepted, accepted_at;  // why the user accepts it, and where that is said; empty: it is not accepted
 };
 
 // "thread (3, 0, 0) of block (1, 0, 0)", followed by ", interval 2," where several is true and it is known.

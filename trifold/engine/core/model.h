@@ -29,6 +29,7 @@ using Site = uint16_t;
 
 struct Block;
 struct Checker;
+class Tally;
 struct Launch;
 struct Warp;
 
@@ -123,6 +124,7 @@ struct Launch {
   bool counts_changes = true;
   Stamp now = 1;               // counts synchronising events; 0 is before the launch
   Checker* checker = nullptr;  // null: nothing is checked
+  Tally* tally = nullptr;      // of findings after which the launch goes on; null: it ends with the first
   void* front = nullptr;
 
   uint64_t blocks() const { return block_count != 0 ? block_count : grid.size(); }

@@ -8,11 +8,13 @@
 #include <string>
 #include <utility>
 
+#include "../core/tolerance.h"
 #include "memory.h"
 #include "module.h"
 #include "report.h"
 #include "settings.h"
 #include "sites.h"
+#include "skip.h"
 #include "watchdog.h"
 
 namespace trifold::host {
@@ -80,6 +82,8 @@ Outcome HostFront::run(Thread& thread) {
     fiber = &enter(thread);
     fiber->resume();
     running = nullptr;
+    if (skipping) [[unlikely]]
+      end_skipping();
     if (turn_.stop != Stop::none) [[unlikely]]
       end_launch();
   }
@@ -105,6 +109,8 @@ Fiber* HostFront::run_ahead() {
 }
 
 void HostFront::wait() {
+  if (skipping) [[unlikely]]
+    end_skipping();
   Fiber& fiber = *running;
   const auto operation = static_cast<Wait>(engine::current->request.operation);
   if (!ring_.empty()) {
@@ -215,7 +221,7 @@ engine::Location HostFront::locate(engine::Site site) {
 }
 
 void HostFront::warn(const engine::Finding& finding) {
-  if (checked_memory != nullptr) record(finding);
+  if (checked_memory != nullptr && !engine::current->block->launch->tally->accepts(finding)) record(finding);
 }
 
 void Turn::stop_thread(Stop why, const void* at) {

@@ -8,6 +8,7 @@
 
 #include "../core/checker.h"
 #include "../core/execution.h"
+#include "../core/tolerance.h"
 #include "front.h"
 #include "limits.h"
 #include "memory.h"
@@ -16,6 +17,7 @@
 #include "report.h"
 #include "settings.h"
 #include "sites.h"
+#include "skip.h"
 #include "watchdog.h"
 #include "writes.h"
 
@@ -44,6 +46,8 @@ Fiber* run_on_fiber() {
   }
   try {
     now.kernel.thread(now.kernel.closure);
+    if (skipping) [[unlikely]]
+      end_skipping();
   } catch (...) {
     now.front->leave_ring();
     throw;
@@ -127,7 +131,7 @@ void execute(engine::Launch& launch, HostFront& front) {
   } catch (const engine::Fault& fault) {
     fibers().reclaim();
     if (checked_memory != nullptr) record(fault.finding);
-    throw std::runtime_error(fault.finding.message);
+    throw LaunchEnded(fault.finding.message);
   } catch (const engine::LaunchMistake& mistake) {
     fibers().reclaim();
     refuse(mistake);
@@ -190,10 +194,31 @@ void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_
   if (error) std::rethrow_exception(error);
 }
 
+namespace {
+
+// Those after which a launch has gone on are told when it ends, however it does.
+class Telling {
+ public:
+  explicit Telling(const engine::Tally& tally) : tally_(tally) {}
+  ~Telling() {
+    for (const engine::Finding& finding : tally_.findings()) record(finding);
+  }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+
+ private:
+  const engine::Tally& tally_;
+};
+
+}  // namespace
+
 void run_checked(const Kernel& kernel, Registers registers) {
   require_launchable(kernel);
   const std::lock_guard<std::mutex> alone(one_checked_launch);
   engine::Launch launch = launch_of(kernel);
+  engine::Tally tally(policy());
+  const Telling telling(tally);
+  launch.tally = &tally;
   launch.checks = engine::check_all;
   launch.seed = schedule_seed();
   engine::Checker checker(launch);

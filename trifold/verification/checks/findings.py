@@ -12,7 +12,9 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+from trifold import places
 from trifold.build.sources import local_sources
 from trifold.findings import Finding
 from trifold.spec import Call
@@ -27,13 +29,15 @@ _CALLS = 16  # drawn beside the fixed ones
 
 
 def findings(cell: Cell) -> str | None:
-    """Every finding of severity error fails its case, and so does a barrier that some threads never reach."""
+    """Every finding of severity error fails its case, and so does a barrier that some threads never reach; but for
+    those that the user accepts (:mod:`trifold.acceptance`), which the row lists."""
     if cell.device == "cuda":
         return findings_on_gpu(cell)
     form = form_with_checks(cell)
     if cell.kind == "port":
         _require_one_text(cell)
     found: list[Finding] = []
+    allowed: dict[str, dict[str, Any]] = {}
     unwritten: list[CheckFailed] = []
 
     def test(call: Call, shuffled: Sequence[int]) -> None:
@@ -41,6 +45,7 @@ def findings(cell: Cell) -> str | None:
         for seed in (0, *shuffled):
             recorded = Recorded.of(cell, call, form, seed)
             found.extend(recorded.told.findings)
+            allowed.update({each["place"]: each for each in recorded.told.allowed})
             _require_whole_barriers(recorded.told.findings, call)
             if seed == 0 and not unwritten:
                 try:
@@ -63,7 +68,19 @@ def findings(cell: Cell) -> str | None:
     for call in cell.small_calls():
         cell.run_case(in_all, call)
     cell.origins = Origins(cell.cases, frozenset(cell.dtypes), unwritten[0] if unwritten else None)
-    return _remark(found)
+    accepted = places.merged(finding for finding in found if finding.accepted)
+    cell.accepted = tuple(
+        {
+            "finding": f"{finding.kind} on {finding.array} in {finding.kernel} at {places.lines_of(finding)}",
+            "count": finding.count,
+            "place": finding.accepted_at,
+            "reason": finding.accepted,
+        }
+        for finding in accepted
+    )
+    parts = [places.accepted(finding) for finding in accepted]
+    parts += [f"allowed, but did not occur: {each}" for each in places.unmet(accepted, allowed.values())]
+    return "; ".join(filter(None, [*parts, _remark(found)])) or None
 
 
 def _one_of_them(call: Call) -> int:
@@ -92,7 +109,7 @@ def _require_one_text(cell: Cell) -> None:
 def _require_whole_barriers(found: Iterable[Finding], call: Call) -> None:
     """A warning of the engine, since Volta waits for the threads that are left; no kernel may rely on that."""
     for finding in found:
-        if finding.kind == "barrier divergence":
+        if finding.kind == "barrier divergence" and not finding.accepted:
             raise CheckFailed(str(finding), call, findings=(finding,))
 
 
@@ -100,7 +117,7 @@ def _remark(found: list[Finding]) -> str | None:
     """One sentence for each line of source that was warned of."""
     lines: dict[tuple[str, str, int], str] = {}
     for finding in found:
-        if finding.severity == "error" or not finding.accesses:
+        if finding.severity == "error" or finding.accepted or not finding.accesses:
             continue
         access = finding.accesses[0]
         lines.setdefault((finding.kind, access.file, access.line), finding.message.splitlines()[0])
