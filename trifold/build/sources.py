@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from trifold.build import launch_bounds, shared_arrays
+from trifold.build import inline_ptx, launch_bounds, shared_arrays
 
 INCLUDE_ROOT = Path(__file__).resolve().parents[1] / "include"
 # For g++ only: CUDA's own headers by name (<cooperative_groups.h>, <cuda_fp16.h>, …), which are the dialect.
 CPU_INCLUDE_ROOT = INCLUDE_ROOT / "cuda_for_cpu"
 # What changes sources for g++.
-REWRITERS = (Path(launch_bounds.__file__), Path(shared_arrays.__file__))
+REWRITERS = tuple(
+    Path(__file__).with_name(f"{module}.py")
+    for module in ("inline_ptx", "launch_bounds", "ptx_table", "ptx_text", "shared_arrays")
+)
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
@@ -66,14 +69,15 @@ def with_line_directive(binding: Path) -> str:
 def for_gxx(binding: Path, folder: Path) -> str:
     """The text of ``binding`` as g++ compiles it, in ``folder``.
 
-    Where it or what it includes from its own folder has ``extern __shared__`` arrays or ``__launch_bounds__``, changed
-    copies of the headers are written into ``folder``, where the compiler looks first. (trifold's own headers have none
-    for g++.)
+    Where it or what it includes from its own folder has inline PTX, ``extern __shared__`` arrays or
+    ``__launch_bounds__``, changed copies of the headers are written into ``folder``, where the compiler looks first.
+    (trifold's own headers have none for g++.)
     """
     root = binding.resolve().parent
     own = [path for path in local_sources(binding) if path.is_relative_to(root)]
     texts = {path: path.read_text(encoding="utf-8") for path in own}
-    rewritten = {path: shared_arrays.rewrite(text) for path, text in texts.items()}
+    translated = {path: inline_ptx.rewrite(text) for path, text in texts.items()}
+    rewritten = {path: shared_arrays.rewrite(text) for path, text in translated.items()}
     changed = {path: launch_bounds.rewrite(text) for path, (text, _) in rewritten.items()}
     if changed == texts:
         return with_line_directive(binding)
@@ -83,4 +87,5 @@ def for_gxx(binding: Path, folder: Path) -> str:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(f"#line 1 {quoted(path)}\n{text}", encoding="utf-8")
     define = f"#define {shared_arrays.DEFINITION}\n" if any(outside for _, outside in rewritten.values()) else ""
-    return f"{define}#line 1 {quoted(binding)}\n{changed[binding.resolve()]}"
+    include = f"#include <{inline_ptx.HEADER}>\n" if any(map(inline_ptx.needs_header, translated.values())) else ""
+    return f"{define}{include}#line 1 {quoted(binding)}\n{changed[binding.resolve()]}"

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trifold.build import cache, recipe, sources, toolchain
+from trifold.build import cache, inline_ptx, recipe, sources, toolchain
 from trifold.build.compile import produce
 from trifold.build.recipe import Recipe
 from trifold.errors import BuildError
@@ -79,6 +79,11 @@ def _recipe(
         *(option for option in options if not option.startswith("-I")),
         "-include",
         "trifold/host/runtime_api.h",
+        *(
+            ("-include", inline_ptx.HEADER)
+            if any(inline_ptx.needs_header(each.text) for each in texts.values())
+            else ()
+        ),
         f"-I{path.parent}",
         *(option for option in options if option.startswith("-I")),
         f"-I{sources.INCLUDE_ROOT}",

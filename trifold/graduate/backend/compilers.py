@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from trifold.build import launch_bounds, shared_arrays, toolchain
+from trifold.build import inline_ptx, launch_bounds, shared_arrays, toolchain
 from trifold.errors import BuildError, ToolchainError
 from trifold.graduate.backend import abi
 from trifold.graduate.backend.elf import SharedLibrary
@@ -118,8 +118,8 @@ class _Workshop:
 
     def _cpu_object(self, op: str) -> None:
         folder = self.folder / f"{op}.sources"
-        define = _for_gxx(self.root / self.plan.sources, folder)
-        flags = ("-std=c++20", "-fPIC", *self.plan.gxx_flags, *self._definitions("CPU"), *define, *self._same_paths())
+        extra = _for_gxx(self.root / self.plan.sources, folder)
+        flags = ("-std=c++20", "-fPIC", *self.plan.gxx_flags, *self._definitions("CPU"), *extra, *self._same_paths())
         own = (f"-I{folder}", f"-I{self.root / self.plan.include}", f"-I{self.root / self.plan.cpu_include}")
         headers = (*own, *(f"-isystem{path}" for path in _torch_headers()))
         self._run(self.gxx, *flags, *headers, "-x", "c++", "-c", folder / f"{op}.cu", "-o", self.folder / f"{op}.cpu.o")
@@ -232,21 +232,26 @@ def _run_all(jobs: Sequence[Callable[[], object]]) -> None:
 def _for_gxx(sources: Path, folder: Path) -> tuple[str, ...]:
     """Write the kernels as g++ compiles them into ``folder``.
 
-    ``extern __shared__`` arrays are bound to memory there, and a launch beyond ``__launch_bounds__`` is refused.
+    Inline PTX is C++ there, ``extern __shared__`` arrays are bound to memory, and a launch beyond ``__launch_bounds__``
+    is refused.
 
-    Returns the definitions that they need.
+    Returns the definitions and headers that they need.
     """
     define: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
     for path in sorted(path for path in sources.rglob("*") if path.is_file()):
         name = path.relative_to(sources)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        text, outside = shared_arrays.rewrite(path.read_text(encoding="utf-8"))
+        translated = inline_ptx.rewrite(path.read_text(encoding="utf-8"))
+        text, outside = shared_arrays.rewrite(translated)
         line = re.sub(r'(["\\])', r"\\\1", str(name))
         bound = launch_bounds.rewrite(text)
         (folder / name).write_text(f'#line 1 "{line}"\n{bound}', encoding="utf-8")
         if outside:
             define = (f"-D{shared_arrays.DEFINITION}",)
-    return define
+        if inline_ptx.needs_header(translated):
+            include = ("-include", inline_ptx.HEADER)
+    return (*define, *include)
 
 
 def _gencode(architectures: Sequence[str], ptx: str) -> tuple[str, ...]:
