@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.host import ptx_forms
 from tests.host.ptx_rows import ROWS
 from trifold import KernelFault
+from trifold.build import inline_ptx, toolchain
+from trifold.build.sources import INCLUDE_ROOT
 from trifold.host import RawKernel
 
 HERE = Path(__file__).parent
@@ -138,3 +143,114 @@ def test_a_mistake_is_found_at_the_line_of_its_instruction(which: int) -> None:
     (finding,) = caught.value.findings
     lines = {CASES.splitlines()[access.line - 1].strip() for access in finding.accesses}
     assert (finding.kind, any(each.startswith(line) for each in lines)) == (kind, True), (str(finding), lines)
+
+
+def compiled(command: list[str | Path]) -> str:
+    """The errors of a compiler; "": there is none."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.stdout + done.stderr if done.returncode != 0 else ""
+
+
+def test_each_form_of_the_table_has_a_function(tmp_path: Path) -> None:
+    text = inline_ptx.rewrite(ptx_forms.source())
+    assert "GCC error" not in text
+    path = tmp_path / "forms.cpp"
+    path.write_text(f"#include <trifold/cuda.cuh>\n#include <{inline_ptx.HEADER}>\n{text}", encoding="utf-8")
+    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{INCLUDE_ROOT}"]
+    assert compiled([toolchain.find_gxx(), *flags, path]) == ""
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
+@pytest.mark.parametrize("which", ["rows", "cases", "forms"])
+def test_nvcc_assembles_the_same_text(which: str, tmp_path: Path) -> None:
+    sources = {"rows": rows_source(), "cases": CASES, "forms": ptx_forms.source()}
+    path = tmp_path / f"{which}.cu"
+    path.write_text(sources[which], encoding="utf-8")
+    assert compiled(["nvcc", "-std=c++20", "-arch=sm_90", "-c", path, "-o", path.with_suffix(".o")]) == ""
+
+
+def body(statement: str, before: str = "__device__ void f(unsigned a, float x)") -> str:
+    return f"\n{before} {{\n  {statement}\n}}\n"
+
+
+REFUSED = {
+    "mbarrier.init.b64 is not yet on the CPU: write it": 'asm("mbarrier.init.b64 [%0], 1;" : : "l"(p));',
+    "frob.b32 is no instruction of PTX": 'asm("frob.b32 %0;" : "=r"(a));',
+    "add.u128 is not yet on the CPU, which has add.INT": 'asm("add.u128 %0, %0, 1;" : "+r"(a));',
+    "add.u32 has 2 operands and not 3": 'asm("add.u32 %0, %0;" : "+r"(a));',
+    "%3 is no number, no operand and no register": 'asm("add.u32 %0, %0, %3;" : "+r"(a));',
+    "t is no number, no operand and no register": 'asm("{ .reg .u32 t; } mov.u32 %0, t;" : "=r"(a));',
+    "%laneid; is no operand: write PTX's own % as %%": 'asm("mov.u32 %0, %laneid;" : "=r"(a));',
+    "%cluster_ctarank is no number": 'asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(a));',
+    "there is no ; after mov.u32 %0, 1": 'asm("mov.u32 %0, 1" : "=r"(a));',
+    "a { is not closed": 'asm("{ mov.u32 %0, 1;" : "=r"(a));',
+    "a } closes nothing": 'asm("mov.u32 %0, 1; }" : "=r"(a));',
+    "bra nowhere names no label": 'asm("bra nowhere;");',
+    "{%0, %0} is no list of 4 registers": 'asm("ld.v4.u32 {%0, %0}, [%1];" : "=r"(a) : "l"(p));',
+    "%1 is no address": 'asm("ld.u32 %0, %1;" : "=r"(a) : "l"(p));',
+    "addc.u32 has no carry": 'asm("addc.u32 %0, %0, 0;" : "+r"(a));',
+    "bar.sync 1 is not yet on the CPU, which has barrier 0": 'asm("bar.sync 1;");',
+    "exit of a function that is no kernel": 'asm("exit;");',
+    ".shared .b32 t[4] is not yet on the CPU": 'asm(".shared .b32 t[4];");',
+    "an operand with the constraint C is not yet": 'asm("add%1 %0, %0, 1;" : "+r"(a) : "C"(text));',
+    "the text of this asm is no string literal": "asm(TEXT);",
+    "the text of this asm is no string literal, so": 'asm("ld." SPACE ".u32 %0, [%1];" : "=r"(a) : "l"(p));',
+    "asm goto is not there": 'asm goto("" : : : : label);',
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_cannot_be_translated_is_an_error_of_the_compiler_at_its_line(what: str) -> None:
+    text = body(REFUSED[what])
+    made = inline_ptx.rewrite(text)
+    errors = [line for line in made.splitlines() if "GCC error" in line]
+    assert [made.splitlines().index(line) for line in errors] == [2]
+    assert f"inline PTX: {what}" in errors[0]
+
+
+def test_the_error_is_on_the_line_of_the_instruction_and_no_line_moves() -> None:
+    text = body('asm volatile("mov.u32 %0, 1;"  // right\n    "mapa.u32 %0, %0, 1;"\n    : "=r"(a)\n  );\n  last();')
+    made = inline_ptx.rewrite(text).splitlines()
+    assert [number for number, line in enumerate(made) if "GCC error" in line] == [3]
+    assert made.index("  last();") == text.splitlines().index("  last();")
+
+
+def test_a_macro_is_translated_within_its_lines() -> None:
+    text = '#define READ(x, p) \\\n  asm volatile("mov.u32 %0, %1;" \\\n : "=r"(x) \\\n : "r"(p))\nint last;\n'
+    made = inline_ptx.rewrite(text)
+    assert "asm" not in made.replace("ptx", "")
+    assert "= (x);" in made
+    assert [line.endswith("\\") for line in made.splitlines()] == [True, True, True, False, False]
+    made = inline_ptx.rewrite('#define ANY(op) asm(#op " %0, 1;" : "=r"(x))\n')
+    assert made.startswith("#define ANY(op) _Pragma(") and made.count("\n") == 1
+
+
+def test_hints_for_the_compiler_only_bar_it_from_moving_accesses() -> None:
+    assert inline_ptx.rewrite(body('asm volatile("" : "+f"(x), "+r"(a));')) == body("({ });")
+    assert inline_ptx.rewrite(body('asm("" ::: "memory");')) == body("({ __atomic_signal_fence(__ATOMIC_SEQ_CST); });")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        body('asm volatile("pause");', before="void f()"),
+        body('__shared__ float s[2] asm("symbol");'),
+        '// __device__ void f() { asm("exit;"); }\nconst char* s = "asm(";\n',
+        body('asm volatile("rdtsc" : "=a"(a));', before="__device__ void g() { if (true) { h(); } }\nvoid f()"),
+    ],
+)
+def test_asm_of_the_host_and_symbols_stay(text: str) -> None:
+    assert inline_ptx.rewrite(text) == text
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "struct S { int a; __device__ S() : a{1}",
+        "void host() { auto f = [=] __device__ (int i) mutable",
+        "namespace n { template <class T> __host__ __device__ inline auto f(T x) -> T { for (int i = 0; i < 2; ++i)",
+        "__global__ void __launch_bounds__(32) f() noexcept",
+    ],
+)
+def test_functions_of_the_device_are_known_by_their_heads(before: str) -> None:
+    assert inline_ptx.needs_header(inline_ptx.rewrite(body('asm("trap;");', before)))

@@ -27,25 +27,29 @@ CLASSES = {
     "SCOPE": "cta cluster gpu sys",
     "SPACE": "const global local shared shared::cta",
     "WRITABLE": "global local shared shared::cta",
+    "COMMON": "global shared shared::cta",  # to threads
     "VECTOR": "v2 v4",
-    "CACHE": "ca cg cs lu cv wb wt nc",
-    "EVICT": "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate "
-    "L2::evict_normal L2::evict_first L2::evict_last",
+    "CACHE": "ca cg cs lu cv",
+    "NC_CACHE": "ca cg cs",
+    "STORE_CACHE": "wb cg cs wt",
+    "EVICT": "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate",
+    "KEEP": "L2::evict_normal L2::evict_unchanged L2::evict_first L2::evict_last",
+    "ELSE": "L2::evict_unchanged L2::evict_first",
     "POLICY": "L2::cache_hint",
     "PREFETCH": "L2::64B L2::128B L2::256B",
     "ORDERED": "lt le gt ge",
     "UNORDERED": "equ neu ltu leu gtu geu num nan",
     "LOGIC": "and or xor",
 }
-HINTS = {"CACHE", "EVICT", "POLICY", "PREFETCH"}
+HINTS = {"CACHE", "NC_CACHE", "STORE_CACHE", "EVICT", "KEEP", "ELSE", "POLICY", "PREFETCH"}
 
 _TYPES = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 tf32 f32 f64 pred"
 TYPES = frozenset(_TYPES.split())
 
 _ROWS = """
-mov.BITS/INT/f16/bf16/f32/f64/pred                      | D, A
-cvta{.to}.SPACE.u32/u64                                 | d, a
-selp.BITS/INT/f16/bf16/f32/f64                          | d, a, a, a
+mov.BITS/INT/f32/f64/pred                               | D, A
+cvta{.to}.SPACE.u64                                     | d, a
+selp.BITS/INT/f32/f64                                   | d, a, a, a
 slct{.ftz}.b16/b32/b64/u16/u32/u64/s16/s32/s64/f32/f64.s32/f32 | d, a, a, a
 set.eq/ne/ORDERED/UNORDERED{.ftz}.u32/s32/f32.u16/u32/u64/s16/s32/s64/f32/f64 | d, a, a
 setp.eq/ne.BITS                                         | d|p, a, a
@@ -55,30 +59,31 @@ setp.eq/ne/lo/ls/hi/hs/ORDERED.LOGIC.INT                | d|p, a, a, a
 setp.eq/ne/ORDERED/UNORDERED{.ftz}.f16/bf16/f32/f64     | d|p, a, a
 setp.eq/ne/ORDERED/UNORDERED.LOGIC{.ftz}.f16/bf16/f32/f64 | d|p, a, a, a
 
-ld{.weak}{.SPACE}{.CACHE}{.CACHE}{.EVICT}{.EVICT}{.POLICY}{.PREFETCH}{.VECTOR}.MEMORY | V, [a], h?
-ld.volatile{.SPACE}{.PREFETCH}{.VECTOR}.MEMORY          | V, [a]
-ld.relaxed/acquire.SCOPE{.WRITABLE}{.EVICT}{.EVICT}{.POLICY}{.PREFETCH}{.VECTOR}.MEMORY | V, [a], h?
+ld{.weak}{.SPACE}{.CACHE}{.EVICT}{.POLICY}{.PREFETCH}{.VECTOR}.MEMORY | V, [a], h?
+ld.global{.NC_CACHE}.nc{.EVICT}{.POLICY}{.PREFETCH}{.VECTOR}.MEMORY | V, [a], h?
+ld.volatile{.COMMON}{.PREFETCH}{.VECTOR}.MEMORY         | V, [a]
+ld.relaxed/acquire.SCOPE{.COMMON}{.EVICT}{.POLICY}{.PREFETCH}{.VECTOR}.MEMORY | V, [a], h?
 ldu{.global}{.VECTOR}.MEMORY                            | V, [a]
-st{.weak}{.WRITABLE}{.CACHE}{.EVICT}{.EVICT}{.POLICY}{.VECTOR}.MEMORY | [a], A, h?
-st.volatile{.WRITABLE}{.VECTOR}.MEMORY                  | [a], A
-st.relaxed/release.SCOPE{.WRITABLE}{.EVICT}{.EVICT}{.POLICY}{.VECTOR}.MEMORY | [a], A, h?
-atom{.ORDER}{.SCOPE}{.WRITABLE}.and/or/xor{.POLICY}.b32/b64 | d, [a], a, h?
-atom{.ORDER}{.SCOPE}{.WRITABLE}.exch{.POLICY}.b32/b64   | d, [a], a, h?
-atom{.ORDER}{.SCOPE}{.WRITABLE}.cas{.POLICY}.BITS       | d, [a], a, a, h?
-atom{.ORDER}{.SCOPE}{.WRITABLE}.add{.POLICY}.u32/u64/s32/f32/f64 | d, [a], a, h?
-atom{.ORDER}{.SCOPE}{.WRITABLE}.add.noftz{.POLICY}.HALF | d, [a], a, h?
+st{.weak}{.WRITABLE}{.STORE_CACHE}{.EVICT}{.POLICY}{.VECTOR}.MEMORY | [a], A, h?
+st.volatile{.COMMON}{.VECTOR}.MEMORY                    | [a], A
+st.relaxed/release.SCOPE{.COMMON}{.EVICT}{.POLICY}{.VECTOR}.MEMORY | [a], A, h?
+atom{.ORDER}{.SCOPE}{.COMMON}.and/or/xor{.POLICY}.b32/b64 | d, [a], a, h?
+atom{.ORDER}{.SCOPE}{.COMMON}.exch{.POLICY}.b32/b64   | d, [a], a, h?
+atom{.ORDER}{.SCOPE}{.COMMON}.cas.BITS                  | d, [a], a, a
+atom{.ORDER}{.SCOPE}{.COMMON}.add{.POLICY}.u32/u64/s32/f32/f64 | d, [a], a, h?
+atom{.ORDER}{.SCOPE}{.COMMON}.add.noftz{.POLICY}.HALF | d, [a], a, h?
 atom{.ORDER}{.SCOPE}{.global}.add{.POLICY}.VECTOR.f32   | V, [a], A, h?
-atom{.ORDER}{.SCOPE}{.WRITABLE}.inc/dec{.POLICY}.u32    | d, [a], a, h?
-atom{.ORDER}{.SCOPE}{.WRITABLE}.min/max{.POLICY}.u32/u64/s32/s64 | d, [a], a, h?
-red{.relaxed/release}{.SCOPE}{.WRITABLE}.and/or/xor{.POLICY}.b32/b64 | [a], a, h?
-red{.relaxed/release}{.SCOPE}{.WRITABLE}.add{.POLICY}.u32/u64/s32/f32/f64 | [a], a, h?
-red{.relaxed/release}{.SCOPE}{.WRITABLE}.add.noftz{.POLICY}.HALF | [a], a, h?
+atom{.ORDER}{.SCOPE}{.COMMON}.inc/dec{.POLICY}.u32    | d, [a], a, h?
+atom{.ORDER}{.SCOPE}{.COMMON}.min/max{.POLICY}.u32/u64/s32/s64 | d, [a], a, h?
+red{.relaxed/release}{.SCOPE}{.COMMON}.and/or/xor{.POLICY}.b32/b64 | [a], a, h?
+red{.relaxed/release}{.SCOPE}{.COMMON}.add{.POLICY}.u32/u64/s32/f32/f64 | [a], a, h?
+red{.relaxed/release}{.SCOPE}{.COMMON}.add.noftz{.POLICY}.HALF | [a], a, h?
 red{.relaxed/release}{.SCOPE}{.global}.add{.POLICY}.VECTOR.f32 | [a], A, h?
-red{.relaxed/release}{.SCOPE}{.WRITABLE}.inc/dec{.POLICY}.u32 | [a], a, h?
-red{.relaxed/release}{.SCOPE}{.WRITABLE}.min/max{.POLICY}.u32/u64/s32/s64 | [a], a, h?
+red{.relaxed/release}{.SCOPE}{.COMMON}.inc/dec{.POLICY}.u32 | [a], a, h?
+red{.relaxed/release}{.SCOPE}{.COMMON}.min/max{.POLICY}.u32/u64/s32/s64 | [a], a, h?
 prefetch{.global/local}.L1/L2/L2::evict_last/L2::evict_normal | [a]
 prefetchu.L1                                            | [a]
-createpolicy.fractional.EVICT{.L2::evict_unchanged}.b64 | d, h?
+createpolicy.fractional.KEEP{.ELSE}.b64 | d, h?
 membar.cta/gl/sys                                       |
 fence{.sc/acq_rel}.SCOPE                                |
 
@@ -145,24 +150,38 @@ dp4a.u32/s32.u32/s32                                    | d, a, a, a
 dp2a.lo/hi.u32/s32.u32/s32                              | d, a, a, a
 
 cvt.u8/u16/u32/u64/s8/s16/s32/s64.u8/u16/u32/u64/s8/s16/s32/s64 | d, a
-cvt.sat.u8/u16/u32/u64/s8/s16/s32/s64.u8/u16/u32/u64/s8/s16/s32/s64 | d, a
+cvt.sat.s8.u8                                           | d, a
+cvt.sat.u8/u16/u32/u64.s8                               | d, a
+cvt.sat.u8/u16/u32/u64/s8.s16                           | d, a
+cvt.sat.u8/s8/s16.u16                                   | d, a
+cvt.sat.u8/u16/u32/u64/s8/s16.s32                       | d, a
+cvt.sat.u8/u16/s8/s16/s32.u32                           | d, a
+cvt.sat.u8/u16/u32/u64/s8/s16/s32.s64                   | d, a
+cvt.sat.u8/u16/u32/s8/s16/s32/s64.u64                   | d, a
 cvt.TO_WHOLE{.ftz}{.sat}.u8/u16/u32/u64/s8/s16/s32/s64.f16/bf16/f32/f64 | d, a
-cvt.TO_WHOLE{.ftz}{.sat}.f16.f16                        | d, a
+cvt.TO_WHOLE{.sat}.f16.f16                              | d, a
 cvt.TO_WHOLE{.ftz}{.sat}.f32.f32                        | d, a
 cvt.TO_WHOLE{.sat}.f64.f64                              | d, a
 cvt.ROUNDING{.sat}.f16/bf16/f32/f64.u8/u16/u32/u64/s8/s16/s32/s64 | d, a
-cvt.ROUNDING{.ftz}{.sat}.f16/f32.f32/f64                | d, a
+cvt.ROUNDING{.ftz}{.sat}.f16.f32                        | d, a
+cvt.ROUNDING{.ftz}{.sat}.f32.f64                        | d, a
+cvt.ROUNDING{.sat}.f16.f64                              | d, a
 cvt.rn/rz{.relu}.f16/bf16.f32                           | d, a
 cvt.rn/rz{.relu}.f16x2/bf16x2.f32                       | d, a, a
 cvt.rna.tf32.f32                                        | d, a
 cvt{.ftz}{.sat}.f32.f16/f32                             | d, a
-cvt{.ftz}{.sat}.f16/f64.f16/f32/f64                     | d, a
+cvt{.ftz}{.sat}.f64.f32                                 | d, a
+cvt{.sat}.f16/f64.f16                                   | d, a
+cvt{.sat}.f64.f64                                       | d, a
 cvt.f32/f64.bf16                                        | d, a
 
-bar/barrier.sync{.aligned}                              | barrier, a?
+bar.sync                                                | barrier, a?
+barrier.sync{.aligned}                                  | barrier, a?
 bar.warp.sync                                           | a
-bar/barrier.red.popc{.aligned}.u32                      | d, barrier, a
-bar/barrier.red.and/or{.aligned}.pred                   | d, barrier, a
+bar.red.popc.u32                                        | d, barrier, a
+bar.red.and/or.pred                                     | d, barrier, a
+barrier.red.popc{.aligned}.u32                          | d, barrier, a
+barrier.red.and/or{.aligned}.pred                       | d, barrier, a
 shfl.sync.up/down/bfly/idx.b32                          | d|p, a, a, a, a
 vote.sync.all/any/uni.pred                              | d, a, a
 vote.sync.ballot.b32                                    | d, a, a

@@ -53,7 +53,7 @@ struct wide_; struct l_; struct r_; struct clamp_; struct wrap_; struct shiftamt
 struct f4e_; struct b4e_; struct rc8_; struct ecl_; struct ecr_; struct rc16_;
 struct warp_; struct red_; struct popc_; struct up_; struct down_; struct bfly_; struct idx_;
 struct all_; struct any_; struct uni_; struct ballot_;
-struct L1_; struct L2_; struct L2_evict_last_; struct L2_evict_normal_; struct fractional_;
+struct nc_; struct L1_; struct L2_; struct L2_evict_last_; struct L2_evict_normal_; struct fractional_;
 // clang-format on
 }  // namespace modifier
 
