@@ -17,7 +17,7 @@ WAITING = Path(__file__).with_name("programs") / "waiting.cu"
 
 @pytest.mark.skipif(shutil.which("gdb") is None, reason="needs gdb: apt-get install gdb")
 def test_gdb_prints_the_running_blocks_own_variables() -> None:
-    program = text.build_program(WAITING, ()).path
+    program = text.build_program(WAITING, (), "9.0").path
     line = next(i for i, each in enumerate(WAITING.read_text().splitlines(), 1) if "// after the wait" in each)
     stop = ("set breakpoint pending on", "set debuginfod enabled off", f"break waiting.cu:{line} if threadIdx.x == 2")
     shown = ("p blockIdx.x", "p threadIdx.x", "p before")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trifold.build import cache, device_code, recipe, shared_arrays, sources, toolchain
+from trifold.build import cache, device_code, inline_ptx, recipe, shared_arrays, sources, toolchain
 from trifold.build.compile import produce
 from trifold.build.recipe import Recipe
 from trifold.errors import BuildError
@@ -134,6 +134,11 @@ def _recipe(
         *(recipe.CHECKED_FLAGS if build.checked else (*recipe.GXX_FLAGS, "-fPIC")),
         *(option for option in options if not option.startswith("-I")),
         *("-include", "trifold/host/runtime_api.h", "-include", "trifold/host/program_macros.h"),
+        *(
+            ("-include", inline_ptx.HEADER)
+            if any(inline_ptx.needs_header(each.text) for each in texts.values())
+            else ()
+        ),
         f"-I{path.parent}",
         *(option for option in options if option.startswith("-I")),
         f"-I{sources.INCLUDE_ROOT}",

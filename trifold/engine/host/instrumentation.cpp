@@ -220,13 +220,28 @@ int64_t extent_of(const TypeOfUbsan& type) {
   return bracket == nullptr ? 0 : atoll(bracket + 1);
 }
 
+// f(word) with a pointer to an unsigned integer of so many bytes.
+template <typename F>
+auto with_word(void* p, size_t bytes, F f) {
+  switch (bytes) {
+    case 1: return f(static_cast<uint8_t*>(p));
+    case 2: return f(static_cast<uint16_t*>(p));
+    case 4: return f(static_cast<uint32_t*>(p));
+    default: return f(static_cast<uint64_t*>(p));
+  }
+}
+
+AtomicForm form_of(Scope scope) {
+  return scope == Scope::block ? AtomicForm::block : AtomicForm::device;
+}
+
 }  // namespace
 
 uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const void* context, uint64_t old),
                         const void* context) {
-  const Atomic atomic{.form = scope == Scope::block ? AtomicForm::block : AtomicForm::device};
+  const Atomic atomic{.form = form_of(scope)};
   const void* const caller = __builtin_return_address(0);
-  const auto replace = [&]<typename T>(T* word) {
+  return with_word(p, bytes, [&]<typename T>(T* word) {
     T old = 0;
     checked_atomic(word, atomic, caller, [&] {
       old = *word;
@@ -235,13 +250,31 @@ uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const v
       return writes;
     });
     return uint64_t{old};
-  };
-  switch (bytes) {
-    case 1: return replace(static_cast<uint8_t*>(p));
-    case 2: return replace(static_cast<uint16_t*>(p));
-    case 4: return replace(static_cast<uint32_t*>(p));
-    default: return replace(static_cast<uint64_t*>(p));
-  }
+  });
+}
+
+uint64_t checked_load(const void* p, size_t bytes, Scope scope) {
+  const Atomic atomic{.writes = false, .form = form_of(scope)};
+  const void* const caller = __builtin_return_address(0);
+  return with_word(const_cast<void*>(p), bytes, [&]<typename T>(T* word) {
+    T value = 0;
+    checked_atomic(word, atomic, caller, [&] {
+      value = *word;
+      return false;
+    });
+    return uint64_t{value};
+  });
+}
+
+void checked_store(void* p, size_t bytes, Scope scope, uint64_t value) {
+  const Atomic atomic{.reads = false, .form = form_of(scope)};
+  const void* const caller = __builtin_return_address(0);
+  with_word(p, bytes, [&]<typename T>(T* word) {
+    checked_atomic(word, atomic, caller, [&] {
+      *word = static_cast<T>(value);
+      return true;
+    });
+  });
 }
 
 }  // namespace trifold::host

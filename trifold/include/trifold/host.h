@@ -123,6 +123,10 @@ struct Made {
 uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const void* context, uint64_t old),
                         const void* context);
 
+// A load and a store of so many bytes, as one atomic access of the kernel's.
+uint64_t checked_load(const void* p, size_t bytes, Scope scope);
+void checked_store(void* p, size_t bytes, Scope scope, uint64_t value);
+
 void fence(Scope scope);
 // The block's dynamic shared memory, and the running thread's lane.
 void* dynamic_shared();
