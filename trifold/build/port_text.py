@@ -28,8 +28,8 @@ class PortText(Generic[Key]):
 
 
 def for_gxx(texts: Mapping[Key, str], named: Callable[[Key], str], capability: str) -> PortText[Key]:
-    """Inline PTX becomes C++, ``extern __shared__`` arrays are bound to memory, launches beyond ``__launch_bounds__`` are
-    refused, and device code has ``__CUDA_ARCH__``. All lines keep their numbers.
+    """Inline PTX becomes C++, ``extern __shared__`` arrays are bound to memory, launches beyond ``__launch_bounds__``
+    are refused, and device code has ``__CUDA_ARCH__``. All lines keep their numbers.
 
     Args:
         texts: the files that may include each other.
