@@ -239,7 +239,8 @@ void Execution::deadlock() {
   for (const Block* block : residents_) polling += block->polling;
   found.message += "no thread can go on";
   if (polling != 0)
-    found.message += ": nobody has changed memory while threads looked " + std::to_string(idle_polls_) + " times";
+    found.message +=
+        ": nobody has changed memory while threads looked " + std::to_string(looks_ - looks_before_idle_) + " times";
   found.message += ".";
   for (size_t i = 0; i < std::min(residents_.size(), blocks_shown); ++i)
     found.message += "\n block " + coordinate(residents_[i]->index) + ":" + waiting(found, *residents_[i]);

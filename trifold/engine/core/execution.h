@@ -143,10 +143,10 @@ class Execution {
   std::unordered_set<Site> warned_;  // barriers
 
   uint64_t events_ = 0;  // anything that a thread did but poll
-  uint64_t polls_ = 0;
-  // Rounds of all residents, and polls in them, since something last happened.
+  uint64_t looks_ = 0;   // of threads that polled
+  // Since something last happened: rounds of all residents, and the looks that there had been before them.
   uint64_t idle_rounds_ = 0;
-  uint64_t idle_polls_ = 0;
+  uint64_t looks_before_idle_ = 0;
 };
 
 }  // namespace trifold::engine

@@ -55,6 +55,7 @@ struct Request {
   uint32_t mask = 0;       // lanes named by a warp operation
   uint32_t lane = 0;       // of a shuffle: source lane, delta or xor mask
   uint32_t clamp = 0x1f;   // of a shuffle: operand c of PTX's shfl.sync
+  uint32_t looks = 1;      // of a poll: how often the thread has looked at memory since its last one
   uint64_t value = 0;      // operand of a match; then the answer: a mask or a count
 };
 

@@ -148,8 +148,8 @@ class HostFront final : public engine::FrontEnd {
 // The running thread may wait for another one to change memory: it found it unchanged, at a call with this return
 // address. After some such looks of its own others get their turn.
 void look(const void* caller);
-// At once.
-void poll(engine::Site site);
+// At once, after so many looks.
+void poll(engine::Site site, uint32_t looks);
 
 // Threads that poll are told to be deadlocked, where they are, once the launch's time is up. Where others keep them
 // from it for so many looks of the watchdog, the time ends them.

@@ -60,7 +60,7 @@ inline void note_read(uintptr_t address, const void* caller) {
     repeated = {address, caller, 0};
   } else if (++repeated.count == reads_in_a_row) {
     repeated.count = 0;
-    poll(site_of_address(caller));
+    poll(site_of_address(caller), reads_in_a_row);
   }
 }
 
