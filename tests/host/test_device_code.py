@@ -309,6 +309,8 @@ def test_a_kernel_of_its_own_has_the_architecture_and_a_mistake_in_it_is_found_a
     kernel = RawKernel(code, "k", compute_capability="8.6")
     kernel(1, 4, (y,))
     assert y.tolist() == [860] * 4
+    RawKernel(code, "k", ["-arch=sm_120a"], compute_capability="8.6")(1, 3, (y,))
+    assert y.tolist() == [1200, 1200, 1200, 860]
     with pytest.raises(OutOfBounds, match=r"y\[4\] in kernel k.*\.cu:3"):
         kernel(1, 5, (y,))
 
