@@ -171,6 +171,24 @@ __device__ int g() { return __CUDA_ARCH__; }
 END_NAMESPACE
 #define OTHER
 __device__ int h() { return n::g(); }""",
+    "specifiers under a condition": """
+struct S {
+  #if __CUDA_ARCH__ >= 900
+  __device__
+  #else
+  HD inline
+  #endif
+  static int f(int x) {
+#ifdef __CUDA_ARCH__
+    return __CUDA_ARCH__;
+#endif
+    return x;
+  }
+};
+#ifdef OTHER
+does_not_compile
+#endif
+__device__ int g() { return __CUDA_ARCH__; }""",
     "specifiers that are macros": """
 #ifdef __CUDA_ARCH__
 #define INLINE __host__ __device__ inline
@@ -206,6 +224,11 @@ REFUSED = {
     "the signature of a function of both": (
         "#ifdef __CUDA_ARCH__\n#define T int\n#else\n#define T long\n#endif\nHD T f() {\n  return 0;\n}",
         6,
+        "one value for the host",
+    ),
+    "a type under a condition, of a function of both": (
+        "#if __CUDA_ARCH__ >= 900\nHD int\n#else\nHD long\n#endif\nf() {\n  return 0;\n}",
+        1,
         "one value for the host",
     ),
     "half a function": (
@@ -286,6 +309,8 @@ def test_a_kernel_of_its_own_has_the_architecture_and_a_mistake_in_it_is_found_a
     kernel = RawKernel(code, "k", compute_capability="8.6")
     kernel(1, 4, (y,))
     assert y.tolist() == [860] * 4
+    RawKernel(code, "k", ["-arch=sm_120a"], compute_capability="8.6")(1, 3, (y,))
+    assert y.tolist() == [1200, 1200, 1200, 860]
     with pytest.raises(OutOfBounds, match=r"y\[4\] in kernel k.*\.cu:3"):
         kernel(1, 5, (y,))
 

@@ -194,7 +194,14 @@ def test_ops_are_sanitised_by_the_findings_of_verify(
 
 @pytest.mark.parametrize(
     "given",
-    [{"schedules": 1}, {"seed": 0}, {"keep_going": True}, {"define": ["N=3"]}, {"include": [PROGRAMS]}],
+    [
+        {"schedules": 1},
+        {"seed": 0},
+        {"keep_going": True},
+        {"std": "c++20"},
+        {"define": ["N=3"]},
+        {"include": [PROGRAMS]},
+    ],
     ids=lambda given: next(iter(given)),
 )
 def test_what_is_for_programs_alone_is_refused_by_name(given: dict[str, Any]) -> None:

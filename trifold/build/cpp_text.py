@@ -161,7 +161,7 @@ def closing(code: str, opening: int) -> int | None:
 
 class _Outline:
     def __init__(self, code: str) -> None:
-        self.plain = without_directives(code)
+        self.code, self.plain = code, without_directives(code)
         tokens = [(match.start(), match[0], None) for match in _BRACKET.finditer(self.plain)]
         lines = [(directive.start, "#", directive) for directive in directives(code)]
         self.tokens: list[tuple[int, str, Directive | None]] = sorted([*tokens, *lines], key=lambda token: token[0])
@@ -198,6 +198,22 @@ class _Outline:
                     return i
         return i
 
+    def _specifiers(self, i: int) -> int | None:
+        """Where this is an #if around the first words of a declaration, such as its specifiers: the token after its
+        #endif."""
+        directive = self.tokens[i][2]
+        if directive is None or not directive.opens:
+            return None
+        end = self._end_of_group(i)
+        inside = self.tokens[i + 1 : end]
+        closes = self.tokens[end][2]
+        if closes is None or closes.name != "endif" or any(token[1] in "{};" for token in inside):
+            return None
+        if any(token[2] is not None and not token[2].conditional for token in inside):
+            return None
+        text = self.plain[directive.end : closes.start]
+        return end + 1 if text.strip() and not _CALL_ALONE.fullmatch(text) else None
+
     def read(self) -> tuple[list[Node], int | None]:
         found: list[Scope | Declaration | Directive] = []
         position = depth = 0
@@ -208,7 +224,10 @@ class _Outline:
             if label := _LABEL.match(self.plain, position, at):
                 position = label.end()
             head = self.plain[position:at]
-            start = position + len(head) - len(head.lstrip())
+            start = at - len(self.code[position:at].lstrip())
+            if directive is not None and not head.strip() and (after := self._specifiers(i)) is not None:
+                position, i = directive.start, after  # a head begins
+                continue
             if directive is not None:
                 if head.strip() and (not directive.conditional or _CALL_ALONE.fullmatch(head)):
                     found.append(self._declaration(start, position + len(head.rstrip()), None, False))
@@ -252,7 +271,7 @@ class _Outline:
     def _crosses(self, start: int, end: int) -> bool:
         depth = 0
         for at, _, directive in self.tokens:
-            if directive is not None and start <= at < end:
+            if directive is not None and start < directive.end and at < end:
                 depth += directive.opens - (directive.name == "endif")
                 if depth < 0 or (depth == 0 and directive.continues):
                     return True

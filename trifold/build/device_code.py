@@ -235,7 +235,7 @@ class _File:
         elif kind == "device":
             self._device(node.start, node.end, leaf, depends)
         elif kind == "both":
-            self._either(node.start, self.code[node.start : opening])
+            self._either(node.start, self._head(node.start, opening))
             if self._depends(self.code[opening : node.end]):
                 self._double(opening, node.end - 1)
         else:
@@ -243,6 +243,17 @@ class _File:
                 self._lambdas(opening, node.end)
             if leaf is not None:
                 self._between(node.start, node.end, f"#ifdef {leaf.host}", "#endif")
+
+    def _head(self, start: int, opening: int) -> str:
+        """The head of a function, without an #if that chooses nothing but specifiers."""
+        code, plain = self.code[start:opening], self.plain[start:opening]
+        depth, before, chosen = 0, 0, ""
+        for directive in cpp_text.directives(code):
+            chosen += plain[before : directive.start] if depth else ""
+            depth += directive.opens - (directive.name == "endif")
+            before = directive.end
+        specifiers = self.program.for_host | self.program.for_device | _SPECIFIERS
+        return plain if specifiers.issuperset(chosen.split()) else code
 
     def _lambdas(self, begin: int, end: int) -> None:
         """Those for the device in a function of the host."""

@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trifold.build import cache, device_code, inline_ptx, recipe, shared_arrays, sources, toolchain
@@ -17,12 +17,13 @@ from trifold.host import cuda_text
 
 _CHILD = Path(__file__).with_name("checked.py")
 _REWRITERS = [*sorted(Path(cuda_text.__file__).parent.glob("cuda_*.py")), *sources.REWRITERS]
-# nvcc's and NVRTC's options that say nothing to g++: which GPU, how exact.
+# nvcc's and NVRTC's options that say nothing to g++: how exact, and which GPU, beside what __CUDA_ARCH__ is.
 _FOR_GPUS_ONLY = re.compile(
     r"-{1,2}(gpu-architecture|arch|gencode|use_fast_math|fmad|maxrregcount|default-device|lineinfo|"
     r"generate-line-info|expt-relaxed-constexpr|expt-extended-lambda|extended-lambda|O\d?)(=.*)?"
 )
 
+_ARCHITECTURE = re.compile(r"-{1,2}(?:gpu-architecture|arch)=(?:sm|compute)_(\d+)(\d)[af]?")
 _STANDARD = re.compile(r"-{1,2}std(?:=(.*))?")
 # Our headers need C++17, so that older programs are compiled as such: what was right is right there but for the little
 # that C++17 took away.
@@ -71,6 +72,9 @@ def files_of_program(path: Path, options: Sequence[str]) -> tuple[Path, ...]:
 def _build(path: Path, options: Sequence[str], build: _Build) -> cache.Product:
     path = path.resolve()
     standard, options = _standard(options)
+    named = [found for option in options if (found := _ARCHITECTURE.fullmatch(option))]
+    if named:  # as with nvcc, whatever the GPU is that launches have to fit
+        build = replace(build, capability=f"{named[-1][1]}.{named[-1][2]}")
     given = tuple(_resolved(option) for option in options if not _FOR_GPUS_ONLY.fullmatch(option))
     if unknown := [option for option in given if not option.startswith(("-D", "-U", "-I"))]:
         raise BuildError(

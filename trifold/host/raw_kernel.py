@@ -31,8 +31,8 @@ class RawKernel:
         checks: watch each access of memory. A mistake raises :class:`trifold.KernelFault`, and each launch runs once
             for each of :func:`trifold.host.runtime.schedules`, from the same contents of its arrays.
         compute_capability: of the GPU whose limits launches have to fit, such as ``"8.6"``; default: that of
-            :func:`trifold.host.runtime.compute_capability`. Device code is compiled for it (``__CUDA_ARCH__``), or by
-            default for what the environment says, else 9.0.
+            :func:`trifold.host.runtime.compute_capability`. ``__CUDA_ARCH__`` is what ``-arch``
+            in ``options`` says, else this one's, else that of TRIFOLD_COMPUTE_CAPABILITY, else 900.
 
     Launching it raises:
         BuildError: the text does not compile, has no such kernel, or has what the CPU has not.

@@ -1,5 +1,6 @@
 // What a program learns of the GPU that it is compiled for: __CUDA_ARCH__ in device code, not in host code; and
 // versions.
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -44,7 +45,7 @@ __global__ void kernel(T* out, double* sum) {
     out[2] = Point(1).x;
     out[3] = WIDTH;
     out[4] = tensor_cores();
-    out[5] = as_numbers[1] == __float_as_uint(2.0f) && mine[2] == T(as_numbers == nullptr ? 0 : mine[2]);
+    out[5] = as_numbers[1] == __float_as_uint(2.0f) && mine[2] == T(__float_as_uint(3.0f));
   }
   atomicAdd(sum, 1.5);
 #endif

@@ -12,3 +12,12 @@
 #define __CUDACC_VER_BUILD__ 0
 #define __CUDACC_EXTENDED_LAMBDA__
 #define __CUDACC_RELAXED_CONSTEXPR__
+#define CUDART_CB  // how functions that the runtime calls are called
+
+// Of cuda_runtime.h and what it includes, which nvcc includes in front of each program: headers that serve programs
+// without CUDA as well ask these.
+#define __CUDA_RUNTIME_H__
+#define __CUDA_RUNTIME_API_H__
+#define __DRIVER_TYPES_H__
+#define __VECTOR_TYPES_H__
+#define __VECTOR_FUNCTIONS_H__

@@ -229,6 +229,9 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrMaxSharedMemoryPerBlock: *value = static_cast<int>(properties.sharedMemPerBlock); break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = static_cast<int>(properties.sharedMemPerBlockOptin); break;
     case cudaDevAttrWarpSize: *value = properties.warpSize; break;
+    case cudaDevAttrClockRate: *value = properties.clockRate; break;
+    case cudaDevAttrIntegrated: *value = properties.integrated; break;
+    case cudaDevAttrComputeMode: *value = properties.computeMode; break;
     case cudaDevAttrMultiProcessorCount: *value = properties.multiProcessorCount; break;
     case cudaDevAttrComputeCapabilityMajor: *value = properties.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = properties.minor; break;
