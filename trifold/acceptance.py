@@ -101,7 +101,7 @@ def read_comments(path: Path | str, text: str | None = None) -> tuple[Acceptance
         if match is None:
             continue
         target = line
-        while target <= len(lines) and _is_comment_alone(lines[target - 1]):
+        while target <= len(lines) and _is_comment_alone(lines[target - 1], python):
             target += 1
         place = f"{_shown(name)}:{line}"
         kind, reason = _parts(match["what"], place)
@@ -124,9 +124,11 @@ def _c_comments(text: str) -> Iterator[tuple[int, str]]:
             yield text.count("\n", 0, token.start()) + 1, token[0].removesuffix("*/")[2:]
 
 
-def _is_comment_alone(line: str) -> bool:
-    start = line.strip()
-    return start.startswith(("#", "//")) or (start.startswith("/*") and start.endswith("*/"))
+def _is_comment_alone(line: str, python: bool) -> bool:
+    text = line.strip()
+    if python:
+        return text.startswith("#")
+    return text.startswith("//") or (text.startswith("/*") and text.endswith("*/"))
 
 
 def _parts(what: str, where: str) -> tuple[str, str]:

@@ -139,9 +139,14 @@ def _main_module(code: CodeType, **names: Any) -> ModuleType:
 
 
 def _run(program: Callable[[], None]) -> int:
-    """Runs it; an exception that escapes is printed as python does, without our frames."""
+    """Runs it; an exception that escapes is printed as python does, without our frames. Its exit status."""
     try:
         program()
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)
+        return 1
     except Exception as error:
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename == __file__:

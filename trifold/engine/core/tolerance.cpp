@@ -62,6 +62,14 @@ bool accepts(const Acceptance& acceptance, const Finding& finding) {
   });
 }
 
+// Whether a person would call them one: of the same kind, array and lines.
+bool is_same(const Finding& a, const Finding& b) {
+  return a.kind == b.kind && a.array == b.array &&
+         std::ranges::equal(a.accesses, b.accesses, [](const Access& one, const Access& other) {
+           return one.location.line == other.location.line && one.location.file == other.location.file;
+         });
+}
+
 // The text up to the next delimiter, which is taken off with it.
 std::string_view take_until(std::string_view& text, char delimiter) {
   const size_t end = std::min(text.find(delimiter), text.size());
@@ -98,8 +106,13 @@ bool Tally::count_again(const Place& place) {
 bool Tally::goes_on(const Place& place, Finding finding) {
   if (count_again(place)) return true;
   if (!is_accepted(finding) && !policy_.keep_going) return false;
-  numbers_.emplace(place, findings_.size());
-  findings_.push_back(std::move(finding));
+  const auto same = std::ranges::find_if(findings_, [&](const Finding& other) { return is_same(other, finding); });
+  numbers_.emplace(place, static_cast<size_t>(same - findings_.begin()));
+  if (same != findings_.end()) {
+    ++same->count;
+  } else {
+    findings_.push_back(std::move(finding));
+  }
   return true;
 }
 

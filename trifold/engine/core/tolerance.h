@@ -36,10 +36,10 @@ class Policy {
   std::vector<Acceptance> acceptances_;
 };
 
-// Counts the findings of one launch after which it went on: each place once.
+// Counts the findings of one launch after which it went on: those of the same lines are one.
 class Tally {
  public:
-  // Two lines of source and the array that they access; sites of the same line are different here.
+  // Two places of the source and the array that they access.
   struct Place {
     Kind kind = Kind::race;
     Site site = 0, other_site = 0;
