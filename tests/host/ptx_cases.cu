@@ -11,6 +11,13 @@
                : "=f"(value)                            \
                : "l"(address))
 
+// The address of shared memory, as ld.shared and st.shared want it.
+__device__ uint64_t shared(const void* pointer) {
+  uint64_t address;
+  asm("cvta.to.shared.u64 %0, %1;" : "=l"(address) : "l"(pointer));
+  return address;
+}
+
 __device__ uint32_t special(int which) {
   uint32_t value = 0;
   switch (which) {
@@ -180,11 +187,11 @@ __global__ void cases(float* x, uint32_t* counters, float* sums, uint32_t* wrong
     case 4:  // race: no barrier behind the second store
       tile[thread] = 0;
       __syncthreads();
-      asm volatile("st.shared.f32 [%0], %1;" ::"l"(tile + thread), "f"(value) : "memory");
+      asm volatile("st.shared.f32 [%0], %1;" ::"l"(shared(tile + thread)), "f"(value) : "memory");
       x[thread] = tile[63 - thread];
       break;
     case 5:  // right
-      asm volatile("st.shared.f32 [%0], %1;" ::"l"(tile + thread), "f"(value) : "memory");
+      asm volatile("st.shared.f32 [%0], %1;" ::"l"(shared(tile + thread)), "f"(value) : "memory");
       asm volatile("bar.sync 0;" ::: "memory");
       x[thread] = tile[63 - thread];
       break;
@@ -197,7 +204,7 @@ __global__ void cases(float* x, uint32_t* counters, float* sums, uint32_t* wrong
       x[thread] = value;
       break;
     case 7:  // nobody wrote it
-      asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "l"(tile + thread));
+      asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "l"(shared(tile + thread)));
       x[thread] = value;
       break;
     case 8:  // four floats from one that is not the first of four

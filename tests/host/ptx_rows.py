@@ -213,6 +213,9 @@ _TEXTS = [
     Row("{ .reg .u32 n, %%x; .reg .pred p; mov.u32 n, 0; and.b32 %%x, %1, 15;\\n"
         "again: setp.ge.u32 p, n, %%x; @p bra done; add.u32 n, n, 3; bra.uni again;\\n"
         "done: mov.u32 %0, n; }", "rr", "(((a & 15) + 2) / 3) * 3"),
+    # Modifiers in another order, and PTX's own % alone, as compilers take them.
+    Row("{ .reg .u32 t; mov.u32 t, %laneid; add.u32 %0, %1, t; }", "rr", "a + threadIdx.x % 32"),
+    Row("fma.ftz.rn.f32 %0, %1, %1, %1;", "ff", "flush(__fmaf_rn(flush(a), flush(a), flush(a)))"),
     # Parametrised registers, and a name that an inner scope uses again.
     Row("{ .reg .u32 r<3>; mov.b32 r0, %1; { .reg .u32 r0; mov.b32 r0, 7; add.u32 r1, r0, 1; }\\n"
         "add.u32 %0, r0, r1; /* not r2 */ }", "rr", "a + 8"),

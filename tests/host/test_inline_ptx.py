@@ -180,7 +180,6 @@ REFUSED = {
     "add.u32 has 2 operands and not 3": 'asm("add.u32 %0, %0;" : "+r"(a));',
     "%3 is no number, no operand and no register": 'asm("add.u32 %0, %0, %3;" : "+r"(a));',
     "t is no number, no operand and no register": 'asm("{ .reg .u32 t; } mov.u32 %0, t;" : "=r"(a));',
-    "%laneid; is no operand: write PTX's own % as %%": 'asm("mov.u32 %0, %laneid;" : "=r"(a));',
     "%cluster_ctarank is no number": 'asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(a));',
     "there is no ; after mov.u32 %0, 1": 'asm("mov.u32 %0, 1" : "=r"(a));',
     "a { is not closed": 'asm("{ mov.u32 %0, 1;" : "=r"(a));',
@@ -221,8 +220,8 @@ def test_a_macro_is_translated_within_its_lines() -> None:
     assert "asm" not in made.replace("ptx", "")
     assert "= (x);" in made
     assert [line.endswith("\\") for line in made.splitlines()] == [True, True, True, False, False]
-    made = inline_ptx.rewrite('#define ANY(op) asm(#op " %0, 1;" : "=r"(x))\n')
-    assert made.startswith("#define ANY(op) _Pragma(") and made.count("\n") == 1
+    made = inline_ptx.rewrite('#define ANY(type) asm("mov." #type " %0, 1;" : "=r"(x))\n')
+    assert made.startswith("#define ANY(type) _Pragma(") and made.count("\n") == 1
 
 
 def test_hints_for_the_compiler_only_bar_it_from_moving_accesses() -> None:
@@ -237,10 +236,28 @@ def test_hints_for_the_compiler_only_bar_it_from_moving_accesses() -> None:
         body('__shared__ float s[2] asm("symbol");'),
         '// __device__ void f() { asm("exit;"); }\nconst char* s = "asm(";\n',
         body('asm volatile("rdtsc" : "=a"(a));', before="__device__ void g() { if (true) { h(); } }\nvoid f()"),
+        body('asm volatile("mov %1, %0; rep; nop" : "=r"(a) : "r"(b));', before="void f()"),
+        body('asm volatile("" : "+r,m"(x) : : "memory");', before="void f()"),
+        '#define PAUSE asm volatile("pause;")\n',
     ],
 )
 def test_asm_of_the_host_and_symbols_stay(text: str) -> None:
     assert inline_ptx.rewrite(text) == text
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        'asm("{ .reg .pred p; }");',
+        'asm("@p bra.uni there;");',
+        'asm("mapa.u32 %0, %0, 1;" : "+r"(a));',
+        'asm volatile("" : "+f"(x));',
+        'asm("\\n  again: exit;");',
+    ],
+)
+def test_ptx_of_a_function_whose_head_is_a_macro_is_known_by_its_opcodes(statement: str) -> None:
+    text = body(statement, before="DEVICE_INLINE void f(float x)")
+    assert "asm" not in inline_ptx.rewrite(text)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ string that it stands in, and assigns what was written. An asm without instructi
 accesses over it, and does so here where it names "memory". What cannot be translated is an error of g++ at its line:
 an error, and not an exception, since a branch that the preprocessor leaves out may hold what it likes.
 
-The asm of host code, and the symbols of declarations (``asm("name")``), stay.
+What a function's head does not say to be a device's, since a macro may say so, or what stands in a macro, is translated
+where it is PTX. The asm of host code, and the symbols of declarations (``asm("name")``), stay.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from trifold.build.ptx_text import REMEDY, Untranslatable, translate
+from trifold.build.ptx_text import REMEDY, Untranslatable, is_ptx, translate
 
 HEADER = "trifold/host/ptx.h"
 
@@ -43,15 +44,12 @@ def rewrite(text: str) -> str:
     parts, end = [], 0
     for match in _ASM.finditer(code):
         closing = _closing(code, match.end() - 1)
-        macro = _in_a_macro(code, match.start())
-        heads = [] if macro else _heads(code[: match.start()])
-        if match.start() < end or closing is None or not (macro or any(map(_DEVICE.search, heads))):
+        if match.start() < end or closing is None:
             continue
-        in_kernel = bool(heads) and "__global__" in _function(heads)
+        heads = [] if _in_a_macro(code, match.start()) else _heads(code[: match.start()])
         whole = text[match.start() : closing + 1]
-        translated = _translated(
-            text[match.end() : closing], code[match.end() : closing], match["qualifiers"], in_kernel
-        )
+        inside = slice(match.end(), closing)
+        translated = _translated(text[inside], code[inside], match["qualifiers"], heads)
         if translated is None:
             continue
         missing = len(_LINE_END.findall(whole)) - len(_LINE_END.findall(translated))
@@ -76,27 +74,32 @@ class _Piece:
     end: int
 
 
-def _translated(inside: str, code: str, qualifiers: str, in_kernel: bool) -> str | None:
-    """What stands for an asm; None: it is no code, but the symbol of a declaration.
+def _translated(inside: str, code: str, qualifiers: str, heads: list[str]) -> str | None:
+    """What stands for an asm; None: it is none of a device's.
 
-    ``inside`` is what is in its parentheses, and ``code`` the same with blanks for strings and comments.
+    ``inside`` is what is in its parentheses, and ``code`` the same with blanks for strings and comments. ``heads`` are
+    those of the functions and blocks around it; in a macro there are none.
     """
     cuts = [-1, *_at_depth_0(code, ":"), len(code)]
     sections = list(pairwise(cuts))
-    text_end = sections[0][1]
-    pieces = list(_pieces(inside, code, text_end))
-    if isinstance(unread := pieces[-1] if pieces else None, int):
-        return _refused(inside, unread, "the text of this asm is no string literal, so that it cannot be read")
+    pieces = list(_pieces(inside, code, sections[0][1]))
     literals = [piece for piece in pieces if isinstance(piece, _Piece)]
     whole = "".join(piece.text for piece in literals)
-    if len(sections) == 1 and re.fullmatch(r"[\w.$]+", whole):
+    is_symbol = len(sections) == 1 and re.fullmatch(r"[\w.$]+", whole)
+    hint = len(literals) == len(pieces) and not whole.strip(" \n\t;")
+    device = any(map(_DEVICE.search, heads)) or is_ptx(whole) or (hint and _has_operands_of_ptx(inside, sections[1:3]))
+    if is_symbol or not device:
         return None
+    if len(literals) < len(pieces):
+        unread = next(piece for piece in pieces if isinstance(piece, int))
+        return _refused(inside, unread, "the text of this asm is no string literal, so that it cannot be read")
     if "goto" in qualifiers or len(sections) > 4:
         return _refused(inside, 0, "asm goto is not there on the CPU")
     memory = len(sections) > 3 and '"memory"' in inside[sections[3][0] :]
     barrier = "__atomic_signal_fence(__ATOMIC_SEQ_CST); " if memory else ""
-    if not whole.strip(" \n\t;"):  # only a hint for the compiler
+    if hint:
         return f"({{ {barrier}}})"
+    in_kernel = "__global__" in _function(heads)
     try:
         operands = _Operands(inside, code, sections[1:3])
         made = translate(whole, operands.variables, in_kernel=in_kernel)
@@ -111,6 +114,14 @@ def _translated(inside: str, code: str, qualifiers: str, in_kernel: bool) -> str
         parts += [statement for at, statement in made.statements if piece.begin <= at < after]
         end = piece.end if not _LINE_END.search(inside[piece.start : piece.end]) else piece.start
     return "".join(parts) + f"{barrier}{operands.after}}})"
+
+
+def _has_operands_of_ptx(inside: str, sections: list[tuple[int, int]]) -> bool:
+    """Whether there are operands, all with constraints that nvcc has and g++ takes for others."""
+    constraints = [each for begin, end in sections for each in re.findall(r'"([^"]*)"\s*\(', inside[begin + 1 : end])]
+    return any(each.lstrip("=+&") in ("f", "h", "l", "d") for each in constraints) and all(
+        each.lstrip("=+&") in _CONSTRAINTS for each in constraints
+    )
 
 
 class _Operands:

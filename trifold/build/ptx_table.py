@@ -85,7 +85,7 @@ prefetch{.global/local}.L1/L2/L2::evict_last/L2::evict_normal | [a]
 prefetchu.L1                                            | [a]
 createpolicy.fractional.KEEP{.ELSE}.b64 | d, h?
 membar.cta/gl/sys                                       |
-fence{.sc/acq_rel}.SCOPE                                |
+fence{.sc/acq_rel/acquire/release}.SCOPE                |
 
 add/sub.INT                                             | d, a, a
 add/sub.sat.s32                                         | d, a, a
@@ -175,13 +175,13 @@ cvt{.sat}.f16/f64.f16                                   | d, a
 cvt{.sat}.f64.f64                                       | d, a
 cvt.f32/f64.bf16                                        | d, a
 
-bar.sync                                                | barrier, a?
-barrier.sync{.aligned}                                  | barrier, a?
+bar{.cta}.sync                                          | barrier, a?
+barrier{.cta}.sync{.aligned}                            | barrier, a?
 bar.warp.sync                                           | a
-bar.red.popc.u32                                        | d, barrier, a
-bar.red.and/or.pred                                     | d, barrier, a
-barrier.red.popc{.aligned}.u32                          | d, barrier, a
-barrier.red.and/or{.aligned}.pred                       | d, barrier, a
+bar{.cta}.red.popc.u32                                  | d, barrier, a
+bar{.cta}.red.and/or.pred                               | d, barrier, a
+barrier{.cta}.red.popc{.aligned}.u32                    | d, barrier, a
+barrier{.cta}.red.and/or{.aligned}.pred                 | d, barrier, a
 shfl.sync.up/down/bfly/idx.b32                          | d|p, a, a, a, a
 vote.sync.all/any/uni.pred                              | d, a, a
 vote.sync.ballot.b32                                    | d, a, a
@@ -208,15 +208,21 @@ class Form:
     operands: tuple[str, ...]
 
     def match(self, given: list[str]) -> list[str] | None:
-        """The modifiers that matter, in order; None: it is another form."""
-        left, kept = list(given), []
-        for alternatives, needed, hint in self.modifiers:
-            if left and left[0] in alternatives:
-                found = left.pop(0)
-                kept += [] if hint else [found]
-            elif needed:
+        """The modifiers that matter, in the form's order; None: it is another form. Compilers take them in any order,
+        but for types."""
+        found: dict[int, str] = {}
+        last_type = -1
+        for modifier in given:
+            is_type = modifier in TYPES
+            places = (at for at, (alternatives, _, _) in enumerate(self.modifiers) if modifier in alternatives)
+            place = next((at for at in places if at not in found and not (is_type and at < last_type)), None)
+            if place is None:
                 return None
-        return None if left else kept
+            last_type = place if is_type else last_type
+            found[place] = modifier
+        if any(needed and at not in found for at, (_, needed, _) in enumerate(self.modifiers)):
+            return None
+        return [found[at] for at in sorted(found) if not self.modifiers[at][2]]
 
 
 _MODIFIER = re.compile(r"\{\.([^}]+)\}|\.([^.{]+)")

@@ -85,13 +85,26 @@ class Translation:
     statements: tuple[tuple[int, str], ...]
 
 
+_OPCODE = re.compile(r"\s*(?:[{}]|@!?\s*[\w%]+|\w+\s*:(?!:))*\s*\.?([a-z]\w*)(\.?)")
+
+
+def is_ptx(text: str) -> bool:
+    """Whether a text is PTX, and no assembly of a CPU, as far as its opcodes tell."""
+    opcodes = [found.groups() for part in re.split(r"[;\n]", text) if (found := _OPCODE.match(part))]
+    return any(
+        opcode in ("reg", "exit", "trap", "brkpt")
+        or (dot and (opcode == "bra" or opcode in forms() or opcode in _OTHERS))
+        for opcode, dot in opcodes
+    )
+
+
 def translate(text: str, operands: dict[str, str], *, in_kernel: bool) -> Translation:
     """The C++ of ``text``.
 
     Args:
-        text: PTX, with ``%0`` and so on for operands, and ``%%`` for ``%`` where the asm has operands.
-        operands: the C++ variables of ``%0``, ``%[name]`` and so on. An asm that has none may write a ``%`` of PTX's
-            own as ``%`` or ``%%``.
+        text: PTX, with ``%0`` and so on for operands.
+        operands: the C++ variables of ``%0``, ``%[name]`` and so on. PTX's own ``%`` may be ``%`` or ``%%``, as for
+            nvcc.
         in_kernel: the text is a ``__global__`` function's own, which ``exit`` may leave.
 
     Raises:
@@ -111,23 +124,12 @@ class _Translator:
 
     def run(self, text: str) -> Translation:
         blank = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
-        blank = self._unescaped(blank) if self.operands else blank.replace("%%", " %")
+        blank = re.sub("%[%=]", lambda match: " %" if match[0] == "%%" else "_0", blank)
         statements = list(self._statements(blank))
         code = tuple((statement.at, self._statement(statement)) for statement in statements)
         labels = [name for statement in statements if (name := statement.label)]
         local = f"__label__ {', '.join(labels)}; " if labels else ""
         return Translation(local + "".join(self.declarations), code)
-
-    def _unescaped(self, text: str) -> str:
-        """As long as the text, with PTX's own ``%`` for ``%%``."""
-
-        def unescape(match: re.Match[str]) -> str:
-            if match[0] == "%":
-                self.at = match.start()
-                raise self._error(f"{_shown(text[match.start() :].split()[0])} is no operand: write PTX's own % as %%")
-            return {"%%": " %", "%=": "_0"}.get(match[0], match[0])
-
-        return re.sub(r"%(?:[%=\d]|\[\w+\])?", unescape, text)
 
     def _error(self, what: str) -> Untranslatable:
         """The text is no PTX."""

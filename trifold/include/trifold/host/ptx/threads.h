@@ -116,12 +116,12 @@ __forceinline__ void bar_(A mask, Line line = {}) {
   __syncwarp(get<uint32_t>(mask), line);
 }
 // bar.red: how many threads' predicates are true, and whether all or any are.
-template <class T, class Red, class Of, class... M, class D, class A>
+template <class T, class... M, class D, class A>
 __forceinline__ void bar_(D& d, A number, bool predicate, Line line = {}) {
   require_barrier_0(get<uint32_t>(number), block_threads(), line);
-  constexpr Wait operation = has<Of, modifier::popc_>  ? Wait::barrier_count
-                             : has<Of, modifier::and_> ? Wait::barrier_and
-                                                       : Wait::barrier_or;
+  constexpr Wait operation = has<modifier::popc_, M...>  ? Wait::barrier_count
+                             : has<modifier::and_, M...> ? Wait::barrier_and
+                                                         : Wait::barrier_or;
   put(d, static_cast<T>(host::wait_at_barrier(operation, predicate, line)));
 }
 
