@@ -242,7 +242,7 @@ REFUSED = {
         "one value for the host",
     ),
     "a constant by a function of both": (
-        "HD constexpr int f() {\n#ifdef __CUDA_ARCH__\n  return 1;\n#else\n  return 2;\n#endif\n}\nconstexpr int x = f();",
+        "HD constexpr int f() {\n#ifdef __CUDA_ARCH__\n  return 1;\n#endif\n  return 2;\n}\nconstexpr int x = f();",
         1,
         "in_device_code() [with int <anonymous> = 0]' called in a constant expression",
     ),
