@@ -69,7 +69,10 @@ def test_a_launch_over_several_lines_keeps_their_number(
 
 
 REFUSED = {
-    "inline PTX": ('__device__ int lane() {\n  int r;\n  asm("mov.u32 %0, %%laneid;" : "=r"(r));\n  return r;\n}', 3),
+    "inline PTX: mapa.u32 is not yet": (
+        '__device__ int f(int a) {\n  int r;\n  asm("mapa.u32 %0, %1, 1;" : "=r"(r) : "r"(a));\n}',
+        3,
+    ),
     "a kernel that launches a kernel": ("__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }", 2),
     "textures and surfaces": ("__global__ void a(cudaTextureObject_t t) {}", 1),
     "a kernel's own heap": ("__global__ void a() {\n  int* x = (int*)malloc(4);\n}", 2),
@@ -93,8 +96,8 @@ def test_what_the_cpu_has_not_becomes_an_error_at_its_line(what: str, tmp_path: 
 
 
 def test_the_error_is_the_compilers_and_so_only_where_the_text_is_compiled() -> None:
-    ptx = 'asm("mov.u32 %0, %%laneid;" : "=r"(x[0]));'
-    with pytest.raises(BuildError, match=r"\.cu:2:\d+: error: inline PTX does not run on the CPU"):
+    ptx = 'asm("mapa.u32 %0, %1, 0;" : "=r"(x[0]) : "r"(x[0]));'
+    with pytest.raises(BuildError, match=r"\.cu:2:\d+: error: inline PTX: mapa\.u32 is not yet on the CPU"):
         RawKernel(f"__global__ void k(unsigned* x) {{\n  {ptx}\n}}", "k").compile()
     code = f"__global__ void k(unsigned* x) {{\n#ifndef TRIFOLD_CPU\n  {ptx}\n#else\n  x[0] = 7;\n#endif\n}}"
     x = np.zeros(1, dtype=np.uint32)

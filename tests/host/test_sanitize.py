@@ -42,6 +42,7 @@ def test_one_element_too_far_is_found_at_its_line(capfd: pytest.CaptureFixture[s
         ("sigmoid", (), "right\n"),
         ("sampling", (), "launched 1, mean 3.0, standard deviation 2.0\n"),
         ("reduction", ("synchronised",), "128 128 128 128\n"),
+        ("waiting", (), "0 wrong\n"),
         ("api", (), ""),
         ("mistakes", (), ""),
     ],
@@ -134,6 +135,11 @@ def test_after_a_mistake_the_program_can_go_on(capfd: pytest.CaptureFixture[str]
 def test_a_program_finds_the_named_compute_capability(capfd: pytest.CaptureFixture[str]) -> None:
     assert sanitize(PROGRAMS / "api.cu", ["which"], compute_capability="sm_75").told == []
     assert capfd.readouterr().out == "7.5, 65536 bytes\n"
+
+
+def test_blocks_that_wait_for_each_other_are_right_in_any_order(capfd: pytest.CaptureFixture[str]) -> None:
+    assert sanitize(PROGRAMS / "waiting.cu", schedules=8, seed=4).told == []
+    assert capfd.readouterr().out == "0 wrong\n"
 
 
 def test_findings_of_other_schedules_change_no_result(capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
-from trifold.build import device_code, launch_bounds, shared_arrays
+from trifold.build import device_code, inline_ptx, launch_bounds, shared_arrays
 from trifold.build.device_code import Key
 
 
@@ -18,24 +18,28 @@ class PortText(Generic[Key]):
         texts: the sources.
         headers: those that they include beside their own, by their names.
         definitions: the macros that they need.
+        includes: headers of trifold's that come before them.
     """
 
     texts: dict[Key, str]
     headers: dict[str, str]
     definitions: tuple[str, ...]
+    includes: tuple[str, ...]
 
 
 def for_gxx(texts: Mapping[Key, str], named: Callable[[Key], str], capability: str) -> PortText[Key]:
-    """``extern __shared__`` arrays are bound to memory, launches beyond ``__launch_bounds__`` are refused, and device
-    code has ``__CUDA_ARCH__``. All lines keep their numbers.
+    """Inline PTX becomes C++, ``extern __shared__`` arrays are bound to memory, launches beyond ``__launch_bounds__``
+    are refused, and device code has ``__CUDA_ARCH__``. All lines keep their numbers.
 
     Args:
         texts: the files that may include each other.
         named: a file's name as a string literal of C++.
         capability: of the GPU that the device code is for, such as ``"9.0"``.
     """
-    bound = {key: shared_arrays.rewrite(text) for key, text in texts.items()}
+    translated = {key: inline_ptx.rewrite(text) for key, text in texts.items()}
+    bound = {key: shared_arrays.rewrite(text) for key, text in translated.items()}
     limited = {key: launch_bounds.rewrite(text) for key, (text, _) in bound.items()}
     rewritten = device_code.rewrite(limited, named, capability)
     definitions = (shared_arrays.DEFINITION,) if any(outside for _, outside in bound.values()) else ()
-    return PortText(rewritten.texts, rewritten.headers, definitions)
+    includes = (inline_ptx.HEADER,) if any(map(inline_ptx.needs_header, translated.values())) else ()
+    return PortText(rewritten.texts, rewritten.headers, definitions, includes)

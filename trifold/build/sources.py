@@ -7,14 +7,33 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from trifold.build import cpp_text, device_code, launch_bounds, port_text, shared_arrays
+from trifold.build import (
+    cpp_text,
+    device_code,
+    inline_ptx,
+    launch_bounds,
+    port_text,
+    ptx_table,
+    ptx_text,
+    shared_arrays,
+)
 
 INCLUDE_ROOT = Path(__file__).resolve().parents[1] / "include"
 # For g++ only: CUDA's own headers by name (<cooperative_groups.h>, <cuda_fp16.h>, …), which are the dialect.
 CPU_INCLUDE_ROOT = INCLUDE_ROOT / "cuda_for_cpu"
 # What changes sources for g++.
 REWRITERS = tuple(
-    Path(str(module.__file__)) for module in (cpp_text, device_code, launch_bounds, port_text, shared_arrays)
+    Path(str(module.__file__))
+    for module in (
+        cpp_text,
+        device_code,
+        inline_ptx,
+        launch_bounds,
+        port_text,
+        ptx_table,
+        ptx_text,
+        shared_arrays,
+    )
 )
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
@@ -41,6 +60,11 @@ def local_sources(binding: Path) -> tuple[Path, ...]:
                     waiting.append(candidate.resolve())
                     break
     return tuple(sorted(seen))
+
+
+def own_sources(binding: Path) -> tuple[Path, ...]:
+    """:func:`local_sources` without the headers of trifold."""
+    return tuple(path for path in local_sources(binding) if not path.is_relative_to(INCLUDE_ROOT))
 
 
 def digest(sources: Iterable[Path], facts: Iterable[str]) -> str:
@@ -88,7 +112,8 @@ def for_gxx(binding: Path, folder: Path, capability: str) -> str:
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(f"#line 1 {quoted(path)}\n{text}", encoding="utf-8")
     define = "".join(f"#define {name}\n" for name in made.definitions)
-    return f"{define}#line 1 {quoted(binding)}\n{made.texts[binding.resolve()]}"
+    include = "".join(f"#include <{name}>\n" for name in made.includes)
+    return f"{define}{include}#line 1 {quoted(binding)}\n{made.texts[binding.resolve()]}"
 
 
 def _own_texts(binding: Path) -> dict[Path, str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trifold.build import cache, device_code, recipe, shared_arrays, sources, toolchain
+from trifold.build import cache, device_code, inline_ptx, recipe, shared_arrays, sources, toolchain
 from trifold.build.compile import produce
 from trifold.build.recipe import Recipe
 from trifold.errors import BuildError
@@ -61,6 +61,12 @@ class _Build:
     tail: str
     drop_torch: bool
     capability: str
+
+
+def files_of_program(path: Path, options: Sequence[str]) -> tuple[Path, ...]:
+    """The file of a program and those of the user's own that it includes."""
+    folders = tuple(Path(option[2:]).resolve() for option in options if option.startswith("-I"))
+    return tuple(cuda_text.read_program(path.resolve(), folders, drop_torch=False))
 
 
 def _build(path: Path, options: Sequence[str], build: _Build) -> cache.Product:
@@ -132,11 +138,16 @@ def _recipe(
         *(recipe.CHECKED_FLAGS if build.checked else (*recipe.GXX_FLAGS, "-fPIC")),
         *(option for option in options if not option.startswith("-I")),
         *("-include", "trifold/host/runtime_api.h", "-include", "trifold/host/program_macros.h"),
+        *(
+            ("-include", inline_ptx.HEADER)
+            if any(inline_ptx.needs_header(each.text) for each in texts.values())
+            else ()
+        ),
         f"-I{path.parent}",
         *(option for option in options if option.startswith("-I")),
         f"-I{sources.INCLUDE_ROOT}",
     )
-    link = (*recipe.LINK_FLAGS, *recipe.host_flags())
+    link = (*recipe.LINK_FLAGS, *recipe.host_flags(), *(recipe.CHECKED_LINK_FLAGS if checked else ()))
 
     def check() -> None:
         toolchain.require_gxx(gxx)

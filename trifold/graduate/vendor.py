@@ -13,6 +13,8 @@ IN_BACKEND = {
     "trifold.build": ".",
     "trifold.build.cpp_text": ".cpp_text",
     "trifold.build.device_code": ".device_code",
+    "trifold.build.ptx_table": ".ptx_table",
+    "trifold.build.ptx_text": ".ptx_text",
     "trifold.errors": ".errors",
     "trifold.graduate.backend": ".",
     "trifold.graduate.backend.elf": ".elf",
@@ -28,6 +30,19 @@ IN_TESTS = {
 IN_PORTS = {"trifold.port": ".._port"} | {
     f"trifold.port.{path.stem}": f".._port.{path.stem}" for path in (ROOT / "port").glob("*.py")
 }
+
+# Modules of trifold.build that the backend has: what changes sources for g++, and what finds compilers.
+_OF_BUILD = (
+    "cpp_text",
+    "device_code",
+    "inline_ptx",
+    "launch_bounds",
+    "port_text",
+    "ptx_table",
+    "ptx_text",
+    "shared_arrays",
+    "toolchain",
+)
 
 _IMPORT = re.compile(r"^(?P<before>\s*from )(?P<module>trifold[\w.]*)(?P<after> import )", re.MULTILINE)
 
@@ -51,8 +66,7 @@ def vendored(text: str, modules: Mapping[str, str]) -> str:
 def backend_files() -> dict[str, str]:
     """The build backend, by file name."""
     modules = [*(ROOT / "graduate" / "backend").glob("*.py"), ROOT / "errors.py"]
-    build = ("cpp_text", "device_code", "launch_bounds", "port_text", "shared_arrays", "toolchain")
-    modules += [ROOT / "build" / f"{name}.py" for name in build]
+    modules += [ROOT / "build" / f"{name}.py" for name in _OF_BUILD]
     files = {path.name: vendored(path.read_text(encoding="utf-8"), IN_BACKEND) for path in modules}
     shims = ROOT / "graduate" / "backend" / "stable_abi_2_11.txt"
     return files | {shims.name: shims.read_text(encoding="utf-8")}

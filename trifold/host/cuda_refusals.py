@@ -63,10 +63,7 @@ def unread_launches(file: SourceFile, read: list[Edit]) -> Iterator[Edit]:
 
 def _in_device_code(file: SourceFile, function: Node) -> Iterator[Edit]:
     for node in walk(function):
-        if node.type == "gnu_asm_expression":
-            what = "inline PTX does not run on the CPU: write it with CUDA's functions"
-            yield Edit(node.start_byte, node.end_byte, f"{_error(what)} static_cast<void>(0)")
-        elif node.type == "new_expression" or file.calls(node) in ("malloc", "free"):
+        if node.type == "new_expression" or file.calls(node) in ("malloc", "free"):
             yield _before(node.start_byte, "a kernel's own heap is not there on the CPU: allocate with cudaMalloc")
         elif node.type == "kernel_call_syntax" and node.parent is not None:
             what = "a kernel that launches a kernel (dynamic parallelism) does not run on the CPU"

@@ -4,8 +4,9 @@
     extern __shared__ float tile[];     the launch's dynamic shared memory, by trifold/build/shared_arrays.py
     __launch_bounds__(256)              a statement in the kernel
     #include <cuda_runtime.h>           nothing: runtime_api.h is included in front of every program
+    asm("add.u32 %0, %1, 4;" : …)       a function for each instruction of PTX: inline_ptx.py
 
-What the CPU has no counterpart for (inline PTX, textures, clusters, …) becomes an error at its line: cuda_refusals.py.
+What the CPU has no counterpart for (textures, clusters, …) becomes an error at its line: cuda_refusals.py.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from tree_sitter import Node
 
-from trifold.build import launch_bounds, shared_arrays
+from trifold.build import inline_ptx, launch_bounds, shared_arrays
 from trifold.build.sources import INCLUDE_ROOT
 from trifold.host.cuda_refusals import TORCH_HEADER, refusals, refused_header, unread_launches
 from trifold.host.cuda_source import DEVICE, Edit, Kernel, SourceFile
@@ -61,7 +62,7 @@ def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool
     while waiting:
         current = waiting.pop()
         if current not in files:
-            files[current] = SourceFile(current, folders)
+            files[current] = SourceFile(current, folders, _without_ptx)
             waiting += files[current].includes.values()
     kernels = {kernel.name: kernel for file in reversed(files.values()) for kernel in file.kernels}
     defined = {name for file in files.values() for name in file.defined}
@@ -75,6 +76,11 @@ def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool
 def file_name(path: Path) -> str:
     """The name under which a rewritten file lies in the build's folder; different for different files."""
     return re.sub(r"[^\w.]", "_", str(path))
+
+
+def _without_ptx(content: bytes) -> bytes:
+    text = content.decode(errors="surrogateescape")
+    return inline_ptx.rewrite(text).encode(errors="surrogateescape")
 
 
 def _edits(file: SourceFile, kernels: dict[str, Kernel], defined: set[str], drop_torch: bool) -> list[Edit]:

@@ -39,6 +39,7 @@ class RawKernel:
         ToolchainError: g++ is missing or too old.
         LaunchError: an argument does not fit its parameter, or no device takes the grid, block or shared memory.
         KernelFault: checks have found a mistake.
+        AcceptanceError: a comment in the text accepts what is no finding (:mod:`trifold.acceptance`).
 
     >>> import numpy as np
     >>> from trifold.host import RawKernel
@@ -113,6 +114,8 @@ class RawKernel:
         path = self.source if self.source is not None else _kept(self.code, self.name)
         folders = tuple(Path(option[2:]) for option in self.options if option.startswith("-I"))
         known = cuda_text.read_program(path, folders, drop_torch=True)
+        if self.checks:
+            runtime.accept(known)
         base = re.sub(r"\s*<.*", "", self.name, flags=re.DOTALL).rpartition("::")[2]
         kernels = {kernel.name: kernel for file in reversed(known.values()) for kernel in file.kernels}
         if base not in kernels:

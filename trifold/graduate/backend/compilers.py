@@ -120,8 +120,8 @@ class _Workshop:
 
     def _cpu_object(self, op: str) -> None:
         folder = self.folder / f"{op}.sources"
-        define = _for_gxx(self.root / self.plan.sources, folder)
-        flags = ("-std=c++20", "-fPIC", *self.plan.gxx_flags, *self._definitions("CPU"), *define, *self._same_paths())
+        extra = _for_gxx(self.root / self.plan.sources, folder)
+        flags = ("-std=c++20", "-fPIC", *self.plan.gxx_flags, *self._definitions("CPU"), *extra, *self._same_paths())
         own = (f"-I{folder}", f"-I{self.root / self.plan.include}", f"-I{self.root / self.plan.cpu_include}")
         headers = (*own, *(f"-isystem{path}" for path in _torch_headers()))
         self._run(self.gxx, *flags, *headers, "-x", "c++", "-c", folder / f"{op}.cu", "-o", self.folder / f"{op}.cpu.o")
@@ -246,7 +246,8 @@ def _for_gxx(sources: Path, folder: Path) -> tuple[str, ...]:
         (folder / name).write_text(f"#line 1 {quoted(name)}\n{text}", encoding="utf-8")
     for header, text in made.headers.items():
         (folder / header).write_text(text, encoding="utf-8")
-    return tuple(f"-D{name}" for name in made.definitions)
+    define = [f"-D{name}" for name in made.definitions]
+    return (*define, *(part for name in made.includes for part in ("-include", name)))
 
 
 def _gencode(architectures: Sequence[str], ptx: str) -> tuple[str, ...]:
