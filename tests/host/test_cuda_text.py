@@ -50,22 +50,6 @@ def test_comments_and_strings_stay_as_they_are(tmp_path: Path) -> None:
     assert rewrite(tmp_path, text) == text
 
 
-def test_dynamic_shared_memory_in_a_kernel_and_of_the_file(tmp_path: Path) -> None:
-    text = rewrite(
-        tmp_path,
-        "extern __shared__ float all[];\n"
-        "__global__ void a() { all[0] = 1; }\n"
-        "__global__ void b() { float all[3]; all[0] = 1; }\n"
-        "__global__ void c() { extern __shared__ __align__(16) unsigned char own[]; own[0] = 1; }\n"
-        "__global__ void d() { extern __shared__ float rows[][32]; }\n",
-    )
-    lines = text.splitlines()
-    assert lines[1] == "__global__ void a() { (::trifold::dynamic_shared<float>())[0] = 1; }"
-    assert lines[2] == "__global__ void b() { float all[3]; all[0] = 1; }"
-    assert "auto* const own = ::trifold::dynamic_shared<unsigned char>();" in lines[3]
-    assert "auto* const rows = ::trifold::dynamic_shared<float [32]>();" in lines[4]
-
-
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 def test_no_line_moves_in_a_program(path: Path) -> None:
     for file, source in read_program(path, drop_torch=True).items():
@@ -115,7 +99,7 @@ def test_the_error_is_the_compilers_and_so_only_where_the_text_is_compiled() -> 
     ptx = 'asm("mapa.u32 %0, %1, 0;" : "=r"(x[0]) : "r"(x[0]));'
     with pytest.raises(BuildError, match=r"\.cu:2:\d+: error: inline PTX: mapa\.u32 is not yet on the CPU"):
         RawKernel(f"__global__ void k(unsigned* x) {{\n  {ptx}\n}}", "k").compile()
-    code = f"__global__ void k(unsigned* x) {{\n#ifdef ON_A_GPU\n  {ptx}\n#else\n  x[0] = 7;\n#endif\n}}"
+    code = f"__global__ void k(unsigned* x) {{\n#ifndef TRIFOLD_CPU\n  {ptx}\n#else\n  x[0] = 7;\n#endif\n}}"
     x = np.zeros(1, dtype=np.uint32)
     RawKernel(code, "k")(1, 1, (x,))
     assert x[0] == 7

@@ -92,17 +92,32 @@ def test_a_feature_is_known_by_its_line(line: str, name: str | None) -> None:
     [
         (
             "__global__ void k() {\n  extern __shared__ float tile[];\n}",
-            "__global__ void k() {\n  float (&tile)[] = trifold::host::DynamicShared();\n}",
+            "__global__ void k() {\n  float (&tile)[] = ::trifold::host::DynamicShared();\n}",
             False,
         ),
         (
             "void f() { extern __shared__ __align__(sizeof(T)) unsigned char raw [ ] ; }",
-            "void f() { unsigned char (&raw)[] = trifold::host::DynamicShared(); }",
+            "void f() { unsigned char (&raw)[] = ::trifold::host::DynamicShared(); }",
             False,
         ),
         (
             "namespace a { namespace {\nextern __shared__ int x[];\n} }",
             'namespace a { namespace {\nextern __shared__ int x[] __asm__("trifold_extern_shared");\n} }',
+            True,
+        ),
+        (
+            "void f() { extern float __shared__ s[]; }",
+            "void f() { float (&s)[] = ::trifold::host::DynamicShared(); }",
+            False,
+        ),
+        (
+            "void f() { if (x) { } unsigned int extern\n__align__(16) __shared__ s[][N + 1]; }",
+            "void f() { if (x) { } unsigned int (&s)[][N+1] = ::trifold::host::DynamicShared();\n }",
+            False,
+        ),
+        (
+            "#define X\nfloat extern __shared__ s[] __attribute__((aligned(16)));",
+            '#define X\nfloat extern __shared__ s[] __asm__("trifold_extern_shared") __attribute__((aligned(16)));',
             True,
         ),
         ('const char* s = "{";\n/* extern __shared__ int x[]; { */', None, False),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-_GUARD = "put it in #ifdef __CUDACC__, with another way for the CPU in #else"
+_GUARD = "put it in #ifndef TRIFOLD_CPU, with another way for the CPU in #else"
 
 
 @dataclass(frozen=True)

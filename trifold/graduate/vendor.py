@@ -11,6 +11,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # Where a module of trifold lies in a graduated package, as seen from the files that import it.
 IN_BACKEND = {
     "trifold.build": ".",
+    "trifold.build.cpp_text": ".cpp_text",
+    "trifold.build.device_code": ".device_code",
     "trifold.build.ptx_table": ".ptx_table",
     "trifold.build.ptx_text": ".ptx_text",
     "trifold.errors": ".errors",
@@ -30,7 +32,17 @@ IN_PORTS = {"trifold.port": ".._port"} | {
 }
 
 # Modules of trifold.build that the backend has: what changes sources for g++, and what finds compilers.
-_OF_BUILD = ("inline_ptx", "launch_bounds", "ptx_table", "ptx_text", "shared_arrays", "toolchain")
+_OF_BUILD = (
+    "cpp_text",
+    "device_code",
+    "inline_ptx",
+    "launch_bounds",
+    "port_text",
+    "ptx_table",
+    "ptx_text",
+    "shared_arrays",
+    "toolchain",
+)
 
 _IMPORT = re.compile(r"^(?P<before>\s*from )(?P<module>trifold[\w.]*)(?P<after> import )", re.MULTILINE)
 

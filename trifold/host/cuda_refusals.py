@@ -1,6 +1,6 @@
 """What CUDA text may hold that the CPU has not: each becomes an error of g++ at its own line.
 
-An error, and not an exception here: text that the preprocessor leaves out, as beneath ``#if __CUDA_ARCH__``, may hold
+An error, and not an exception here: text that the preprocessor leaves out, as beneath ``#ifndef TRIFOLD_CPU``, may hold
 what it likes.
 """
 

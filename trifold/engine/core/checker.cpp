@@ -83,12 +83,12 @@ bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int 
                .other_type = cell.has(earlier, is_atomic) ? AccessType::atomic : plain,
                .other_site = earlier == 0 ? cell.write_site : cell.other_site[earlier - 1],
                .other_interval = interval_of(record.thread / block_size_, record.stamp)};
-  return false;
+  return judge != nullptr && judge->goes_on(violation);
 }
 
 bool Checker::uninitialised(const Buffer& buffer, const Cell& cell, AccessType type) {
   violation = {.kind = Kind::uninitialised_read, .type = type, .address = buffer.address_of(cell)};
-  return false;
+  return judge != nullptr && judge->goes_on(violation);
 }
 
 bool Checker::read(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site) {
@@ -100,12 +100,12 @@ bool Checker::read(Buffer& buffer, uintptr_t address, size_t n, const Thread& th
 
 inline bool Checker::read_cell(Buffer& buffer, Cell& cell, const Thread& thread, Site site) {
   const bool may_be_uninitialised = initialisation_ && !buffer.initialised();
-  if (may_be_uninitialised && !buffer.holds(cell.write)) return uninitialised(buffer, cell, AccessType::read);
+  if (may_be_uninitialised && !buffer.holds(cell.write) && !uninitialised(buffer, cell, AccessType::read)) return false;
   if (!races_ || buffer.space() == Space::local) return true;
-  if (!ordered(buffer, cell, 0, thread)) return race(buffer, cell, AccessType::read, 0);
+  if (!ordered(buffer, cell, 0, thread) && !race(buffer, cell, AccessType::read, 0)) return false;
   for (int other = 1; cell.traits != 0 && other < 3; ++other) {
     if (!cell.has(other, is_write) || ordered(buffer, cell, other, thread)) continue;
-    return race(buffer, cell, AccessType::read, other);
+    if (!race(buffer, cell, AccessType::read, other)) return false;
   }
   if (cell.traits == 0 && surely_ordered(buffer, cell.other[0], thread)) {
     cell.other[0] = {thread.id, launch_.now};
@@ -151,7 +151,7 @@ bool Checker::write(Buffer& buffer, uintptr_t address, size_t n, const Thread& t
 inline bool Checker::write_cell(Buffer& buffer, Cell& cell, const Thread& thread, Site site) {
   const bool races = races_ && buffer.space() != Space::local;
   for (int earlier = 0; races && earlier < 3; ++earlier) {
-    if (!ordered(buffer, cell, earlier, thread)) return race(buffer, cell, AccessType::write, earlier);
+    if (!ordered(buffer, cell, earlier, thread) && !race(buffer, cell, AccessType::write, earlier)) return false;
   }
   cell = {.write = {thread.id, launch_.now}, .write_site = site};
   return true;
@@ -162,11 +162,11 @@ bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Th
   const bool may_be_uninitialised = reads && initialisation_ && !buffer.initialised();
   const bool races = races_ && buffer.space() != Space::local;
   for (Cell& cell : buffer.cells(address, n)) {
-    if (may_be_uninitialised && !buffer.holds(cell.write)) return uninitialised(buffer, cell, AccessType::atomic);
+    const bool unwritten = may_be_uninitialised && !buffer.holds(cell.write);
+    if (unwritten && !uninitialised(buffer, cell, AccessType::atomic)) return false;
     for (int earlier = 0; races && earlier < 3; ++earlier) {
       if (cell.has(earlier, is_atomic) && !out_of_scope(cell, earlier, thread, form)) continue;
-      if (ordered(buffer, cell, earlier, thread)) continue;
-      return race(buffer, cell, AccessType::atomic, earlier);
+      if (!ordered(buffer, cell, earlier, thread) && !race(buffer, cell, AccessType::atomic, earlier)) return false;
     }
   }
   return true;

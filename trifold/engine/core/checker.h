@@ -55,6 +55,16 @@ struct Violation {
   int64_t other_interval = -1;  // barriers that its block had passed; -1: not known any more
 };
 
+// Says of each violation of an access, as it is met, whether the access goes on to be checked, and noted, in spite of
+// it.
+class Judge {
+ public:
+  virtual bool goes_on(const Violation& violation) = 0;
+
+ protected:
+  ~Judge() = default;
+};
+
 struct Checker {
   explicit Checker(Launch& launch);
   Checker(const Checker&) = delete;
@@ -94,9 +104,10 @@ struct Checker {
   bool awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread);
 
   Violation violation;
+  Judge* judge = nullptr;  // null: an access ends with its first violation
 
  private:
-  // Leave the violation; return false. `earlier`: 0 is the cell's write, 1 and 2 are the others.
+  // Leave the violation; false where the access ends with it. `earlier`: 0 is the cell's write, 1 and 2 are the others.
   bool race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier);
   bool uninitialised(const Buffer& buffer, const Cell& cell, AccessType type);
 

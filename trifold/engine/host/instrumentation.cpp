@@ -11,6 +11,7 @@
 #include "front.h"
 #include "memory.h"
 #include "sites.h"
+#include "skip.h"
 #include "watchdog.h"
 
 namespace trifold::host {
@@ -20,24 +21,28 @@ using engine::AccessType;
 using engine::AtomicForm;
 using engine::Thread;
 
-// The region of a kernel's access; null: nothing watches those bytes.
+// The region of a kernel's access; null: nothing watches those bytes, or the access is skipped.
 inline Region* watched(uintptr_t address, size_t n, AccessType type, bool aligned, const void* caller) {
   if (turn->front->running->holds(address)) return nullptr;
   Region* const region = checked_memory->find(address, n);
-  if (region == nullptr) [[unlikely]]
+  if (region == nullptr) [[unlikely]] {
     out_of_bounds(address, n, type, site_of_address(caller));
+    return nullptr;
+  }
   if (region->buffer == nullptr) return nullptr;
   if (aligned && (address & (n - 1)) != 0) [[unlikely]]
     misaligned(*region, address, n, type, site_of_address(caller));
   return region;
 }
 
-// The thread whose code makes this access; null: no kernel does. (The linker may well give this library the port's copy
-// of a template of the standard library's.)
-inline Thread* accessing_thread(const void* caller) {
+// The thread whose code makes this access; null: no kernel does, or the access is skipped. (The linker may well give
+// this library the port's copy of a template of the standard library's.)
+inline Thread* accessing_thread(const void* caller, uintptr_t address = 0, size_t n = 0) {
   if (turn == nullptr || turn->front == nullptr || turn->front->running == nullptr) return nullptr;
   if (overdue != 0) [[unlikely]]
     turn->stop_thread(Stop::time, caller);
+  if (skipping && skips_next(address, n)) [[unlikely]]
+    return nullptr;
   return engine::current;
 }
 
@@ -55,14 +60,25 @@ inline void note_read(uintptr_t address, const void* caller) {
     repeated = {address, caller, 0};
   } else if (++repeated.count == reads_in_a_row) {
     repeated.count = 0;
-    poll(site_of_address(caller));
+    poll(site_of_address(caller), reads_in_a_row);
   }
 }
 
+// The checker has refused an access, which `check` makes again: where the launch does not go on after it, it ends.
+template <typename Check>
+[[gnu::cold, gnu::noinline]] void refused(const Region& region, size_t n, engine::Site site, Check check) {
+  engine::Checker& checker = *engine::current->block->launch->checker;
+  AccessJudge judge(region, n, site);
+  checker.judge = &judge;
+  const bool right = check();
+  checker.judge = nullptr;
+  if (!right) violated(region, n, site);
+}
+
 inline void checked_access(const void* pointer, size_t n, AccessType type, bool aligned, const void* caller) {
-  const Thread* const thread = accessing_thread(caller);
-  if (thread == nullptr) return;
   const auto address = reinterpret_cast<uintptr_t>(pointer);
+  const Thread* const thread = accessing_thread(caller, address, n);
+  if (thread == nullptr) return;
   Region* const region = watched(address, n, type, aligned, caller);
   if (region == nullptr) return;
   if (type == AccessType::read) {
@@ -77,11 +93,13 @@ inline void checked_access(const void* pointer, size_t n, AccessType type, bool 
     return;
   const engine::Site site = site_of_address(caller);
   if (type == AccessType::write && buffer.space() == engine::Space::constant) [[unlikely]]
-    constant_written(*region, address, n, type, site);
-  const bool right = type == AccessType::read ? checker.read(buffer, address, n, *thread, site)
-                                              : checker.write(buffer, address, n, *thread, site);
-  if (!right) [[unlikely]]
-    violated(*region, n, site);
+    return constant_written(*region, address, n, type, site);
+  const auto check = [&, site] {
+    return type == AccessType::read ? checker.read(buffer, address, n, *thread, site)
+                                    : checker.write(buffer, address, n, *thread, site);
+  };
+  if (!check()) [[unlikely]]
+    refused(*region, n, site, check);
 }
 
 // The checks take volatile accesses for atomics, so that polling a volatile flag is right. Lanes that exchange the
@@ -91,7 +109,7 @@ void watch_readers(Region& region, uintptr_t address, size_t n, const Thread& th
   const bool of_an_array = region.end - region.begin > n;
   if (region.buffer->space() != engine::Space::shared || !of_an_array || region.told) return;
   if (thread.block->launch->checker->awaited(*region.buffer, address, n, thread)) return;
-  region.told = true;
+  checked_memory->note_told(region);
   not_awaited(region, n, site);
 }
 
@@ -106,8 +124,8 @@ constexpr Atomic load{.writes = false}, store{.reads = false}, exchange{};
 // may wait for another one.
 template <typename T, typename Operate>
 void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller, Operate operate) {
-  Thread* const thread = accessing_thread(caller);
   const auto address = reinterpret_cast<uintptr_t>(pointer);
+  Thread* const thread = accessing_thread(caller, address, sizeof(T));
   Region* const region = thread == nullptr ? nullptr : watched(address, sizeof(T), AccessType::atomic, true, caller);
   if (region == nullptr) {
     operate();
@@ -116,10 +134,16 @@ void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller
   engine::Checker& checker = *thread->block->launch->checker;
   const engine::Site site = site_of_address(caller);
   engine::Buffer& buffer = *region->buffer;
-  if (atomic.writes && buffer.space() == engine::Space::constant) [[unlikely]]
+  if (atomic.writes && buffer.space() == engine::Space::constant) [[unlikely]] {
     constant_written(*region, address, sizeof(T), AccessType::atomic, site);
-  if (!checker.check_atomic(buffer, address, sizeof(T), *thread, atomic.reads, atomic.form))
-    violated(*region, sizeof(T), site);
+    operate();
+    return;
+  }
+  const auto check = [&] {
+    return checker.check_atomic(buffer, address, sizeof(T), *thread, atomic.reads, atomic.form);
+  };
+  if (!check()) [[unlikely]]
+    refused(*region, sizeof(T), site, check);
   if (atomic.form == AtomicForm::by_volatile && atomic.writes)
     watch_readers(*region, address, sizeof(T), *thread, site);
   const T before = *pointer;
@@ -131,6 +155,18 @@ void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller
   } else {
     look(caller);
   }
+}
+
+// memcpy or memmove. A source that is skipped is poison, also where the target is checked after it.
+template <void* (*copy)(void*, const void*, size_t)>
+void* checked_copy(void* to, const void* from, size_t n, const void* caller) {
+  if (n == 0) return to;
+  checked_access(from, n, AccessType::read, false, caller);
+  const bool poisoned = skips(reinterpret_cast<uintptr_t>(from));
+  checked_access(to, n, AccessType::write, false, caller);
+  if (!poisoned) return copy(to, from, n);
+  fill_with_poison(to, n);
+  return to;
 }
 
 template <size_t bytes>
@@ -246,6 +282,7 @@ void checked_store(void* p, size_t bytes, Scope scope, uint64_t value) {
 using trifold::engine::AccessType;
 using trifold::host::checked_access;
 using trifold::host::checked_atomic;
+using trifold::host::checked_copy;
 using trifold::host::checked_volatile;
 using trifold::host::uint_of;
 
@@ -328,14 +365,10 @@ void __tsan_write_range(void* p, size_t n) {
 
 // The port is linked so that its calls of memcpy, memmove and memset come here (trifold/build/recipe.py).
 void* __wrap_memcpy(void* to, const void* from, size_t n) {
-  if (n > 0) checked_access(from, n, AccessType::read, false, __builtin_return_address(0));
-  if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
-  return memcpy(to, from, n);
+  return checked_copy<memcpy>(to, from, n, __builtin_return_address(0));
 }
 void* __wrap_memmove(void* to, const void* from, size_t n) {
-  if (n > 0) checked_access(from, n, AccessType::read, false, __builtin_return_address(0));
-  if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
-  return memmove(to, from, n);
+  return checked_copy<memmove>(to, from, n, __builtin_return_address(0));
 }
 void* __wrap_memset(void* to, int value, size_t n) {
   if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));

@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "../core/tolerance.h"
 #include "array.h"
 #include "fault.h"
 #include "sites.h"
@@ -119,8 +122,9 @@ engine::Finding index_finding(engine::Kind kind, const engine::Thread& thread, A
 
 }  // namespace
 
-void raise_violation(Array* array, const engine::Thread& thread, const engine::Violation& violation) {
-  Array* const root = array->root != nullptr ? array->root : array;
+namespace {
+
+engine::Finding finding_of(Array* root, const engine::Thread& thread, const engine::Violation& violation) {
   engine::Finding finding = start_finding(violation.kind, thread, root);
   finding.index = index_at(*root, violation.address);
   finding.accesses.push_back(access_of(thread, std::string(engine::name(violation.type)), current_site()));
@@ -133,10 +137,40 @@ void raise_violation(Array* array, const engine::Thread& thread, const engine::V
   } else {
     engine::describe_uninitialised(finding);
   }
-  raise_fault(finding);
+  return finding;
 }
 
-void raise_misaligned(Array* array, const ElementType& type) {
+// Says whether the launch goes on after the violations of one access.
+class AccessJudge final : public engine::Judge {
+ public:
+  AccessJudge(Array* array, const engine::Thread& thread)
+      : root_(array->root != nullptr ? array->root : array), thread_(thread) {}
+
+  bool goes_on(const engine::Violation& violation) override {
+    const engine::Tally::Place place{violation.kind, current_site(), violation.other_site, name_of(root_)};
+    if (place == last_) return true;  // several bytes of one access
+    last_ = place;
+    return thread_.block->launch->tally->count_again(place) ||
+           simulator::goes_on(finding_of(root_, thread_, violation), place.site, place.other_site);
+  }
+
+ private:
+  Array* root_;
+  const engine::Thread& thread_;
+  std::optional<engine::Tally::Place> last_;
+};
+
+}  // namespace
+
+bool goes_on_after(Array* array, engine::Checker& checker, const std::function<bool()>& check) {
+  AccessJudge judge(array, *engine::current);
+  checker.judge = &judge;
+  const bool right = check();
+  checker.judge = nullptr;
+  return right;
+}
+
+bool goes_on_misaligned(Array* array, const ElementType& type) {
   engine::Finding finding = index_finding(engine::Kind::misaligned, *engine::current, array, AccessType::read, {});
   const Object dtype(PyObject_Str(type.dtype));
   const char* const text = dtype ? PyUnicode_AsUTF8(dtype.get()) : nullptr;
@@ -144,7 +178,7 @@ void raise_misaligned(Array* array, const ElementType& type) {
   engine::describe_misaligned(
       finding, text == nullptr ? "" : text, type.alignment,
       reinterpret_cast<uintptr_t>(array->data) - reinterpret_cast<uintptr_t>(array->memory->begin));
-  raise_fault(finding);
+  return goes_on(finding, current_site());
 }
 
 int check_access(Array* array, char* p, size_t n, AccessType type) {
@@ -161,28 +195,43 @@ int check_access(Array* array, char* p, size_t n, AccessType type) {
   const Site site = current_site();
   if (site == prompt_site) return 0;
   try {
-    const bool right =
-        reads ? checker->read(buffer, address, n, *thread, site) : checker->write(buffer, address, n, *thread, site);
-    if (right) [[likely]]
+    const auto check = [&] {
+      return reads ? checker->read(buffer, address, n, *thread, site)
+                   : checker->write(buffer, address, n, *thread, site);
+    };
+    if (check()) [[likely]]
       return 0;
-    raise_violation(array, *thread, checker->violation);
+    if (goes_on_after(array, *checker, check)) return 0;
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   }
   return -1;
 }
 
-void raise_out_of_bounds(Array* array, AccessType type, std::span<const Py_ssize_t> index, int axis) {
+bool goes_on_outside(Array* array, AccessType type, std::span<const Py_ssize_t> index, int axis) {
   const engine::Thread* const thread = engine::current;
   const Py_ssize_t wrong = index[static_cast<size_t>(axis)];
   if (thread == nullptr) {
     PyErr_Format(PyExc_IndexError, "index %zd is out of bounds for axis %d with size %zd", wrong, axis,
                  array->extents[axis]);
-    return;
+    return false;
   }
   engine::Finding finding = index_finding(engine::Kind::out_of_bounds, *thread, array, type, index);
   engine::describe_out_of_bounds(finding, axis, wrong, shape_of(*array));
+  if (!at_prompt()) return goes_on(finding, current_site());
   raise_fault(finding);
+  return false;
+}
+
+Object elements_outside(const ElementType& type, std::span<const Py_ssize_t> shape) {
+  Py_ssize_t count = 1;
+  for (const Py_ssize_t extent : shape) count *= extent;
+  const auto bytes = static_cast<size_t>(count * type.size);
+  const Object object(new_memory(engine::Space::local, bytes, static_cast<size_t>(type.alignment)));
+  if (!object) return Object();
+  auto* const memory = reinterpret_cast<Memory*>(object.get());
+  memset(memory->begin, poison_of(type), bytes);
+  return Object(new_array(memory, type, memory->begin, shape, contiguous_strides(shape, type.size), nullptr));
 }
 
 namespace {
@@ -226,8 +275,7 @@ Found locate(Array* array, PyObject* const* keys, AccessType type, char*& p) {
     const Py_ssize_t extent = array->extents[axis];
     Py_ssize_t at = index[static_cast<size_t>(axis)];
     if (at >= extent || at < -extent) {
-      raise_out_of_bounds(array, type, all, axis);
-      return Found::error;
+      return goes_on_outside(array, type, all, axis) ? Found::outside : Found::error;
     }
     if (at < 0) {
       if (note_negative_index(array, type, all, axis) != 0) return Found::error;

@@ -17,9 +17,10 @@ constexpr const char* names[] = {"add",  "sub", "and_", "or_",    "xor",    "inc
 bool ordered(Array* array, char* p, AtomicOp operation, engine::Checker& checker, engine::Thread& thread) {
   const bool reads = operation != AtomicOp::exchange;
   const auto address = reinterpret_cast<uintptr_t>(p);
-  if (checker.check_atomic(*array->buffer, address, static_cast<size_t>(array->type.size), thread, reads)) return true;
-  raise_violation(array, thread, checker.violation);
-  return false;
+  const auto check = [&] {
+    return checker.check_atomic(*array->buffer, address, static_cast<size_t>(array->type.size), thread, reads);
+  };
+  return check() || goes_on_after(array, checker, check);
 }
 
 PyObject* checked_atomic(AtomicOp operation, Array* array, char* p, PyObject* value, PyObject* compare) {
@@ -70,6 +71,7 @@ PyObject* run(AtomicOp operation, PyObject* object, PyObject* key, PyObject* val
       PyErr_Format(PyExc_TypeError, "atomic.%s: %R is no complete index of array %s, which has %d axes", name, key,
                    name_of(array).c_str(), array->ndim);
       return nullptr;
+    case Found::outside: return read_outside(array);
     case Found::error: return nullptr;
   }
   return nullptr;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "../core/tolerance.h"
 #include "array.h"
 #include "fault.h"
 #include "scalar.h"
@@ -283,6 +284,8 @@ engine::Location PythonFront::locate(engine::Site site) {
 }
 
 void PythonFront::warn(const engine::Finding& finding) {
+  engine::Tally* const tally = engine::current->block->launch->tally;
+  if (tally != nullptr && tally->accepts(finding)) return;
   if (record(finding) < 0) throw PythonError();
 }
 
