@@ -2,6 +2,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <stdint.h>
+#include <string.h>
 
 #define DEVICE __device__ __forceinline__
 
@@ -43,8 +44,14 @@ DEVICE float flush(float x) {
   return fabsf(x) < 1.17549435e-38f ? copysignf(0.0f, x) : x;
 }
 
+template <typename To, typename From>
+DEVICE To same_bits(From x) {
+  To made;
+  memcpy(&made, &x, sizeof made);
+  return made;
+}
 DEVICE __half half_of(uint16_t bits) {
-  return *reinterpret_cast<const __half*>(&bits);
+  return same_bits<__half>(bits);
 }
 DEVICE __half low(uint32_t bits) {
   return half_of(static_cast<uint16_t>(bits));
@@ -53,19 +60,19 @@ DEVICE __half high(uint32_t bits) {
   return half_of(static_cast<uint16_t>(bits >> 16));
 }
 DEVICE __nv_bfloat162 bfloats(uint32_t bits) {
-  return *reinterpret_cast<const __nv_bfloat162*>(&bits);
+  return same_bits<__nv_bfloat162>(bits);
 }
 DEVICE uint16_t bits(__half x) {
-  return *reinterpret_cast<const uint16_t*>(&x);
+  return same_bits<uint16_t>(x);
 }
 DEVICE uint16_t bits(__nv_bfloat16 x) {
-  return *reinterpret_cast<const uint16_t*>(&x);
+  return same_bits<uint16_t>(x);
 }
 DEVICE uint32_t bits(__half2 x) {
-  return *reinterpret_cast<const uint32_t*>(&x);
+  return same_bits<uint32_t>(x);
 }
 DEVICE uint32_t bits(__nv_bfloat162 x) {
-  return *reinterpret_cast<const uint32_t*>(&x);
+  return same_bits<uint32_t>(x);
 }
 DEVICE uint32_t pair(__half low, __half high) {
   return bits(low) | static_cast<uint32_t>(bits(high)) << 16;

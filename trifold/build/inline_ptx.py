@@ -32,6 +32,7 @@ _TOKEN = re.compile(
 )
 _OPERAND = re.compile(r"\s*(?:\[\s*(\w+)\s*\])?\s*\"([^\"]*)\"\s*\((.*)\)\s*", re.DOTALL)
 _LINE_END = re.compile(r"\\?\n")
+_MORE_OF_A_HEAD = re.compile(r"\s*[,{]")  # behind a member's initialiser, as in `f() : a{1}, b{2} {`
 _DEVICE = re.compile(r"\b__(?:global|device)__\b")
 _CONSTRAINTS = "hrlfdn"
 
@@ -41,12 +42,13 @@ def rewrite(text: str) -> str:
     if "asm" not in text:
         return text
     code = _TOKEN.sub(_blank, text)
+    open_heads = _Heads(code)
     parts, end = [], 0
     for match in _ASM.finditer(code):
         closing = _closing(code, match.end() - 1)
         if match.start() < end or closing is None:
             continue
-        heads = [] if _in_a_macro(code, match.start()) else _heads(code[: match.start()])
+        heads = [] if _in_a_macro(code, match.start()) else open_heads.at(match.start())
         whole = text[match.start() : closing + 1]
         inside = slice(match.end(), closing)
         translated = _translated(text[inside], code[inside], match["qualifiers"], heads)
@@ -238,20 +240,30 @@ def _in_a_macro(code: str, at: int) -> bool:
     return re.match(r"[ \t]*#[ \t]*define\b", code[begin:at]) is not None
 
 
-def _heads(before: str) -> list[str]:
-    """What stands in front of each brace that is open at the end of ``before``, the outermost first."""
-    opened: list[tuple[int, int]] = []
-    begin = 0
-    for mark in re.finditer(r"[{};]", before):
+class _Heads:
+    """What stands in front of each brace that is open at a place, the outermost first; places ascend."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self.marks = re.finditer(r"[{};]", code)
+        self.next = next(self.marks, None)
+        self.begin = 0
+        self.opened: list[tuple[int, int]] = []
+
+    def at(self, place: int) -> list[str]:
+        while self.next is not None and self.next.start() < place:
+            self._pass(self.next)
+            self.next = next(self.marks, None)
+        return [self.code[begin:end] for begin, end in self.opened]
+
+    def _pass(self, mark: re.Match[str]) -> None:
+        begin, self.begin = self.begin, mark.end()
         if mark[0] == "{":
-            opened.append((begin, mark.start()))
-        elif mark[0] == "}" and opened:
-            start, _ = opened.pop()
-            if re.match(r"\s*[,{]", before[mark.end() :]):  # a member's initialiser, as in `f() : a{1}, b{2} {`
-                begin = start
-                continue
-        begin = mark.end()
-    return [before[start:end] for start, end in opened]
+            self.opened.append((begin, mark.start()))
+        elif mark[0] == "}" and self.opened:
+            start, _ = self.opened.pop()
+            if _MORE_OF_A_HEAD.match(self.code, mark.end()):
+                self.begin = start
 
 
 def _function(heads: list[str]) -> str:

@@ -1,7 +1,7 @@
 """PTX as the text of an ``asm``, translated to C++: a statement for each instruction, a variable for each register.
 
     add.u32 %0, %1, 4;        ::trifold::ptx::add<::trifold::ptx::u32>(ptx_0, ptx_1, int64_t{4});
-    @!done bra again;         if (!(ptx_r1_done)) goto ptx_l0_again;
+    @!done bra again;         if (!(ptx_r1_done)) { goto ptx_l0_again; }
 
 The functions are in <trifold/host/ptx.h>; ptx_table.py says which forms there are.
 """
@@ -208,7 +208,8 @@ class _Translator:
         if instruction is None:
             raise self._error(f"{_shown(text)} is no instruction of PTX")
         opcode, rest = instruction[1], instruction[2].strip()
-        return guard + self._instruction(opcode, _split(rest), statement.scope) + "; "
+        code = self._instruction(opcode, _split(rest), statement.scope) + "; "
+        return f"{guard}{{ {code}}} " if guard else code
 
     def _instruction(self, opcode: str, operands: list[str], scope: _Scope) -> str:
         word, *modifiers = re.split(r"\.", opcode)
@@ -318,6 +319,8 @@ class _Translator:
 
     def _register(self, name: str, scope: _Scope) -> str:
         found = self.operands.get(name) or scope.register(name)
+        if found is None and re.match(r"%[a-z]", name):
+            raise self._missing(f"{_shown(name)} is not yet on the CPU")
         if found is None:
             raise self._error(f"{_shown(name)} is no number, no operand and no register that the CPU has")
         return found
