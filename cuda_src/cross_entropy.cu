@@ -50,7 +50,7 @@ struct Choices<float> {
                       TeamWithEdges<Team::block, 8, 512, 2>>;
 };
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 
 using Long = Teams<TeamWithEdges<Team::cluster, 8, 128, 8>, TeamWithEdges<Team::cluster, 8, 256, 4>,
                    TeamWithEdges<Team::cluster, 8, 512, 2>>;
@@ -92,7 +92,7 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
     if (trifold::launch_row_teams<T>(typename Choices<T>::Short{}, stream, logits.count, logits.columns, cut,
                                      in_registers))
       return;
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
     const auto long_rows = [&]<Cut cut, class Choice>() {
       return (residual == nullptr && launch_in_turns<T, L, cut, Choice>(stream, logits, targets, losses, smoothing)) ||
              trifold::launch_teams<cut, Choice>(stream, logits.count, trifold::pieces_of<T>(logits.columns, cut),

@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   store_residual(out, x, at, part, exps, target, all, smoothing, columns, share);
 }
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 
 // The losses alone of rows that would be a cluster's. As nothing need be kept, a block takes the parts of all `parts`
 // warps of the cluster in turns, and the losses are the same bit for bit.

@@ -11,7 +11,7 @@ constexpr const char* name = "cumsum";
 // How many blocks of the kernels of a type run at once on the current device.
 template <class T>
 int64_t resident_blocks() {
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
   int device = 0, multiprocessors = 0;
   STD_CUDA_CHECK(cudaGetDevice(&device));
   STD_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));

@@ -14,7 +14,7 @@
 // occur.
 template <class C>
 __device__ __forceinline__ C quotient(C n, C d) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   if constexpr (sizeof(C) == sizeof(float)) {
     float r = __fdividef(1.0f, d);
     r = fmaf(fmaf(-d, r, 1.0f), r, r);
@@ -28,7 +28,7 @@ __device__ __forceinline__ C quotient(C n, C d) {
 template <class T>
 __device__ __forceinline__ trifold::compute_t<T> sigmoid_of(trifold::compute_t<T> x) {
   using C = trifold::compute_t<T>;
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   if constexpr (sizeof(T) == 2) return trifold::fast_sigmoid(x);
 #endif
   const C e = exp(x < C(0) ? x : -x);

@@ -55,7 +55,7 @@ void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
                                      x.count, x.columns);
 }
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 // False, and nothing is launched: no cluster holds a row.
 template <class Shape, class T>
 bool launch_softmax_backward_stream(trifold::Stream stream, const Rows& grad_y, const Rows& y, T* grad_x) {
@@ -87,7 +87,7 @@ void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const R
     const Cut cut = trifold::row_cut<T>(y.columns, {{grad, grad_y.stride}, {result, y.stride}, {grad_x, y.columns}});
     if (trifold::launch_row_teams<T>(typename Choices<T>::Backward{}, stream, y.count, y.columns, cut, in_registers))
       return;
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
     if constexpr (sizeof(T) == sizeof(float)) {
       if (cut == Cut::whole ? launch_softmax_backward_stream<LongestBackward>(stream, grad_y, y, grad_x)
                             : trifold::launch_cut_teams<T, Cut::ragged>(LongestRaggedBackward{}, stream, y.count,

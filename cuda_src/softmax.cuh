@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   grad.store(out, at);
 }
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 
 // softmax_backward_kernel with rows that stream through shared memory (row_stream.cuh), in whole pieces: for those so
 // long that registers hold them for one block a multiprocessor, which then waits where no other one goes on. Of the

@@ -12,7 +12,7 @@
 // exp may overflow to inf: the quotient is then 0.
 template <class T>
 __device__ __forceinline__ trifold::compute_t<T> sigmoid_of(trifold::compute_t<T> g) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   if constexpr (sizeof(T) == 2) return trifold::fast_sigmoid(g);
 #endif
   using C = trifold::compute_t<T>;
@@ -23,7 +23,7 @@ __device__ __forceinline__ trifold::compute_t<T> sigmoid_of(trifold::compute_t<T
 // normal number. Half types hold fewer digits than are left.
 template <class T>
 __device__ __forceinline__ trifold::compute_t<T> silu(trifold::compute_t<T> g) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   if constexpr (sizeof(T) == 2) return g * trifold::fast_sigmoid(g);
 #endif
   using C = trifold::compute_t<T>;

@@ -6,8 +6,17 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+import torch
 
 from trifold.isolation import nursery
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked ``gpu`` are skipped where there is none, whatever else they state."""
+    if not torch.cuda.is_available():
+        for item in items:
+            if item.get_closest_marker("gpu") is not None:
+                item.add_marker(pytest.mark.skip(reason="torch sees no GPU here"))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,9 +11,12 @@ from tests.wrong.entry import GALLERY, Wrong, copy_of_gallery, edits
 from tests.wrong.findings import FINDINGS
 from trifold.cells import Kind
 from trifold.verification import worker
+from trifold.verification.certificate import read_certificate, write_certificate
 from trifold.verification.job import CellName, Job
 from trifold.verification.load_spec import load_spec
-from trifold.verification.report import Row
+from trifold.verification.report import OpReport, Report, Row
+from trifold.verification.sources import changed_sources, source_hashes
+from trifold.workspace import Workspace
 
 RACE = FINDINGS[0]
 
@@ -45,6 +48,53 @@ def test_a_ports_failure_carries_the_findings_with_both_accesses(tmp_path: Path)
     assert (finding["kind"], finding["array"], finding["memory"]) == ("race", "y", "global")
     assert [Path(access["file"]).name for access in finding["accesses"]] == ["round_ste.cuh", "round_ste.cuh"]
     assert finding["replay"] in failure.message
+
+
+def _with_race(root: Path, implementation: Kind, comment: str = "", end: str = "") -> Workspace:
+    """round_ste whose threads write one element of shared memory, with a comment at that line, and one at the end."""
+    workspace = copy_of_gallery("round_ste", root)
+    files = workspace.op("round_ste")
+    if implementation == "prototype":
+        file, sign, before = files.prototype, "#", "    step = cuda.gridsize(1)\n"
+        racy = "    seen = cuda.shared.array(1, x.dtype)\n    seen[0] = i"
+    else:
+        file, sign, before = files.header, "//", "  const int64_t step ="
+        racy = "  __shared__ int seen;\n  seen = threadIdx.x;"
+    text = file.read_text()
+    assert before in text
+    text = text.replace(before, f"{racy}  {sign} {comment}\n{before}")
+    file.write_text(f"{text}\n{sign} {end}\n")
+    return workspace
+
+
+@pytest.mark.parametrize("implementation", ["prototype", "port"])
+def test_what_the_author_accepts_passes_and_is_told(implementation: Kind, tmp_path: Path) -> None:
+    comments = "trifold: allow race, nobody reads it", "trifold: allow misaligned, behind all kernels"
+    workspace = _with_race(tmp_path, implementation, *comments)
+    row = _findings("round_ste", tmp_path, implementation)
+    assert (row.outcome, row.failures) == ("passed", ())
+    accepted = row.accepted[0]
+    assert (accepted["reason"], accepted["count"] > 1) == ("nobody reads it", True)
+    assert "race on seen in" in accepted["finding"]
+    assert f"times: {accepted['reason']}" in row.reason
+    assert ("allowed, but did not occur: misaligned" in row.reason) == (implementation == "port")
+    result = OpReport("round_ste", (row,))
+    write_certificate(workspace, result, Report("", "", "cpu", (result,)), sources={}, seed=None)
+    (kept,) = read_certificate(workspace, "round_ste")["rows"]
+    assert (kept["accepted"], kept["reason"]) == (list(row.accepted), row.reason)
+
+
+def test_a_workspaces_suppressions_are_a_source_of_the_verdict(tmp_path: Path) -> None:
+    workspace = _with_race(tmp_path, "prototype")
+    assert _findings("round_ste", tmp_path).outcome == "failed"
+    known = tmp_path / "known.toml"
+    known.write_text('[[suppression]]\nkind = "race"\nfile = "round_ste.py"\nreason = "nobody reads it"\n')
+    (tmp_path / "pyproject.toml").write_text('[tool.trifold]\nsuppressions = "known.toml"\n')
+    row = _findings("round_ste", tmp_path)
+    assert (row.outcome, row.accepted[0]["place"]) == ("passed", f"{known}, entry 1")
+    before = source_hashes(workspace, workspace.op("round_ste"))
+    known.write_text(known.read_text() + "\n")
+    assert changed_sources(before, source_hashes(workspace, workspace.op("round_ste"))) == ["known.toml"]
 
 
 def test_a_negative_index_passes_with_a_remark(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import tempfile
 from pathlib import Path
@@ -55,7 +56,7 @@ def test_a_forked_worker_gives_the_row_of_a_fresh_one(
     ("end", "says"),
     [
         ("os._exit(7)", "the worker ended with status 7 during build"),
-        ("os.kill(os.getpid(), 11)", "the worker died of SIGSEGV during build"),
+        ("os.kill(os.getpid(), 11)", "the worker died of SIGSEGV.*verify/add.py.*, line 2 in <module> during build"),
     ],
 )
 def test_how_a_forked_worker_ended_is_told(
@@ -66,7 +67,7 @@ def test_how_a_forked_worker_ended_is_told(
     spec.write_text(f"import os\n{end}\n", encoding="utf-8")
     rows = run_cell(Job(str(workspace.root), ADD, ("errors",)), timeout=60)
     assert started != [None]
-    assert says in rows[0].failures[0].message
+    assert re.search(says, rows[0].failures[0].message)
 
 
 def test_where_the_nursery_was_killed_workers_are_fresh() -> None:

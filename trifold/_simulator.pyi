@@ -50,6 +50,12 @@ def seam(function: Callable[..., _T]) -> Callable[..., _T]:
 def current() -> tuple[tuple[int, int, int], tuple[int, int, int]] | None:
     """threadIdx and blockIdx of the CUDA thread that runs; None outside a kernel."""
 
+def set_policy(acceptances: str, keep_going: bool, /) -> None:
+    """Which findings end no launch from now on: those that match (:func:`trifold.acceptance.for_engine`), or all.
+
+    They are recorded when their launch ends, each place once with a count.
+    """
+
 def launcher() -> FrameType | None:
     """The frame that called :func:`launch`; a kernel's outermost frames have it as ``f_back``."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -58,6 +58,9 @@ class Finding:
         message: what happened, both accesses and the remedy, in words.
         accesses: the access that met the mistake first, then the earlier ones.
         seed: of the schedule in which it was found; 0 is the natural order; None: a GPU's own order.
+        count: how often its launch met it, where that went on.
+        accepted, accepted_at: why the user accepts it, and where that is said (:mod:`trifold.acceptance`); "" where it
+            is not accepted.
     """
 
     kind: Kind
@@ -69,6 +72,14 @@ class Finding:
     message: str
     accesses: tuple[Access, ...]
     seed: int | None = 0
+    count: int = 1
+    accepted: str = ""
+    accepted_at: str = ""
+
+    @property
+    def is_mistake(self) -> bool:
+        """Whether it is an error that nobody accepts."""
+        return self.severity == "error" and not self.accepted
 
     @property
     def replay(self) -> str:
@@ -81,6 +92,16 @@ class Finding:
     def to_json(self) -> dict[str, Any]:
         """The fields as JSON types, and ``replay``."""
         return {**asdict(self), "replay": self.replay}
+
+
+def from_json(data: Mapping[str, Any]) -> Finding:
+    """The finding of which :meth:`Finding.to_json`, or the engine, gave these fields."""
+    accesses = tuple(
+        Access(**{**access, "thread": tuple(access["thread"]), "block": tuple(access["block"])})
+        for access in data["accesses"]
+    )
+    fields = {name: value for name, value in data.items() if name != "replay"}
+    return Finding(**{**fields, "index": tuple(data["index"]), "accesses": accesses})
 
 
 class KernelWarning(UserWarning):
@@ -127,7 +148,7 @@ def record(finding: Finding) -> None:
     """
     for listener in _listeners:
         listener(finding)
-    if finding.severity == "warning":
+    if finding.severity == "warning" and not finding.accepted:
         frame = sys._getframe(1)  # who launched the kernel: the engine, which calls this, has no frames
         places = [(at.file, at.line) for at in finding.accesses if at.file]
         file, line = places[0] if places else (frame.f_code.co_filename, frame.f_lineno)

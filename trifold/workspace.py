@@ -6,7 +6,8 @@
     ports/<op>.py         the operator: schema, fake, autograd, public function
     verify/<op>.py        what the op must satisfy
 
-``[tool.trifold]`` in the workspace's pyproject.toml may rename the folders.
+``[tool.trifold]`` in the workspace's pyproject.toml may rename the folders, and name a file of ``suppressions``
+(:mod:`trifold.acceptance`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from trifold.acceptance import SETTING
 from trifold.errors import WorkspaceError
 
 FOLDERS = {
@@ -160,11 +162,13 @@ def _folder_names(root: Path) -> dict[str, str]:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {}).get("trifold", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise WorkspaceError(f"{path} cannot be read: {error}", "correct it") from None
-    unknown = sorted(set(table) - set(FOLDERS))
+    settings = (*FOLDERS, SETTING)
+    unknown = sorted(set(table) - set(settings))
     if unknown:
         raise WorkspaceError(
-            f"{path}: [tool.trifold] has no setting {', '.join(unknown)}", f"its settings are {', '.join(FOLDERS)}"
+            f"{path}: [tool.trifold] has no setting {', '.join(unknown)}", f"its settings are {', '.join(settings)}"
         )
+    table.pop(SETTING, None)
     wrong = sorted(key for key, value in table.items() if not isinstance(value, str) or not value)
     if wrong:
         raise WorkspaceError(f"{path}: {', '.join(wrong)} in [tool.trifold] must be a folder's name", "write a string")

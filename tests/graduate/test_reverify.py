@@ -175,6 +175,8 @@ def test_the_command_prints_the_seed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     checked = object.__new__(Checked)
+    for name, value in {"devices": ("cpu",), "ops": ("add",)}.items():
+        object.__setattr__(checked, name, value)
     made = Graduated(workspace.root, workspace.root / "add.whl", checked, "", {"add": again})
     monkeypatch.setattr("trifold.graduate.graduate.graduate", lambda *args, **more: made)
     monkeypatch.setattr("trifold.graduate.command._report", lambda *args: None)

@@ -41,7 +41,7 @@ def test_a_module_that_is_not_carried_is_refused() -> None:
 
 def test_kernels_for_gxx_have_their_shared_arrays_and_their_launch_bounds(tmp_path: Path) -> None:
     """As in a build of the workspace: the package's backend has a copy of what rewrites them."""
-    assert {"launch_bounds.py", "shared_arrays.py"} <= vendor.backend_files().keys()
+    assert {"device_code.py", "launch_bounds.py", "shared_arrays.py"} <= vendor.backend_files().keys()
     sources = tmp_path / "sources"
     sources.mkdir()
     (sources / "op.cu").write_text(_BOUNDED)
@@ -50,10 +50,21 @@ def test_kernels_for_gxx_have_their_shared_arrays_and_their_launch_bounds(tmp_pa
     assert (tmp_path / "gxx" / "op.cu").read_text().splitlines() == [
         '#line 1 "op.cu"',
         "__global__ void __launch_bounds__(64) kernel(float* y) {" + launch_bounds.constant("64"),
-        "  float (&shared)[] = trifold::host::DynamicShared();",
+        "  float (&shared)[] = ::trifold::host::DynamicShared();",
         "}",
     ]
     assert (tmp_path / "gxx" / "op.cuh").read_text() == '#line 1 "op.cuh"\n__device__ int one() { return 1; }\n'
+
+
+def test_kernels_with_inline_ptx_have_what_translates_and_runs_it(tmp_path: Path) -> None:
+    assert {"inline_ptx.py", "ptx_table.py", "ptx_text.py"} <= vendor.backend_files().keys()
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "op.cu").write_text('__global__ void kernel(float* y) {\n  asm volatile("bar.sync 0;");\n}\n')
+    assert compilers._for_gxx(sources, tmp_path / "gxx") == ("-include", "trifold/host/ptx.h")
+    assert "asm" not in (tmp_path / "gxx" / "op.cu").read_text()
+    carried = headers.headers_of([sources / "op.cu"])
+    assert {"trifold/host/ptx.h", "trifold/host/ptx/memory.h", "trifold/host/warp.h"} <= carried.keys()
 
 
 def test_only_the_headers_that_are_used_are_carried() -> None:

@@ -48,6 +48,8 @@ Tensor features(const Tensor& x, int64_t which) {
     case 18: launch<torch_type_kernel<c10::BFloat16>>(stream, 1, block, 0, in, y); break;
     case 19: launch<struct_kernel>(stream, 1, block, 0, Pair{block, in, y}, 0); break;
     case 20: launch<struct_kernel>(stream, 1, block, 0, Pair{block, in, y}, block + 1); break;
+    case 21: launch<ptx_kernel<true>>(stream, 1, block, bytes, in, y); break;
+    case 22: launch<ptx_kernel<false>>(stream, 1, block, bytes, in, y); break;
     case 100: launch<not_atomic_kernel>(stream, 2, block, 0, y); break;
     case 101: {
       total = 0;

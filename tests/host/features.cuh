@@ -253,6 +253,22 @@ __global__ void __launch_bounds__(block) rest_kernel(const float* __restrict__ x
   if (aligned[0].x != x[0] || CUDART_PI_F < 3) y[t] = CUDART_NAN_F;
 }
 
+// Inline PTX, with a barrier or without.
+template <bool meets>
+__global__ void ptx_kernel(const float* x, float* y) {
+  const int t = threadIdx.x;
+  float value;
+  asm("ld.global.nc.f32 %0, [%1];" : "=f"(value) : "l"(x + t));
+  asm volatile(
+      "{ .reg .u64 slot;\n\t"
+      "cvta.to.shared.u64 slot, %0;\n\t"
+      "st.shared.f32 [slot], %1; }" ::"l"(of_the_file + t),
+      "f"(value)
+      : "memory");
+  if (meets) asm volatile("bar.sync 0;" ::: "memory");
+  y[t] = of_the_file[t ^ 1];
+}
+
 // Pointers to tensors, as accessors have them.
 struct Pair {
   int columns;

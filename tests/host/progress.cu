@@ -9,6 +9,14 @@ namespace {
 
 using trifold::Tensor, trifold::launch;
 
+// A grid of two dimensions, of blocks that share out x.
+template <Mistake mistake>
+void keep_state(const Tensor& x, dim3 threads, float* y, int* flags) {
+  const auto blocks = static_cast<unsigned>(x.numel() / (threads.x * threads.y));
+  launch<keep_state_kernel<mistake>>({}, dim3(blocks / 2, 2), threads, block * sizeof(float), trifold::data<float>(x),
+                                     y, flags);
+}
+
 // x has blocks of 64 floats; the result has as many, and begins as zeros.
 Tensor progress(const Tensor& x, int64_t which) {
   const Tensor out = trifold::elementwise_output(x);
@@ -17,10 +25,10 @@ Tensor progress(const Tensor& x, int64_t which) {
   const int64_t n = x.numel();
   const dim3 blocks(static_cast<unsigned>(n / block));
   const trifold::Stream stream;
-  std::vector<int> memory(blocks.x);
+  std::vector<int> memory(n);
   int* const flags = memory.data();
   std::fill_n(y, n, 0.0f);
-  trifold::host::note_tensor(flags, blocks.x * sizeof(int));
+  trifold::host::note_tensor(flags, n * sizeof(int));
   switch (which) {
     case 0: launch<reverse_kernel>(stream, blocks, block, 0, in, y); break;
     case 1: launch<poll_thread_kernel>(stream, 1, block, 0, in, y); break;
@@ -28,6 +36,11 @@ Tensor progress(const Tensor& x, int64_t which) {
     case 3: launch<poll_volatile_kernel>(stream, 1, block, 0, in, y); break;
     case 4: launch<poll_at_once_kernel<true>>(stream, 1, block, 0, in, y, flags); break;
     case 5: launch<lock_kernel>(stream, blocks, block, 0, in, y, flags); break;
+    case 6: keep_state<Mistake::none>(x, dim3(16, 4), y, flags); break;
+    case 7: keep_state<Mistake::none>(x, dim3(8), y, flags); break;
+    case 8: keep_state<Mistake::no_barrier>(x, dim3(16, 4), y, flags); break;
+    case 9: keep_state<Mistake::only_the_first_block_fills>(x, dim3(16, 4), y, flags); break;
+    case 11: launch<mail_address_kernel>(stream, 2, block, 0, in, y, flags); break;
     case 10: launch<poll_block_kernel<false>>(stream, blocks, block, 0, in, y, flags); break;
     case 20: launch<endless_kernel>(stream, blocks, block, 0, y); break;
     case 21: launch<endless_after_barrier_kernel>(stream, blocks, block, 0, y); break;

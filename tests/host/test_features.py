@@ -66,6 +66,7 @@ RIGHT = (
     Right("atomics of all types", 14, torch.full((BLOCK,), 11111.0)),
     Right("hints, clocks, qualifiers", 15, 2 * ONE + 6),
     Right("tensors in a struct", 19, ONE + 1),
+    Right("inline PTX", 21, ONE.reshape(-1, 2).flip(1).flatten()),
     Right("torch's half", 17, (ONE.half() * ONE.half() + 1).float()),
     Right("torch's bfloat16", 18, (ONE.bfloat16() * ONE.bfloat16() + 1).float()),
     Right("atomics on a device variable", 101, (5 * ONE.sum())[None]),
@@ -106,6 +107,7 @@ WRONG = (
     Wrong("beyond a device variable", 6, "out-of-bounds", "global", "squares", 4, "y[threadIdx.x] = tables::squares["),
     Wrong("beyond a tensor in a struct", 20, "out-of-bounds", "global", "tensor", 128, "pair.to[i] ="),
     Wrong("__ldg of written data", 16, "uninitialised read", "global", "y", 1, "__ldg(y + (threadIdx.x + 1)"),
+    Wrong("inline PTX without its barrier", 22, "uninitialised read", "shared", "dynamic shared memory", 1, "y[t] ="),
     Wrong("an atomic and a plain write", 100, "race", "global", "y", 0, "y[0] = 2;"),
 )
 

@@ -97,6 +97,49 @@ def test_a_loop_that_polls_gets_what_it_waits_for(case: Polls, either: Progress)
         assert torch.equal(either(x, case.number), case.expected(x))
 
 
+# ------------------------------------------------------------------------------------------------- a block's state
+
+
+def reversed_blocks(x: Tensor, threads: int) -> Tensor:
+    """Each block's elements from its last on, and the 3 that it has in two more arrays of shared memory."""
+    return x.reshape(-1, threads).flip(1).flatten() + 3
+
+
+@pytest.mark.parametrize(("number", "threads", "blocks"), [(6, 64, 12), (7, 8, 400)])
+def test_a_block_that_waits_keeps_its_indices_and_its_shared_memory(
+    number: int, threads: int, blocks: int, either: Progress
+) -> None:
+    x = numbers(blocks * threads // BLOCK)
+    for seed in (0, 1, 2):
+        with runtime.schedules(1, seed=seed):
+            assert torch.equal(either(x, number), reversed_blocks(x, threads))
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "array", "block"),
+    [(8, "race", "tile", (5, 0, 0)), (9, "uninitialised read", "dynamic shared memory", None)],
+)
+def test_shared_memory_is_checked_in_each_of_the_blocks_that_wait(
+    number: int, kind: str, array: str, block: tuple[int, ...] | None, checked: Progress
+) -> None:
+    for seed in (0, 1, 2):
+        with pytest.raises(KernelFault) as caught, runtime.schedules(1, seed=seed):
+            checked(numbers(12), number)
+        (finding,) = caught.value.findings
+        assert (finding.kind, finding.array, finding.memory) == (kind, array, "shared")
+        assert block is None or {access.block for access in finding.accesses} == {block}
+    next_launch_is_right(checked)
+
+
+def test_the_address_of_another_blocks_shared_memory_is_out_of_bounds(checked: Progress) -> None:
+    with pytest.raises(KernelFault) as caught:
+        checked(numbers(2), 11)
+    (finding,) = caught.value.findings
+    assert (finding.kind, finding.array, finding.memory, finding.index) == ("out-of-bounds", "tile", "shared", (3,))
+    assert "it is shared memory of block (0, 0, 0), and a block may touch its own only" in finding.message
+    assert finding.accesses[0].block == (1, 0, 0)
+
+
 def test_a_volatile_load_with_checks_needs_no_barrier(checked: Progress) -> None:
     assert torch.equal(checked(numbers(1), 24), numbers(1))
 

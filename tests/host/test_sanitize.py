@@ -42,6 +42,7 @@ def test_one_element_too_far_is_found_at_its_line(capfd: pytest.CaptureFixture[s
         ("sigmoid", (), "right\n"),
         ("sampling", (), "launched 1, mean 3.0, standard deviation 2.0\n"),
         ("reduction", ("synchronised",), "128 128 128 128\n"),
+        ("waiting", (), "0 wrong\n"),
         ("api", (), ""),
         ("mistakes", (), ""),
     ],
@@ -142,6 +143,11 @@ def test_a_program_finds_the_named_compute_capability(capfd: pytest.CaptureFixtu
     assert capfd.readouterr().out == "7.5, 65536 bytes\n"
 
 
+def test_blocks_that_wait_for_each_other_are_right_in_any_order(capfd: pytest.CaptureFixture[str]) -> None:
+    assert sanitize(PROGRAMS / "waiting.cu", schedules=8, seed=4).told == []
+    assert capfd.readouterr().out == "0 wrong\n"
+
+
 def test_findings_of_other_schedules_change_no_result(capfd: pytest.CaptureFixture[str]) -> None:
     report: ProgramReport = sanitize(PROGRAMS / "sampling.cu", schedules=5, seed=2)
     assert report.told == []
@@ -194,7 +200,14 @@ def test_ops_are_sanitised_by_the_findings_of_verify(
 
 @pytest.mark.parametrize(
     "given",
-    [{"schedules": 1}, {"seed": 0}, {"keep_going": True}, {"define": ["N=3"]}, {"include": [PROGRAMS]}],
+    [
+        {"schedules": 1},
+        {"seed": 0},
+        {"keep_going": True},
+        {"std": "c++20"},
+        {"define": ["N=3"]},
+        {"include": [PROGRAMS]},
+    ],
     ids=lambda given: next(iter(given)),
 )
 def test_what_is_for_programs_alone_is_refused_by_name(given: dict[str, Any]) -> None:

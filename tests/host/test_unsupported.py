@@ -24,18 +24,33 @@ def problem_of(name: str, header: str, root: Path, *, checked: bool = True) -> s
     return str(caught.value)
 
 
-def test_inline_ptx_is_named_at_its_line_though_only_the_assembler_refuses_it(tmp_path: Path) -> None:
+def test_an_instruction_of_ptx_that_the_cpu_lacks_is_named_at_its_line(tmp_path: Path) -> None:
     header = """#include <trifold/cuda.cuh>
 __global__ void lanes_kernel(unsigned* y) {
   unsigned lane;
-  asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+  asm volatile("mov.u32 %0, %%laneid;"
+               "mapa.u32 %0, %0, 1;"
+               : "=r"(lane));
   y[0] = lane;
 }
 """
     problem = problem_of("lanes", header, tmp_path)
     assert re.search(
-        r"cuda_src/lanes\.cuh:4: error: inline PTX \(asm\) cannot be compiled for the CPU: put it in", problem
+        r"cuda_src/lanes\.cuh:5:\d+: error: inline PTX: mapa\.u32 is not yet on the CPU: write it", problem
     )
+
+
+def test_asm_of_host_code_is_named_at_its_line_though_only_the_assembler_refuses_it(tmp_path: Path) -> None:
+    header = """#include <trifold/cuda.cuh>
+inline int answer() {
+  int number;
+  asm volatile("nonsense %0;" : "=r"(number));
+  return number;
+}
+__global__ void lanes_kernel(unsigned* y) { y[0] = answer(); }
+"""
+    problem = problem_of("lanes", header, tmp_path)
+    assert re.search(r"cuda_src/lanes\.cuh:4: error: asm that is no function's of a GPU cannot be compiled", problem)
 
 
 def test_other_features_are_named_at_their_lines(tmp_path: Path) -> None:
@@ -56,7 +71,6 @@ __global__ void parent_kernel(float* y) {
 @pytest.mark.parametrize(
     ("line", "name"),
     [
-        ('asm("bar.sync 0;");', "inline PTX (asm)"),
         ("nvcuda::wmma::fragment<a> f;", "a tensor-core operation (wmma)"),
         ("float v = tex2DLod<float>(t, x, y, 0);", "a texture"),
         ("surf2Dwrite(v, s, x, y);", "a surface"),
@@ -78,17 +92,32 @@ def test_a_feature_is_known_by_its_line(line: str, name: str | None) -> None:
     [
         (
             "__global__ void k() {\n  extern __shared__ float tile[];\n}",
-            "__global__ void k() {\n  float (&tile)[] = trifold::host::DynamicShared();\n}",
+            "__global__ void k() {\n  float (&tile)[] = ::trifold::host::DynamicShared();\n}",
             False,
         ),
         (
             "void f() { extern __shared__ __align__(sizeof(T)) unsigned char raw [ ] ; }",
-            "void f() { unsigned char (&raw)[] = trifold::host::DynamicShared(); }",
+            "void f() { unsigned char (&raw)[] = ::trifold::host::DynamicShared(); }",
             False,
         ),
         (
             "namespace a { namespace {\nextern __shared__ int x[];\n} }",
             'namespace a { namespace {\nextern __shared__ int x[] __asm__("trifold_extern_shared");\n} }',
+            True,
+        ),
+        (
+            "void f() { extern float __shared__ s[]; }",
+            "void f() { float (&s)[] = ::trifold::host::DynamicShared(); }",
+            False,
+        ),
+        (
+            "void f() { if (x) { } unsigned int extern\n__align__(16) __shared__ s[][N + 1]; }",
+            "void f() { if (x) { } unsigned int (&s)[][N+1] = ::trifold::host::DynamicShared();\n }",
+            False,
+        ),
+        (
+            "#define X\nfloat extern __shared__ s[] __attribute__((aligned(16)));",
+            '#define X\nfloat extern __shared__ s[] __asm__("trifold_extern_shared") __attribute__((aligned(16)));',
             True,
         ),
         ('const char* s = "{";\n/* extern __shared__ int x[]; { */', None, False),

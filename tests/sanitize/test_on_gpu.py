@@ -98,4 +98,4 @@ def test_without_a_gpu_it_says_so(what: str) -> None:
 def test_an_order_of_the_cpu_is_refused(arguments: tuple[str, ...]) -> None:
     done = sanitize(*arguments)
     assert done.returncode == 2
-    assert "--seed and --compute-capability are for the CPU" in done.stderr
+    assert "are for the CPU; a GPU has its own order" in done.stderr

@@ -112,6 +112,7 @@ def test_modules_and_packages(folder):
         (["-m", "missing.part"], "missing.part cannot be imported"),
         (["--compute-capability", "5.0", "program.py"], "compute capability '5.0' is not known"),
         (["--report", "program.py/x", "program.py"], "the report cannot be written"),
+        (["--suppressions", "missing.toml", "program.py"], "missing.toml cannot be read"),
     ],
 )
 def test_bad_input_is_one_clear_error(folder, words, message):
@@ -180,6 +181,98 @@ def test_the_pytest_option(folder):
     assert "need --simulator" in done.stderr
 
 
+ALLOWED = """
+import sys
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def kernel(out, x):
+    out[0] = cuda.threadIdx.x  # trifold: allow race, any will do
+    x[cuda.threadIdx.x] = 1  # trifold: allow race, not any more
+
+@cuda.jit
+def wrong(out, x):
+    out[0] = cuda.threadIdx.x
+
+if __name__ == "__main__":
+    launched = wrong if sys.argv[1:] == ["wrong"] else kernel
+    for _ in range(2):
+        launched[1, 32](np.zeros(1), np.zeros(32))
+    print("ended")
+"""
+
+
+def test_what_is_accepted_is_summed_up_at_the_end(folder):
+    (folder / "allowed.py").write_text(ALLOWED)
+    done = simulate(folder, "allowed.py")
+    assert (done.returncode, done.stdout) == (0, "ended\n")
+    assert done.stderr.splitlines() == [
+        "accepted by allowed.py:8: race on out in kernel at allowed.py:8, 62 times: any will do",
+        "allowed, but did not occur: race at allowed.py:9 (not any more)",
+    ]
+    (folder / "pyproject.toml").write_text('[tool.trifold]\nsuppressions = "known.toml"\n')
+    (folder / "known.toml").write_text(
+        '[[suppression]]\nkind = "race"\nkernel = "wrong"\nreason = "of others"\n'
+        '[[suppression]]\nkind = "misaligned"\nreason = "long ago"\n'
+    )
+    done = simulate(folder, "allowed.py", "wrong")
+    assert (done.returncode, done.stdout) == (0, "ended\n")
+    assert done.stderr.splitlines() == [
+        "accepted by known.toml, entry 1: race on out in wrong at allowed.py:13, 62 times: of others",
+        "allowed, but did not occur: misaligned at known.toml, entry 2 (long ago)",
+    ]
+
+
+def test_keep_going_lets_the_program_end_and_its_processes_too(folder):
+    (folder / "allowed.py").write_text(ALLOWED)
+    (folder / "parent.py").write_text(
+        "import subprocess, sys\nsys.exit(subprocess.call([sys.executable, 'allowed.py', 'wrong']))"
+    )
+    assert simulate(folder, "allowed.py", "wrong").returncode == 1
+    for words in (("allowed.py", "wrong"), ("parent.py",)):
+        done = simulate(folder, "--keep-going", *words)
+        assert (done.returncode, done.stdout) == (1, "ended\n")
+        assert done.stderr.startswith("62 times: race on global array element out[0] in kernel wrong: ")
+        assert done.stderr.endswith("replay: --seed 0\n\n62 findings at 1 place\n")
+
+
+SUITE = """
+import numpy as np, pytest
+from allowed import kernel, wrong
+
+@pytest.mark.parametrize("n", range(5))
+def test_wrong(n):
+    wrong[1, 32](np.zeros(1), np.zeros(32))
+
+def test_allowed():
+    kernel[1, 32](np.zeros(1), np.zeros(32))
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_suite_is_summed_up_by_place(folder, workers):
+    (folder / "allowed.py").write_text(ALLOWED)
+    (folder / "test_suite.py").write_text(SUITE)
+    words = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--simulator", *workers)
+    done = run(folder, *words, "--simulator-keep-going")
+    assert done.returncode == 1
+    assert "6 passed" in done.stdout
+    assert "155 times: race on global array element out[0] in kernel wrong" in done.stdout
+    assert "and 2 more tests" in done.stdout
+    assert "accepted by allowed.py:8: race on out in kernel at allowed.py:8, 31 times: any will do" in done.stdout
+    assert "allowed, but did not occur: race at allowed.py:9 (not any more)" in done.stdout
+    assert "155 findings at 1 place\n" in done.stdout
+    if workers:
+        return
+    done = run(folder, *words)
+    assert "5 failed, 1 passed" in done.stdout
+    assert "5 times: race on global array element out[0] in kernel wrong" in done.stdout
+    assert "did not occur" not in done.stdout  # the launches that failed have not come to their ends
+    done = run(folder, *words, "-k", "allowed")
+    assert (done.returncode, "allowed, but did not occur" in done.stdout) == (0, True)
+
+
 # Options and findings without a process -------------------------------------------------------------------------------
 
 
@@ -212,7 +305,14 @@ def test_a_report_may_be_of_some_launches_alone(tmp_path):
 
 def test_the_environment_carries_all_options(tmp_path):
     chosen = parsed(
-        simulator.current(), checks="race", seed=7, schedules=3, report=tmp_path / "r.json", compute_capability=(8, 6)
+        simulator.current(),
+        checks="race",
+        seed=7,
+        schedules=3,
+        report=tmp_path / "r.json",
+        compute_capability=(8, 6),
+        keep_going=True,
+        suppressions=tmp_path / "known.toml",
     )
     assert parsed(simulator.current(), **from_environment(to_environment(chosen))) == chosen
 

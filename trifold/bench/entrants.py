@@ -130,11 +130,11 @@ def implementations(files: OpFiles, device: Device, against: Collection[str]) ->
 def _loaded(load: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
     try:
         return load()
-    except TrifoldError as error:
+    except Exception as error:  # its rows say why; the others are measured
         return _refusing(error)
 
 
-def _refusing(reason: TrifoldError) -> Callable[..., Any]:
+def _refusing(reason: Exception) -> Callable[..., Any]:
     def refuse(*_: Any) -> Any:
         raise reason
 

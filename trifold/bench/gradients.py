@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from trifold.errors import SpecError, TrifoldError
+from trifold.errors import SpecError
 from trifold.spec.benchmark import Arguments, Benchmark
 from trifold.spec.results import NO_GRADIENTS, Gradients
 from trifold.workspace import OpFiles
@@ -50,7 +50,7 @@ def _port(files: OpFiles) -> Implementation | None:
 
     try:
         return load_port(files)
-    except TrifoldError:
+    except Exception:
         return None
 
 

@@ -1,6 +1,6 @@
 """Where finished builds are kept: one folder each, which appears whole or not at all.
 
-    <cache>/builds/<op>-<target>-<hash>/         the library or object, build.log, stamp.json, notes for gcov
+    <cache>/builds/<op>-<target>-<hash>/         the library, object or program, build.log, stamp.json, notes for gcov
     <cache>/builds/<op>-<target>-<hash>.lock     held by the process that builds it
     <cache>/builds/<op>-<target>-<hash>.log      what the compilers printed when the last attempt failed
     <cache>/builds/<op>-<target>-<hash>.partial-*   an attempt under way, or left by a process that was killed
@@ -155,7 +155,7 @@ class Entry:
     def keep(self, attempt: Path, file: Path) -> Product:
         """Make ``file`` (and the log) of ``attempt`` this entry's product: the stamp last, then all at once."""
         file.chmod(0o700)
-        kept = {file.name, LOG}
+        kept = {file.name, f"{file.name}.so", LOG}  # of a program, the library that it starts
         for path in attempt.iterdir():
             if path.is_dir():  # copies of headers
                 shutil.rmtree(path)

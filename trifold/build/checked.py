@@ -2,7 +2,9 @@
 
 Not imported. Where it is to be checked, g++ compiles to assembly, where each variable of thread storage (a kernel's
 shared arrays are such) gets some bytes behind it that belong to nobody, so that an index one too far is no other
-array's, and a table tells how much shared memory each function takes. Then it is assembled and linked.
+array's, and a table tells how much shared memory each function takes. Then it is assembled and linked: a program as a
+library too, and an executable that starts it, since in an executable the linker fixes where thread storage is, and
+blocks that wait for each other need copies of it (engine/host/slots.h).
 """
 
 import json
@@ -14,7 +16,7 @@ from pathlib import Path
 GAP_BYTES = 64
 
 # Not the copies of the standard library's templates, which are instrumented: no other library may use them.
-EXPORTS = "{ global: trifold_*; local: *; };\n"
+EXPORTS = "{ global: trifold_*; main; local: *; };\n"
 
 
 _TABLE = "trifold_shared_arrays"  # engine/host/module.cpp
@@ -98,11 +100,17 @@ def main() -> int:
         return done.returncode
     if checked:
         assembly = compiled.read_text(encoding="utf-8")
+        assembly = assembly.replace("\t.hidden\tmain\n", "")  # -fvisibility=hidden; the executable asks for it
         compiled.write_text(with_gaps(assembly) + table_of_shared_arrays(assembly), encoding="utf-8")
     exports = source.with_suffix(".map")
     exports.write_text(EXPORTS, encoding="utf-8")
-    shape = ["-pie" if program else "-shared", f"-Wl,--version-script={exports}"]
-    return subprocess.run([compiler, *shape, str(compiled), *request["link_flags"], "-o", made]).returncode
+    library = f"{made}.so" if program else made
+    shape = ["-shared", f"-Wl,--version-script={exports},-soname,{Path(library).name}"]
+    done = subprocess.run([compiler, *shape, str(compiled), *request["link_flags"], "-o", library])
+    if done.returncode != 0 or not program:
+        return done.returncode
+    # The C library's start is all that the executable has: it calls the library's main.
+    return subprocess.run([compiler, library, "-Wl,-rpath,$ORIGIN", "-o", made]).returncode
 
 
 if __name__ == "__main__":

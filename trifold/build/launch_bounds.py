@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trifold.build import cpp_text
+
 _BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")
-_SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _IN_ANGLES = re.compile(r"<[^<>]*>")
 _DECLARED = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?=[,=]|$)")
 
@@ -24,7 +24,7 @@ def rewrite(text: str) -> str:
     if "__launch_bounds__" not in text:
         return text
     parts, end = [], 0
-    for place, bounds in kernels(_SKIPPED.sub(_blank, text)):
+    for place, bounds in kernels(cpp_text.without_comments(text)):
         parts += [text[end:place], constant(bounds)]
         end = place
     return "".join(parts) + text[end:]
@@ -32,7 +32,7 @@ def rewrite(text: str) -> str:
 
 def kernels(code: str) -> Iterator[tuple[int, str]]:
     """Where the body of each kernel with bounds begins, and what its bounds are. ``code`` has blanks for comments."""
-    code = _DIRECTIVE.sub(_blank, code)
+    code = cpp_text.without_directives(code)
     for match in _BOUNDS.finditer(code):
         after = _end_of_brackets(code, match.end() - 1)
         parameters = code.find("(", after)
@@ -77,7 +77,3 @@ def _declared(parameters: str) -> set[str]:
     while (shorter := _IN_ANGLES.sub("", parameters)) != parameters:
         parameters = shorter
     return set(_DECLARED.findall(parameters.strip()))
-
-
-def _blank(match: re.Match[str]) -> str:
-    return re.sub(r"[^\n]", " ", match[0])

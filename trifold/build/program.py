@@ -10,8 +10,8 @@ from trifold.build import cache, recipe, sources, toolchain
 from trifold.build.compile import produce
 from trifold.build.recipe import Recipe
 
-# -lineinfo: compute-sanitizer names lines. The optimisation is the one that the program would have.
-_FLAGS = ("-std=c++20", "-O3", "-lineinfo")
+# -lineinfo: compute-sanitizer names lines. Optimisation and C++ standard are those that the program would have.
+_FLAGS = ("-O3", "-lineinfo")
 
 
 def build_with_nvcc(path: Path, arch: str, options: Sequence[str] = ()) -> cache.Product:
@@ -19,7 +19,7 @@ def build_with_nvcc(path: Path, arch: str, options: Sequence[str] = ()) -> cache
 
     Args:
         arch: of the GPU, as nvcc names it: ``"sm_90"``.
-        options: ``-D``, ``-U`` and ``-I`` for nvcc.
+        options: ``-D``, ``-U``, ``-I`` and ``-std`` for nvcc.
 
     Raises:
         BuildError: it does not compile.

@@ -18,7 +18,7 @@ from typing import Any
 from trifold.build import sources, toolchain
 from trifold.cells import Form
 from trifold.errors import ToolchainError
-from trifold.host import runtime
+from trifold.host import runtime, settings
 
 # Only what torch 2.11's stable ABI has; any other torch header becomes an error.
 TORCH_TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
@@ -130,7 +130,7 @@ class Recipe:
 
 def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_FLAGS) -> Recipe:
     """g++, through load_inline."""
-    gxx = toolchain.find_gxx()
+    gxx, capability = toolchain.find_gxx(), settings.name_of()
     flags = (*flags_of_form, *_standard(), *definitions(namespace, "CPU"))
     link = (*LINK_FLAGS, *host_flags(), *(["--coverage"] if "--coverage" in flags else []))
 
@@ -140,7 +140,7 @@ def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
         arguments = {
-            "cpp_sources": [sources.for_gxx(binding, folder)],
+            "cpp_sources": [sources.for_gxx(binding, folder, capability)],
             "extra_cflags": list(flags),
             # through a shell and a ninja file
             "extra_ldflags": [shlex.quote(flag).replace("$", "$$") for flag in link],
@@ -153,6 +153,7 @@ def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_
         *flags,
         *link,
         str(binding),
+        sources.capability_for(binding, capability),
         toolchain.fingerprint(gxx),
         _CHILD.read_text(),
         *(path.read_text() for path in sources.REWRITERS),
@@ -164,7 +165,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
     """g++ called directly, for the CPU with checks: the shared arrays get space between them in the assembly."""
     import torch
 
-    gxx, torch_folder = toolchain.find_gxx(), Path(torch.__path__[0])
+    gxx, torch_folder, capability = toolchain.find_gxx(), Path(torch.__path__[0]), settings.name_of()
     compile_flags = (
         "-std=c++20",
         *CHECKED_FLAGS,
@@ -180,7 +181,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
         source, made = folder / f"{name}.cpp", folder / f"{name}.so"
-        source.write_text(sources.for_gxx(binding, folder), encoding="utf-8")
+        source.write_text(sources.for_gxx(binding, folder, capability), encoding="utf-8")
         request = {
             "compiler": str(gxx),
             "compile_flags": [f"-I{folder}", *compile_flags],
@@ -196,6 +197,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         *compile_flags,
         *link_flags,
         str(binding),
+        sources.capability_for(binding, capability),
         toolchain.fingerprint(gxx),
         _CHECKED_CHILD.read_text(),
         *(path.read_text() for path in sources.REWRITERS),

@@ -9,43 +9,45 @@ from __future__ import annotations
 
 import re
 
+from trifold.build import cpp_text
+
 # launch.cuh defines the array where this is defined.
 DEFINITION = "TRIFOLD_EXTERN_SHARED"
 _SYMBOL = "trifold_extern_shared"
-_REFERENCE = "trifold::host::DynamicShared()"
+_REFERENCE = "::trifold::host::DynamicShared()"
 
-_DECLARATION = re.compile(
-    r"\b(?:extern\b[^;{}\[]*?__shared__|__shared__\b[^;{}\[]*?\bextern)\b(?P<type>[^;{}\[]*?)(?P<name>\w+)\s*\[\s*\]\s*;"
+_ARRAY = re.compile(
+    r"\b(?P<name>\w+)\s*\[\s*\](?P<inner>(?:\s*\[[^\];]*\])*)\s*(?:__attribute__\s*\(\(.*?\)\)\s*)?;", re.DOTALL
 )
 _ALIGNMENT = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+_SPECIFIERS = re.compile(r"\b(?:extern|__shared__)\b")
 _NAMESPACE = re.compile(r"\bnamespace\b[^;{}()]*$|\bextern\s*\"C(?:\+\+)?\"\s*$")
-_SKIPPED = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 
 
 def rewrite(text: str) -> tuple[str, bool]:
     """The source with its arrays bound to dynamic shared memory, and whether one of them needs DEFINITION."""
     if "__shared__" not in text or "extern" not in text:
         return text, False
-    code = _SKIPPED.sub(_blank, text)
+    code = cpp_text.without_directives(cpp_text.without_comments(text))
     parts, end, outside = [], 0, False
-    for declaration in _DECLARATION.finditer(code):
-        parts.append(text[end : declaration.start()])
-        end = declaration.end()
-        whole = text[declaration.start() : end]
-        if _inside_a_function(code[: declaration.start()]):
-            lines = "\n" * whole.count("\n")
-            element = " ".join(_ALIGNMENT.sub("", declaration["type"]).split())
-            parts.append(f"{element} (&{declaration['name']})[] = {_REFERENCE};{lines}")
+    for array in _ARRAY.finditer(code):
+        begin = max(code.rfind(mark, end, array.start()) for mark in ";{}") + 1 or end
+        head = code[begin : array.start()]
+        if set(_SPECIFIERS.findall(head)) != {"extern", "__shared__"}:
+            continue
+        begin += len(head) - len(head.lstrip())
+        parts.append(text[end:begin])
+        end = array.end()
+        if _inside_a_function(code[:begin]):
+            lines = "\n" * text.count("\n", begin, end)
+            element = " ".join(_SPECIFIERS.sub("", _ALIGNMENT.sub("", head)).split())
+            inner = "".join(array["inner"].split())
+            parts.append(f"{element} (&{array['name']})[]{inner} = {_REFERENCE};{lines}")
         else:
             outside = True
-            parts.append(f'{whole[:-1]} __asm__("{_SYMBOL}");')
+            at = array.end("inner")
+            parts.append(f'{text[begin:at]} __asm__("{_SYMBOL}"){text[at:end]}')
     return "".join(parts) + text[end:], outside
-
-
-def _blank(match: re.Match[str]) -> str:
-    """As long as what it stands for, with its line ends; ``extern "C"`` stays."""
-    found = match[0]
-    return found if found in ('"C"', '"C++"') else re.sub(r"[^\n]", " ", found)
 
 
 def _inside_a_function(before: str) -> bool:

@@ -7,13 +7,34 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from trifold.build import launch_bounds, shared_arrays
+from trifold.build import (
+    cpp_text,
+    device_code,
+    inline_ptx,
+    launch_bounds,
+    port_text,
+    ptx_table,
+    ptx_text,
+    shared_arrays,
+)
 
 INCLUDE_ROOT = Path(__file__).resolve().parents[1] / "include"
 # For g++ only: CUDA's own headers by name (<cooperative_groups.h>, <cuda_fp16.h>, …), which are the dialect.
 CPU_INCLUDE_ROOT = INCLUDE_ROOT / "cuda_for_cpu"
 # What changes sources for g++.
-REWRITERS = (Path(launch_bounds.__file__), Path(shared_arrays.__file__))
+REWRITERS = tuple(
+    Path(str(module.__file__))
+    for module in (
+        cpp_text,
+        device_code,
+        inline_ptx,
+        launch_bounds,
+        port_text,
+        ptx_table,
+        ptx_text,
+        shared_arrays,
+    )
+)
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
@@ -41,6 +62,11 @@ def local_sources(binding: Path) -> tuple[Path, ...]:
     return tuple(sorted(seen))
 
 
+def own_sources(binding: Path) -> tuple[Path, ...]:
+    """:func:`local_sources` without the headers of trifold."""
+    return tuple(path for path in local_sources(binding) if not path.is_relative_to(INCLUDE_ROOT))
+
+
 def digest(sources: Iterable[Path], facts: Iterable[str]) -> str:
     """SHA-256 of the sources (names and contents) and of all else that decides what comes out of the compiler."""
     state = hashlib.sha256()
@@ -63,24 +89,33 @@ def with_line_directive(binding: Path) -> str:
     return f"#line 1 {quoted(binding)}\n{binding.read_text(encoding='utf-8')}"
 
 
-def for_gxx(binding: Path, folder: Path) -> str:
-    """The text of ``binding`` as g++ compiles it, in ``folder``.
+def capability_for(binding: Path, capability: str) -> str:
+    """``capability``, where what g++ makes of the port depends on it; else ""."""
+    return capability if any(device_code.ARCH in text for text in _own_texts(binding).values()) else ""
 
-    Where it or what it includes from its own folder has ``extern __shared__`` arrays or ``__launch_bounds__``, changed
-    copies of the headers are written into ``folder``, where the compiler looks first. (trifold's own headers have none
-    for g++.)
+
+def for_gxx(binding: Path, folder: Path, capability: str) -> str:
+    """The text of ``binding`` as g++ compiles it, in ``folder``; ``capability`` is of the GPU that it is for.
+
+    Where it or what it includes from its own folder has to be changed (:mod:`trifold.build.port_text`), changed copies
+    of the headers are written into ``folder``, where the compiler looks first. (trifold's own headers are as they are.)
     """
-    root = binding.resolve().parent
-    own = [path for path in local_sources(binding) if path.is_relative_to(root)]
-    texts = {path: path.read_text(encoding="utf-8") for path in own}
-    rewritten = {path: shared_arrays.rewrite(text) for path, text in texts.items()}
-    changed = {path: launch_bounds.rewrite(text) for path, (text, _) in rewritten.items()}
-    if changed == texts:
+    root, texts = binding.resolve().parent, _own_texts(binding)
+    made = port_text.for_gxx(texts, quoted, capability)
+    if made.texts == texts:
         return with_line_directive(binding)
-    for path, text in changed.items():
+    for name, text in made.headers.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    for path, text in made.texts.items():
         if path != binding.resolve():
             copy = folder / path.relative_to(root)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_text(f"#line 1 {quoted(path)}\n{text}", encoding="utf-8")
-    define = f"#define {shared_arrays.DEFINITION}\n" if any(outside for _, outside in rewritten.values()) else ""
-    return f"{define}#line 1 {quoted(binding)}\n{changed[binding.resolve()]}"
+    define = "".join(f"#define {name}\n" for name in made.definitions)
+    include = "".join(f"#include <{name}>\n" for name in made.includes)
+    return f"{define}{include}#line 1 {quoted(binding)}\n{made.texts[binding.resolve()]}"
+
+
+def _own_texts(binding: Path) -> dict[Path, str]:
+    root = binding.resolve().parent
+    return {path: path.read_text(encoding="utf-8") for path in local_sources(binding) if path.is_relative_to(root)}

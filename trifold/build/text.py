@@ -6,9 +6,10 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trifold.build import cache, recipe, sources, toolchain
+from trifold.build import cache, device_code, inline_ptx, recipe, shared_arrays, sources, toolchain
 from trifold.build.compile import produce
 from trifold.build.recipe import Recipe
 from trifold.errors import BuildError
@@ -16,49 +17,79 @@ from trifold.host import cuda_text
 
 _CHILD = Path(__file__).with_name("checked.py")
 _REWRITERS = [*sorted(Path(cuda_text.__file__).parent.glob("cuda_*.py")), *sources.REWRITERS]
-# nvcc's and NVRTC's options that say nothing to g++: which GPU, which standard (ours is C++20), how exact.
+# nvcc's and NVRTC's options that say nothing to g++: how exact, and which GPU, beside what __CUDA_ARCH__ is.
 _FOR_GPUS_ONLY = re.compile(
-    r"-{1,2}(std|gpu-architecture|arch|gencode|use_fast_math|fmad|maxrregcount|default-device|lineinfo|"
+    r"-{1,2}(gpu-architecture|arch|gencode|use_fast_math|fmad|maxrregcount|default-device|lineinfo|"
     r"generate-line-info|expt-relaxed-constexpr|expt-extended-lambda|extended-lambda|O\d?)(=.*)?"
 )
 
+_ARCHITECTURE = re.compile(r"-{1,2}(?:gpu-architecture|arch)=(?:sm|compute)_(\d+)(\d)[af]?")
+_STANDARD = re.compile(r"-{1,2}std(?:=(.*))?")
+# Our headers need C++17, so that older programs are compiled as such: what was right is right there but for the little
+# that C++17 took away.
+_FLAGS_OF_STANDARD: dict[str, tuple[str, ...]] = {
+    standard: ("-std=gnu++20",) if standard == "c++20" else ("-std=gnu++17", "-fconcepts")
+    for standard in ("c++03", "c++11", "c++14", "c++17", "c++20")
+}
+
 
 def build_library(
-    path: Path, options: Sequence[str], *, checked: bool, tail: str, drop_torch: bool = True
+    path: Path, options: Sequence[str], *, checked: bool, tail: str, capability: str, drop_torch: bool = True
 ) -> cache.Product:
-    """The shared library of ``path``'s text, and of ``tail``, which follows it.
+    """The shared library of ``path``'s text, and of ``tail``, which follows it; its device code is for a GPU of this
+    compute capability, such as ``"9.0"``.
 
     Raises:
         BuildError: it does not compile, or has what the CPU has not; or an option is unknown.
         ToolchainError: g++ is missing or too old.
     """
-    return _build(path, options, checked=checked, program=False, tail=tail, drop_torch=drop_torch)
+    build = _Build(checked, False, tail, drop_torch, capability)
+    return _build(path, options, build)
 
 
-def build_program(path: Path, options: Sequence[str]) -> cache.Product:
-    """The program of ``path``'s text, with checks. Raises as :func:`build_library`."""
-    return _build(path, options, checked=True, program=True, tail="", drop_torch=False)
+def build_program(path: Path, options: Sequence[str], capability: str) -> cache.Product:
+    """The program of ``path``'s text, with checks. ``capability`` and errors: as of :func:`build_library`."""
+    return _build(path, options, _Build(True, True, "", False, capability))
 
 
-def _build(
-    path: Path, options: Sequence[str], *, checked: bool, program: bool, tail: str, drop_torch: bool
-) -> cache.Product:
+@dataclass(frozen=True)
+class _Build:
+    """How a text is built: see :func:`build_library`."""
+
+    checked: bool
+    program: bool
+    tail: str
+    drop_torch: bool
+    capability: str
+
+
+def files_of_program(path: Path, options: Sequence[str]) -> tuple[Path, ...]:
+    """The file of a program and those of the user's own that it includes."""
+    folders = tuple(Path(option[2:]).resolve() for option in options if option.startswith("-I"))
+    return tuple(cuda_text.read_program(path.resolve(), folders, drop_torch=False))
+
+
+def _build(path: Path, options: Sequence[str], build: _Build) -> cache.Product:
     path = path.resolve()
+    standard, options = _standard(options)
+    named = [found for option in options if (found := _ARCHITECTURE.fullmatch(option))]
+    if named:  # as with nvcc, whatever the GPU is that launches have to fit
+        build = replace(build, capability=f"{named[-1][1]}.{named[-1][2]}")
     given = tuple(_resolved(option) for option in options if not _FOR_GPUS_ONLY.fullmatch(option))
     if unknown := [option for option in given if not option.startswith(("-D", "-U", "-I"))]:
         raise BuildError(
             f"options: {unknown[0]!r} means nothing to the build for the CPU",
-            "give only -D, -U and -I, with their value",
+            "give only -D, -U, -I and -std, with their value",
         )
     folders = tuple(Path(option[2:]) for option in given if option.startswith("-I"))
     # Read once: what is compiled is what the entry's name was made of.
-    texts = cuda_text.read_program(path, folders, drop_torch=drop_torch)
+    texts = cuda_text.read_program(path, folders, drop_torch=build.drop_torch)
 
     def plan() -> Recipe:
-        return _recipe(texts, given, checked, program, tail)
+        return _recipe(texts, standard, given, build)
 
     inputs = sorted({*texts, *sources.local_sources(path)})
-    target = "program" if program else "checked" if checked else "cpu"
+    target = "program" if build.program else "checked" if build.checked else "cpu"
     name = f"{re.sub(r'[^A-Za-z0-9_]', '_', path.stem)}-text_{target}"
     product, _ = produce(name, path, lambda: inputs, plan)
     return product
@@ -69,42 +100,77 @@ def _resolved(option: str) -> str:
     return f"-I{Path(option[2:]).resolve()}" if option.startswith("-I") else option
 
 
+def _standard(options: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """The flags for the C++ standard that the last of ``options`` says, and the other ones.
+
+    Raises:
+        BuildError: nvcc has no such standard.
+    """
+    chosen, others, at = "c++17", [], 0
+    while at < len(options):
+        found = _STANDARD.fullmatch(options[at])
+        if found is None:
+            others.append(options[at])
+        elif found[1] is None and at + 1 < len(options):
+            at += 1
+            chosen = options[at]
+        else:
+            chosen = found[1] or ""
+        at += 1
+    if chosen not in _FLAGS_OF_STANDARD:
+        raise BuildError(
+            f"-std: {chosen!r} is no C++ standard of nvcc's", f"give one of {', '.join(_FLAGS_OF_STANDARD)}"
+        )
+    return _FLAGS_OF_STANDARD[chosen], others
+
+
 def _recipe(
-    texts: dict[Path, cuda_text.Source], options: tuple[str, ...], checked: bool, program: bool, tail: str
+    texts: dict[Path, cuda_text.Source], standard: tuple[str, ...], options: tuple[str, ...], build: _Build
 ) -> Recipe:
     gxx, path = toolchain.find_gxx(), next(iter(texts))
+    rewritten = device_code.rewrite(
+        {file: source.text for file, source in texts.items()}, sources.quoted, build.capability
+    )
+    shared_outside = any(source.shared_outside for source in texts.values())
     flags = (
-        "-std=gnu++20",
-        *(recipe.CHECKED_FLAGS if checked else (*recipe.GXX_FLAGS, "-fPIC")),
+        *standard,
+        *([f"-D{shared_arrays.DEFINITION}"] if shared_outside else []),
+        *(recipe.CHECKED_FLAGS if build.checked else (*recipe.GXX_FLAGS, "-fPIC")),
         *(option for option in options if not option.startswith("-I")),
-        "-include",
-        "trifold/host/runtime_api.h",
+        *("-include", "trifold/host/runtime_api.h", "-include", "trifold/host/program_macros.h"),
+        *(
+            ("-include", inline_ptx.HEADER)
+            if any(inline_ptx.needs_header(each.text) for each in texts.values())
+            else ()
+        ),
         f"-I{path.parent}",
         *(option for option in options if option.startswith("-I")),
         f"-I{sources.INCLUDE_ROOT}",
     )
-    link = (*recipe.LINK_FLAGS, *recipe.host_flags())
+    link = (*recipe.LINK_FLAGS, *recipe.host_flags(), *(recipe.CHECKED_LINK_FLAGS if build.checked else ()))
 
     def check() -> None:
         toolchain.require_gxx(gxx)
 
     def prepare(name: str, folder: Path) -> tuple[list[str], Path]:
-        for file, source in texts.items():
-            written = f"#line 1 {sources.quoted(file)}\n{source.text}\n"
+        for header, text in rewritten.headers.items():
+            (folder / header).write_text(text, encoding="utf-8")
+        for file, text in rewritten.texts.items():
+            written = f"#line 1 {sources.quoted(file)}\n{text}\n"
             if file == path:
-                written += tail
+                written += build.tail
             (folder / cuda_text.file_name(file)).write_text(written, encoding="utf-8", errors="surrogateescape")
         source_file = folder / f"{name}.cpp"
         (folder / cuda_text.file_name(path)).rename(source_file)
-        made = folder / (name if program else f"{name}.so")
+        made = folder / (name if build.program else f"{name}.so")
         request = {
             "compiler": str(gxx),
             "compile_flags": [*flags, f"-I{folder}"],
             "link_flags": link,
             "source": str(source_file),
             "library": str(made),
-            "checked": checked,
-            "program": program,
+            "checked": build.checked,
+            "program": build.program,
         }
         (folder / "request.json").write_text(json.dumps(request), encoding="utf-8")
         return [sys.executable, "-P", str(_CHILD), str(folder / "request.json")], made
@@ -114,7 +180,8 @@ def _recipe(
         *flags,
         *link,
         str(path),
-        tail,
+        build.tail,
+        *rewritten.headers.values(),
         toolchain.fingerprint(gxx),
         _CHILD.read_text(encoding="utf-8"),
         *(path.read_text(encoding="utf-8") for path in _REWRITERS),

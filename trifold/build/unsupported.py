@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-_GUARD = "put it in #ifdef __CUDACC__, with another way for the CPU in #else"
+_GUARD = "put it in #ifndef TRIFOLD_CPU, with another way for the CPU in #else"
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,13 @@ class Feature:
         return f"{self.name} cannot be compiled for the CPU: {self.remedy}"
 
 
+# Inline PTX of device code is C++ before g++ reads it (inline_ptx.py).
 ASSEMBLY = Feature(
-    "inline PTX (asm)", re.compile(r"\b(?:asm|__asm__|__asm)\b\s*(?:volatile\b|__volatile__\b)?\s*\("), _GUARD
+    "asm that is no function's of a GPU",
+    re.compile(r"\b(?:asm|__asm__|__asm)\b\s*(?:volatile\b|__volatile__\b)?\s*\("),
+    "mark its function __device__, if it is inline PTX",
 )
 FEATURES = (
-    ASSEMBLY,
     Feature("a tensor-core operation (wmma)", re.compile(r"\bwmma\b|<mma\.h>"), _GUARD),
     Feature(
         "a texture", re.compile(r"\btex\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaTextureObject_t\b|\btexture\s*<"), _GUARD

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from trifold.build import inline_ptx
 from trifold.build.sources import CPU_INCLUDE_ROOT, INCLUDE_ROOT
 from trifold.errors import GraduationError
 from trifold.workspace import OpFiles
@@ -32,11 +33,18 @@ def engine_files() -> dict[str, Path]:
 
 
 def headers_of(sources: Iterable[Path], include: Path = INCLUDE_ROOT) -> dict[str, Path]:
-    """The headers of trifold that ``sources`` include, and those that these include, by their paths in ``include``."""
+    """The headers of trifold that ``sources`` include, and those that these include, by their paths in ``include``.
+
+    For the CPU, inline PTX in ``sources`` includes a header, too.
+    """
     found: dict[str, Path] = {}
     waiting = list(sources)
-    while waiting:
-        for name in _included(waiting.pop()):
+    translated = (inline_ptx.rewrite(_text(source)) for source in waiting)
+    names = [inline_ptx.HEADER] if any(map(inline_ptx.needs_header, translated)) else []
+    while waiting or names:
+        names += _included(waiting.pop()) if waiting else []
+        while names:
+            name = names.pop()
             for root in (include, include / CPU_INCLUDE_ROOT.name):
                 path = root / name
                 key = str(path.relative_to(include))
@@ -75,5 +83,8 @@ def own_sources(files: OpFiles) -> tuple[Path, ...]:
 
 
 def _included(source: Path) -> list[str]:
-    text = source.read_text(encoding="utf-8", errors="surrogateescape")
-    return [match[1] or match[2] for match in _INCLUDE.finditer(text)]
+    return [match[1] or match[2] for match in _INCLUDE.finditer(_text(source))]
+
+
+def _text(source: Path) -> str:
+    return source.read_text(encoding="utf-8", errors="surrogateescape")

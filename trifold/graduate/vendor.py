@@ -11,6 +11,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # Where a module of trifold lies in a graduated package, as seen from the files that import it.
 IN_BACKEND = {
     "trifold.build": ".",
+    "trifold.build.cpp_text": ".cpp_text",
+    "trifold.build.device_code": ".device_code",
+    "trifold.build.ptx_table": ".ptx_table",
+    "trifold.build.ptx_text": ".ptx_text",
     "trifold.errors": ".errors",
     "trifold.graduate.backend": ".",
     "trifold.graduate.backend.elf": ".elf",
@@ -26,6 +30,19 @@ IN_TESTS = {
 IN_PORTS = {"trifold.port": ".._port"} | {
     f"trifold.port.{path.stem}": f".._port.{path.stem}" for path in (ROOT / "port").glob("*.py")
 }
+
+# Modules of trifold.build that the backend has: what changes sources for g++, and what finds compilers.
+_OF_BUILD = (
+    "cpp_text",
+    "device_code",
+    "inline_ptx",
+    "launch_bounds",
+    "port_text",
+    "ptx_table",
+    "ptx_text",
+    "shared_arrays",
+    "toolchain",
+)
 
 _IMPORT = re.compile(r"^(?P<before>\s*from )(?P<module>trifold[\w.]*)(?P<after> import )", re.MULTILINE)
 
@@ -49,7 +66,7 @@ def vendored(text: str, modules: Mapping[str, str]) -> str:
 def backend_files() -> dict[str, str]:
     """The build backend, by file name."""
     modules = [*(ROOT / "graduate" / "backend").glob("*.py"), ROOT / "errors.py"]
-    modules += [ROOT / "build" / name for name in ("launch_bounds.py", "shared_arrays.py", "toolchain.py")]
+    modules += [ROOT / "build" / f"{name}.py" for name in _OF_BUILD]
     files = {path.name: vendored(path.read_text(encoding="utf-8"), IN_BACKEND) for path in modules}
     shims = ROOT / "graduate" / "backend" / "stable_abi_2_11.txt"
     return files | {shims.name: shims.read_text(encoding="utf-8")}

@@ -1,6 +1,6 @@
 """What CUDA text may hold that the CPU has not: each becomes an error of g++ at its own line.
 
-An error, and not an exception here: text that the preprocessor leaves out, as beneath ``#if __CUDA_ARCH__``, may hold
+An error, and not an exception here: text that the preprocessor leaves out, as beneath ``#ifndef TRIFOLD_CPU``, may hold
 what it likes.
 """
 
@@ -97,10 +97,7 @@ def calls_without_launch(file: SourceFile, kernels: dict[str, Kernel], others: s
 
 def _in_device_code(file: SourceFile, function: Node) -> Iterator[Edit]:
     for node in walk(function):
-        if node.type == "gnu_asm_expression":
-            what = "inline PTX does not run on the CPU: write it with CUDA's functions"
-            yield Edit(node.start_byte, node.end_byte, f"{_error(what)} static_cast<void>(0)")
-        elif node.type == "new_expression" or file.calls(node) in ("malloc", "free"):
+        if node.type == "new_expression" or file.calls(node) in ("malloc", "free"):
             yield _before(node.start_byte, "a kernel's own heap is not there on the CPU: allocate with cudaMalloc")
         elif node.type == "kernel_call_syntax" and node.parent is not None:
             what = "a kernel that launches a kernel (dynamic parallelism) does not run on the CPU"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,11 +58,16 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 class SourceFile:
-    """One file of a program. ``masked`` is its text with blanks for comments and strings."""
+    """One file of a program. ``masked`` is its text with blanks for comments and strings.
 
-    def __init__(self, path: Path, folders: tuple[Path, ...]) -> None:
+    ``rewrite`` changes the text before it is read; no line may move.
+    """
+
+    def __init__(
+        self, path: Path, folders: tuple[Path, ...], rewrite: Callable[[bytes], bytes] = lambda content: content
+    ) -> None:
         self.path = path
-        self.content = path.read_bytes()
+        self.content = rewrite(path.read_bytes())
         self.root = parse(self.content)
         self.nodes = list(walk(self.root))
         self.masked = _without_comments_and_strings(self.content, self.nodes)

@@ -1,11 +1,12 @@
 """Ordinary CUDA text as g++ can read it: what only nvcc's grammar has is written in C++, each line staying where it is.
 
     kernel<<<grid, block>>>(x, n)       a launch by trifold/host/configuration.h
-    extern __shared__ float tile[];     the launch's dynamic shared memory
+    extern __shared__ float tile[];     the launch's dynamic shared memory, by trifold/build/shared_arrays.py
     __launch_bounds__(256)              a statement in the kernel
     #include <cuda_runtime.h>           nothing: runtime_api.h is included in front of every program
+    asm("add.u32 %0, %1, 4;" : …)       a function for each instruction of PTX: inline_ptx.py
 
-What the CPU has no counterpart for (inline PTX, textures, clusters, …) becomes an error at its line: cuda_refusals.py.
+What the CPU has no counterpart for (textures, clusters, …) becomes an error at its line: cuda_refusals.py.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from tree_sitter import Node
 
-from trifold.build import launch_bounds
+from trifold.build import inline_ptx, launch_bounds, shared_arrays
 from trifold.build.sources import INCLUDE_ROOT
 from trifold.host.cuda_refusals import (
     TORCH_HEADER,
@@ -26,7 +27,7 @@ from trifold.host.cuda_refusals import (
     refused_header,
     unread_launches,
 )
-from trifold.host.cuda_source import DEVICE, Edit, Kernel, SourceFile, walk
+from trifold.host.cuda_source import DEVICE, Edit, Kernel, SourceFile
 
 # Headers of which runtime_api.h has what the CPU has; it is included in front of every program.
 _KNOWN_HEADER = re.compile(
@@ -36,21 +37,17 @@ _KNOWN_HEADER = re.compile(
 )
 # Where trifold has headers under CUDA's own names, those that it has.
 _CPU_HEADERS = "cuda_for_cpu"
-_EXTERN_SHARED = re.compile(
-    rb"\b(?:extern\s+__shared__|__shared__\s+extern)\s+(?P<type>[^;={}]*?)\b(?P<name>\w+)\s*\[\s*\]"
-    rb"(?P<inner>(?:\s*\[[^\];]*\])*)\s*;"
-)
-_ALIGNMENT = re.compile(rb"\b(?:__align__|alignas)\s*\([^()]*(?:\([^()]*\))?[^()]*\)|__attribute__\s*\(\(.*?\)\)")
 _OF_TORCH = re.compile(rb"\b(?:torch|at|c10|pybind11|py)\s*::|\bPYBIND11_MODULE\b|\bTORCH_LIBRARY\w*|\bAT_DISPATCH_\w+")
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file: the text for g++, and its kernels."""
+    """One file: the text for g++, its kernels, and whether it has ``extern __shared__`` arrays outside functions."""
 
     path: Path
     text: str
     kernels: tuple[Kernel, ...]
+    shared_outside: bool
 
 
 def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool = False) -> dict[Path, Source]:
@@ -71,24 +68,27 @@ def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool
     while waiting:
         current = waiting.pop()
         if current not in files:
-            files[current] = SourceFile(current, folders)
+            files[current] = SourceFile(current, folders, _without_ptx)
             waiting += files[current].includes.values()
     kernels = {kernel.name: kernel for file in reversed(files.values()) for kernel in file.kernels}
     defined = {name for file in files.values() for name in file.defined}
     others = {name for file in files.values() for name in file.declared_outside}
-    return {
-        current: Source(
-            current,
-            file.apply([*_edits(file, kernels, defined, drop_torch), *calls_without_launch(file, kernels, others)]),
-            file.kernels,
-        )
-        for current, file in files.items()
-    }
+    sources = {}
+    for current, file in files.items():
+        edits = [*_edits(file, kernels, defined, drop_torch), *calls_without_launch(file, kernels, others)]
+        text, outside = shared_arrays.rewrite(file.apply(edits))
+        sources[current] = Source(current, text, file.kernels, outside)
+    return sources
 
 
 def file_name(path: Path) -> str:
     """The name under which a rewritten file lies in the build's folder; different for different files."""
     return re.sub(r"[^\w.]", "_", str(path))
+
+
+def _without_ptx(content: bytes) -> bytes:
+    text = content.decode(errors="surrogateescape")
+    return inline_ptx.rewrite(text).encode(errors="surrogateescape")
 
 
 def _edits(file: SourceFile, kernels: dict[str, Kernel], defined: set[str], drop_torch: bool) -> list[Edit]:
@@ -99,7 +99,6 @@ def _edits(file: SourceFile, kernels: dict[str, Kernel], defined: set[str], drop
         *refusals(file, defined),
         *unread_launches(file, launches),
         *launches,
-        *_shared_edits(file),
         *_bounds_edits(file, by_name=drop_torch),
     ]
 
@@ -163,31 +162,9 @@ def _literal(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _shared_edits(file: SourceFile) -> Iterator[Edit]:
-    for match in _EXTERN_SHARED.finditer(file.masked):
-        element = _ALIGNMENT.sub(b" ", match["type"]) + match["inner"]
-        memory = f"::trifold::dynamic_shared<{' '.join(element.decode().split())}>()"
-        name = match["name"].decode()
-        if any(function.start_byte <= match.start() < function.end_byte for function in file.functions):
-            yield Edit(match.start(), match.end(), f"auto* const {name} = {memory};")
-            continue
-        yield Edit(match.start(), match.end(), "")
-        yield from _uses(file, name, match.end(), f"({memory})")
-
-
 def _bounds_edits(file: SourceFile, *, by_name: bool) -> Iterator[Edit]:
     """Launches compare their blocks with the bounds of the kernel. One by ``<<<…>>>`` does not know which it is: there
     each thread compares, which is always one with checks."""
     for place, bounds in launch_bounds.kernels(file.masked.decode("latin-1")):
         compare = f" ::trifold::host::require_launch_bounds(::trifold::host::launch_bounds({bounds}));"
         yield Edit(place, place, launch_bounds.constant(bounds) if by_name else compare)
-
-
-def _uses(file: SourceFile, name: str, begin: int, memory: str) -> Iterator[Edit]:
-    """A name of the whole file's, in each function that gives it to nothing of its own."""
-    for function in file.functions:
-        if function.start_byte < begin or not file.is_device(function):
-            continue
-        uses = [node for node in walk(function) if node.type == "identifier" and file.text(node) == name]
-        if not any(node.parent is not None and "declarator" in node.parent.type for node in uses):
-            yield from (Edit(node.start_byte, node.end_byte, memory) for node in uses)

@@ -26,17 +26,20 @@ class RawKernel:
         code: CUDA C++, as nvcc takes it; or the path of a file. Host functions and launches in it are compiled too;
             what is written for torch is left out.
         name: the kernel; of a template with its arguments: ``"scale<float>"``.
-        options: ``-D``, ``-U`` and ``-I`` for the compiler; those that concern only GPUs are ignored.
+        options: ``-D``, ``-U``, ``-I`` and ``-std`` for the compiler, which takes C++17 by default, as nvcc does; those
+            that concern only GPUs are ignored.
         checks: watch each access of memory. A mistake raises :class:`trifold.KernelFault`, and each launch runs once
             for each of :func:`trifold.host.runtime.schedules`, from the same contents of its arrays.
         compute_capability: of the GPU whose limits launches have to fit, such as ``"8.6"``; default: that of
-            :func:`trifold.host.runtime.compute_capability`.
+            :func:`trifold.host.runtime.compute_capability`. ``__CUDA_ARCH__`` is what ``-arch``
+            in ``options`` says, else this one's, else that of TRIFOLD_COMPUTE_CAPABILITY, else 900.
 
     Launching it raises:
         BuildError: the text does not compile, has no such kernel, or has what the CPU has not.
         ToolchainError: g++ is missing or too old.
         LaunchError: an argument does not fit its parameter, or no device takes the grid, block or shared memory.
         KernelFault: checks have found a mistake.
+        AcceptanceError: a comment in the text accepts what is no finding (:mod:`trifold.acceptance`).
 
     >>> import numpy as np
     >>> from trifold.host import RawKernel
@@ -111,6 +114,8 @@ class RawKernel:
         path = self.source if self.source is not None else _kept(self.code, self.name)
         folders = tuple(Path(option[2:]) for option in self.options if option.startswith("-I"))
         known = cuda_text.read_program(path, folders, drop_torch=True)
+        if self.checks:
+            runtime.accept(known)
         base = re.sub(r"\s*<.*", "", self.name, flags=re.DOTALL).rpartition("::")[2]
         kernels = {kernel.name: kernel for file in reversed(known.values()) for kernel in file.kernels}
         if base not in kernels:
@@ -124,7 +129,13 @@ class RawKernel:
                 f"name: {base} of {diagnostics.shown(path)} is a template, but {self.name!r} has no arguments for it",
                 f"name the instance: {base}<float>",
             )
-        product = text.build_library(path, self.options, checked=self.checks, tail=_tail(self.name, names))
+        product = text.build_library(
+            path,
+            self.options,
+            checked=self.checks,
+            tail=_tail(self.name, names),
+            capability=settings.name_of(self.compute_capability),
+        )
         return _Library(product.path, names)
 
 

@@ -9,15 +9,16 @@ import ctypes
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trifold import installed
+from trifold.acceptance import Acceptance, Accepted
 from trifold.errors import LaunchError, ToolchainError
-from trifold.findings import Access, Finding, KernelFault, OutOfBounds, record
+from trifold.findings import Finding, KernelFault, OutOfBounds, from_json, record
 from trifold.host import settings
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ def _library() -> ctypes.CDLL:
     library.trifold_host_record_writes.restype = None
     library.trifold_host_written.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
     library.trifold_host_written.restype = None
+    library.trifold_host_accept.argtypes = [ctypes.c_char_p]
+    library.trifold_host_accept.restype = None
     library.trifold_host_findings.argtypes = []
     library.trifold_host_findings.restype = ctypes.c_char_p
     settings.apply(library)
@@ -153,6 +156,27 @@ def compute_capability(name: str | None) -> Iterator[None]:
         _capability = before
 
 
+def accept(files: Iterable[Path], suppressions: Path | None = None) -> list[Acceptance]:
+    """Checked kernels of these files are to run: their comments, and those of the files before, accept findings.
+
+    Args:
+        files: C++.
+        suppressions: a file of more, see :mod:`trifold.acceptance`; None leaves what holds.
+
+    Returns:
+        Those among them that were not known.
+
+    Raises:
+        AcceptanceError: a comment, or the file, is wrong.
+    """
+    if suppressions is not None:
+        accepted.suppress(suppressions)
+    return accepted.take_files(files)
+
+
+accepted = Accepted(lambda acceptances: _library().trifold_host_accept(acceptances.encode()))
+
+
 def run_checked(call: Callable[[], Any]) -> Any:
     """The result of ``call``, an operator of a checked port, after it ran under each schedule.
 
@@ -166,7 +190,7 @@ def run_checked(call: Callable[[], Any]) -> Any:
         try:
             result = call()
         except (RuntimeError, LaunchError):
-            errors = [finding for finding in _take() if finding.severity == "error"]
+            errors = [finding for finding in _take() if finding.is_mistake]
             if not errors:
                 raise
             fault = OutOfBounds if errors[0].kind == "out-of-bounds" else KernelFault
@@ -219,17 +243,7 @@ def written(begin: int, size: int) -> bytes:
 def _take() -> list[Finding]:
     """What was found since the call began; each is recorded."""
     text: bytes = _library().trifold_host_findings()
-    found = [parse_finding(json.loads(line)) for line in text.decode(errors="replace").splitlines()]
+    found = [from_json(json.loads(line)) for line in text.decode(errors="replace").splitlines()]
     for finding in found:
         record(finding)
     return found
-
-
-def parse_finding(data: dict[str, Any]) -> Finding:
-    """From the JSON object of the library (engine/core/finding.h)."""
-    accesses = tuple(
-        Access(**{**access, "thread": tuple(access["thread"]), "block": tuple(access["block"])})
-        for access in data["accesses"]
-    )
-    del data["replay"]
-    return Finding(**{**data, "index": tuple(data["index"]), "accesses": accesses})

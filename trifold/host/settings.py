@@ -48,12 +48,18 @@ def limits_of(capability: str | None = None) -> tuple[str | int, ...]:
     Raises:
         LaunchError: it is not known.
     """
+    name = name_of(capability)
+    return name, *LIMITS[name].for_engine
+
+
+def name_of(capability: str | None = None) -> str:
+    """A compute capability by its name with a dot. Arguments and errors as of :func:`limits_of`."""
     name = capability = capability or os.environ.get(COMPUTE_CAPABILITY) or DEFAULT_CAPABILITY
     if name.startswith("sm_") and name[3:].isdigit():
         name = f"{name[3:-1]}.{name[-1]}"
     if name not in LIMITS:
         raise LaunchError(f"compute capability '{capability}' is not known", f"give one of {', '.join(LIMITS)}")
-    return name, *LIMITS[name].for_engine
+    return name
 
 
 @contextmanager

@@ -23,6 +23,8 @@ import torch
 from torch import Tensor
 
 from trifold import device_guard, guard
+from trifold.acceptance import configured_suppressions
+from trifold.build.sources import own_sources
 from trifold.cells import Device, Kind
 from trifold.errors import ToolchainError, TrifoldError
 from trifold.findings import KernelFault, collect
@@ -88,7 +90,9 @@ class Server:
 
     def __init__(self, setup: Setup, channel: Channel) -> None:
         self.setup, self.channel = setup, channel
-        self.files: OpFiles = Workspace.at(Path(setup.workspace)).op(setup.op)
+        workspace = Workspace.at(Path(setup.workspace))
+        self.files: OpFiles = workspace.op(setup.op)
+        self._suppressions = configured_suppressions(workspace.root)
         self._implementations: dict[str, Implementation] = {}
         self._compiled: Callable[..., Any] | None = None
         self._held: dict[int, Held] = {}
@@ -107,6 +111,9 @@ class Server:
             if self.setup.implementation == "prototype":
                 self._implementations[form] = load_prototype(self.files, self.setup.device, without_reference)
             elif form == "checked":
+                from trifold.host import runtime
+
+                runtime.accept(own_sources(self.files.binding), self._suppressions)
                 self._implementations[form] = load_checked_port(self.files)
             elif form == "jittered":
                 self._implementations[form] = load_port(self.files, "jittered")
@@ -177,7 +184,7 @@ class Server:
             held = Held(owners, owners, inputs=list(inputs.values()))
             reply = self._answer(result, held, owners, list(generators.values()), request)
         reply["copied"] = _copied(by_torch, result)
-        return reply | {"findings": [finding.to_json() for finding in found]}
+        return reply | self._findings(found)
 
     def do_backward(self, request: Json) -> Json:
         """Gradients of what a call or an earlier backward has left; ``outer`` has None where no gradient comes."""
@@ -209,7 +216,7 @@ class Server:
             after = Held([*held.tensors, *owners], owners, inputs=[*held.inputs, *given] if create_graph else [])
             reply = self._answer(grads, after, owners, [], request)
         reply["copied"] = _copied(by_torch, grads)
-        return reply | {"findings": [finding.to_json() for finding in found]}
+        return reply | self._findings(found)
 
     def do_read(self, request: Json) -> Json:
         """The bytes of results that are held."""
@@ -455,7 +462,9 @@ class Server:
             from trifold import simulator
             from trifold.simulator import fresh
 
-            options = simulator.options(checks="all", lint=True, seed=seed, schedules=count)
+            options = simulator.options(
+                checks="all", lint=True, seed=seed, schedules=count, suppressions=self._suppressions or ""
+            )
             watched = fresh.watched
         else:
             from trifold.host import runtime
@@ -464,6 +473,15 @@ class Server:
         # What ports/<op>.py allocates is unwritten, too.
         with options, watched(), collect() as found:
             yield found
+
+    def _findings(self, found: list[Any]) -> Json:
+        """What was found, and the comments that allow findings of what has run."""
+        if self.setup.implementation == "prototype":
+            from trifold.simulator.settings import accepted
+        else:
+            from trifold.host.runtime import accepted
+        allowed = [asdict(each) for each in accepted.used.values() if each.line]
+        return {"findings": [finding.to_json() for finding in found], "allowed": allowed}
 
 
 def _copied(by_torch: object, result: Any) -> list[str]:

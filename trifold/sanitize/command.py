@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
+from trifold import places
 from trifold.errors import ArgumentError
 from trifold.findings import Finding
 
@@ -39,14 +41,23 @@ def sanitize(
         int | None, typer.Option(min=0, help="Of a program's first order; 0, the default, is the natural one.")
     ] = None,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Go on after a mistake; a GPU would refuse all that follows.")
+        bool, typer.Option("--keep-going", help="Go on after a mistake, and list each place once, at the end.")
     ] = False,
+    suppressions: Annotated[
+        Path | None, typer.Option(help="TOML: findings that are accepted in a program, with reasons.")
+    ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     timeout: Annotated[
         float | None, typer.Option(min=0.1, help="Seconds that the program, or a case of an op, may take.")
     ] = None,
     compute_capability: Annotated[
-        str | None, typer.Option(help="Of the GPU whose limits a program's launches have to fit: 9.0, 8.6, …")
+        str | None,
+        typer.Option(
+            help="Of the GPU for which a program is compiled, and which its launches have to fit: 9.0, 8.6, …"
+        ),
+    ] = None,
+    std: Annotated[
+        str | None, typer.Option("--std", help="A program's C++ standard, as nvcc names it; default: c++17.")
     ] = None,
     define: Annotated[list[str] | None, typer.Option("-D", help="A macro for the compiler.")] = None,
     include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
@@ -59,10 +70,12 @@ def sanitize(
     not do its work.
     """
     options = [*(f"-D{each}" for each in define or ()), *(f"-I{each}" for each in include or ())]
+    options += [f"-std={std}"] if std is not None else []
     if gpu:
-        if schedules is not None or seed is not None or compute_capability is not None:
+        if any(given is not None for given in (schedules, seed, compute_capability, suppressions)):
             raise ArgumentError(
-                "--schedules, --seed and --compute-capability are for the CPU; a GPU has its own order and limits",
+                "--schedules, --seed, --compute-capability and --suppressions are for the CPU; a GPU has its own order "
+                "and limits",
                 "leave them out, or leave out --gpu",
             )
         _sanitize_on_gpu(what, workspace, json_file, timeout, options, keep_going)
@@ -72,7 +85,9 @@ def sanitize(
             "--schedules": schedules,
             "--seed": seed,
             "--keep-going": keep_going or None,
+            "--suppressions": suppressions,
             "--compute-capability": compute_capability,
+            "--std": std,
             "-D": define,
             "-I": include,
         }
@@ -90,23 +105,31 @@ def sanitize(
         keep_going=keep_going,
         timeout=timeout,
         compute_capability=compute_capability,
-        tell=_show,
+        suppressions=suppressions,
+        tell=_show_when_all_are_known if keep_going else _show,
     )
+    shown = report.findings if keep_going else [finding for finding in report.findings if finding.accepted]
+    allowed = [asdict(each) for each in report.allowed] if keep_going or not report.failed else []
+    for part in places.summary(shown, allowed):
+        print(part, file=sys.stderr)
     if report.failed:
-        counts = f"{_count(len(report.errors), 'finding')}, {_count(len(report.problems), 'problem')}"
+        counts = f"{places.total(report.errors)}, {places.number_of(len(report.problems), 'problem')}"
         print(f"{what[0]}: {counts}", file=sys.stderr)
     _write(json_file, report.to_json())
     raise typer.Exit(report.exit_status)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def _show(each: object) -> None:
+    if isinstance(each, Finding) and each.accepted:
+        return  # counted until the end
     warns = "warning: " if isinstance(each, Finding) and each.severity == "warning" else ""
     text = f"{warns}{each}\n" if isinstance(each, Finding) else str(each)
     print(text, file=sys.stderr, flush=True)
+
+
+def _show_when_all_are_known(each: object) -> None:
+    if not isinstance(each, Finding):
+        _show(each)
 
 
 def _refuse(options: list[str]) -> None:
@@ -137,7 +160,9 @@ def _sanitize_ops(ops: list[str], workspace: Path | None, json_file: Path | None
     rows = [(op.op, row) for op in report.ops for row in op.rows]
     for op, row in rows:
         remark = f": {row.reason}" if row.reason else ""
-        console.print(f"{op}: {row.outcome}, {_count(row.cases, 'case')}{remark}", soft_wrap=True, highlight=False)
+        console.print(
+            f"{op}: {row.outcome}, {places.number_of(row.cases, 'case')}{remark}", soft_wrap=True, highlight=False
+        )
     console.print(*failures(report), sep="\n", crop=False)
     _write(json_file, report.to_json())
     outcomes = {row.outcome for _, row in rows}
@@ -171,7 +196,9 @@ def _sanitize_on_gpu(
             print(f"{finding}\n", file=sys.stderr)
         for problem in report.problems:
             print(f"problem: {problem}", file=sys.stderr)
-        print(f"{report.subject}: {report.outcome}, {_count(len(report.findings), 'finding')}", file=sys.stderr)
+        print(
+            f"{report.subject}: {report.outcome}, {places.number_of(len(report.findings), 'finding')}", file=sys.stderr
+        )
     outcomes = {report.outcome for report in reports}
     verdict = "failed" if "failed" in outcomes else "not run" if "not run" in outcomes else "clean"
     _write(json_file, {"verdict": verdict, "subjects": [report.to_json() for report in reports]})

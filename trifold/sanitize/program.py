@@ -9,14 +9,16 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from trifold import places
+from trifold.acceptance import Acceptance, Accepted, configured_suppressions, for_engine
 from trifold.build import diagnostics, text
 from trifold.errors import BuildError
-from trifold.findings import Finding
-from trifold.host import runtime, settings
+from trifold.findings import Finding, from_json
+from trifold.host import settings
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class ProgramReport:
         program, arguments: what ran.
         status: the program's exit status; negative: the signal that ended it, which is a problem.
         told: findings, problems and remarks, in their order.
+        allowed: findings that the user accepts in the files that ran.
         seconds: that it ran.
     """
 
@@ -45,15 +48,29 @@ class ProgramReport:
     arguments: tuple[str, ...]
     status: int = 0
     told: list[Finding | Note] = field(default_factory=list)
+    allowed: tuple[Acceptance, ...] = ()
     seconds: float = 0.0
+
+    def add(self, each: Finding | Note) -> bool:
+        """Whether it says something new: not a finding at a place that is known."""
+        known = len(self.findings)
+        self.told.append(each)
+        return isinstance(each, Note) or len(self.findings) > known
 
     @property
     def findings(self) -> list[Finding]:
-        return [each for each in self.told if isinstance(each, Finding)]
+        """The first of each place, with the count of all."""
+        return places.merged(each for each in self.told if isinstance(each, Finding))
 
     @property
     def errors(self) -> list[Finding]:
-        return [finding for finding in self.findings if finding.severity == "error"]
+        """Those that are mistakes and that the user does not accept."""
+        return [finding for finding in self.findings if finding.is_mistake]
+
+    @property
+    def unmet(self) -> list[str]:
+        """What the user accepts, and what did not occur."""
+        return places.unmet(self.findings, map(asdict, self.allowed))
 
     @property
     def problems(self) -> list[str]:
@@ -84,6 +101,7 @@ class ProgramReport:
             "findings": [finding.to_json() for finding in self.findings],
             "problems": self.problems,
             "remarks": self.remarks,
+            "allowed but did not occur": self.unmet,
         }
 
 
@@ -97,6 +115,7 @@ def sanitize(
     keep_going: bool = False,
     timeout: float | None = None,
     compute_capability: str | None = None,
+    suppressions: Path | None = None,
     tell: Callable[[Finding | Note], object] = lambda each: None,
 ) -> ProgramReport:
     """Compile a CUDA program for the CPU and run it with all checks; its input and output are this process's.
@@ -104,16 +123,21 @@ def sanitize(
     Args:
         program: its file, which has ``main``; what it includes from its own folder belongs to it.
         arguments: the program's.
-        options: ``-D``, ``-U`` and ``-I`` for the compiler.
+        options: ``-D``, ``-U``, ``-I`` and ``-std`` for the compiler; C++17 is the default, as nvcc's.
         seed: of the order of blocks and threads; 0 is the natural one.
         schedules: orders in which each launch runs, from the same contents of the device's memory.
-        keep_going: after a mistake in a kernel, go on. Without it every later call of CUDA fails, as on a GPU.
+        keep_going: after a mistake in a kernel, go on with the kernel, but for an access that must not happen. Without
+            it every later call of CUDA fails, as on a GPU.
         timeout: seconds after which the program is ended.
-        compute_capability: of the GPU whose limits and properties the program finds; default: 9.0, or what the
-            environment variable TRIFOLD_COMPUTE_CAPABILITY says.
-        tell: is told each finding, problem and remark when it comes.
+        compute_capability: of the GPU whose limits and properties the program finds, and for which its device code is
+            compiled (``__CUDA_ARCH__``); default: 9.0, or what the environment variable TRIFOLD_COMPUTE_CAPABILITY
+            says.
+        suppressions: a file of findings that are accepted, beside those that comments of the program accept; default:
+            that of the project that the current folder is in (:mod:`trifold.acceptance`).
+        tell: is told each finding, problem and remark when it comes; of findings of one place the first.
 
     Raises:
+        AcceptanceError: a comment or the file accepts what is no finding.
         BuildError: it does not compile, has no ``main``, or has what the CPU has not.
         ToolchainError: g++ is missing or too old.
         LaunchError: the compute capability is not known.
@@ -121,12 +145,13 @@ def sanitize(
     device = " ".join(map(str, settings.limits_of(compute_capability)))
     if not program.is_file():
         raise BuildError(f"there is no file {program}", "name a CUDA program")
-    built = text.build_program(program, options)
-    report = ProgramReport(program, tuple(arguments))
+    accepted = _accepted(program, options, suppressions)
+    built = text.build_program(program, options, settings.name_of(compute_capability))
+    report = ProgramReport(program, tuple(arguments), allowed=accepted)
 
     def add(each: Finding | Note) -> None:
-        report.told.append(each)
-        tell(each)
+        if report.add(each):
+            tell(each)
 
     reading, writing = os.pipe()
     options_of_run = f"{writing} {seed} {schedules} {int(keep_going)} {device}"
@@ -134,7 +159,9 @@ def sanitize(
     with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
         try:
             process = subprocess.Popen(
-                [str(built.path), *arguments], env={**os.environ, "TRIFOLD_PROGRAM": options_of_run}, pass_fds=[writing]
+                [str(built.path), *arguments],
+                env={**os.environ, "TRIFOLD_PROGRAM": options_of_run, "TRIFOLD_ACCEPTED": for_engine(accepted)},
+                pass_fds=[writing],
             )
         finally:
             os.close(writing)
@@ -149,6 +176,13 @@ def sanitize(
     elif report.status < 0 and not report.failed:
         add(Note("problem", f"{place} was ended by the signal {signal.Signals(-report.status).name}"))
     return report
+
+
+def _accepted(program: Path, options: Sequence[str], suppressions: Path | None) -> tuple[Acceptance, ...]:
+    accepted = Accepted(lambda text: None)
+    accepted.suppress(suppressions or configured_suppressions(Path.cwd()))
+    accepted.take_files(text.files_of_program(program, options))
+    return tuple(accepted.used.values())
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> tuple[int, bool]:
@@ -168,6 +202,6 @@ def _listen(lines: Any, add: Callable[[Finding | Note], None]) -> None:
     for line in lines:
         kind, _, content = line.rstrip("\n").partition("\t")
         if kind == "finding":
-            add(runtime.parse_finding(json.loads(content)))
+            add(from_json(json.loads(content)))
         else:
             add(Note("problem" if kind == "problem" else "remark", content))

@@ -13,8 +13,10 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from trifold import places
 from trifold.errors import TrifoldError
 from trifold.simulator import report, settings
+from trifold.simulator.report import Summary
 from trifold.simulator.startup import activate
 
 
@@ -30,14 +32,27 @@ def main(arguments: list[str] | None = None) -> int:
     if not program:
         _parser().error("name a script, or a module after -m")
     try:
-        changes = {name: getattr(chosen, name) for name in ("checks", "seed", "schedules", "report")}
-        activate(**changes, lint=chosen.lint or None, compute_capability=chosen.compute_capability)
-        _begin_report()
+        names = ("checks", "seed", "schedules", "suppressions", "compute_capability")
+        changes = {name: getattr(chosen, name) for name in names}
+        summary = Summary(None if chosen.report is None else Path(chosen.report))
+        activate(**changes, lint=chosen.lint or None, keep_going=chosen.keep_going or None, report=summary.path)
         run = _module(program) if program[0] == "-m" else _script(program)
     except TrifoldError as error:
         print(f"trifold.simulator: {error}", file=sys.stderr)
         return 2
-    return _run(run)
+    status = _run(run)
+    content = summary.end()
+    found, _ = report.findings_of(content)
+    mistakes = [finding for finding in found if finding.is_mistake]
+    # One that a program did not go on after has been printed; what comes after it did not run.
+    went_on = settings.current().keep_going or not mistakes
+    shown = [finding for finding in found if finding.accepted or (went_on and finding.is_mistake)]
+    for part in places.summary(shown, content["allowed"] if went_on else []):
+        print(part, file=sys.stderr)
+    if went_on and mistakes:
+        print(places.total(mistakes), file=sys.stderr)
+        status = status or 1
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,6 +67,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", metavar="N", help="order of blocks and threads; 0, the default, is the natural one")
     parser.add_argument("--schedules", metavar="N", help="run each launch in N orders; the first has --seed")
     parser.add_argument("--report", metavar="FILE", help="write all findings to this file, as JSON")
+    parser.add_argument("--keep-going", action="store_true", help="go on after findings, and list them at the end")
+    parser.add_argument("--suppressions", metavar="FILE", help="TOML: findings that are accepted, with reasons")
     parser.add_argument("--lint", action="store_true", help="report negative indices too: C++ does not wrap them")
     parser.add_argument("--compute-capability", metavar="X.Y", help="whose limits hold; 9.0 without")
     return parser
@@ -59,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Our options, and the program with its own."""
-    with_value = {"--checks", "--seed", "--schedules", "--report", "--compute-capability"}
+    with_value = {"--checks", "--seed", "--schedules", "--report", "--suppressions", "--compute-capability"}
     position = 0
     while position < len(arguments):
         argument = arguments[position]
@@ -67,15 +84,6 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
             break
         position += 2 if argument in with_value else 1
     return arguments[:position], arguments[position:]
-
-
-def _begin_report() -> None:
-    path = settings.current().report
-    if path is not None:
-        try:
-            report.begin_anew(path)
-        except OSError as error:
-            raise ProgramError(f"the report cannot be written: {error}", "name another file with --report") from None
 
 
 def _script(program: list[str]) -> Callable[[], None]:
@@ -131,9 +139,14 @@ def _main_module(code: CodeType, **names: Any) -> ModuleType:
 
 
 def _run(program: Callable[[], None]) -> int:
-    """Runs it; an exception that escapes is printed as python does, without our frames."""
+    """Runs it; an exception that escapes is printed as python does, without our frames. Its exit status."""
     try:
         program()
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)
+        return 1
     except Exception as error:
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename == __file__:

@@ -11,8 +11,9 @@ from weakref import WeakKeyDictionary
 
 from trifold import _simulator
 from trifold.findings import KernelWarning
-from trifold.simulator import device, fallback, unify
+from trifold.simulator import device, fallback, report, unify
 from trifold.simulator.rewriter import Builder, Program, Survey, is_rewritten, reasons
+from trifold.simulator.settings import accepted
 from trifold.simulator.signatures import conversions
 from trifold.simulator.types_of import Type
 
@@ -52,7 +53,10 @@ class Programs:
                 return program
         else:
             kept = self._kept[function] = {}
-        program = kept[called, debug, types] = self._made(function, called, debug, types)
+        program = self._made(function, called, debug, types)
+        for file, first, last in program.functions:
+            report.note_allowed(accepted.take_function(file, first, last))
+        kept[called, debug, types] = program
         if program.unread and not types:
             warnings.warn(
                 "runs without the GPU's arithmetic, and loops that poll do not let others run, where the source is "

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from trifold.acceptance import Accepted
 from trifold.errors import TrifoldError
 from trifold.simulator import report
 
@@ -23,6 +24,8 @@ _VARIABLES = {
     "seed": "TRIFOLD_SEED",
     "schedules": "TRIFOLD_SCHEDULES",
     "report": "TRIFOLD_REPORT",
+    "keep_going": "TRIFOLD_KEEP_GOING",
+    "suppressions": "TRIFOLD_SUPPRESSIONS",
     "compute_capability": "TRIFOLD_COMPUTE_CAPABILITY",
 }
 
@@ -41,6 +44,8 @@ class Options:
         schedules: orders in which each launch runs: ``seed`` and the seeds after it.
         report: a file for all findings, as JSON.
         compute_capability: the GPU whose limits hold: "9.0" or "sm_90".
+        keep_going: a finding ends no launch: it is counted, and an access that must not happen does not.
+        suppressions: a file of findings that are accepted (:mod:`trifold.acceptance`).
     """
 
     checks: frozenset[str] = _ALL
@@ -48,6 +53,8 @@ class Options:
     schedules: int = 1
     report: Path | None = None
     compute_capability: str = "9.0"
+    keep_going: bool = False
+    suppressions: Path | None = None
 
 
 _current = Options()
@@ -67,8 +74,23 @@ def change(**changes: Any) -> Options:
 
 def _set(options: Options) -> None:
     global _current
-    _current = options
+    before, _current = _current, options
+    if (before.keep_going, before.suppressions) != (options.keep_going, options.suppressions):
+        try:
+            accepted.suppress(options.suppressions)
+        except TrifoldError:
+            _current = before
+            raise
     report.start(options.report)
+
+
+def _tell(acceptances: str) -> None:
+    from trifold import _simulator
+
+    _simulator.set_policy(acceptances, _current.keep_going)
+
+
+accepted = Accepted(_tell)
 
 
 @contextmanager
@@ -95,12 +117,16 @@ def parsed(
     report: str | os.PathLike[str] | None = None,
     lint: bool | None = None,
     compute_capability: str | tuple[int, int] | None = None,
+    keep_going: bool | str | None = None,
+    suppressions: str | os.PathLike[str] | None = None,
 ) -> Options:
     """``base`` with the options that are given.
 
     Args:
         checks: ``all``, ``none``, or names of :data:`CHECKS`, in a list or separated by commas.
         lint: add or take away the check ``lint``.
+        keep_going: as text "0" or "1".
+        suppressions: the file; "" for none.
 
     Raises:
         OptionError: a value is wrong; the message names the option.
@@ -118,6 +144,10 @@ def parsed(
         result = replace(result, report=Path(report).absolute())
     if compute_capability is not None:
         result = replace(result, compute_capability=_capability(compute_capability))
+    if keep_going is not None:
+        result = replace(result, keep_going=bool(_integer("keep_going", keep_going, 0)))
+    if suppressions is not None:
+        result = replace(result, suppressions=Path(suppressions).absolute() if str(suppressions) else None)
     return result
 
 
@@ -133,8 +163,11 @@ def to_environment(options: Options) -> dict[str, str]:
     variables[_VARIABLES["seed"]] = str(options.seed)
     variables[_VARIABLES["schedules"]] = str(options.schedules)
     variables[_VARIABLES["compute_capability"]] = options.compute_capability
+    variables[_VARIABLES["keep_going"]] = str(int(options.keep_going))
     if options.report is not None:
         variables[_VARIABLES["report"]] = str(options.report)
+    if options.suppressions is not None:
+        variables[_VARIABLES["suppressions"]] = str(options.suppressions)
     return variables
 
 

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from trifold.acceptance import configured_suppressions
 from trifold.errors import TrifoldError
 from trifold.simulator import settings
 
@@ -29,7 +31,7 @@ def install(**changes: Any) -> None:
         InstallError: numba.cuda is imported already, for a GPU.
         OptionError: an option has a wrong value.
     """
-    settings.change(**changes)
+    settings.change(**_of_project(changes))
     _enable()
     # The seam imports numba.cuda itself, and would be put in while it is half loaded.
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
@@ -51,7 +53,7 @@ def activate(**changes: Any) -> None:
 
     Raises as :func:`install`.
     """
-    settings.change(**changes)
+    settings.change(**_of_project(changes))
     if "numba.cuda" in sys.modules:
         install()
     else:
@@ -59,6 +61,13 @@ def activate(**changes: Any) -> None:
         if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
             sys.meta_path.insert(0, _Finder())
     os.environ.update(settings.to_environment(settings.current()))
+
+
+def _of_project(changes: dict[str, Any]) -> dict[str, Any]:
+    """The options with the project's suppressions, where neither they nor an earlier call name any."""
+    if changes.get("suppressions") is None and settings.current().suppressions is None:
+        return changes | {"suppressions": configured_suppressions(Path.cwd())}
+    return changes
 
 
 def activate_from_environment() -> None:

@@ -151,6 +151,7 @@ class Cell:
         current: the case that runs, and its name.
         calls: those that the values check compared, for the sensitivity check.
         origins: what the findings check recorded, for the check of what is written.
+        accepted: findings of the current check that the user accepts: what, where, how often and why.
         launching: see :func:`trifold.verification.checks.instances.launching_calls`; None: not known yet.
     """
 
@@ -167,6 +168,7 @@ class Cell:
     current: tuple[Call | None, str] = (None, "")
     calls: list[Call] = field(default_factory=list)
     origins: Origins | None = None
+    accepted: tuple[dict[str, Any], ...] = ()
     launching: tuple[tuple[str, Call], ...] | None = None
 
     @property

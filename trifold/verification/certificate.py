@@ -18,7 +18,7 @@ from typing import Any
 
 from trifold.verification.examples import default_examples, share
 from trifold.verification.job import CellName
-from trifold.verification.report import OpReport, Report, Row
+from trifold.verification.report import OpReport, Report, Row, row_from_json
 from trifold.verification.sources import changed_sources, source_hashes
 from trifold.workspace import OpFiles, Workspace
 
@@ -28,7 +28,7 @@ _PACKAGES = ("torch", "numba", "numba-cuda", "numpy", "hypothesis")
 
 # What every certificate has, of which kind, and what each of its rows has.
 _FIELDS = {"op": str, "verdict": str, "devices": list, "sources": dict, "examples": dict, "rows": list}
-_OF_ROW = ("check", "implementation", "device", "outcome", "cases", "reason", "dtypes")
+_OF_ROW = ("check", "implementation", "device", "outcome", "cases", "reason", "dtypes", "accepted")
 
 
 def certificate_path(workspace: Workspace, op: str) -> Path:
@@ -131,8 +131,9 @@ def read_certificate(workspace: Workspace, op: str) -> Certificate:
         raise ValueError(f"{path} is no certificate: a number of examples is no int")
     if any(not isinstance(row, dict) or sorted(row) != sorted(_OF_ROW) for row in certificate["rows"]):
         raise ValueError(f"{path} is no certificate: a row has not {', '.join(_OF_ROW)}")
-    if not all(isinstance(row["dtypes"], list) for row in certificate["rows"]):
-        raise ValueError(f"{path} is no certificate: the dtypes of a row are no list")
+    for name in ("dtypes", "accepted"):
+        if not all(isinstance(row[name], list) for row in certificate["rows"]):
+            raise ValueError(f"{path} is no certificate: {name} of a row is no list")
     if certificate["op"] != op:
         raise ValueError(f"{path} is the certificate of {certificate['op']}, not of {op}")
     found: Certificate = certificate
@@ -188,7 +189,7 @@ def certified_rows(
         return []
     if currency(workspace, workspace.files(cell.op), certificate) != "current":
         return []
-    rows = [Row(**row | {"dtypes": tuple(row["dtypes"])}) for row in certificate["rows"]]
+    rows = [row_from_json(row | {"failures": []}) for row in certificate["rows"]]
     if any(row.outcome == "failed" for row in rows):
         return []
     return [row for row in rows if (row.implementation, row.device) == (cell.implementation, cell.device)]

@@ -181,7 +181,8 @@ def _reasons(report: Report) -> Iterator[RenderableType]:
     cells: dict[tuple[str, str, str], dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for op in report.ops:
         for row in op.rows:
-            if row.reason and (row.outcome == "not run" or row.check == BUILD or "surrogate" in row.reason):
+            shown = row.outcome == "not run" or row.check == BUILD or bool(row.accepted) or "surrogate" in row.reason
+            if row.reason and shown:
                 cells[row.outcome, row.check, row.reason][f"{row.implementation}·{row.device}"].append(op.op)
     if cells:
         yield Text()

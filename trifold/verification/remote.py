@@ -27,8 +27,7 @@ import torch
 from torch import Tensor
 
 from trifold import guard
-from trifold.findings import Finding, KernelFault, OutOfBounds
-from trifold.host.runtime import parse_finding
+from trifold.findings import Finding, KernelFault, OutOfBounds, from_json
 from trifold.isolation.channel import LEAST_ON_GPU, Arena, Channel, Closed
 from trifold.isolation.tensors import Packed, Unpacking, bytes_of, restored
 
@@ -100,7 +99,8 @@ class Told:
     """What the op's process said beside results, since this was made.
 
     Attributes:
-        findings: warnings and lints of the engine.
+        findings: of the engine, that ended no launch: warnings, lints and those that the user accepts.
+        allowed: comments that allow findings of the kernels that ran; fields of an Acceptance.
         damage: of the guard allocator.
         unguarded: whether a result lay in memory that the guard does not watch.
         written: for each result's storage, by its address here: for each byte, whether an op's kernel wrote it last.
@@ -109,6 +109,7 @@ class Told:
     """
 
     findings: list[Finding] = field(default_factory=list)
+    allowed: list[dict[str, Any]] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
     unguarded: bool = False
     written: dict[int, Tensor] = field(default_factory=dict)
@@ -291,7 +292,8 @@ class OpProcess:
             raise OpDied(reply["lost"])
         if "error" in reply:
             raise _raised(reply["error"])
-        self.told.findings += [parse_finding(dict(data)) for data in reply.get("findings", ())]
+        self.told.findings += [from_json(data) for data in reply.get("findings", ())]
+        self.told.allowed += [each for each in reply.get("allowed", ()) if each not in self.told.allowed]
         self.told.unguarded |= bool(reply.get("unguarded"))
         return reply
 
@@ -607,7 +609,7 @@ def _set_random_state(device: torch.device, state: Tensor) -> None:
 
 def _raised(error: Json) -> Exception:
     """An exception with the name and the words of the op's own."""
-    findings = tuple(parse_finding(dict(data)) for data in error["findings"])
+    findings = tuple(from_json(data) for data in error["findings"])
     if findings:
         return (OutOfBounds if "OutOfBounds" in error["kinds"] else KernelFault)(*findings)
     return _kind_of(tuple(error["kinds"]))(error["message"])

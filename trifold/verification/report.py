@@ -42,6 +42,7 @@ class Row:
         cases: how many were compared.
         reason: why it did not run, or a remark.
         dtypes: of the tensors in the calls of a check that passed.
+        accepted: findings that the user accepts: ``finding``, ``count``, ``place`` (where that is said) and ``reason``.
     """
 
     check: str
@@ -53,6 +54,7 @@ class Row:
     failures: tuple[Failure, ...] = ()
     seconds: float = 0.0
     dtypes: tuple[str, ...] = ()
+    accepted: tuple[dict[str, Any], ...] = ()
 
     @property
     def cell(self) -> str:
@@ -220,4 +222,5 @@ class Report:
 
 def row_from_json(data: dict[str, Any]) -> Row:
     failures = tuple(Failure(**failure) for failure in data.pop("failures"))
-    return Row(**data | {"failures": failures, "dtypes": tuple(data["dtypes"])})
+    lists = {name: tuple(data[name]) for name in ("dtypes", "accepted")}
+    return Row(**data | {"failures": failures, **lists})

@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from trifold.acceptance import configured_suppressions
 from trifold.build.sources import CPU_INCLUDE_ROOT, INCLUDE_ROOT
 from trifold.workspace import OpFiles, Workspace
 
@@ -45,6 +46,8 @@ def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
     or executes by a path of its own are not seen. Nothing is executed; a Python file that cannot be parsed counts by
     its own hash alone, and a file that does not exist not at all.
 
+    The workspace's suppressions (:mod:`trifold.acceptance`) count: they decide which findings fail.
+
     Returns:
         By the path relative to the workspace, sorted.
     """
@@ -54,6 +57,8 @@ def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
     listing = functools.cache(_names)
     found: dict[Path, str] = {}
     waiting = [*files, *_within(root, (beside / name for name in _toolkit_headers()))]
+    if (suppressions := configured_suppressions(workspace.root)) is not None:
+        waiting.append(Path(os.path.abspath(suppressions)))
     while waiting:
         path = waiting.pop()
         if path in found:

@@ -131,13 +131,16 @@ class _Rows:
         reason: str = "",
         failures: tuple[Failure, ...] = (),
         dtypes: tuple[str, ...] = (),
+        accepted: tuple[dict[str, Any], ...] = (),
         always: bool = False,
     ) -> None:
         now = time.monotonic()
         seconds, self._started = round(now - self._started, 3), now
         if always or _wanted(self._job, check):
             cell = self._job.cell
-            row = Row(check, cell.implementation, cell.device, outcome, cases, reason, failures, seconds, dtypes)
+            row = Row(
+                check, cell.implementation, cell.device, outcome, cases, reason, failures, seconds, dtypes, accepted
+            )
             self._events.row(row)
 
 
@@ -145,6 +148,7 @@ def _run_check(check: Check, cell: Cell, rows: _Rows, changed: Callable[[], list
     """Whether the op's process lives on."""
     cell.cases, cell.current = 0, (None, "")
     cell.dtypes.clear()
+    cell.accepted = ()
     backward = check.name.startswith("grad")
     try:
         remark = check.run(cell) or ""
@@ -168,7 +172,8 @@ def _run_check(check: Check, cell: Cell, rows: _Rows, changed: Callable[[], list
         elif cell.cases == 0:
             rows.send(check.name, "failed", failures=(Failure("the check ran no case, so it shows nothing"),))
         else:
-            rows.send(check.name, "passed", cases=cell.cases, reason=remark, dtypes=tuple(sorted(cell.dtypes)))
+            dtypes = tuple(sorted(cell.dtypes))
+            rows.send(check.name, "passed", cases=cell.cases, reason=remark, dtypes=dtypes, accepted=cell.accepted)
     return True
 
 

@@ -11,4 +11,5 @@
 #include "scans.cuh"
 #include "tiles.cuh"
 #include "uninitialised.cuh"
+#include "waiting.cuh"
 #include "warps.cuh"

@@ -183,7 +183,7 @@ __global__ void second_array_past_dynamic_shared_memory(const float* x, float* y
 // Through the read-only cache: a GPU need not see what the launch itself writes.
 template <class T>
 __device__ __forceinline__ T read_only(const T* p) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   return __ldg(p);
 #else
   return *p;  // second

@@ -34,26 +34,28 @@ class Found:
 
 @dataclass(frozen=True)
 class Native:
-    """A kernel of native.cuh.
+    """A kernel of native.cuh, or of another file.
 
     Attributes:
         kernels: its name; several are launched one after the other.
         run: launches it, and compares the result with NumPy's.
         found: None: nothing may be found.
         reason: why nothing is, where the kernel is wrong: a limit of the checks.
+        file: where it is, without the suffix.
     """
 
     kernels: tuple[str, ...]
     run: Callable[[HostKernel], object]
     found: Found | None = None
     reason: str = ""
+    file: str = "native"
 
     def __str__(self) -> str:
         return self.kernels[0]
 
     @property
     def qualified(self) -> str:
-        return " ".join(f"native::{name}" for name in self.kernels)
+        return " ".join(f"{self.file}::{name}" for name in self.kernels)
 
 
 def _map(size: int, expected: Callable[[Array], Any] | None, *, shared: int = 0) -> Callable[[HostKernel], None]:
@@ -114,7 +116,52 @@ def _one(kind: str, memory: str, array: str, index: int, access: At, interval: i
     return Found(kind, memory, array, (index,), (access,), (interval,))
 
 
+TILES = 6
+
+
+def _scan(kernel: HostKernel) -> None:
+    x = np.arange(TILES * 64, dtype=np.int32) % 7
+    y = np.zeros_like(x)
+    kernel[TILES, 64, 0, 64 * 4](x, y, np.zeros(TILES, np.int32), np.zeros(TILES, np.int32))
+    np.testing.assert_array_equal(y, np.cumsum(x))
+
+
+def _steps(kernel: HostKernel) -> None:
+    x = np.arange(TILES * 64, dtype=np.int32) % 7
+    expected, y = x.copy(), np.zeros_like(x)
+    for _ in range(3):
+        expected = expected + np.roll(expected, -64)
+    kernel[TILES, 64](x, y, np.zeros(1, np.int32))
+    np.testing.assert_array_equal(y, expected)
+
+
 NATIVE = (
+    Native(("scan_from_the_last_tile",), _scan, file="waiting"),
+    Native(
+        ("scan_from_the_last_tile_without_fence",),
+        _scan,
+        Found("race", "global", "prefix", (0,), (write("first", 63, 5), read("second", 63, 4)), (13, 13)),
+        file="waiting",
+    ),
+    Native(
+        ("scan_from_the_last_tile_with_a_plain_flag",),
+        _scan,
+        Found("race", "global", "ready", (0,), (atomic("first", 63, 4), write("second", 63, 5)), (13, 13)),
+        file="waiting",
+    ),
+    Native(("steps_of_the_whole_grid",), _steps, file="waiting"),
+    Native(
+        ("steps_of_the_whole_grid_without_fence",),
+        _steps,
+        Found("race", "global", "x", (320,), (read("second", 0, 4), write("first", 0, 5)), (0, 2)),
+        file="waiting",
+    ),
+    Native(
+        ("steps_of_the_whole_grid_counted_without_atomic",),
+        _steps,
+        Found("race", "global", "arrived", (0,), (atomic("second", 0, 0), read("first", 0, 1)), (1, 1)),
+        file="waiting",
+    ),
     Native(("copy_by_quads",), _map(4 * THREADS, _same)),
     Native(("quad_at_an_odd_element",), _map(THREADS, _same), _one("misaligned", "global", "x", 1, read("first", 0))),
     Native(("rows_of_five_by_quads",), _map(THREADS, _same), _one("misaligned", "global", "x", 5, read("first", 1))),

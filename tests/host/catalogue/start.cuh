@@ -152,6 +152,18 @@ inline const std::map<std::string, Entry>& entries() {
           tail_sum_of_a_half_filled_tile, accumulate, accumulate_in_a_fresh_device_array>(made);
     }
     {
+      using namespace waiting;
+      add<spin_lock, spin_lock_never_released, spin_lock_without_fence, spin_lock_opened_by_a_plain_store,
+          lock_held_across_a_barrier, ticket_lock, ticket_lock_that_serves_from_one, transfer_with_ordered_locks,
+          transfer_with_crossed_locks, producer_and_consumer, producer_without_fence, producer_with_block_fence,
+          producer_that_announces_too_early, consumer_that_polls_by_plain_reads, blocks_tell_then_wait,
+          blocks_wait_then_tell, grid_barrier_by_hand, grid_barrier_for_a_block_too_many, warp_hands_over,
+          warp_hands_over_without_meeting, warp_is_taken_over_without_meeting, decoupled_look_back,
+          look_back_without_fence, look_back_by_plain_reads, scan_from_the_last_tile,
+          scan_from_the_last_tile_without_fence, scan_from_the_last_tile_with_a_plain_flag, steps_of_the_whole_grid,
+          steps_of_the_whole_grid_without_fence, steps_of_the_whole_grid_counted_without_atomic>(made);
+    }
+    {
       using namespace warps;
       add<butterfly_sum, shuffle_with_half_a_mask, broadcast_in_each_half, tail_sum_with_zeros,
           tail_sum_with_ballot_mask, exchange_in_each_half, exchange_without_syncwarp, exchange_beyond_its_half,

@@ -160,33 +160,9 @@ DIFFERENCES: dict[str, Difference] = {
 
 # Prototypes that have no twin here, by the reason.
 WITHOUT_TWIN: dict[str, tuple[str, ...]] = {
-    "threads wait in a loop, or at a barrier of the grid, for other blocks or warps": (
+    "a barrier of the whole grid, grid.sync(), is refused in C++": (
         "cooperative_shift",
         "cooperative_shift_without_the_first_block",
-        "warp_hands_over",
-        "warp_hands_over_without_meeting",
-        "warp_is_taken_over_without_meeting",
-        "decoupled_look_back",
-        "look_back_without_fence",
-        "look_back_by_plain_reads",
-        "spin_lock",
-        "spin_lock_never_released",
-        "spin_lock_without_fence",
-        "spin_lock_opened_by_a_plain_store",
-        "lock_held_across_a_barrier",
-        "ticket_lock",
-        "ticket_lock_that_serves_from_one",
-        "transfer_with_ordered_locks",
-        "transfer_with_crossed_locks",
-        "producer_and_consumer",
-        "producer_without_fence",
-        "producer_with_block_fence",
-        "producer_that_announces_too_early",
-        "consumer_that_polls_by_plain_reads",
-        "blocks_tell_then_wait",
-        "blocks_wait_then_tell",
-        "grid_barrier_by_hand",
-        "grid_barrier_for_a_block_too_many",
     ),
     "CUDA has no atomicMax and atomicMin of float": (
         "extremes_of_all",

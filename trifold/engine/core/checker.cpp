@@ -63,7 +63,7 @@ bool Checker::acquired(const Thread& thread, Record record, uintptr_t atomic_add
   return graph_.knows(block.clock.acquired, block.id, query);
 }
 
-bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier) {
+void Checker::leave_race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier) {
   const Record record = cell.record(earlier);
   const bool wrote = earlier == 0 || cell.has(earlier, is_write);
   const AccessType plain = wrote ? AccessType::write : AccessType::read;
@@ -74,31 +74,35 @@ bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int 
                .other_type = cell.has(earlier, is_atomic) ? AccessType::atomic : plain,
                .other_site = cell.site(earlier),
                .other_interval = interval_of(record.thread / block_size_, record.stamp)};
-  return false;
+}
+
+bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier) {
+  leave_race(buffer, cell, type, earlier);
+  return judge != nullptr && judge->goes_on(violation);
 }
 
 bool Checker::uninitialised(const Buffer& buffer, const Cell& cell, AccessType type) {
   violation = {.kind = Kind::uninitialised_read, .type = type, .address = buffer.address_of(cell)};
-  return false;
+  return judge != nullptr && judge->goes_on(violation);
 }
 
 bool Checker::read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site) {
   for (Cell& cell : buffer.cells(address, n)) {
     if (read_cell(buffer, cell, thread, site)) [[likely]]
       continue;
-    return violation.kind == Kind::race && racing_read(buffer, address, n, thread, site);
+    return judge == nullptr && violation.kind == Kind::race && racing_read(buffer, address, n, thread, site);
   }
   return true;
 }
 
 inline bool Checker::read_cell(Buffer& buffer, Cell& cell, const Thread& thread, Site site) {
   const bool may_be_uninitialised = initialisation_ && !buffer.initialised();
-  if (may_be_uninitialised && !buffer.holds(cell.write)) return uninitialised(buffer, cell, AccessType::read);
+  if (may_be_uninitialised && !buffer.holds(cell.write) && !uninitialised(buffer, cell, AccessType::read)) return false;
   if (!races_ || buffer.space() == Space::local) return true;
-  if (!ordered(buffer, cell, 0, thread)) return race(buffer, cell, AccessType::read, 0);
+  if (!ordered(buffer, cell, 0, thread) && !race(buffer, cell, AccessType::read, 0)) return false;
   for (int other = 1; cell.traits != 0 && other < 3; ++other) {
     if (!cell.has(other, is_write) || ordered(buffer, cell, other, thread)) continue;
-    return race(buffer, cell, AccessType::read, other);
+    if (!race(buffer, cell, AccessType::read, other)) return false;
   }
   if (cell.traits == 0 && surely_ordered(buffer, cell.other[0], thread)) {
     cell.other[0] = {thread.id, launch_.now};
@@ -139,7 +143,7 @@ void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, S
 bool Checker::write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site) {
   for (Cell& cell : buffer.cells(address, n)) {
     if (!write_cell(buffer, cell, thread, site)) [[unlikely]]
-      return racing_write(buffer, address, n, thread);
+      return judge == nullptr && racing_write(buffer, address, n, thread);
   }
   return true;
 }
@@ -147,7 +151,7 @@ bool Checker::write(Buffer& buffer, uintptr_t address, size_t n, const Thread& t
 inline bool Checker::write_cell(Buffer& buffer, Cell& cell, const Thread& thread, Site site) {
   const bool races = races_ && buffer.space() != Space::local;
   for (int earlier = 0; races && earlier < 3; ++earlier) {
-    if (!ordered(buffer, cell, earlier, thread)) return race(buffer, cell, AccessType::write, earlier);
+    if (!ordered(buffer, cell, earlier, thread) && !race(buffer, cell, AccessType::write, earlier)) return false;
   }
   cell = {.write = {thread.id, launch_.now}, .write_site = site};
   return true;
@@ -158,7 +162,8 @@ bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Th
   const bool may_be_uninitialised = access.reads && initialisation_ && !buffer.initialised();
   const bool races = races_ && buffer.space() != Space::local;
   for (Cell& cell : buffer.cells(address, n)) {
-    if (may_be_uninitialised && !buffer.holds(cell.write)) return uninitialised(buffer, cell, AccessType::atomic);
+    const bool unwritten = may_be_uninitialised && !buffer.holds(cell.write);
+    if (unwritten && !uninitialised(buffer, cell, AccessType::atomic)) return false;
     for (int earlier = 0; races && earlier < 3; ++earlier) {
       if (cell.has(earlier, is_atomic) && !out_of_scope(cell, earlier, thread, access.form)) continue;
       if (ordered(buffer, cell, earlier, thread)) continue;
@@ -183,7 +188,7 @@ bool Checker::awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread&
       const uint32_t index = cell.record(earlier).thread - first;
       if (index >= block_size_ || ordered(buffer, cell, earlier, thread)) continue;
       if (may_look_again(thread.block->threads[index], thread)) continue;
-      race(buffer, cell, AccessType::write, earlier);
+      leave_race(buffer, cell, AccessType::write, earlier);
       violation.other_type = AccessType::read;
       return false;
     }

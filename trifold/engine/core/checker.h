@@ -68,6 +68,7 @@ enum class WrittenBits : uint8_t {
   other,
   same,
   same_again,  // the same two lines have written this memory so before
+  tolerated,   // other ones, with which the judge goes on
 };
 
 struct Violation {
@@ -89,6 +90,16 @@ struct Violation {
   std::optional<Past> past = {};
 };
 
+// Says of each violation of an access, as it is met, whether the access goes on to be checked, and noted, in spite of
+// it.
+class Judge {
+ public:
+  virtual bool goes_on(const Violation& violation) = 0;
+
+ protected:
+  ~Judge() = default;
+};
+
 struct Checker {
   explicit Checker(Launch& launch);
   Checker(const Checker&) = delete;
@@ -107,12 +118,13 @@ struct Checker {
   bool read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
   bool write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site);
   // Where write() has left a violation among writes, once the write has happened, and nothing else: `before` are the n
-  // bytes that it found. Where it left others, see violation; else it is noted, and the violation says with what it
-  // races.
+  // bytes that it found. Where it left others, see violation; else it is noted and, where it left the same ones, the
+  // violation says with what it races.
   WrittenBits compare_write(Buffer& buffer, uintptr_t address, size_t n, const char* before, const Thread& thread,
                             Site site);
   // A thread with undecided reads is about to access these bytes; or comes to a barrier of its block or the grid, or to
-  // its end. compare: of a compare-and-swap, the bits that it compares memory with. False: see violation.
+  // its end. compare: of a compare-and-swap, the bits that it compares memory with. False: see violation, of
+  // the first read that is wrong, which is forgotten; to be asked again about the others.
   bool decide_reads(Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare = {});
   bool decide_reads(Thread& thread) { return decide_reads(thread, 0, ~size_t{0}); }
   bool has_undecided_reads() const { return !undecided_reads_.empty(); }
@@ -136,6 +148,7 @@ struct Checker {
   bool awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread);
 
   Violation violation;
+  Judge* judge = nullptr;  // null: an access ends with its first violation
 
  private:
   // A plain read that races with atomics, until its thread's next operation on these bytes.
@@ -147,9 +160,10 @@ struct Checker {
     Violation violation;
   };
 
-  // Leave the violation; return false. `earlier`: 0 is the cell's write, 1 and 2 are the others.
+  // Leave the violation; false where the access ends with it. `earlier`: 0 is the cell's write, 1 and 2 are the others.
   bool race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier);
   bool uninitialised(const Buffer& buffer, const Cell& cell, AccessType type);
+  void leave_race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier);
   // Accesses that race: whether they may yet turn out right.
   bool racing_read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
   bool racing_write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread);
@@ -157,7 +171,7 @@ struct Checker {
                      Site site);
   void keep_read(UndecidedRead read);
   Thread* undecided_reader(Record record) const;
-  void note_same_bits(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const;
+  void note_beside_writes(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const;
 
   Stamp tick();
   void forget(Stamp mark);

@@ -41,25 +41,26 @@ bool Checker::racing_write(Buffer& buffer, uintptr_t address, size_t n, const Th
 WrittenBits Checker::compare_write(Buffer& buffer, uintptr_t address, size_t n, const char* before,
                                    const Thread& thread, Site site) {
   const std::span<Cell> cells = buffer.cells(address, n);
-  bool found = false;
+  bool found_same = false, found_other = false;
   for (const Cell& cell : cells) {
-    const auto* const raced =
-        std::ranges::find_if(all_accesses, [&](int earlier) { return !ordered(buffer, cell, earlier, thread); });
-    if (raced == std::end(all_accesses)) continue;
     const uintptr_t at = buffer.address_of(cell);
     const bool same = std::memcmp(before + (at - address), reinterpret_cast<const void*>(at), buffer.cell_bytes()) == 0;
-    if (!same || !found) race(buffer, cell, AccessType::write, *raced);
-    if (!same) return WrittenBits::other;
-    found = true;
+    for (const int earlier : all_accesses) {
+      if (ordered(buffer, cell, earlier, thread)) continue;
+      if (!same && !race(buffer, cell, AccessType::write, earlier)) return WrittenBits::other;
+      if (same && !found_same && !found_other) leave_race(buffer, cell, AccessType::write, earlier);
+      (same ? found_same : found_other) = true;
+    }
   }
-  for (Cell& cell : cells) note_same_bits(cell, buffer, thread, site);
+  for (Cell& cell : cells) note_beside_writes(cell, buffer, thread, site);
+  if (found_other) return WrittenBits::tolerated;
   const bool first = same_bits_.emplace(&buffer, site, violation.other_site).second;
   return first ? WrittenBits::same : WrittenBits::same_again;
 }
 
 // One of the writes that are not ordered with this one stays remembered beside it, of another block or warp if there is
 // one: what comes after this one need not come after that one.
-void Checker::note_same_bits(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const {
+void Checker::note_beside_writes(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const {
   Cell now{.write = {thread.id, launch_.now}, .write_site = site};
   for (const int earlier : {1, 2, 0}) {
     if (ordered(buffer, cell, earlier, thread)) continue;
@@ -136,13 +137,12 @@ bool Checker::decide_reads(Thread& thread, uintptr_t address, size_t n, std::opt
   bool right = true, left = false;
   std::erase_if(undecided_reads_, [&](const UndecidedRead& read) {
     if (read.thread != &thread) return false;
-    if (read.address >= address + n || address >= read.address + read.n) {
+    if (!right || read.address >= address + n || address >= read.address + read.n) {
       left = true;
       return false;
     }
-    const bool guess = read.address == address && read.n == n && compare == read.value;
-    if (!guess && right) violation = read.violation;
-    right = right && guess;
+    right = read.address == address && read.n == n && compare == read.value;
+    if (!right) violation = read.violation;
     return true;
   });
   if (!left) thread.undecided &= static_cast<uint8_t>(~undecided_reads);

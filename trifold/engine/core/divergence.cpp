@@ -8,6 +8,7 @@
 
 #include "execution.h"
 #include "thread_ranges.h"
+#include "tolerance.h"
 
 namespace trifold::engine {
 
@@ -95,6 +96,12 @@ Access Execution::access(const Thread& thread) const {
   return made;
 }
 
+// The launch ends, unless the user accepts the finding or asks to keep going.
+void Execution::go_on_after(Finding found, Site site) {
+  const Tally::Place place{.kind = found.kind, .site = site};
+  if (launch_.tally == nullptr || !launch_.tally->goes_on(place, found)) throw Fault(std::move(found));
+}
+
 // A line for each group of the block's threads that wait for the same thing at the same place; each group's first
 // thread becomes one of the finding's accesses.
 std::string Execution::waiting(Finding& finding, const Block& block) const {
@@ -129,7 +136,7 @@ void Execution::different_barriers(const Block& block) {
                    waiting(found, block) +
                    "\nEvery thread of a block has to come to the same barrier: make the condition in front of it the "
                    "same for the whole block, or move the barrier out of the branch.";
-  throw Fault(std::move(found));
+  go_on_after(std::move(found), block.barrier_site);
 }
 
 void Execution::different_grid_barriers(const Thread& thread) {
@@ -141,7 +148,7 @@ void Execution::different_grid_barriers(const Thread& thread) {
     found.message += "\n  thread " + coordinate(at.thread) + " of block " + coordinate(at.block) +
                      " waits in grid.sync() at " + where(at.location);
   found.message += "\nEvery thread of the grid has to come to the same grid.sync(): move it out of the branch.";
-  throw Fault(std::move(found));
+  go_on_after(std::move(found), thread.waiting_at);
 }
 
 void Execution::warn_of_exited(const Block& block) {
@@ -172,7 +179,7 @@ void Execution::not_in_own_mask(const Thread& thread) {
                    "\nA mask names the lanes that make the call, the caller among them: keep the other lanes out of "
                    "the call by a condition, or add lane " +
                    lane + " to the mask.";
-  throw Fault(std::move(found));
+  go_on_after(std::move(found), thread.waiting_at);
 }
 
 void Execution::different_calls(const Warp& warp, uint32_t lanes) {
@@ -232,7 +239,8 @@ void Execution::deadlock() {
   for (const Block* block : residents_) polling += block->polling;
   found.message += "no thread can go on";
   if (polling != 0)
-    found.message += ": nobody has changed memory while threads looked " + std::to_string(idle_polls_) + " times";
+    found.message +=
+        ": nobody has changed memory while threads looked " + std::to_string(looks_ - looks_before_idle_) + " times";
   found.message += ".";
   for (size_t i = 0; i < std::min(residents_.size(), blocks_shown); ++i)
     found.message += "\n block " + coordinate(residents_[i]->index) + ":" + waiting(found, *residents_[i]);

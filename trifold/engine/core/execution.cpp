@@ -16,16 +16,16 @@ namespace {
 // How often a block's polling threads look again before other blocks get their turn.
 constexpr int patience = 64;
 
-// Without an event or a change for so long, in rounds of all resident blocks and in polls altogether, the launch is
-// taken to be deadlocked. Below that, a loop that gives up after a number of tries gets its time.
+// Without an event or a change for so long, in rounds of all resident blocks and in looks at memory altogether, the
+// launch is taken to be deadlocked. Below that, a loop that gives up after a number of tries gets its time.
 constexpr uint64_t idle_rounds_limit = 256;
-constexpr uint64_t idle_polls_limit = 1 << 18;
+constexpr uint64_t idle_looks_limit = 1 << 18;
 
 // Blocks that the device holds at a time.
 uint64_t resident_limit(const Launch& launch) {
   const Limits& limits = launch.limits;
   const auto threads = static_cast<uint32_t>((launch.block.size() + warp_size - 1) / warp_size * warp_size);
-  const uint32_t shared = launch.dynamic_shared_bytes + 1024;
+  const uint32_t shared = launch.static_shared_bytes + launch.dynamic_shared_bytes + 1024;
   const uint32_t a_multiprocessor =
       std::min({limits.blocks, limits.threads / threads, limits.multiprocessor_shared_bytes / shared});
   return uint64_t{limits.multiprocessors} * std::max(a_multiprocessor, 1u);
@@ -143,7 +143,8 @@ void Execution::visit_residents(bool all) {
     }
   }
   if (events_ != events || changes != changes_before) {
-    idle_rounds_ = idle_polls_ = 0;
+    idle_rounds_ = 0;
+    looks_before_idle_ = looks_;
   } else if (all) {
     count_idle_round();
   }
@@ -151,12 +152,10 @@ void Execution::visit_residents(bool all) {
 
 void Execution::count_idle_round() {
   ++idle_rounds_;
-  uint64_t polling = 0;
-  for (const Block* block : residents_) polling += block->polling;
-  idle_polls_ += polling;
+  const bool none_polls = std::ranges::all_of(residents_, [](const Block* block) { return block->polling == 0; });
   const bool long_enough =
-      launch_.counts_changes && idle_rounds_ >= idle_rounds_limit && idle_polls_ >= idle_polls_limit;
-  if (polling == 0 || long_enough || front_.gives_up()) deadlock();
+      launch_.counts_changes && idle_rounds_ >= idle_rounds_limit && looks_ - looks_before_idle_ >= idle_looks_limit;
+  if (none_polls || long_enough || front_.gives_up()) deadlock();
 }
 
 // ------------------------------------------------------------------------------------------------- threads
@@ -210,7 +209,7 @@ void Execution::arrive(Thread& thread) {
   warp.ready &= ~bit(thread);
   const auto operation = static_cast<Operation>(thread.request.operation);
   if (operation == Operation::poll) {
-    ++polls_;
+    looks_ += thread.request.looks;
     ++thread.block->polling;
     warp.polling |= bit(thread);
     return;
@@ -253,6 +252,7 @@ void Execution::arrive_at_barrier(Thread& thread) {
 
 void Execution::complete_barrier(Block& block) {
   if (block.barrier_mixed) different_barriers(block);
+  block.barrier_mixed = false;  // a GPU counts those that come, wherever they are
   if (block.live < block.threads.size() && warned_.insert(block.barrier_site).second) warn_of_exited(block);
   if (launch_.checker != nullptr) launch_.checker->block_barrier(block);
   ++block.interval;

@@ -113,9 +113,11 @@ class Execution {
 
   // Findings (divergence.cpp).
   [[noreturn]] void stuck(const Block& block);
-  [[noreturn]] void different_barriers(const Block& block);
-  [[noreturn]] void different_grid_barriers(const Thread& thread);
-  [[noreturn]] void not_in_own_mask(const Thread& thread);
+  // These return where the launch goes on.
+  void different_barriers(const Block& block);
+  void different_grid_barriers(const Thread& thread);
+  void not_in_own_mask(const Thread& thread);
+  void go_on_after(Finding found, Site site);
   [[noreturn]] void different_calls(const Warp& warp, uint32_t lanes);
   [[noreturn]] void deadlock();
   [[noreturn]] void too_many_blocks();
@@ -141,10 +143,10 @@ class Execution {
   std::unordered_set<Site> warned_;  // barriers
 
   uint64_t events_ = 0;  // anything that a thread did but poll
-  uint64_t polls_ = 0;
-  // Rounds of all residents, and polls in them, since something last happened.
+  uint64_t looks_ = 0;   // of threads that polled
+  // Since something last happened: rounds of all residents, and the looks that there had been before them.
   uint64_t idle_rounds_ = 0;
-  uint64_t idle_polls_ = 0;
+  uint64_t looks_before_idle_ = 0;
 };
 
 }  // namespace trifold::engine

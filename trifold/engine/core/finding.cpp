@@ -210,6 +210,14 @@ void describe_constant_write(Finding& finding) {
                     ". The access did not happen. Make it a __device__ variable, or let the host write it.";
 }
 
+void describe_memory_of_another_block(Finding& finding, Dim3 block) {
+  const Access& access = finding.accesses[0];
+  finding.message = "out-of-bounds " + access.operation + " of " + memory_and_element(finding) + " in kernel " +
+                    finding.kernel + ": it is shared memory of block " + coordinates(block) +
+                    ", and a block may touch its own only, by " + who(access, false) + " at " + where(access.location) +
+                    ". The access did not happen. Pass the value on in global memory, not its address.";
+}
+
 void describe_unknown_address(Finding& finding, uint64_t address) {
   const Access& access = finding.accesses[0];
   char number[24];
@@ -263,6 +271,10 @@ std::string to_json(const Finding& finding) {
   out += ']';
   append_key(out, "seed");
   out += std::to_string(finding.seed);
+  append_key(out, "count");
+  out += std::to_string(finding.count);
+  append_field(out, "accepted", finding.accepted);
+  append_field(out, "accepted_at", finding.accepted_at);
   append_field(out, "replay", replay(finding));
   return out + "}";
 }

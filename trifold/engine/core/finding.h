@@ -57,6 +57,8 @@ struct Finding {
   std::string message;           // the words of the finding, without the replay line
   std::vector<Access> accesses;  // the one that found it first
   uint64_t seed = 0;
+  uint64_t count = 1;                 // how often the launch met it and went on
+  std::string accepted, accepted_at;  // why the user accepts it, and where that is said; empty: it is not accepted
 };
 
 // "thread (3, 0, 0) of block (1, 0, 0)", followed by ", interval 2," where several is true and it is known.
@@ -76,6 +78,8 @@ void describe_uninitialised(Finding& finding);
 void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape);
 // Of a write of constant memory.
 void describe_constant_write(Finding& finding);
+// Of shared memory that is this other block's.
+void describe_memory_of_another_block(Finding& finding, Dim3 block);
 // Of an address that no array is near.
 void describe_unknown_address(Finding& finding, uint64_t address);
 // Of memory that is seen as a type which may not start at its address.

@@ -29,6 +29,7 @@ using Site = uint16_t;
 
 struct Block;
 struct Checker;
+class Tally;
 struct Launch;
 struct Warp;
 
@@ -54,6 +55,7 @@ struct Request {
   uint32_t mask = 0;       // lanes named by a warp operation
   uint32_t lane = 0;       // of a shuffle: source lane, delta or xor mask
   uint32_t clamp = 0x1f;   // of a shuffle: operand c of PTX's shfl.sync
+  uint32_t looks = 1;      // of a poll: how often the thread has looked at memory since its last one
   uint64_t value = 0;      // operand of a match; then the answer: a mask or a count
 };
 
@@ -119,7 +121,7 @@ struct Block {
 struct Launch {
   std::string kernel;
   Dim3 grid, block;
-  uint32_t dynamic_shared_bytes = 0;
+  uint32_t dynamic_shared_bytes = 0, static_shared_bytes = 0;
   Limits limits;
   uint32_t checks = 0;       // bits of Check in checker.h
   uint64_t seed = 0;         // 0: the natural order
@@ -130,6 +132,7 @@ struct Launch {
   bool counts_changes = true;
   Stamp now = 1;               // counts synchronising events; 0 is before the launch
   Checker* checker = nullptr;  // null: nothing is checked
+  Tally* tally = nullptr;      // of findings after which the launch goes on; null: it ends with the first
   void* front = nullptr;
 
   uint64_t blocks() const { return block_count != 0 ? block_count : grid.size(); }

@@ -94,8 +94,8 @@ bool nobody_else_can_come(const Warp& warp, uint32_t lanes) {
 
 void Execution::arrive_at_rendezvous(Thread& thread) {
   Warp& warp = *thread.warp;
-  const uint32_t mask = thread.request.mask;
-  if ((mask >> thread.lane & 1) == 0) not_in_own_mask(thread);
+  if ((thread.request.mask >> thread.lane & 1) == 0) not_in_own_mask(thread);
+  const uint32_t mask = thread.request.mask |= 1u << thread.lane;
   warp.at_rendezvous |= 1u << thread.lane;
   // Lanes that have exited, or that were never launched, are not waited for, whatever the mask says.
   if ((mask & warp.live & ~warp.at_rendezvous) == 0) meet(warp, thread.request);

@@ -6,6 +6,7 @@
 #include "front.h"
 #include "module.h"
 #include "sites.h"
+#include "skip.h"
 
 namespace trifold::host {
 
@@ -32,7 +33,7 @@ Finding start_finding(Kind kind, std::string memory, std::string array, AccessTy
 }
 
 Finding start_finding(Kind kind, const Region& region, AccessType type, engine::Site site) {
-  return start_finding(kind, std::string(engine::name(region.buffer->space())), region.name(), type, site);
+  return start_finding(kind, std::string(engine::name(region.space())), region.name(), type, site);
 }
 
 int64_t index_in(const Region& region, uintptr_t address, size_t width) {
@@ -48,27 +49,56 @@ std::string root_of(const std::string& array) {
   return array.substr(0, array.find_first_of(".-["));
 }
 
-[[noreturn]] void foreign_access(const std::string& memory, AccessType type, engine::Site site) {
+engine::Tally& tally() {
+  return *engine::current->block->launch->tally;
+}
+
+// The launch ends, unless it goes on after the finding; then the thread's own code runs from here on.
+void end_or_go_on(Finding finding, engine::Site site) {
+  if (!tally().goes_on({.kind = finding.kind, .site = site, .array = finding.array}, finding))
+    turn->front->abandon(std::move(finding));
+  turn->front->proceed();
+}
+
+// By a pointer that another block has left in global memory.
+void access_of_another_block(const CheckedMemory::OfBlock& target, uintptr_t address, size_t n, AccessType type,
+                             engine::Site site) {
+  const auto& [region, block] = target;
+  Finding finding = start_finding(Kind::out_of_bounds, *region, type, site);
+  finding.index = {index_in(*region, address, width_of(*region, n))};
+  engine::describe_memory_of_another_block(finding, block->index);
+  end_or_go_on(std::move(finding), site);
+}
+
+void foreign_access(const std::string& memory, AccessType type, engine::Site site) {
   Finding finding =
       start_finding(Kind::out_of_bounds, std::string(engine::name(engine::Space::global)), "", type, site);
   const engine::Access& access = finding.accesses[0];
   finding.message = "out-of-bounds " + access.operation + " in kernel " + finding.kernel + ": " +
                     engine::who(access, false) + " accesses, at " + engine::where(access.location) + ", " + memory +
                     ". The access did not happen.";
-  turn->front->abandon(std::move(finding));
+  end_or_go_on(std::move(finding), site);
 }
 
 }  // namespace
 
 void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site site) {
-  if (const std::string memory = checked_memory->foreign(address); !memory.empty()) foreign_access(memory, type, site);
+  if (const auto target = checked_memory->of_another_block(address); target.region != nullptr) {
+    access_of_another_block(target, address, n, type, site);
+    return skip_access(address, n);
+  }
+  if (const std::string memory = checked_memory->foreign(address); !memory.empty()) {
+    foreign_access(memory, type, site);
+    return skip_access(address, n);
+  }
   const Region* region = checked_memory->nearest(address);
   // An index that was negative before it became unsigned is that much too far.
   if (region == nullptr) region = checked_memory->nearest(address - (uintptr_t{n} << 32));
   if (region == nullptr) {
     Finding finding = start_finding(Kind::out_of_bounds, "", "", type, site);
     engine::describe_unknown_address(finding, address);
-    turn->front->abandon(std::move(finding));
+    end_or_go_on(std::move(finding), site);
+    return skip_access(address, n);
   }
   Finding finding = start_finding(Kind::out_of_bounds, *region, type, site);
   const size_t width = width_of(*region, n);
@@ -81,7 +111,8 @@ void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site si
   finding.index = {index};
   engine::describe_out_of_bounds(finding, 0, index, {size});
   if (region->allocation != nullptr) finding.message += " The array is " + region->allocation->description() + ".";
-  turn->front->abandon(std::move(finding));
+  end_or_go_on(std::move(finding), site);
+  skip_access(address, n);
 }
 
 void misaligned(const Region& region, uintptr_t address, size_t n, AccessType type, engine::Site site) {
@@ -89,27 +120,28 @@ void misaligned(const Region& region, uintptr_t address, size_t n, AccessType ty
   finding.index = {index_in(region, address, width_of(region, n))};
   engine::describe_misaligned(finding, std::to_string(n) + "-byte access", static_cast<int64_t>(n),
                               static_cast<int64_t>(address - region.begin));
-  turn->front->abandon(std::move(finding));
+  end_or_go_on(std::move(finding), site);
 }
 
 void misaligned_type(std::string_view type, uintptr_t address, size_t alignment, AccessType access, engine::Site site) {
   const bool on_stack = turn->front->running->holds(address);
   const Region* const region = on_stack ? nullptr : checked_memory->find(address, 1);
   if (region == nullptr && !on_stack) return;
-  const bool watched = region != nullptr && region->buffer != nullptr;
+  const bool watched = region != nullptr && region->watched();
   Finding finding = watched ? start_finding(Kind::misaligned, *region, access, site)
                             : start_finding(Kind::misaligned, on_stack ? "local" : "", "", access, site);
   if (watched) finding.index = {index_in(*region, address, width_of(*region, alignment))};
   const uintptr_t begin = region != nullptr ? region->begin : address & ~(alignment - 1);
   engine::describe_misaligned(finding, type, static_cast<int64_t>(alignment), static_cast<int64_t>(address - begin));
-  turn->front->abandon(std::move(finding));
+  end_or_go_on(std::move(finding), site);
 }
 
 void constant_written(const Region& region, uintptr_t address, size_t n, AccessType type, engine::Site site) {
   Finding finding = start_finding(Kind::out_of_bounds, region, type, site);
   finding.index = {index_in(region, address, width_of(region, n))};
   engine::describe_constant_write(finding);
-  turn->front->abandon(std::move(finding));
+  end_or_go_on(std::move(finding), site);
+  skip_access(address, n);
 }
 
 namespace {
@@ -140,21 +172,48 @@ void not_awaited(const Region& region, size_t n, engine::Site site) {
   turn->front->proceed();
 }
 
-void wrote_same_bits(const Region& region, size_t n, engine::Site site) {
+void wrote_same_bits(const Region& region, size_t n, engine::Site site, bool before) {
+  const engine::Violation& violation = engine::current->block->launch->checker->violation;
+  if (before && !tally().tolerates_any()) return;
+  const engine::Tally::Place place{violation.kind, site, violation.other_site, region.name()};
+  if (before) {
+    tally().count_again(place);
+    return;
+  }
   Finding finding = start_finding_of_violation(region, n, site);
   engine::describe_same_bits(finding);
-  turn->front->warn(finding);
+  if (!tally().accepts(place, finding)) turn->front->warn(finding);
   turn->front->proceed();
 }
 
-void violated(const Region& region, size_t n, engine::Site site) {
+namespace {
+
+Finding finding_of_violation(const Region& region, size_t n, engine::Site site) {
   Finding finding = start_finding_of_violation(region, n, site);
   if (finding.kind == Kind::race) {
     engine::describe_race(finding);
   } else {
     engine::describe_uninitialised(finding);
   }
-  turn->front->abandon(std::move(finding));
+  return finding;
+}
+
+}  // namespace
+
+void violated(const Region& region, size_t n, engine::Site site) {
+  turn->front->abandon(finding_of_violation(region, n, site));
+}
+
+AccessJudge::AccessJudge(const Region& region, size_t n, engine::Site site) : region_(region), n_(n), site_(site) {}
+
+bool AccessJudge::goes_on(const engine::Violation& violation) {
+  const engine::Tally::Place place{violation.kind, site_, violation.other_site, region_.name()};
+  if (place == last_) return true;  // several bytes of one access
+  const bool known = tally().count_again(place);
+  const bool on = known || tally().goes_on(place, finding_of_violation(region_, n_, site_));
+  if (!known) turn->front->proceed();
+  last_ = place;
+  return on;
 }
 
 void outside_declared_bounds(const DeclaredIndex& at, engine::Site site) {
@@ -166,17 +225,21 @@ void outside_declared_bounds(const DeclaredIndex& at, engine::Site site) {
   // Behind a pointer it may be anywhere.
   std::string memory = !root.empty() && root == source.name ? "local" : "";
   if (global != nullptr) memory = global->constant ? "constant" : "global";
-  if (region != nullptr) memory = engine::name(region->buffer->space());
+  if (region != nullptr) memory = engine::name(region->space());
+  Range element{0, 0};
   if (region != nullptr && region->array == source.name && at.extent > 0) {
     const auto width = static_cast<int64_t>(region->end - region->begin) / at.extent;
     const uintptr_t address = region->begin + static_cast<uintptr_t>(at.index * width);
     if (checked_memory->find(address, 1) == nullptr) return turn->front->proceed();
+    element = {address, address + static_cast<uintptr_t>(width)};
   }
   const AccessType type = source.assigned ? AccessType::write : AccessType::read;
   Finding finding = start_finding(Kind::out_of_bounds, memory, source.name, type, site);
   finding.index = {at.index};
   engine::describe_out_of_bounds(finding, 0, at.index, {at.extent});
-  turn->front->abandon(std::move(finding));
+  end_or_go_on(std::move(finding), site);
+  if (element.begin == element.end) end_thread();  // where the access goes to is not known
+  skip_next_access_of(element.begin, element.end);
 }
 
 }  // namespace trifold::host

@@ -1,32 +1,61 @@
-// Accesses of memory that end a launch: each becomes a finding of the thread that runs, whose access does not happen.
+// Accesses of memory that are wrong: each becomes a finding of the thread that runs. It ends the launch, unless the
+// user accepts it or asks to keep going: then these functions return, and an access that must not happen is skipped.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "../core/checker.h"
+#include "../core/tolerance.h"
 #include "memory.h"
 
 namespace trifold::host {
 
-// No region has these bytes.
-[[noreturn, gnu::cold]] void out_of_bounds(uintptr_t address, size_t n, engine::AccessType type, engine::Site site);
-[[noreturn, gnu::cold]] void misaligned(const Region& region, uintptr_t address, size_t n, engine::AccessType type,
-                                        engine::Site site);
+// No region has these bytes: the access is skipped.
+[[gnu::cold]] void out_of_bounds(uintptr_t address, size_t n, engine::AccessType type, engine::Site site);
+[[gnu::cold]] void misaligned(const Region& region, uintptr_t address, size_t n, engine::AccessType type,
+                              engine::Site site);
 // Memory is loaded or stored as a type that may not begin at this address. Returns where the access itself, which
 // follows, is found outside all regions.
 void misaligned_type(std::string_view type, uintptr_t address, size_t alignment, engine::AccessType access,
                      engine::Site site);
-// A kernel writes constant memory.
-[[noreturn, gnu::cold]] void constant_written(const Region& region, uintptr_t address, size_t n,
-                                              engine::AccessType type, engine::Site site);
+// A kernel writes constant memory: the access is skipped.
+[[gnu::cold]] void constant_written(const Region& region, uintptr_t address, size_t n, engine::AccessType type,
+                                    engine::Site site);
 // Checker::awaited() has left its violation: a warning, and the thread goes on.
 [[gnu::cold]] void not_awaited(const Region& region, size_t n, engine::Site site);
-// Checker::compare_write() has left its violation, of writes of the same bits: a warning, and the thread goes on.
-[[gnu::cold]] void wrote_same_bits(const Region& region, size_t n, engine::Site site);
-// The checker has left its violation.
+// Checker::compare_write() has left its violation, of writes of the same bits, which the same lines have made of this
+// memory before: a warning, the first time, and the thread goes on.
+[[gnu::cold]] void wrote_same_bits(const Region& region, size_t n, engine::Site site, bool before);
+// The checker has left its violation, with which the launch ends.
 [[noreturn, gnu::cold]] void violated(const Region& region, size_t n, engine::Site site);
+
+// Says whether the launch goes on after the violations of one access.
+class AccessJudge final : public engine::Judge {
+ public:
+  AccessJudge(const Region& region, size_t n, engine::Site site);
+  bool goes_on(const engine::Violation& violation) override;
+
+ private:
+  const Region& region_;
+  size_t n_;
+  engine::Site site_;
+  std::optional<engine::Tally::Place> last_;
+};
+
+// The checker has refused an access, which `check` makes again: the launch goes on after each of its violations, or
+// ends.
+template <typename Check>
+[[gnu::cold, gnu::noinline]] void refused(const Region& region, size_t n, engine::Site site, Check check) {
+  engine::Checker& checker = *engine::current->block->launch->checker;
+  AccessJudge judge(region, n, site);
+  checker.judge = &judge;
+  const bool right = check();
+  checker.judge = nullptr;
+  if (!right) violated(region, n, site);
+}
 
 // An index outside the extent that an array is declared with; what lies there may well be memory of the kernel's: the
 // next row, the struct's next member, another variable on the stack.

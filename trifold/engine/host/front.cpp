@@ -8,11 +8,13 @@
 #include <string>
 #include <utility>
 
+#include "../core/tolerance.h"
 #include "memory.h"
 #include "module.h"
 #include "report.h"
 #include "settings.h"
 #include "sites.h"
+#include "skip.h"
 #include "undecided.h"
 #include "watchdog.h"
 
@@ -24,22 +26,34 @@ using engine::Thread;
 HostFront::HostFront(Turn& turn, FiberPool& pool)
     : turn_(turn),
       kernel_(turn.kernel),
-      registers_(turn.registers),
       pool_(pool),
+      slots_(turn.kernel, turn.registers, turn.shared),
       flat_(turn.kernel.threads.y == 1 && turn.kernel.threads.z == 1) {}
 
 void HostFront::hand_over(Fiber& fiber, uint32_t thread, const engine::Request& request, engine::Site site) {
   handed_over_ = {&fiber, thread, request, site};
 }
 
+// Makes it the running block.
+void HostFront::enter(engine::Block& block) {
+  const Slot& slot = *static_cast<const Slot*>(block.front);
+  slots_.enter(slot);
+  turn_.registers = slot.registers;
+  turn_.shared = slot.shared;
+  if (block.launch->checker != nullptr) checked_memory->enter(slot);
+  entered_ = &block;
+}
+
 // Makes it the running thread; on its fiber.
 Fiber& HostFront::enter(Thread& thread) {
+  if (thread.block != entered_) [[unlikely]]
+    enter(*thread.block);
   const uint32_t index = thread.index;
   if (flat_) {
-    registers_.thread->x = index;
+    turn_.registers.thread->x = index;
   } else {
     const dim3& threads = kernel_.threads;
-    *registers_.thread = {index % threads.x, index / threads.x % threads.y, index / threads.x / threads.y};
+    *turn_.registers.thread = {index % threads.x, index / threads.x % threads.y, index / threads.x / threads.y};
   }
   if (thread.front == nullptr) thread.front = &pool_.take();
   running = static_cast<Fiber*>(thread.front);
@@ -69,6 +83,8 @@ Outcome HostFront::run(Thread& thread) {
     fiber = &enter(thread);
     fiber->resume();
     running = nullptr;
+    if (skipping) [[unlikely]]
+      end_skipping();
     if (turn_.stop != Stop::none) [[unlikely]]
       end_launch();
   }
@@ -94,6 +110,8 @@ Fiber* HostFront::run_ahead() {
 }
 
 void HostFront::wait() {
+  if (skipping) [[unlikely]]
+    end_skipping();
   if (engine::current->undecided != 0) [[unlikely]]
     decide_before_wait(*engine::current);
   Fiber& fiber = *running;
@@ -126,7 +144,7 @@ bool HostFront::wait_in_ring(Line line) {
 // From the running thread, which waits at the barrier, to the next one; from the last one on, past the barrier.
 inline void HostFront::pass_in_ring() {
   Fiber& fiber = *running;
-  uint3& place = *registers_.thread;
+  uint3& place = *turn_.registers.thread;
   uint32_t next = ring_at_ + 1;
   if (next == ring_.size()) {
     next = 0;
@@ -183,9 +201,11 @@ void HostFront::leave_ring() {
 }
 
 void HostFront::begin_block(engine::Block& block) {
-  *registers_.block = {block.index.x, block.index.y, block.index.z};
-  registers_.thread->y = registers_.thread->z = 0;
-  if (checked_memory != nullptr) checked_memory->begin_block(*block.launch);
+  if (block.front == nullptr) block.front = &slots_.make(block);
+  const Slot& slot = *static_cast<const Slot*>(block.front);
+  *slot.registers.block = {block.index.x, block.index.y, block.index.z};
+  slot.registers.thread->y = slot.registers.thread->z = 0;
+  if (block.launch->checker != nullptr) checked_memory->begin_block(slot, *block.launch);
 }
 
 void HostFront::shuffle(engine::Warp& warp, uint32_t lanes) {
@@ -204,7 +224,7 @@ engine::Location HostFront::locate(engine::Site site) {
 }
 
 void HostFront::warn(const engine::Finding& finding) {
-  if (checked_memory != nullptr) record(finding);
+  if (checked_memory != nullptr && !engine::current->block->launch->tally->accepts(finding)) record(finding);
 }
 
 void Turn::stop_thread(Stop why, const void* at) {

@@ -11,6 +11,7 @@
 #include "../core/execution.h"
 #include "fiber.h"
 #include "interrupted.h"
+#include "slots.h"
 
 namespace trifold::host {
 
@@ -27,8 +28,8 @@ enum class Stop : uint8_t {
 // A launch, or a part of one, that runs on this OS thread.
 struct Turn {
   const Kernel& kernel;
-  Registers registers;
-  char* shared = nullptr;  // dynamic shared memory
+  Registers registers;     // of the running block
+  char* shared = nullptr;  // its dynamic shared memory
   // Before any thread has waited, one fiber runs block after block.
   bool plain = false;
   int64_t block = 0, end = 0;
@@ -114,6 +115,7 @@ class HostFront final : public engine::FrontEnd {
  private:
   [[gnu::noinline]] engine::Outcome run(engine::Thread& thread);
   Fiber& enter(engine::Thread& thread);
+  void enter(engine::Block& block);
   bool start_ring();
   void pass_in_ring();
   [[noreturn]] void end_launch();
@@ -127,9 +129,10 @@ class HostFront final : public engine::FrontEnd {
 
   Turn& turn_;
   const Kernel& kernel_;
-  Registers registers_;
   FiberPool& pool_;
-  bool flat_;  // a block has one dimension
+  Slots slots_;
+  const engine::Block* entered_ = nullptr;  // whose slot is in use
+  bool flat_;                               // a block has one dimension
   Fiber* interrupted_ = nullptr;
 
   std::vector<Fiber*> ring_;  // of the block's threads; empty: there is none
@@ -145,8 +148,8 @@ class HostFront final : public engine::FrontEnd {
 // The running thread may wait for another one to change memory: it found it unchanged, at a call with this return
 // address. After some such looks of its own others get their turn.
 void look(const void* caller);
-// At once.
-void poll(engine::Site site);
+// At once, after so many looks.
+void poll(engine::Site site, uint32_t looks);
 
 // Threads that poll are told to be deadlocked, where they are, once the launch's time is up. Where others keep them
 // from it for so many looks of the watchdog, the time ends them.

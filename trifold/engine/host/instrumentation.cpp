@@ -12,6 +12,7 @@
 #include "front.h"
 #include "memory.h"
 #include "sites.h"
+#include "skip.h"
 #include "undecided.h"
 #include "watchdog.h"
 
@@ -22,24 +23,28 @@ using engine::AccessType;
 using engine::AtomicForm;
 using engine::Thread;
 
-// The region of a kernel's access; null: nothing watches those bytes.
+// The region of a kernel's access; null: nothing watches those bytes, or the access is skipped.
 inline Region* watched(uintptr_t address, size_t n, AccessType type, bool aligned, const void* caller) {
   if (turn->front->running->holds(address)) return nullptr;
   Region* const region = checked_memory->find(address, n);
-  if (region == nullptr) [[unlikely]]
+  if (region == nullptr) [[unlikely]] {
     out_of_bounds(address, n, type, site_of_address(caller));
+    return nullptr;
+  }
   if (region->buffer == nullptr) return nullptr;
   if (aligned && (address & (n - 1)) != 0) [[unlikely]]
     misaligned(*region, address, n, type, site_of_address(caller));
   return region;
 }
 
-// The thread whose code makes this access; null: no kernel does. (The linker may well give this library the port's copy
-// of a template of the standard library's.)
-inline Thread* accessing_thread(const void* caller) {
+// The thread whose code makes this access; null: no kernel does, or the access is skipped. (The linker may well give
+// this library the port's copy of a template of the standard library's.)
+inline Thread* accessing_thread(const void* caller, uintptr_t address = 0, size_t n = 0) {
   if (turn == nullptr || turn->front == nullptr || turn->front->running == nullptr) return nullptr;
   if (overdue != 0) [[unlikely]]
     turn->stop_thread(Stop::time, caller);
+  if (skipping && skips_next(address, n)) [[unlikely]]
+    return nullptr;
   return engine::current;
 }
 
@@ -57,14 +62,14 @@ inline void note_read(uintptr_t address, const void* caller) {
     repeated = {address, caller, 0};
   } else if (++repeated.count == reads_in_a_row) {
     repeated.count = 0;
-    poll(site_of_address(caller));
+    poll(site_of_address(caller), reads_in_a_row);
   }
 }
 
 inline void checked_access(const void* pointer, size_t n, AccessType type, bool aligned, const void* caller) {
-  Thread* const thread = accessing_thread(caller);
-  if (thread == nullptr) return;
   const auto address = reinterpret_cast<uintptr_t>(pointer);
+  Thread* const thread = accessing_thread(caller, address, n);
+  if (thread == nullptr) return;
   Region* const region = watched(address, n, type, aligned, caller);
   if (region == nullptr) return;
   if (type == AccessType::read) {
@@ -81,13 +86,15 @@ inline void checked_access(const void* pointer, size_t n, AccessType type, bool 
     decide_before_access(*thread, address, n);
   const engine::Site site = site_of_address(caller);
   if (type == AccessType::write && buffer.space() == engine::Space::constant) [[unlikely]]
-    constant_written(*region, address, n, type, site);
-  const bool right = type == AccessType::read ? checker.read(buffer, address, n, *thread, site)
-                                              : checker.write(buffer, address, n, *thread, site);
-  if (right) [[likely]]
+    return constant_written(*region, address, n, type, site);
+  const auto check = [&, site] {
+    return type == AccessType::read ? checker.read(buffer, address, n, *thread, site)
+                                    : checker.write(buffer, address, n, *thread, site);
+  };
+  if (check()) [[likely]]
     return;
   if (checker.violation.among_writes) return decide_after_write(address, n, site);
-  violated(*region, n, site);
+  refused(*region, n, site, check);
 }
 
 // The checks take volatile accesses for atomics, so that polling a volatile flag is right. Lanes that exchange the
@@ -97,7 +104,7 @@ void watch_readers(Region& region, uintptr_t address, size_t n, const Thread& th
   const bool of_an_array = region.end - region.begin > n;
   if (region.buffer->space() != engine::Space::shared || !of_an_array || region.told) return;
   if (thread.block->launch->checker->awaited(*region.buffer, address, n, thread)) return;
-  region.told = true;
+  checked_memory->note_told(region);
   not_awaited(region, n, site);
 }
 
@@ -116,8 +123,8 @@ constexpr Atomic compare(uint64_t expected) {
 // may wait for another one.
 template <typename T, typename Operate>
 void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller, Operate operate) {
-  Thread* const thread = accessing_thread(caller);
   const auto address = reinterpret_cast<uintptr_t>(pointer);
+  Thread* const thread = accessing_thread(caller, address, sizeof(T));
   Region* const region = thread == nullptr ? nullptr : watched(address, sizeof(T), AccessType::atomic, true, caller);
   if (region == nullptr) {
     operate();
@@ -128,10 +135,15 @@ void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller
   engine::Checker& checker = *thread->block->launch->checker;
   const engine::Site site = site_of_address(caller);
   engine::Buffer& buffer = *region->buffer;
-  if (atomic.writes && buffer.space() == engine::Space::constant) [[unlikely]]
+  if (atomic.writes && buffer.space() == engine::Space::constant) [[unlikely]] {
     constant_written(*region, address, sizeof(T), AccessType::atomic, site);
+    operate();
+    return;
+  }
   const engine::AtomicAccess access{site, atomic.reads, atomic.form, atomic.compare.has_value()};
-  if (!checker.check_atomic(buffer, address, sizeof(T), *thread, access)) violated(*region, sizeof(T), site);
+  const auto check = [&] { return checker.check_atomic(buffer, address, sizeof(T), *thread, access); };
+  if (!check()) [[unlikely]]
+    refused(*region, sizeof(T), site, check);
   if (atomic.form == AtomicForm::by_volatile && atomic.writes)
     watch_readers(*region, address, sizeof(T), *thread, site);
   const T before = *pointer;
@@ -143,6 +155,19 @@ void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller
   } else {
     look(caller);
   }
+}
+
+// memcpy or memmove. A source that is skipped is poison, also where the target is checked after it.
+template <void* (*copy)(void*, const void*, size_t)>
+void* checked_copy(void* to, const void* from, size_t n, const void* caller) {
+  if (n == 0) return to;
+  if (is_undecided_write(to, n)) return copy(to, from, n);
+  checked_access(from, n, AccessType::read, false, caller);
+  const bool poisoned = skips(reinterpret_cast<uintptr_t>(from));
+  checked_access(to, n, AccessType::write, false, caller);
+  if (!poisoned) return copy(to, from, n);
+  fill_with_poison(to, n);
+  return to;
 }
 
 template <size_t bytes>
@@ -196,14 +221,28 @@ int64_t extent_of(const TypeOfUbsan& type) {
   return bracket == nullptr ? 0 : atoll(bracket + 1);
 }
 
+// f(word) with a pointer to an unsigned integer of so many bytes.
+template <typename F>
+auto with_word(void* p, size_t bytes, F f) {
+  switch (bytes) {
+    case 1: return f(static_cast<uint8_t*>(p));
+    case 2: return f(static_cast<uint16_t*>(p));
+    case 4: return f(static_cast<uint32_t*>(p));
+    default: return f(static_cast<uint64_t*>(p));
+  }
+}
+
+AtomicForm form_of(Scope scope) {
+  return scope == Scope::block ? AtomicForm::block : AtomicForm::device;
+}
+
 }  // namespace
 
 uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const void* context, uint64_t old),
                         const void* context, const uint64_t* compare) {
-  const Atomic atomic{.form = scope == Scope::block ? AtomicForm::block : AtomicForm::device,
-                      .compare = compare != nullptr ? std::optional(*compare) : std::nullopt};
+  const Atomic atomic{.form = form_of(scope), .compare = compare != nullptr ? std::optional(*compare) : std::nullopt};
   const void* const caller = __builtin_return_address(0);
-  const auto replace = [&]<typename T>(T* word) {
+  return with_word(p, bytes, [&]<typename T>(T* word) {
     T old = 0;
     checked_atomic(word, atomic, caller, [&] {
       old = *word;
@@ -212,13 +251,31 @@ uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const v
       return writes;
     });
     return uint64_t{old};
-  };
-  switch (bytes) {
-    case 1: return replace(static_cast<uint8_t*>(p));
-    case 2: return replace(static_cast<uint16_t*>(p));
-    case 4: return replace(static_cast<uint32_t*>(p));
-    default: return replace(static_cast<uint64_t*>(p));
-  }
+  });
+}
+
+uint64_t checked_load(const void* p, size_t bytes, Scope scope) {
+  const Atomic atomic{.writes = false, .form = form_of(scope)};
+  const void* const caller = __builtin_return_address(0);
+  return with_word(const_cast<void*>(p), bytes, [&]<typename T>(T* word) {
+    T value = 0;
+    checked_atomic(word, atomic, caller, [&] {
+      value = *word;
+      return false;
+    });
+    return uint64_t{value};
+  });
+}
+
+void checked_store(void* p, size_t bytes, Scope scope, uint64_t value) {
+  const Atomic atomic{.reads = false, .form = form_of(scope)};
+  const void* const caller = __builtin_return_address(0);
+  with_word(p, bytes, [&]<typename T>(T* word) {
+    checked_atomic(word, atomic, caller, [&] {
+      *word = static_cast<T>(value);
+      return true;
+    });
+  });
 }
 
 }  // namespace trifold::host
@@ -226,6 +283,7 @@ uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const v
 using trifold::engine::AccessType;
 using trifold::host::checked_access;
 using trifold::host::checked_atomic;
+using trifold::host::checked_copy;
 using trifold::host::checked_volatile;
 using trifold::host::uint_of;
 
@@ -309,16 +367,10 @@ void __tsan_write_range(void* p, size_t n) {
 // The port is linked so that its calls of memcpy, memmove and memset come here (trifold/build/recipe.py). g++ checks an
 // assignment of a struct, and may then call one of them for it.
 void* __wrap_memcpy(void* to, const void* from, size_t n) {
-  if (trifold::host::is_undecided_write(to, n)) return memcpy(to, from, n);
-  if (n > 0) checked_access(from, n, AccessType::read, false, __builtin_return_address(0));
-  if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
-  return memcpy(to, from, n);
+  return checked_copy<memcpy>(to, from, n, __builtin_return_address(0));
 }
 void* __wrap_memmove(void* to, const void* from, size_t n) {
-  if (trifold::host::is_undecided_write(to, n)) return memmove(to, from, n);
-  if (n > 0) checked_access(from, n, AccessType::read, false, __builtin_return_address(0));
-  if (n > 0) checked_access(to, n, AccessType::write, false, __builtin_return_address(0));
-  return memmove(to, from, n);
+  return checked_copy<memmove>(to, from, n, __builtin_return_address(0));
 }
 void* __wrap_memset(void* to, int value, size_t n) {
   if (trifold::host::is_undecided_write(to, n)) return memset(to, value, n);

@@ -8,13 +8,16 @@
 
 #include "../core/checker.h"
 #include "../core/execution.h"
+#include "../core/tolerance.h"
 #include "front.h"
 #include "limits.h"
 #include "memory.h"
+#include "module.h"
 #include "overflow.h"
 #include "report.h"
 #include "settings.h"
 #include "sites.h"
+#include "skip.h"
 #include "undecided.h"
 #include "watchdog.h"
 #include "writes.h"
@@ -44,6 +47,8 @@ Fiber* run_on_fiber() {
   }
   try {
     now.kernel.thread(now.kernel.closure);
+    if (skipping) [[unlikely]]
+      end_skipping();
   } catch (...) {
     now.front->leave_ring();
     throw;
@@ -58,13 +63,21 @@ struct Free {
   void operator()(char* memory) const { free(memory); }
 };
 
-// Dynamic shared memory, as aligned as CUDA's.
-std::unique_ptr<char, Free> shared_memory(size_t bytes) {
-  if (bytes == 0) return nullptr;
-  constexpr size_t alignment = 1024;
-  auto* const memory = static_cast<char*>(aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
-  if (memory == nullptr) throw std::bad_alloc();
-  return std::unique_ptr<char, Free>(memory);
+// Dynamic shared memory, of all blocks that run one after the other.
+struct SharedMemory {
+  std::unique_ptr<char, Free> storage;
+  char* begin;
+};
+
+SharedMemory shared_memory(const Kernel& kernel, const Registers& registers) {
+  if (registers.extern_shared != nullptr || kernel.shared_bytes == 0) return {nullptr, registers.extern_shared};
+  constexpr size_t alignment = 1024;  // CUDA's
+  static_assert(red_zone % alignment == 0);
+  const size_t bytes = (kernel.shared_bytes + 2 * red_zone + alignment - 1) / alignment * alignment;
+  std::unique_ptr<char, Free> storage(static_cast<char*>(aligned_alloc(alignment, bytes)));
+  if (storage == nullptr) throw std::bad_alloc();
+  char* const begin = storage.get() + red_zone;
+  return {std::move(storage), begin};
 }
 
 // Makes `now` this OS thread's turn.
@@ -95,6 +108,7 @@ engine::Launch launch_of(const Kernel& kernel) {
   launch.grid = {kernel.grid.x, kernel.grid.y, kernel.grid.z};
   launch.block = {kernel.threads.x, kernel.threads.y, kernel.threads.z};
   launch.dynamic_shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);
+  launch.static_shared_bytes = static_cast<uint32_t>(declared_by(kernel.code).shared_bytes);
   launch.limits = device_limits();
   return launch;
 }
@@ -120,7 +134,7 @@ void execute(engine::Launch& launch, HostFront& front) {
   } catch (const engine::Fault& fault) {
     fibers().reclaim();
     if (checked_memory != nullptr) record(fault.finding);
-    throw std::runtime_error(fault.finding.message);
+    throw LaunchEnded(fault.finding.message);
   } catch (const engine::LaunchMistake& mistake) {
     fibers().reclaim();
     refuse(mistake);
@@ -159,10 +173,10 @@ FiberPool& fibers() {
 
 void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_t end) {
   require_launchable(kernel);
-  const auto shared = registers.extern_shared == nullptr ? shared_memory(kernel.shared_bytes) : nullptr;
+  const SharedMemory shared = shared_memory(kernel, registers);
   Turn now{.kernel = kernel,
            .registers = registers,
-           .shared = shared != nullptr ? shared.get() : registers.extern_shared,
+           .shared = shared.begin,
            .plain = true,
            .block = begin,
            .end = end,
@@ -183,16 +197,38 @@ void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_
   if (error) std::rethrow_exception(error);
 }
 
+namespace {
+
+// Those after which a launch has gone on are told when it ends, however it does.
+class Telling {
+ public:
+  explicit Telling(const engine::Tally& tally) : tally_(tally) {}
+  ~Telling() {
+    for (const engine::Finding& finding : tally_.findings()) record(finding);
+  }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+
+ private:
+  const engine::Tally& tally_;
+};
+
+}  // namespace
+
 void run_checked(const Kernel& kernel, Registers registers) {
   require_launchable(kernel);
   const std::lock_guard<std::mutex> alone(one_checked_launch);
   engine::Launch launch = launch_of(kernel);
+  engine::Tally tally(policy());
+  const Telling telling(tally);
+  launch.tally = &tally;
   launch.checks = engine::check_all;
   launch.seed = schedule_seed();
   engine::Checker checker(launch);
   launch.checker = &checker;
-  CheckedMemory memory(kernel, registers);
-  Turn now{.kernel = kernel, .registers = registers, .shared = memory.dynamic_shared(), .request = {}, .looks = {}};
+  CheckedMemory memory(kernel);
+  const SharedMemory shared = shared_memory(kernel, registers);
+  Turn now{.kernel = kernel, .registers = registers, .shared = shared.begin, .request = {}, .looks = {}};
   const Taking taking(now);
   HostFront front(now, fibers());
   now.front = &front;
@@ -231,6 +267,10 @@ void fail_assertion(const char* expression, const char* file, unsigned line, con
   if (turn == nullptr) __assert_fail(expression, file, line, function);
   Fiber& fiber = fail("a failed assertion, " + std::string(expression) + ",", {file, static_cast<int>(line), "", ""});
   fiber.leave();
+}
+
+bool in_kernel() {
+  return turn != nullptr;
 }
 
 void exceed_launch_bounds(unsigned threads) {

@@ -19,9 +19,6 @@ thread_local std::vector<Range> tensors;  // the newest last
 
 thread_local engine::FreshMemory fresh_memory;
 
-// Dynamic shared memory has as much in front of it and behind it that belongs to nobody.
-constexpr size_t red_zone = 1024;
-
 const Range* tensor_at(const void* pointer) {
   const auto address = reinterpret_cast<uintptr_t>(pointer);
   const auto newest = [](auto&& condition) {
@@ -54,9 +51,9 @@ void note_fresh(const void* begin, size_t bytes, size_t element_bytes) {
   fresh_memory.add(reinterpret_cast<uintptr_t>(begin), bytes, element_bytes);
 }
 
-CheckedMemory::CheckedMemory(const Kernel& kernel, Registers registers) : module_(module_of(kernel.code)) {
+CheckedMemory::CheckedMemory(const Kernel& kernel)
+    : module_(module_of(kernel.code)), dynamic_shared_bytes_(kernel.shared_bytes) {
   add_tensors(kernel);
-  add_shared_arrays(kernel, registers);
   const auto closure = reinterpret_cast<uintptr_t>(kernel.closure);
   add(closure, kernel.closure_bytes, "", nullptr);
   for (const Range& segment : module_.segments) {
@@ -180,40 +177,51 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
   }
 }
 
-void CheckedMemory::add_shared_arrays(const Kernel& kernel, Registers registers) {
-  const auto shared = [&](uintptr_t begin, size_t bytes, const std::string& name) {
-    add(begin, bytes, name, std::make_unique<engine::Buffer>(engine::Space::shared, begin, bytes, 4, false));
+CheckedMemory::Regions CheckedMemory::thread_storage(const Slot& slot) const {
+  Regions regions;
+  const auto add = [&](uintptr_t begin, size_t bytes, const ThreadVariable* shared) {
+    if (bytes == 0) return;
+    regions.push_back({.begin = begin, .end = begin + bytes, .array = "", .buffer = nullptr});
+    if (shared == nullptr) return;
+    regions.back().array = shared->name;
+    regions.back().function = shared->function;
+    regions.back().shared = true;
   };
+  const auto dynamic = reinterpret_cast<uintptr_t>(slot.shared);
   const std::vector<ThreadVariable>& variables = module_.thread_variables;
   const auto anchor = std::ranges::find(variables, "threadIdx", &ThreadVariable::name);
   if (anchor != variables.end()) {
-    const uintptr_t base = reinterpret_cast<uintptr_t>(registers.thread) - anchor->offset;
+    const uintptr_t base = reinterpret_cast<uintptr_t>(slot.registers.thread) - anchor->offset;
     for (const ThreadVariable& variable : variables) {
-      if (base + variable.offset == reinterpret_cast<uintptr_t>(registers.extern_shared)) continue;
-      if (variable.shared) {
-        shared(base + variable.offset, variable.bytes, variable.name);
-        if (variable.bytes > 0) regions_.back().function = variable.function;
-      } else {
-        add(base + variable.offset, variable.bytes, "", nullptr);
-      }
+      const uintptr_t begin = base + variable.offset;
+      if (begin == reinterpret_cast<uintptr_t>(slot.registers.extern_shared)) continue;
+      add(begin, variable.bytes, variable.shared ? &variable : nullptr);
     }
   }
-  if (kernel.shared_bytes == 0) return;
-  if (registers.extern_shared != nullptr) {
-    dynamic_shared_ = registers.extern_shared;
-    shared(reinterpret_cast<uintptr_t>(dynamic_shared_), kernel.shared_bytes, "dynamic shared memory");
-    return;
-  }
-  constexpr size_t alignment = 1024;
-  storage_ = std::make_unique<char[]>(kernel.shared_bytes + 2 * red_zone + alignment);
-  const uintptr_t begin = (reinterpret_cast<uintptr_t>(storage_.get()) + red_zone + alignment - 1) & ~(alignment - 1);
-  dynamic_shared_ = reinterpret_cast<char*>(begin);
-  shared(begin, kernel.shared_bytes, "dynamic shared memory");
+  static const ThreadVariable of_the_launch{"", "dynamic shared memory", "", true, 0, 0};
+  add(dynamic, dynamic_shared_bytes_, &of_the_launch);
+  std::ranges::sort(regions, {}, &Region::begin);
+  return regions;
 }
 
-void CheckedMemory::begin_block(engine::Launch& launch) {
-  for (Region& region : regions_)
-    if (region.buffer != nullptr && region.buffer->space() == engine::Space::shared) region.buffer->restart(launch.now);
+void CheckedMemory::begin_block(const Slot& slot, engine::Launch& launch) {
+  if (slot.number == slots_.size()) {
+    Regions& made = slots_.emplace_back(&slot, thread_storage(slot)).regions;
+    for (size_t i = 0; i < made.size(); ++i) made[i].told = slots_.front().regions[i].told;
+    return;
+  }
+  for (const Region& region : slots_[slot.number].regions)
+    if (region.buffer != nullptr) region.buffer->restart(launch.now);
+}
+
+void CheckedMemory::enter(const Slot& slot) {
+  running_ = &slots_[slot.number].regions;
+  last_ = nullptr;
+}
+
+void CheckedMemory::note_told(const Region& region) {
+  const auto index = static_cast<size_t>(&region - running_->data());
+  for (auto& [slot, regions] : slots_) regions[index].told = true;
 }
 
 void CheckedMemory::kernel_has_written() {
@@ -229,13 +237,34 @@ void CheckedMemory::add_to(engine::WriteLog& writes, bool counts) const {
     if (region.buffer != nullptr && region.buffer->space() == engine::Space::global) writes.add(*region.buffer, counts);
 }
 
+Region* CheckedMemory::holding(Regions& regions, uintptr_t address, size_t n) {
+  const auto after = std::ranges::upper_bound(regions, address, {}, &Region::begin);
+  return after != regions.begin() && std::prev(after)->holds(address, n) ? &*std::prev(after) : nullptr;
+}
+
 Region* CheckedMemory::look_up(uintptr_t address, size_t n) {
-  const auto after = std::ranges::upper_bound(regions_, address, {}, &Region::begin);
-  if (after == regions_.begin()) return nullptr;
-  Region& region = *std::prev(after);
-  if (!region.holds(address, n)) return nullptr;
-  if (region.of_module) return watch_global(static_cast<size_t>(&region - regions_.data()), address, n);
-  return last_ = &region;
+  Region* region = holding(*running_, address, n);
+  if (region == nullptr) region = holding(regions_, address, n);
+  if (region == nullptr) return nullptr;
+  if (region->of_module) return watch_global(static_cast<size_t>(region - regions_.data()), address, n);
+  if (region->shared && region->buffer == nullptr)
+    region->buffer = std::make_unique<engine::Buffer>(engine::Space::shared, region->begin, region->end - region->begin,
+                                                      size_t{4}, false);
+  return last_ = region;
+}
+
+// Visits what the running block may touch.
+template <class Visit>
+void CheckedMemory::for_running(Visit visit) const {
+  for (const Regions* const regions : {static_cast<const Regions*>(running_), &regions_})
+    for (const Region& region : *regions) visit(region);
+}
+
+CheckedMemory::OfBlock CheckedMemory::of_another_block(uintptr_t address) const {
+  for (const auto& [slot, regions] : slots_)
+    for (const Region& region : regions)
+      if (&regions != running_ && region.shared && region.holds(address, 1)) return {&region, slot->of};
+  return {nullptr, nullptr};
 }
 
 std::string CheckedMemory::foreign(uintptr_t address) const {
@@ -279,25 +308,27 @@ Region* CheckedMemory::watch_global(size_t segment, uintptr_t address, size_t n)
 
 const Region* CheckedMemory::named(std::string_view array, std::string_view function) const {
   std::vector<const Region*> found;
-  for (const Region& region : regions_) {
-    if (region.buffer == nullptr || region.array.empty() || region.array != array) continue;
-    if (region.function == function) return &region;
+  const Region* exact = nullptr;
+  for_running([&](const Region& region) {
+    if (!region.watched() || region.array.empty() || region.array != array) return;
+    if (exact == nullptr && region.function == function) exact = &region;
     found.push_back(&region);
-  }
+  });
+  if (exact != nullptr) return exact;
   return found.size() == 1 ? found[0] : nullptr;
 }
 
 const Region* CheckedMemory::nearest(uintptr_t address) const {
   const Region* best = nullptr;
   uintptr_t best_distance = uintptr_t{1} << 30;
-  for (const Region& region : regions_) {
-    if (region.buffer == nullptr) continue;
+  for_running([&](const Region& region) {
+    if (!region.watched()) return;
     const uintptr_t distance = region.distance(address);
     if (distance < best_distance) {
       best = &region;
       best_distance = distance;
     }
-  }
+  });
   return best;
 }
 

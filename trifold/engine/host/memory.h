@@ -4,6 +4,7 @@
 #include <trifold/host.h>
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,20 +15,25 @@
 #include "../core/writes.h"
 #include "device_memory.h"
 #include "module.h"
+#include "slots.h"
 
 namespace trifold::host {
 
-// A range that is watched, or (without a buffer) one that only the thread or the port itself uses.
+// A range that is watched, or one that only the thread or the port itself uses.
 struct Region {
   uintptr_t begin, end;
   std::string array;
-  size_t element_bytes = 0;  // 0: as wide as the access
-  std::unique_ptr<engine::Buffer> buffer;
-  std::string function = "";         // whose shared array it is
-  bool of_module = false;            // a part of the port's library in which no variable is watched yet
-  Allocation* allocation = nullptr;  // of an ordinary program
-  bool told = false;                 // what volatile accesses of it do not wait for
+  size_t element_bytes = 0;                // 0: as wide as the access
+  std::unique_ptr<engine::Buffer> buffer;  // null: nothing is watched. Of shared memory, from its first access on.
+  std::string function = "";               // whose shared array it is
+  bool of_module = false;                  // a part of the port's library in which no variable is watched yet
+  Allocation* allocation = nullptr;        // of an ordinary program
+  bool shared = false;                     // a block's shared memory
+  bool told = false;                       // what volatile accesses of it do not wait for
 
+  bool watched() const { return shared || buffer != nullptr; }
+  // Of a watched one.
+  engine::Space space() const { return shared ? engine::Space::shared : buffer->space(); }
   bool holds(uintptr_t address, size_t n) const { return address >= begin && address + n <= end; }
   // Bytes from an address that lies outside; 0: it lies inside.
   uintptr_t distance(uintptr_t address) const {
@@ -39,23 +45,35 @@ struct Region {
 
 class CheckedMemory {
  public:
-  CheckedMemory(const Kernel& kernel, Registers registers);
+  explicit CheckedMemory(const Kernel& kernel);
+  CheckedMemory(const CheckedMemory&) = delete;
+  CheckedMemory& operator=(const CheckedMemory&) = delete;
   ~CheckedMemory();
 
-  char* dynamic_shared() const { return dynamic_shared_; }
-  void begin_block(engine::Launch& launch);
+  // A block begins in this slot: its shared memory is unwritten.
+  void begin_block(const Slot& slot, engine::Launch& launch);
+  // The block that runs is this slot's: of all shared memory, it may touch this alone.
+  void enter(const Slot& slot);
   // The launch has ended: what it has written of fresh tensors is not fresh any more.
   void kernel_has_written();
   // Adds what the launch has written of global memory.
   void add_to(engine::WriteLog& writes, bool counts) const;
 
-  // The region of an access; null: none has all of these bytes. Valid until the next call.
+  // The region of an access by the running block; null: none has all of these bytes. Valid until the next call.
   Region* find(uintptr_t address, size_t n) {
     if (last_ != nullptr && last_->holds(address, n)) return last_;
     return look_up(address, n);
   }
   // Of an address that a kernel may not touch at all: "x is memory of the host". Empty: it is a wrong index.
   std::string foreign(uintptr_t address) const;
+  // The shared memory of a block that does not run, and that block; null: it is none's.
+  struct OfBlock {
+    const Region* region;
+    const engine::Block* block;
+  };
+  OfBlock of_another_block(uintptr_t address) const;
+  // Volatile accesses of this shared array have been told of, in whichever block.
+  void note_told(const Region& region);
   // The one that an address outside all of them belongs to most likely; null: none is near.
   const Region* nearest(uintptr_t address) const;
   // The watched one that this function calls so, and no other one can be meant; null: none is known.
@@ -65,15 +83,27 @@ class CheckedMemory {
   Region* look_up(uintptr_t address, size_t n);
   Region* watch_global(size_t segment, uintptr_t address, size_t n);
   void add_tensors(const Kernel& kernel);
-  void add_shared_arrays(const Kernel& kernel, Registers registers);
   Region& add(uintptr_t begin, size_t bytes, std::string array, std::unique_ptr<engine::Buffer> buffer);
 
+  // In the order of their addresses; they do not overlap.
+  using Regions = std::vector<Region>;
+  static Region* holding(Regions& regions, uintptr_t address, size_t n);
+  Regions thread_storage(const Slot& slot) const;
+  template <class Visit>
+  void for_running(Visit visit) const;
+
+  struct OfSlot {
+    const Slot* slot;
+    Regions regions;  // the library's thread storage, and dynamic shared memory
+  };
+
   const Module& module_;
-  std::vector<Region> regions_;  // in the order of their addresses; they do not overlap
+  size_t dynamic_shared_bytes_;
+  Regions regions_;           // what is the same for all blocks
+  std::deque<OfSlot> slots_;  // by their numbers
+  Regions* running_ = nullptr;
   Region* last_ = nullptr;
   std::map<uintptr_t, std::string> host_arguments_;  // pointers to what is neither a tensor nor the device's
-  std::unique_ptr<char[]> storage_;
-  char* dynamic_shared_ = nullptr;
 };
 
 // That of the checked launch that runs; null: none does.

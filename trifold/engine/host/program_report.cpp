@@ -14,6 +14,7 @@
 
 #include "device_memory.h"
 #include "front.h"
+#include "report.h"
 #include "settings.h"
 #include "sites.h"
 
@@ -34,7 +35,8 @@ ProgramOptions read_options() {
     return {};
   set_device(capability, limit);
   options.seed = seed;
-  options.keep_going = keep_going != 0;
+  options.keep_going = policy().keep_going = keep_going != 0;
+  if (const char* const lines = getenv("TRIFOLD_ACCEPTED")) policy().accept(lines);
   return options;
 }
 
@@ -164,7 +166,8 @@ const ProgramOptions& program_options() {
 void begin_program(const void* variable) {
   if (program_options().pipe < 0 || program_base != nullptr) return;
   program_base = base_of(variable);
-  unsetenv("TRIFOLD_PROGRAM");  // programs that this one starts have nobody to tell
+  for (const char* const variable : {"TRIFOLD_PROGRAM", "TRIFOLD_ACCEPTED"})
+    unsetenv(variable);  // programs that this one starts have nobody to tell
   fcntl(program_options().pipe, F_SETFD, FD_CLOEXEC);
   protect_device_memory();
   catch_crashes();

@@ -22,6 +22,11 @@ uint64_t schedule_seed() {
   return seed;
 }
 
+engine::Policy& policy() {
+  static engine::Policy of_this_process;
+  return of_this_process;
+}
+
 void begin_call(uint64_t chosen) {
   seed = chosen;
   findings.clear();
@@ -36,6 +41,11 @@ std::string take_findings() {
 
 extern "C" [[gnu::visibility("default")]] void trifold_host_begin(uint64_t seed) {
   trifold::host::begin_call(seed);
+}
+
+// Findings that launches go on after from now on, as engine::Policy::accept() takes them.
+extern "C" [[gnu::visibility("default")]] void trifold_host_accept(const char* lines) {
+  trifold::host::policy().accept(lines);
 }
 
 // The text lives until the next call on this OS thread.

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 
 #include "../core/finding.h"
+#include "../core/tolerance.h"
 
 namespace trifold::host {
 
@@ -18,5 +20,13 @@ std::string take_findings();
 
 // The seed of the checked launches' schedules.
 uint64_t schedule_seed();
+
+// Which findings end no checked launch. Not to be changed while one runs.
+engine::Policy& policy();
+
+// A finding has ended a launch; it is recorded.
+struct LaunchEnded : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 }  // namespace trifold::host

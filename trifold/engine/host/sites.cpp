@@ -203,9 +203,14 @@ engine::Location location_of(engine::Site site) {
 }
 
 std::string short_name(std::string name) {
+  // Not a bracket in the template's arguments: "kernel<(Mode)1>(float*)".
   int depth = 0;
-  size_t end = name.find('(');
+  size_t end = 0;
+  for (; end < name.size() && (name[end] != '(' || depth > 0); ++end)
+    depth += name[end] == '<' ? 1 : name[end] == '>' ? -1 : 0;
+  if (end == name.size()) end = name.find('(');  // of an operator<
   if (end == name.npos || end == 0) return name;
+  depth = 0;
   if (name[end - 1] == '>') {
     do {
       --end;

@@ -25,18 +25,22 @@ void decide_write(Thread& thread) {
   const auto& [address, site, before] = last_write;
   const Region& region = *checked_memory->find(address, before.size());
   engine::Checker& checker = *thread.block->launch->checker;
-  switch (checker.compare_write(*region.buffer, address, before.size(), before.data(), thread, site)) {
-    case WrittenBits::other: return violated(region, before.size(), site);
-    case WrittenBits::same: return wrote_same_bits(region, before.size(), site);
-    case WrittenBits::same_again: return;
-  }
+  const size_t n = before.size();
+  const auto compare = [&] { return checker.compare_write(*region.buffer, address, n, before.data(), thread, site); };
+  const WrittenBits written = compare();
+  if (written != WrittenBits::other) return wrote_same_bits(region, n, site, written == WrittenBits::same_again);
+  refused(region, n, site, [&] { return compare() != WrittenBits::other; });
 }
 
-// Where a read is wrong, so is what follows it: the finding is the read's.
-void require(bool right, Thread& thread) {
-  if (right) return;
-  const engine::Violation& violation = thread.block->launch->checker->violation;
-  violated(*checked_memory->find(violation.address, 1), violation.past->n, violation.past->site);
+// Decides on one read after the other. Where a read is wrong, so is what follows it: the finding is the read's.
+void decide_reads(Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare = {}) {
+  engine::Checker& checker = *thread.block->launch->checker;
+  while ((thread.undecided & engine::undecided_reads) != 0 && !checker.decide_reads(thread, address, n, compare)) {
+    const engine::Violation violation = checker.violation;
+    const Region& region = *checked_memory->find(violation.address, 1);
+    const auto& [site, interval, width, earlier] = *violation.past;
+    if (!AccessJudge(region, width, site).goes_on(violation)) violated(region, width, site);
+  }
 }
 
 }  // namespace
@@ -54,8 +58,7 @@ bool is_undecided_write(const void* address, size_t n) {
 
 void decide_before_access(Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare) {
   decide_write(thread);
-  if ((thread.undecided & engine::undecided_reads) != 0)
-    require(thread.block->launch->checker->decide_reads(thread, address, n, compare), thread);
+  decide_reads(thread, address, n, compare);
 }
 
 void decide_before_wait(Thread& thread) {
@@ -66,8 +69,7 @@ void decide_before_wait(Thread& thread) {
 
 void decide_before_end(Thread& thread) {
   decide_write(thread);
-  if ((thread.undecided & engine::undecided_reads) != 0)
-    require(thread.block->launch->checker->decide_reads(thread), thread);
+  decide_reads(thread, 0, ~size_t{0});
 }
 
 }  // namespace trifold::host

@@ -1,5 +1,5 @@
 // Accesses of which only the running thread's next step tells whether they are right (core/checker.h). Called before
-// that step, where Thread::undecided is not 0; what was wrong ends the launch.
+// that step, where Thread::undecided is not 0. What was wrong ends the launch, unless that goes on after findings.
 #pragma once
 
 #include <cstddef>

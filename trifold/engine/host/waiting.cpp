@@ -58,7 +58,7 @@ constexpr uint32_t looks_in_a_row = 64;
 
 }  // namespace
 
-void poll(engine::Site site) {
+void poll(engine::Site site, uint32_t looks) {
   Turn& now = *turn;
   if (overdue > overdue_polls) [[unlikely]]
     now.stop_thread(Stop::time, nullptr);
@@ -67,10 +67,12 @@ void poll(engine::Site site) {
   now.last_site = site;
   if (now.plain) {
     now.request.operation = static_cast<uint8_t>(Operation::poll);
+    now.request.looks = looks;
     now.fiber->yield();
   } else {
     engine::current->waiting_at = site;
     engine::current->request.operation = static_cast<uint8_t>(Operation::poll);
+    engine::current->request.looks = looks;
     now.front->wait();
   }
 }
@@ -86,7 +88,7 @@ void look(const void* caller) {
   if (!same) looks = {thread, block, engine::changes, 0};
   if (++looks.count < looks_in_a_row) return;
   looks.count = 0;
-  poll(site_of_address(caller));
+  poll(site_of_address(caller), looks_in_a_row);
 }
 
 void looked() {
@@ -94,7 +96,7 @@ void looked() {
 }
 
 void pause(Line line) {
-  if (turn != nullptr && turn->running() != nullptr) poll(site_of_line(line));
+  if (turn != nullptr && turn->running() != nullptr) poll(site_of_line(line), 1);
 }
 
 void wait_at_barrier(Line line) {

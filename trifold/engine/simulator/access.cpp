@@ -2,19 +2,23 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "../core/tolerance.h"
 #include "array.h"
 #include "fault.h"
 #include "sites.h"
 
 namespace trifold::simulator {
 using engine::AccessType;
+using engine::WrittenBits;
 
 namespace {
 
@@ -119,8 +123,7 @@ engine::Finding index_finding(engine::Kind kind, const engine::Thread& thread, A
 }
 
 // Of what the checker has left, without its words.
-engine::Finding finding_of(Array* array, const engine::Thread& thread, const engine::Violation& violation) {
-  Array* const root = array->root != nullptr ? array->root : array;
+engine::Finding start_finding_of(Array* root, const engine::Thread& thread, const engine::Violation& violation) {
   engine::Finding finding = start_finding(violation.kind, thread, root);
   finding.index = index_at(*root, violation.address);
   const auto& past = violation.past;
@@ -137,19 +140,55 @@ engine::Finding finding_of(Array* array, const engine::Thread& thread, const eng
   return finding;
 }
 
-}  // namespace
-
-void raise_violation(Array* array, const engine::Thread& thread, const engine::Violation& violation) {
-  engine::Finding finding = finding_of(array, thread, violation);
+engine::Finding finding_of(Array* root, const engine::Thread& thread, const engine::Violation& violation) {
+  engine::Finding finding = start_finding_of(root, thread, violation);
   if (violation.kind == engine::Kind::race) {
     engine::describe_race(finding);
   } else {
     engine::describe_uninitialised(finding);
   }
-  raise_fault(finding);
+  return finding;
 }
 
-void raise_misaligned(Array* array, const ElementType& type) {
+Array* root_of(Array* array) {
+  return array->root != nullptr ? array->root : array;
+}
+
+engine::Tally::Place place_of(Array* root, const engine::Violation& violation) {
+  const engine::Site site = violation.past ? violation.past->site : current_site();
+  return {violation.kind, site, violation.other_site, name_of(root)};
+}
+
+// Says whether the launch goes on after the violations of one access.
+class AccessJudge final : public engine::Judge {
+ public:
+  AccessJudge(Array* array, const engine::Thread& thread) : root_(root_of(array)), thread_(thread) {}
+
+  bool goes_on(const engine::Violation& violation) override {
+    const engine::Tally::Place place = place_of(root_, violation);
+    if (place == last_) return true;  // several bytes of one access
+    last_ = place;
+    return thread_.block->launch->tally->count_again(place) ||
+           simulator::goes_on(finding_of(root_, thread_, violation), place.site, place.other_site);
+  }
+
+ private:
+  Array* root_;
+  const engine::Thread& thread_;
+  std::optional<engine::Tally::Place> last_;
+};
+
+}  // namespace
+
+bool goes_on_after(Array* array, engine::Checker& checker, const std::function<bool()>& check) {
+  AccessJudge judge(array, *engine::current);
+  checker.judge = &judge;
+  const bool right = check();
+  checker.judge = nullptr;
+  return right;
+}
+
+bool goes_on_misaligned(Array* array, const ElementType& type) {
   engine::Finding finding = index_finding(engine::Kind::misaligned, *engine::current, array, AccessType::read, {});
   const Object dtype(PyObject_Str(type.dtype));
   const char* const text = dtype ? PyUnicode_AsUTF8(dtype.get()) : nullptr;
@@ -157,7 +196,7 @@ void raise_misaligned(Array* array, const ElementType& type) {
   engine::describe_misaligned(
       finding, text == nullptr ? "" : text, type.alignment,
       reinterpret_cast<uintptr_t>(array->data) - reinterpret_cast<uintptr_t>(array->memory->begin));
-  raise_fault(finding);
+  return goes_on(finding, current_site());
 }
 
 namespace {
@@ -179,19 +218,36 @@ Checked check(Array* array, char* p, size_t n, AccessType type) {
   const Site site = current_site();
   if (site == prompt_site) return Checked::right;
   try {
-    if ((thread->undecided & engine::undecided_reads) == 0 || checker->decide_reads(*thread, address, n)) [[likely]] {
-      const bool right =
-          reads ? checker->read(buffer, address, n, *thread, site) : checker->write(buffer, address, n, *thread, site);
-      if (right && thread->undecided != 0) keep_undecided(array, *checker);
-      if (right) [[likely]]
-        return Checked::right;
-      if (checker->violation.among_writes) return Checked::undecided;
-    }
-    raise_violation(array, *thread, checker->violation);
+    if (thread->undecided != 0 && !decide_reads(*thread, address, n)) [[unlikely]]
+      return Checked::wrong;
+    const auto access = [&] {
+      return reads ? checker->read(buffer, address, n, *thread, site)
+                   : checker->write(buffer, address, n, *thread, site);
+    };
+    const bool right = access();
+    if (right && thread->undecided != 0) keep_undecided(array, *checker);
+    if (right) [[likely]]
+      return Checked::right;
+    if (checker->violation.among_writes) return Checked::undecided;
+    if (goes_on_after(array, *checker, access)) return Checked::right;
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   }
   return Checked::wrong;
+}
+
+// Writes of the same bits; `before`: which the same lines have made of this memory before. -1 with an exception.
+int note_same_bits(Array* root, const engine::Thread& thread, const engine::Violation& violation, bool before) {
+  engine::Tally& tally = *thread.block->launch->tally;
+  if (before && !tally.tolerates_any()) return 0;
+  const engine::Tally::Place place = place_of(root, violation);
+  if (before) {
+    tally.count_again(place);
+    return 0;
+  }
+  engine::Finding finding = start_finding_of(root, thread, violation);
+  engine::describe_same_bits(finding);
+  return tally.accepts(place, finding) ? 0 : record(finding);
 }
 
 // The element at p becomes this value, in a write that only races with writes.
@@ -202,16 +258,13 @@ int write_undecided(Array* array, char* p, PyObject* value) {
   const std::string before(p, n);
   if (store_element(array, p, value) != 0) return -1;
   const auto address = reinterpret_cast<uintptr_t>(p);
-  switch (checker.compare_write(*array->buffer, address, n, before.data(), thread, current_site())) {
-    case engine::WrittenBits::other: raise_violation(array, thread, checker.violation); return -1;
-    case engine::WrittenBits::same: {
-      engine::Finding finding = finding_of(array, thread, checker.violation);
-      engine::describe_same_bits(finding);
-      return record(finding);
-    }
-    case engine::WrittenBits::same_again: return 0;
-  }
-  return 0;
+  const auto compare = [&] {
+    return checker.compare_write(*array->buffer, address, n, before.data(), thread, current_site());
+  };
+  const WrittenBits written = compare();
+  if (written != WrittenBits::other)
+    return note_same_bits(root_of(array), thread, checker.violation, written == WrittenBits::same_again);
+  return goes_on_after(array, checker, [&] { return compare() != WrittenBits::other; }) ? 0 : -1;
 }
 
 // The arrays of undecided reads, by their shadow.
@@ -223,9 +276,13 @@ int check_access(Array* array, char* p, size_t n, AccessType type) {
   const Checked checked = check(array, p, n, type);
   if (checked == Checked::right) [[likely]]
     return 0;
-  if (checked == Checked::undecided)
-    raise_violation(array, *engine::current, engine::current->block->launch->checker->violation);
-  return -1;
+  if (checked == Checked::wrong) return -1;
+  engine::Thread& thread = *engine::current;
+  engine::Checker& checker = *thread.block->launch->checker;
+  const auto write = [&] {
+    return checker.write(*array->buffer, reinterpret_cast<uintptr_t>(p), n, thread, current_site());
+  };
+  return goes_on_after(array, checker, write) ? 0 : -1;
 }
 
 int write_element(Array* array, char* p, PyObject* value) {
@@ -241,32 +298,46 @@ void keep_undecided(Array* array, const engine::Checker& checker) {
   undecided_arrays.emplace(array->buffer, Object::borrow(reinterpret_cast<PyObject*>(array)));
 }
 
-int decide_reads(engine::Thread& thread) {
+bool decide_reads(engine::Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare) {
   engine::Checker& checker = *thread.block->launch->checker;
-  if (checker.decide_reads(thread)) return 0;
-  const auto has_bytes = [&](const auto& entry) {
-    return checker.violation.address - entry.first->begin() < entry.first->size();
-  };
-  const auto found = std::ranges::find_if(undecided_arrays, has_bytes);
-  raise_violation(as_array(found->second.get()), thread, checker.violation);
-  return -1;
+  while ((thread.undecided & engine::undecided_reads) != 0 && !checker.decide_reads(thread, address, n, compare)) {
+    const auto has_bytes = [&](const auto& entry) {
+      return checker.violation.address - entry.first->begin() < entry.first->size();
+    };
+    Array* const array = as_array(std::ranges::find_if(undecided_arrays, has_bytes)->second.get());
+    if (!AccessJudge(array, thread).goes_on(checker.violation)) return false;
+  }
+  return true;
 }
 
 void forget_undecided() {
   undecided_arrays.clear();
 }
 
-void raise_out_of_bounds(Array* array, AccessType type, std::span<const Py_ssize_t> index, int axis) {
+bool goes_on_outside(Array* array, AccessType type, std::span<const Py_ssize_t> index, int axis) {
   const engine::Thread* const thread = engine::current;
   const Py_ssize_t wrong = index[static_cast<size_t>(axis)];
   if (thread == nullptr) {
     PyErr_Format(PyExc_IndexError, "index %zd is out of bounds for axis %d with size %zd", wrong, axis,
                  array->extents[axis]);
-    return;
+    return false;
   }
   engine::Finding finding = index_finding(engine::Kind::out_of_bounds, *thread, array, type, index);
   engine::describe_out_of_bounds(finding, axis, wrong, shape_of(*array));
+  if (!at_prompt()) return goes_on(finding, current_site());
   raise_fault(finding);
+  return false;
+}
+
+Object elements_outside(const ElementType& type, std::span<const Py_ssize_t> shape) {
+  Py_ssize_t count = 1;
+  for (const Py_ssize_t extent : shape) count *= extent;
+  const auto bytes = static_cast<size_t>(count * type.size);
+  const Object object(new_memory(engine::Space::local, bytes, static_cast<size_t>(type.alignment)));
+  if (!object) return Object();
+  auto* const memory = reinterpret_cast<Memory*>(object.get());
+  memset(memory->begin, poison_of(type), bytes);
+  return Object(new_array(memory, type, memory->begin, shape, contiguous_strides(shape, type.size), nullptr));
 }
 
 namespace {
@@ -310,8 +381,7 @@ Found locate(Array* array, PyObject* const* keys, AccessType type, char*& p) {
     const Py_ssize_t extent = array->extents[axis];
     Py_ssize_t at = index[static_cast<size_t>(axis)];
     if (at >= extent || at < -extent) {
-      raise_out_of_bounds(array, type, all, axis);
-      return Found::error;
+      return goes_on_outside(array, type, all, axis) ? Found::outside : Found::error;
     }
     if (at < 0) {
       if (note_negative_index(array, type, all, axis) != 0) return Found::error;

@@ -25,10 +25,6 @@ namespace {
 constexpr int poison_floating = 0xFF;
 constexpr int poison_other = 0xCB;
 
-int poison_of(const ElementType& type) {
-  return is_floating(type.kind) || type.kind == Kind::other ? poison_floating : poison_other;
-}
-
 // The instruction that calls, and what it asks for: two calls on a line are two arrays, one call in a loop is one.
 struct CallSite {
   PyCodeObject* code = nullptr;
@@ -214,6 +210,10 @@ PyMethodDef const_functions[] = {
 };
 
 }  // namespace
+
+int poison_of(const ElementType& type) {
+  return is_floating(type.kind) || type.kind == Kind::other ? poison_floating : poison_other;
+}
 
 PyObject* namespace_of(PyMethodDef* functions) {
   const Object types(PyImport_ImportModule("types"));

@@ -26,6 +26,7 @@ PyObject* array_get(PyObject* object, PyObject* key) {
   switch (find_element(array, key, AccessType::read, p)) {
     case Found::element: break;
     case Found::view: return view_of(array, key);
+    case Found::outside: return read_outside(array);
     case Found::error: return nullptr;
   }
   return read_element(array, p);
@@ -42,6 +43,7 @@ int array_set(PyObject* object, PyObject* key, PyObject* value) {
   switch (find_element(array, key, AccessType::write, p)) {
     case Found::element: break;
     case Found::view: return assign_view(array, key, value);
+    case Found::outside: return 0;
     case Found::error: return -1;
   }
   return write_element(array, p, value);
@@ -224,6 +226,11 @@ PyObject* read_element(Array* array, char* p) {
   if (array->type.record) return new_record(array, p);
   if (check_access(array, p, static_cast<size_t>(array->type.size), AccessType::read) != 0) return nullptr;
   return load_element(array, p);
+}
+
+PyObject* read_outside(Array* array) {
+  const Object element = elements_outside(array->type, {});
+  return element ? read_element(as_array(element.get()), as_array(element.get())->data) : nullptr;
 }
 
 PyObject* load_element(Array* array, char* p) {

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -87,6 +89,8 @@ PyObject* new_array(Memory* memory, const ElementType& type, char* data, std::sp
                     std::span<const Py_ssize_t> strides, Array* root);
 // A NumPy array of the same elements; borrowed from the Array.
 PyObject* numpy_base(Array* array);
+// The byte that fills what nobody has written.
+int poison_of(const ElementType& type);
 // Gives a Memory its shadow; false with an exception.
 bool watch(Memory* memory, size_t width, bool initialised);
 
@@ -99,17 +103,19 @@ bool is_contiguous(const Array& array);
 int check_access(Array* array, char* p, size_t n, engine::AccessType type);
 // The element at p becomes this value, checked.
 int write_element(Array* array, char* p, PyObject* value);
-// The thread comes to a barrier or to its end: whether the reads are right that waited for a compare-and-swap; -1 with
-// an exception.
-int decide_reads(engine::Thread& thread);
+// A thread with undecided reads is about to access these bytes, all where it comes to a barrier or to its end; compare
+// as in Checker::decide_reads(). False with an exception: one of them is wrong, and the launch does not go on.
+bool decide_reads(engine::Thread& thread, uintptr_t address = 0, size_t n = ~size_t{0},
+                  std::optional<uint64_t> compare = {});
 // The launch is over.
 void forget_undecided();
 // Where threads have undecided reads, this array, which may be read by them, is kept for decide_reads().
 void keep_undecided(Array* array, const engine::Checker& checker);
-// Sets the exception for what the checker found.
-void raise_violation(Array* array, const engine::Thread& thread, const engine::Violation& violation);
-// The array's bytes do not start where this type may; sets the exception.
-void raise_misaligned(Array* array, const ElementType& type);
+// The checker has refused an access, which `check` makes again: whether the launch goes on after each of its
+// violations; else the exception is set.
+bool goes_on_after(Array* array, engine::Checker& checker, const std::function<bool()>& check);
+// The array's bytes do not start where this type may: whether the launch goes on; else the exception is set.
+bool goes_on_misaligned(Array* array, const ElementType& type);
 // A statement that someone typed at a debugger's prompt runs: its accesses are not the kernel's.
 bool at_prompt();
 // Lints are noted once a launch and line; a new launch begins.
@@ -117,20 +123,24 @@ void forget_lints();
 // An integer of any sort as an index; false with an exception.
 bool index_of(Array* array, PyObject* object, Py_ssize_t& index);
 std::string name_of(Array* array);
-// The index is outside; sets the exception.
-void raise_out_of_bounds(Array* array, engine::AccessType type, std::span<const Py_ssize_t> index, int axis);
+// The index is outside: whether the launch goes on, and the access does not happen; else the exception is set.
+bool goes_on_outside(Array* array, engine::AccessType type, std::span<const Py_ssize_t> index, int axis);
+// What stands for elements that an array has not: memory of its own, of poison. Null with an exception.
+Object elements_outside(const ElementType& type, std::span<const Py_ssize_t> shape);
 int note_negative_index(Array* array, engine::AccessType type, std::span<const Py_ssize_t> index, int axis);
 
 // Sets the exception for a write to an array that is read-only; -1.
 int refuse_write(Array* array);
 // The element at p, typed or a record, checked.
 PyObject* read_element(Array* array, char* p);
+// One that the array has not.
+PyObject* read_outside(Array* array);
 // The element at p, typed, without a check; and its assignment.
 PyObject* load_element(Array* array, char* p);
 int store_element(Array* array, char* p, PyObject* value);
 
-enum class Found { element, view, error };
-// Where is the element that this key names? view: the key is not a complete index.
+enum class Found { element, view, outside, error };
+// Where is the element that this key names? view: the key is not a complete index. outside: goes_on_outside().
 Found find_element(Array* array, PyObject* key, engine::AccessType type, char*& p);
 
 // Keys with slices, Ellipsis, None, field names, or fewer integers than axes.

@@ -31,12 +31,10 @@ bool ordered(Array* array, char* p, const engine::AtomicAccess& access, PyObject
              engine::Thread& thread) {
   const auto address = reinterpret_cast<uintptr_t>(p);
   const auto n = static_cast<size_t>(array->type.size);
-  const bool decided = (thread.undecided & engine::undecided_reads) == 0 ||
-                       checker.decide_reads(thread, address, n, bits_of(compare, array->type.kind));
-  if (!decided || !checker.check_atomic(*array->buffer, address, n, thread, access)) {
-    raise_violation(array, thread, checker.violation);
-    return false;
-  }
+  const bool undecided = (thread.undecided & engine::undecided_reads) != 0;
+  if (undecided && !decide_reads(thread, address, n, bits_of(compare, array->type.kind))) return false;
+  const auto check = [&] { return checker.check_atomic(*array->buffer, address, n, thread, access); };
+  if (!check() && !goes_on_after(array, checker, check)) return false;
   keep_undecided(array, checker);
   return true;
 }
@@ -91,6 +89,7 @@ PyObject* run(AtomicOp operation, PyObject* object, PyObject* key, PyObject* val
       PyErr_Format(PyExc_TypeError, "atomic.%s: %R is no complete index of array %s, which has %d axes", name, key,
                    name_of(array).c_str(), array->ndim);
       return nullptr;
+    case Found::outside: return read_outside(array);
     case Found::error: return nullptr;
   }
   return nullptr;

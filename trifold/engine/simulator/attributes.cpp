@@ -199,8 +199,7 @@ PyObject* view(PyObject* object, PyObject* named) {
     strides.back() = type.size;
   }
   if (reinterpret_cast<uintptr_t>(array->data) % static_cast<uintptr_t>(type.alignment) != 0 &&
-      engine::current != nullptr) {
-    raise_misaligned(array, type);
+      engine::current != nullptr && !goes_on_misaligned(array, type)) {
     return nullptr;
   }
   return derived(array, type, array->data, shape, strides);

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "../core/tolerance.h"
 #include "object.h"
 
 namespace trifold::simulator {
@@ -56,10 +57,11 @@ Object finding_to_python(PyObject* module, const engine::Finding& finding) {
   }
   const std::string kind(engine::name(finding.kind));
   const std::string severity(engine::name(finding.severity));
-  return Object(PyObject_CallFunction(type.get(), "sssssOsOK", kind.c_str(), severity.c_str(), finding.kernel.c_str(),
-                                      finding.memory.c_str(), finding.array.c_str(), index.get(),
-                                      finding.message.c_str(), accesses.get(),
-                                      static_cast<unsigned long long>(finding.seed)));
+  return Object(PyObject_CallFunction(
+      type.get(), "sssssOsOKKss", kind.c_str(), severity.c_str(), finding.kernel.c_str(), finding.memory.c_str(),
+      finding.array.c_str(), index.get(), finding.message.c_str(), accesses.get(),
+      static_cast<unsigned long long>(finding.seed), static_cast<unsigned long long>(finding.count),
+      finding.accepted.c_str(), finding.accepted_at.c_str()));
 }
 
 }  // namespace
@@ -87,6 +89,14 @@ int record(const engine::Finding& finding) {
   if (!object) return -1;
   const Object done(PyObject_CallMethod(module.get(), "record", "O", object.get()));
   return done ? 0 : -1;
+}
+
+bool goes_on(const engine::Finding& finding, Site site, Site other_site) {
+  engine::Tally* const tally = engine::current == nullptr ? nullptr : engine::current->block->launch->tally;
+  const engine::Tally::Place place{finding.kind, site, other_site, finding.array};
+  if (tally != nullptr && tally->goes_on(place, finding)) return true;
+  raise_fault(finding);
+  return false;
 }
 
 void raise_fault(const engine::Finding& finding) {

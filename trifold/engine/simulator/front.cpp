@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "../core/tolerance.h"
 #include "array.h"
 #include "fault.h"
 #include "scalar.h"
@@ -220,7 +221,7 @@ PyObject* answer(Thread& thread) {
 inline void decide(Thread& thread) {
   if (thread.undecided == 0) [[likely]]
     return;
-  if (decide_reads(thread) != 0) throw PythonError();
+  if (!decide_reads(thread)) throw PythonError();
 }
 
 }  // namespace
@@ -293,6 +294,8 @@ engine::Location PythonFront::locate(engine::Site site) {
 }
 
 void PythonFront::warn(const engine::Finding& finding) {
+  engine::Tally* const tally = engine::current->block->launch->tally;
+  if (tally != nullptr && tally->accepts(finding)) return;
   if (record(finding) < 0) throw PythonError();
 }
 

@@ -1,15 +1,18 @@
 #include "launch.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <string>
 
 #include "../core/checker.h"
 #include "../core/execution.h"
+#include "../core/tolerance.h"
 #include "array.h"
 #include "exception.h"
 #include "fault.h"
 #include "front.h"
+#include "object.h"
 #include "sites.h"
 #include "traceback.h"
 #include "writes.h"
@@ -118,8 +121,25 @@ void raise_at_waiting_thread() {
   }
 }
 
+engine::Policy policy;
+
+// Whether a finding has ended the launch, and the program keeps going.
+bool is_passed_over(PyObject* exception) {
+  if (!policy.keep_going) return false;
+  const Object findings(PyImport_ImportModule("trifold.findings"));
+  const Object type(findings ? PyObject_GetAttrString(findings.get(), "KernelFault") : nullptr);
+  return type && PyErr_GivenExceptionMatches(exception, type.get()) != 0;
+}
+
+// Records those after which the launch has gone on. False with an exception.
+bool record_all(const engine::Tally& tally) {
+  return std::ranges::all_of(tally.findings(), [](const engine::Finding& finding) { return record(finding) == 0; });
+}
+
 // False with an exception.
 bool run(Launch& launch, PythonFront& front) {
+  engine::Tally tally(policy);
+  launch.tally = &tally;
   engine::Execution execution(launch, front);
   bool succeeded = false;
   try {
@@ -136,7 +156,16 @@ bool run(Launch& launch, PythonFront& front) {
     PyErr_NoMemory();
   }
   clean_up(execution);
-  return succeeded;
+  if (succeeded) return record_all(tally);
+  PyObject* const exception = take_exception();
+  const bool recorded = record_all(tally);
+  if (is_passed_over(exception)) {
+    Py_DECREF(exception);
+    return recorded;
+  }
+  PyErr_Clear();
+  set_exception(exception);
+  return false;
 }
 
 // ------------------------------------------------------------------------------------------------- arguments
@@ -222,6 +251,15 @@ PyObject* launch(PyObject*, PyObject* arguments) {
 
 namespace {
 
+PyObject* set_policy(PyObject*, PyObject* arguments) {
+  const char* lines = nullptr;
+  int keep_going = 0;
+  if (PyArg_ParseTuple(arguments, "sp:set_policy", &lines, &keep_going) == 0) return nullptr;
+  policy.accept(lines);
+  policy.keep_going = keep_going != 0;
+  Py_RETURN_NONE;
+}
+
 PyObject* current(PyObject*, PyObject*) {
   const Thread* const thread = engine::current;
   if (thread == nullptr) Py_RETURN_NONE;
@@ -263,6 +301,7 @@ PyObject* threads(PyObject*, PyObject*) {
 
 PyMethodDef functions[] = {
     {"launch", launch, METH_VARARGS, "Runs a kernel: see trifold/_simulator.pyi."},
+    {"set_policy", set_policy, METH_VARARGS, "Which findings end no launch: see trifold/_simulator.pyi."},
     {"current", current, METH_NOARGS, "threadIdx and blockIdx of the CUDA thread that runs; None outside a kernel."},
     {"launcher", launcher, METH_NOARGS, "The frame that called launch(); None outside a launch."},
     {"threads", threads, METH_NOARGS, "What each thread of the running block does: see trifold/_simulator.pyi."},

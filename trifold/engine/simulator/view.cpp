@@ -13,6 +13,7 @@ struct Part {
   char* data;
   ElementType type;
   std::vector<Py_ssize_t> shape, strides;
+  bool outside = false;  // an index was, and the launch goes on
 };
 
 std::span<PyObject* const> keys_of(PyObject*& key) {
@@ -37,8 +38,8 @@ bool take_index(Array* array, PyObject* key, int axis, AccessType type, std::vec
   before.push_back(index);
   const Py_ssize_t extent = array->extents[axis];
   if (index >= extent || index < -extent) {
-    raise_out_of_bounds(array, type, before, axis);
-    return false;
+    part.outside = true;
+    return goes_on_outside(array, type, before, axis);
   }
   if (index < 0 && note_negative_index(array, type, before, axis) != 0) return false;
   part.data += (index < 0 ? index + extent : index) * array->extents[array->ndim + axis];
@@ -197,6 +198,7 @@ PyObject* view_of(Array* array, PyObject* key) {
   }
   Part part;
   if (!take(array, key, AccessType::read, part)) return nullptr;
+  if (part.outside) return part.shape.empty() ? read_outside(array) : elements_outside(part.type, part.shape).release();
   if (part.shape.empty()) return read_element(array, part.data);  // x[...] and the like, as Numba types it
   return array_of(array, part);
 }
@@ -206,6 +208,7 @@ int assign_view(Array* array, PyObject* key, PyObject* value) {
   const Object target(PyUnicode_Check(key) ? view_of(array, key) : nullptr);
   Part part;
   if (PyUnicode_Check(key) ? !target : !take(array, key, AccessType::write, part)) return -1;
+  if (part.outside) return 0;
   const Object view(target ? Py_NewRef(target.get()) : array_of(array, part));
   if (!view) return -1;
   return is_sequence_of_elements(value) ? copy(as_array(view.get()), value) : fill(as_array(view.get()), value);

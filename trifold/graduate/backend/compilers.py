@@ -17,12 +17,14 @@ from pathlib import Path
 
 import torch
 
-from trifold.build import launch_bounds, shared_arrays, toolchain
+from trifold.build import port_text, toolchain
 from trifold.errors import BuildError, ToolchainError
 from trifold.graduate.backend import abi
 from trifold.graduate.backend.elf import SharedLibrary
 from trifold.graduate.backend.plan import Plan
 
+# The compute capability of the GPU that the CPU stands for.
+_EMULATED_GPU = "9.0"
 # A library shows nothing but what it registers; two of them in one process share no symbol.
 _EXPORTS = "{ global: trifold_manifest; local: *; };\n"
 # What runs kernels on the CPU is a library of its own, with a hash of its sources in its name: packages of the same
@@ -118,8 +120,8 @@ class _Workshop:
 
     def _cpu_object(self, op: str) -> None:
         folder = self.folder / f"{op}.sources"
-        define = _for_gxx(self.root / self.plan.sources, folder)
-        flags = ("-std=c++20", "-fPIC", *self.plan.gxx_flags, *self._definitions("CPU"), *define, *self._same_paths())
+        extra = _for_gxx(self.root / self.plan.sources, folder)
+        flags = ("-std=c++20", "-fPIC", *self.plan.gxx_flags, *self._definitions("CPU"), *extra, *self._same_paths())
         own = (f"-I{folder}", f"-I{self.root / self.plan.include}", f"-I{self.root / self.plan.cpu_include}")
         headers = (*own, *(f"-isystem{path}" for path in _torch_headers()))
         self._run(self.gxx, *flags, *headers, "-x", "c++", "-c", folder / f"{op}.cu", "-o", self.folder / f"{op}.cpu.o")
@@ -230,23 +232,22 @@ def _run_all(jobs: Sequence[Callable[[], object]]) -> None:
 
 
 def _for_gxx(sources: Path, folder: Path) -> tuple[str, ...]:
-    """Write the kernels as g++ compiles them into ``folder``.
+    """Write the kernels as g++ compiles them into ``folder``; returns the flags that they need."""
+    paths = sorted(path for path in sources.rglob("*") if path.is_file())
+    texts = {path.relative_to(sources): path.read_text(encoding="utf-8") for path in paths}
 
-    ``extern __shared__`` arrays are bound to memory there, and a launch beyond ``__launch_bounds__`` is refused.
-
-    Returns the definitions that they need.
-    """
-    define: tuple[str, ...] = ()
-    for path in sorted(path for path in sources.rglob("*") if path.is_file()):
-        name = path.relative_to(sources)
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        text, outside = shared_arrays.rewrite(path.read_text(encoding="utf-8"))
+    def quoted(name: Path) -> str:
         line = re.sub(r'(["\\])', r"\\\1", str(name))
-        bound = launch_bounds.rewrite(text)
-        (folder / name).write_text(f'#line 1 "{line}"\n{bound}', encoding="utf-8")
-        if outside:
-            define = (f"-D{shared_arrays.DEFINITION}",)
-    return define
+        return f'"{line}"'
+
+    made = port_text.for_gxx(texts, quoted, _EMULATED_GPU)
+    for name, text in made.texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"#line 1 {quoted(name)}\n{text}", encoding="utf-8")
+    for header, text in made.headers.items():
+        (folder / header).write_text(text, encoding="utf-8")
+    define = [f"-D{name}" for name in made.definitions]
+    return (*define, *(part for name in made.includes for part in ("-include", name)))
 
 
 def _gencode(architectures: Sequence[str], ptx: str) -> tuple[str, ...]:

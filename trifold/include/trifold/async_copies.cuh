@@ -3,7 +3,7 @@
 
 #include <trifold/cuda.cuh>
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 
 namespace trifold {
 

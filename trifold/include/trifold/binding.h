@@ -153,7 +153,7 @@ inline void check_alike(const char* op, const Tensor& x, const char* x_name, con
 
 // ---------------------------------------------------------------------------------------------------- tensors
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 inline void note_argument(const Tensor&, std::size_t) {}
 inline void note_fresh(const Tensor&) {}
 #else
@@ -288,7 +288,7 @@ inline Tensor in_layout_of(const Tensor& layout, const Tensor& x) {
 
 // ---------------------------------------------------------------------------------------------------- launching
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 // Whether a device knows wait_for_earlier_kernels(): from compute capability 9.0 on. Asked once a device.
 inline bool starts_early(int32_t device) {
   static std::array<std::atomic<int>, 64> majors{};

@@ -13,7 +13,7 @@ inline constexpr int most_blocks_a_cluster = 16;
 
 }  // namespace trifold
 
-#if defined(__CUDACC__) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
+#if !defined(TRIFOLD_CPU) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
 #define TRIFOLD_CLUSTERS
 
 namespace trifold {

@@ -5,13 +5,15 @@
 // threads, until a thread waits for others. Files that include CUDA's own headers, such as <cooperative_groups.h> or
 // <cuda_fp16.h>, need no change: for g++ the build has headers of these names.
 //
-// __CUDA_ARCH__ and __CUDACC__ are not defined under g++. What only a GPU can do stands in #ifdef __CUDACC__, with
-// another way for the CPU in #else.
+// What only a GPU can do stands in #ifndef TRIFOLD_CPU (target.h), with another way for the CPU in #else: the CPU
+// stands for a GPU, whose __CUDA_ARCH__ the device code of kernel files has under g++ too.
 #pragma once
+
+#include <trifold/target.h>
 
 #include <cstdint>
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -29,6 +31,7 @@
 #include <trifold/host/numbers.h>
 #include <trifold/host/qualifiers.h>
 #include <trifold/host/vectors.h>
+#include <trifold/host/version.h>
 #include <trifold/host/warp.h>
 
 #include <cstdio>
@@ -41,7 +44,7 @@ namespace trifold {
 // The block's dynamic shared memory, of which the launch says how many bytes it has, as elements of one type.
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
   extern __shared__ __align__(16) unsigned char memory[];
   return reinterpret_cast<T*>(memory);
 #else
@@ -52,7 +55,7 @@ __device__ __forceinline__ T* dynamic_shared() {
 // The same from a boundary of 128 bytes on, a line of memory: copies from lines to others take longer.
 template <class T>
 __device__ __forceinline__ T* dynamic_shared_lines() {
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
   extern __shared__ __align__(128) unsigned char lines[];
   return reinterpret_cast<T*>(lines);
 #else
@@ -76,7 +79,7 @@ using compute_t = typename Compute<T>::type;
 // address was made of.
 template <class T>
 __device__ __forceinline__ T* known_address(T* address) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   asm("" : "+l"(address));
 #endif
   return address;
@@ -86,7 +89,7 @@ __device__ __forceinline__ T* known_address(T* address) {
 // `trifold::launch_early` starts begins with this: until then, memory may hold what an earlier kernel is about to
 // overwrite or to read. (CUDA Programming Guide, programmatic dependent launch.)
 __device__ __forceinline__ void wait_for_earlier_kernels() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#if TRIFOLD_GPU_ARCH >= 900
   cudaGridDependencySynchronize();
 #endif
 }
@@ -94,7 +97,7 @@ __device__ __forceinline__ void wait_for_earlier_kernels() {
 // Lets the next kernel in the stream be set up once all of this one's blocks have come so far; it still waits for all
 // of them to end. On an H200 that takes up to 0.7 µs off each of a row of kernels.
 __device__ __forceinline__ void let_later_kernels_begin() {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#if TRIFOLD_GPU_ARCH >= 900
   cudaTriggerProgrammaticLaunchCompletion();
 #endif
 }

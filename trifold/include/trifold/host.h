@@ -67,12 +67,14 @@ struct Kernel {
   const char* parameters;  // their names, with commas between them; null: the source at `code` tells
 };
 
-// The port's variables, of this OS thread.
+// The port's variables of thread storage: where they are for the block that runs on this OS thread.
 struct Registers {
   uint3* thread;
   uint3* block;
   char* extern_shared;       // the array of all `extern __shared__` ones outside functions; null: the port has none
   const void** handed_over;  // not null: the running thread has waited, and whoever resumed it runs the others
+  // Sets them for a launch, where they are at the time of the call.
+  Registers (*enter)(const Kernel& kernel);
 };
 
 // Runs blocks [begin, end). Throws what the kernel throws, and std::runtime_error where threads wait for ever.
@@ -121,10 +123,17 @@ struct Made {
 uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const void* context, uint64_t old),
                         const void* context, const uint64_t* compare = nullptr);
 
+// A load and a store of so many bytes, as one atomic access of the kernel's.
+uint64_t checked_load(const void* p, size_t bytes, Scope scope);
+void checked_store(void* p, size_t bytes, Scope scope, uint64_t value);
+
 void fence(Scope scope);
 // The block's dynamic shared memory, and the running thread's lane.
 void* dynamic_shared();
 unsigned lane();
+
+// Whether this OS thread runs a thread of a kernel.
+bool in_kernel();
 
 // What an `extern __shared__` array in a function is bound to (trifold/build/shared_arrays.py).
 struct DynamicShared {

@@ -50,7 +50,7 @@ inline constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 
 // Launches `Kernel` on `grid` × `block` threads with `shared` bytes of dynamic shared memory.
 // An empty grid is no launch. The caller checks cudaGetLastError().
@@ -191,11 +191,11 @@ void describe_launch(host::Kernel kernel, const Run& run, const Use& use, const 
   use(kernel);
 }
 
-// Where this OS thread's variables of the launch are, which are set for it.
+// Where the variables of the launch are on this OS thread, which are set for it.
 inline host::Registers enter_launch(const host::Kernel& kernel) {
   blockDim = kernel.threads;
   gridDim = kernel.grid;
-  return {&threadIdx, &blockIdx, extern_shared, &handed_over};
+  return {&threadIdx, &blockIdx, extern_shared, &handed_over, &enter_launch};
 }
 
 // Runs every block. They are spread over OS threads; where checks watch them, they run one after the other.

@@ -14,7 +14,7 @@ namespace trifold {
 // with a Newton step behind that. Without branches, as those of a division and a root.
 template <class T>
 __device__ __forceinline__ float close_rsqrt(float x) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   const float root = rsqrtf(x);
   if constexpr (sizeof(T) == 2) return root;
   const float better = fmaf(0.5f * root, fmaf(-x * root, root, 1.0f), root);
@@ -30,7 +30,7 @@ struct Count {
   float count, reciprocal;
 
   __device__ __forceinline__ explicit Count(int n) : count(n > 0 ? static_cast<float>(n) : 1.0f) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
     reciprocal = __fdividef(1.0f, count);
 #else
     reciprocal = 1 / count;

@@ -7,7 +7,7 @@
 #include <trifold/sums.cuh>
 #include <trifold/warp_rows.cuh>
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 
 namespace trifold {
 

@@ -8,7 +8,7 @@
 
 namespace trifold {
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 
 // The rows that a team adds up before its sums go to a part of their own: of so many terms the last bits are lost.
 inline constexpr int64_t most_rows_a_sum = 512;

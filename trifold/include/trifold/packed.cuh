@@ -29,7 +29,7 @@ struct alignas(vector_bytes) Packed {
       memcpy(&value, &words[i], sizeof value);
       return value;
     } else {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
       // A bfloat16 is the upper half of a float.
       if constexpr (std::is_same_v<T, __nv_bfloat16>)
         return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
@@ -55,7 +55,7 @@ struct alignas(vector_bytes) Packed {
   // Keeps the compiler from making floats of the elements here for all their uses to come: they would take twice the
   // registers.
   __device__ __forceinline__ void stay() {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
     if constexpr (sizeof(T) == 2) asm volatile("" : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3]));
 #endif
   }
@@ -75,7 +75,7 @@ __device__ __forceinline__ Packed<T> pack(Make make) {
   if constexpr (sizeof(T) == 2) {
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
       const float low = make(2 * w), high = make(2 * w + 1);
       if constexpr (std::is_same_v<T, __nv_bfloat16>) {
         const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
@@ -102,7 +102,7 @@ __device__ __forceinline__ Packed<T> pack(Make make) {
 // The larger of each two elements.
 template <class T>
 __device__ __forceinline__ Packed<T> larger(const Packed<T>& a, const Packed<T>& b) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if TRIFOLD_GPU_ARCH >= 800
   if constexpr (sizeof(T) == 2) {
     Packed<T> most;
 #pragma unroll
@@ -140,7 +140,7 @@ __device__ __forceinline__ void write(T* to, const Packed<T>& packed) {
 // would wait for its own loads.
 template <class T>
 __device__ __forceinline__ void write_if(bool condition, T* to, const Packed<T>& packed) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.v4.b32 [%1], {%2, %3, %4, %5}; }" ::"r"(int{condition}),
       "l"(to), "r"(packed.words[0]), "r"(packed.words[1]), "r"(packed.words[2]), "r"(packed.words[3])

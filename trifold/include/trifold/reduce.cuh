@@ -34,7 +34,7 @@ struct Sums {
 struct Max {
   template <class T>
   __host__ __device__ __forceinline__ T operator()(T a, T b) const {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+#if TRIFOLD_GPU_ARCH >= 800
     if constexpr (std::is_same_v<T, float>) {
       float larger;
       asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));

@@ -16,7 +16,7 @@ enum class Cut { whole, ragged, inner };
 
 // Whether a ragged row's first and last piece may be read as a whole: with what is not of the row, but in the same 16
 // bytes. No GPU minds; the checks on the CPU would.
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
 inline constexpr bool reads_neighbours = true;
 #else
 inline constexpr bool reads_neighbours = false;

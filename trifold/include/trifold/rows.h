@@ -153,7 +153,7 @@ inline int64_t teams_of(int64_t rows, int64_t held, int64_t apart) {
 template <Cut cut, class Choice, class Use>
 bool launch_teams(Stream stream, int64_t teams, int64_t pieces, Use use) {
   if constexpr (Choice::team == Team::cluster) {
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
     const auto shape = ClusterShape::of<Choice>(pieces);
     const int64_t blocks = shape.blocks * Choice::mates, clusters = ceil_div(teams, Choice::mates);
     if (!shape.exists(stream) || blocks > Choice::most_in_cluster || clusters > most_blocks / blocks) return false;

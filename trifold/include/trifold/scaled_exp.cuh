@@ -8,14 +8,14 @@ namespace trifold {
 // The power of two by which scaled_exp is larger than exp.
 template <class T>
 constexpr int scaled_exp_bits() {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   return sizeof(T) == 2 ? 24 : 0;
 #else
   return 0;
 #endif
 }
 
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
 // exp(x) · 2^bits by the hardware's exp2, which is right to 2^-22 but rounds what is below 2^-126 to 0.
 __device__ __forceinline__ float hardware_exp(float x, float bits) {
   constexpr float log2_e = 1.44269504f;
@@ -29,7 +29,7 @@ __device__ __forceinline__ float hardware_exp(float x, float bits) {
 // of which the factor keeps results below 2^-126. exp as the C library has it would bound a softmax of bfloat16 there.
 template <class T>
 __device__ __forceinline__ compute_t<T> scaled_exp(compute_t<T> x) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   if constexpr (sizeof(T) == 2) return hardware_exp(x, float(scaled_exp_bits<T>()));
 #endif
   return exp(x);
@@ -42,7 +42,7 @@ struct ExpQuotient {
   compute_t<T> max, of_sum;
 
   __device__ __forceinline__ ExpQuotient(compute_t<T> max, compute_t<T> sum) : max(max), of_sum(1 / sum) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
     if constexpr (sizeof(T) == 2) {
       asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(of_sum) : "f"(sum));
       of_sum = float(scaled_exp_bits<T>()) - of_sum;
@@ -51,7 +51,7 @@ struct ExpQuotient {
   }
 
   __device__ __forceinline__ compute_t<T> operator()(compute_t<T> x) const {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
     if constexpr (sizeof(T) == 2) return hardware_exp(x - max, of_sum);
 #endif
     return exp(x - max) * of_sum;
@@ -60,14 +60,14 @@ struct ExpQuotient {
   // Whether the numbers are so near to 0 that of_near is exact enough for the type: where the largest one is. An
   // instruction less, with an error of 2^-24 · |max| · log2(e).
   __device__ __forceinline__ bool is_near() const {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
     return sizeof(T) == 2 && fabsf(max) < 256;
 #else
     return false;
 #endif
   }
   __device__ __forceinline__ compute_t<T> of_near(compute_t<T> x) const {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
     if constexpr (sizeof(T) == 2) return hardware_exp(x, of_sum - max * 1.44269504f);
 #endif
     return (*this)(x);
@@ -77,14 +77,14 @@ struct ExpQuotient {
 // exp(x) and 1 / x, as close as the type T can tell: for half types on a GPU within 2^-20.
 template <class T>
 __device__ __forceinline__ compute_t<T> close_exp(compute_t<T> x) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   if constexpr (sizeof(T) == 2) return __expf(x);
 #endif
   return exp(x);
 }
 template <class T>
 __device__ __forceinline__ compute_t<T> close_reciprocal(compute_t<T> x) {
-#ifdef __CUDA_ARCH__
+#ifdef TRIFOLD_GPU_ARCH
   if constexpr (sizeof(T) == 2) {
     float result;
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));

@@ -5,7 +5,7 @@
 
 namespace trifold {
 
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
 // 1 / (1 + exp(-x)) for results that are rounded to 11 bits or fewer, as half types are: off by at most 64 round-offs
 // of float (2^-18), which is more than they can hold. exp is taken of -|x| only, so that nothing overflows: nan stays
 // nan, and ±inf gives 1 and 0.

@@ -41,7 +41,7 @@ __global__ inline void begin_counts_kernel(int* counters) {
 // Choice>(start) calls start.template operator()<Kernel>(args...), whose last argument is then how they share the rows.
 template <Cut cut, class Choice, class T, class Use>
 bool launch_team_stream(Stream stream, const Rows& x, Use use) {
-#ifdef __CUDACC__
+#ifndef TRIFOLD_CPU
   constexpr int64_t most_behind = cut == Cut::whole ? 0 : line_bytes / int64_t{sizeof(T)} - 1;
   const int64_t rows = x.count, pieces = pieces_of<T>(x.columns + most_behind, Cut::whole);
   const auto shape = ClusterShape::of<Choice>(pieces);

@@ -8,7 +8,7 @@
 
 #include <trifold/packed.cuh>
 
-#if defined(__CUDACC__) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800)
+#if !defined(TRIFOLD_CPU) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800)
 
 namespace trifold {
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from trifold.simulator.rewriter.link import Forward, Objects, compile_function
@@ -42,6 +42,7 @@ class Program:
         captured: arrays that it, or a device function of it, refers to by name.
         unread: functions among them that could not be rewritten.
         typed: the types of its arguments may make conversions necessary.
+        functions: file, first and last line of each function that it reaches.
     """
 
     function: Callable[..., Any]
@@ -51,6 +52,7 @@ class Program:
     unread: tuple[Unread, ...]
     _names: tuple[Names, ...] = field(repr=False)
     typed: bool = False
+    functions: tuple[tuple[str, int, int], ...] = ()
 
     def is_current(self) -> bool:
         """Whether its names still stand for what they stood for when it was made."""
@@ -166,6 +168,7 @@ class _Graph:
             tuple(self._unread.values()),
             tuple(survey.names for survey in self._surveys.values()),
             any(may_need_casts(survey.node) for survey in self._surveys.values()),
+            tuple(_lines_of(function) for function in (*self._surveys, *self._unread)),
         )
 
     def _compile(self, function: FunctionType, survey: Survey, called: bool, casts: Mapping[Any, Any]) -> Objects:
@@ -191,6 +194,17 @@ class _Graph:
 
     def _capture(self, name: str, array: Any) -> Captured:
         return self._captured.setdefault(id(array), Captured(name, array))
+
+
+def _lines_of(function: FunctionType) -> tuple[str, int, int]:
+    code = function.__code__
+    nested = [code]
+    last = code.co_firstlineno
+    while nested:
+        each = nested.pop()
+        last = max(last, *(line or 0 for _, _, line in each.co_lines()))
+        nested += [constant for constant in each.co_consts if isinstance(constant, CodeType)]
+    return code.co_filename, code.co_firstlineno, last
 
 
 def reasons(unread: Iterable[Unread]) -> str:

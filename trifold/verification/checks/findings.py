@@ -1,16 +1,20 @@
 """What the execution engine finds in a kernel, and whether the order of blocks and threads shows in the results; on a
 GPU what compute-sanitizer finds (:mod:`trifold.verification.checks.findings_on_gpu`).
 
-Each case, forward and backward, runs with all checks in several orders: the natural one and shuffled ones. Its results
-and gradients must be the same bits in each; within the bound of ``values`` where the spec says that a sum has no order.
+Each case, forward and backward, runs with all checks in several orders: the natural one, and three shuffled ones or, of
+a drawn call and of a large one, one of these. Its results and gradients must be the same bits in each; within the bound
+of ``values`` where the spec says that a sum has no order.
 Which bytes the kernels wrote is recorded in the natural order, for the row ``written``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import zlib
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from trifold import places
 from trifold.build.sources import local_sources
 from trifold.findings import Finding
 from trifold.spec import Call
@@ -19,27 +23,30 @@ from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
 from trifold.verification.checks.origin import Recorded, form_with_checks
 
-_SCHEDULES = 4  # the natural order and three shuffled ones
-_FEW = 2048  # elements; calls of more run in the natural order and one other
+_SHUFFLED = (1, 2, 3)  # seeds of orders; 0 is the natural one
+_FEW = 2048  # elements; calls of more run in one shuffled order
 _CALLS = 16  # drawn beside the fixed ones
 
 
 def findings(cell: Cell) -> str | None:
     """Every finding of severity error fails its case, and so do the warnings of a barrier that some threads never reach
-    and of writes that leave the same value in any order."""
+    and of writes that leave the same value in any order; but for those that the user accepts
+    (:mod:`trifold.acceptance`), which the row lists."""
     if cell.device == "cuda":
         return findings_on_gpu(cell)
     form = form_with_checks(cell)
     if cell.kind == "port":
         _require_one_text(cell)
     found: list[Finding] = []
+    allowed: dict[str, dict[str, Any]] = {}
     unwritten: list[CheckFailed] = []
 
-    def test(call: Call) -> None:
+    def test(call: Call, shuffled: Sequence[int]) -> None:
         first: Run | None = None
-        for seed in range(_SCHEDULES if call.elements <= _FEW else 2):
+        for seed in (0, *shuffled):
             recorded = Recorded.of(cell, call, form, seed)
             found.extend(recorded.told.findings)
+            allowed.update({each["place"]: each for each in recorded.told.allowed})
             _require_defined(recorded.told.findings, call)
             if seed == 0 and not unwritten:
                 try:
@@ -51,12 +58,35 @@ def findings(cell: Cell) -> str | None:
             where = ("in the natural order", f"in that of seed {seed}")
             require_same(cell, call, first, run, what="the order of blocks and threads", where=where)
 
+    def in_all(call: Call) -> None:
+        test(call, _SHUFFLED if call.elements <= _FEW else (_one_of_them(call),))
+
     cell.process.load(build=True, form=form)
-    cell.for_each_call(test, examples=min(_CALLS, cell.search.examples))
+    cell.for_each_call(in_all, examples=0)
+    cell.for_each_call(
+        lambda call: test(call, (_one_of_them(call),)), examples=min(_CALLS, cell.search.examples), fixed=False
+    )
     for call in cell.small_calls():
-        cell.run_case(test, call)
+        cell.run_case(in_all, call)
     cell.origins = Origins(cell.cases, frozenset(cell.dtypes), unwritten[0] if unwritten else None)
-    return _remark(found)
+    accepted = places.merged(finding for finding in found if finding.accepted)
+    cell.accepted = tuple(
+        {
+            "finding": f"{finding.kind} on {finding.array} in {finding.kernel} at {places.lines_of(finding)}",
+            "count": finding.count,
+            "place": finding.accepted_at,
+            "reason": finding.accepted,
+        }
+        for finding in accepted
+    )
+    parts = [places.accepted(finding) for finding in accepted]
+    parts += [f"allowed, but did not occur: {each}" for each in places.unmet(accepted, allowed.values())]
+    return "; ".join(filter(None, [*parts, _remark(found)])) or None
+
+
+def _one_of_them(call: Call) -> int:
+    """A shuffled order: another one for another call, the same for the same one."""
+    return _SHUFFLED[zlib.crc32(repr(call).encode()) % len(_SHUFFLED)]
 
 
 # What tells a build with checks from one without.
@@ -82,7 +112,7 @@ def _require_defined(found: Iterable[Finding], call: Call) -> None:
     Volta waits for the threads that are left; and a race of writes ends with the same value where all write that."""
     for finding in found:
         writes = finding.kind == "race" and all(access.operation == "write" for access in finding.accesses)
-        if finding.kind == "barrier divergence" or writes:
+        if (finding.kind == "barrier divergence" or writes) and not finding.accepted:
             raise CheckFailed(str(finding), call, findings=(finding,))
 
 
@@ -90,7 +120,7 @@ def _remark(found: list[Finding]) -> str | None:
     """One sentence for each line of source that was warned of."""
     lines: dict[tuple[str, str, int], str] = {}
     for finding in found:
-        if finding.severity == "error" or not finding.accesses:
+        if finding.severity == "error" or finding.accepted or not finding.accesses:
             continue
         access = finding.accesses[0]
         lines.setdefault((finding.kind, access.file, access.line), finding.message.splitlines()[0])

@@ -36,15 +36,15 @@ concept adds_atomically =
 template <class T>
 concept subtracts_atomically = one_of<T, int, unsigned>;
 template <class T>
-concept counts_atomically = std::same_as<T, unsigned>;
+concept counts_atomically = same_as<T, unsigned>;
 template <class T>
 concept compares_atomically = one_of<T, int, unsigned, long long, unsigned long long>;
 template <class T>
 concept has_atomic_bits = one_of<T, int, unsigned, unsigned long long>;
 template <class T>
-concept exchanges_atomically = has_atomic_bits<T> || std::same_as<T, float>;
+concept exchanges_atomically = has_atomic_bits<T> || same_as<T, float>;
 template <class T>
-concept swaps_atomically = has_atomic_bits<T> || std::same_as<T, unsigned short>;
+concept swaps_atomically = has_atomic_bits<T> || same_as<T, unsigned short>;
 
 template <Scope scope, class T>
 __forceinline__ T compare_and_swap(T* p, T expected, T value) {

@@ -5,9 +5,7 @@
 #include <trifold/host/rounding.h>
 #include <trifold/host/vectors.h>
 
-#include <bit>
 #include <cmath>
-#include <concepts>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -17,7 +15,7 @@ namespace trifold::host {
 // The nearest value of a format with `fraction` bits whose exponents begin at `least`, as bits; for a double.
 template <int fraction, int least>
 inline uint16_t narrow(double x, Rounding mode) {
-  const auto wide = std::bit_cast<uint64_t>(x);
+  const auto wide = bit_cast<uint64_t>(x);
   const bool negative = wide >> 63 != 0;
   const double size = std::fabs(x);
   if (size != size) return 0x7fff;
@@ -27,7 +25,7 @@ inline uint16_t narrow(double x, Rounding mode) {
   int exponent = static_cast<int>(wide >> 52 & 0x7ff) - 1023;
   if (exponent < least) exponent = least;
   // In units of the last place; exact, since it is a division by a power of two.
-  const double units = size / std::bit_cast<double>(static_cast<uint64_t>(exponent - fraction + 1023) << 52);
+  const double units = size / bit_cast<double>(static_cast<uint64_t>(exponent - fraction + 1023) << 52);
   if (exponent > 1 - least)
     return static_cast<uint16_t>(sign | (infinity - (rounds_to_infinity(mode, negative) ? 0 : 1)));
   auto whole = static_cast<int>(units);
@@ -46,18 +44,18 @@ struct Half {
     const uint32_t shifted = uint32_t{bits & 0x7fffu} << 13;
     const uint32_t normal = shifted + ((127u - 15u) << 23);
     const uint32_t special = normal + ((128u - 16u) << 23);
-    const float subnormal = std::bit_cast<float>(shifted + (113u << 23)) - 0x1p-14f;
+    const float subnormal = bit_cast<float>(shifted + (113u << 23)) - 0x1p-14f;
     const uint32_t size = shifted >= 0x0f800000u  ? special
-                          : shifted < 0x00800000u ? std::bit_cast<uint32_t>(subnormal)
+                          : shifted < 0x00800000u ? bit_cast<uint32_t>(subnormal)
                                                   : normal;
-    return std::bit_cast<float>(size | uint32_t{bits & 0x8000u} << 16);
+    return bit_cast<float>(size | uint32_t{bits & 0x8000u} << 16);
   }
   static uint16_t narrow(float x) {
-    const auto all = std::bit_cast<uint32_t>(x);
+    const auto all = bit_cast<uint32_t>(x);
     const uint32_t sign = all >> 16 & 0x8000u, size = all & 0x7fffffffu;
     const uint32_t normal = (size - ((127u - 15u) << 23) + 0xfffu + (size >> 13 & 1u)) >> 13;
     // The sum's last place is that of the subnormal numbers.
-    const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(size) + 0.5f) - (126u << 23);
+    const uint32_t subnormal = bit_cast<uint32_t>(bit_cast<float>(size) + 0.5f) - (126u << 23);
     const uint32_t special = size > 0x7f800000u ? 0x7fffu : 0x7c00u;
     const uint32_t bits = size >= (143u << 23) ? special : size < (113u << 23) ? subnormal : normal;
     return static_cast<uint16_t>(size > 0x7f800000u ? 0x7fffu : bits | sign);
@@ -68,9 +66,9 @@ struct Half {
 struct Bfloat16 {
   static constexpr uint16_t infinity = 0x7f80;
 
-  static float widen(uint16_t bits) { return std::bit_cast<float>(uint32_t{bits} << 16); }
+  static float widen(uint16_t bits) { return bit_cast<float>(uint32_t{bits} << 16); }
   static uint16_t narrow(float x) {
-    const auto word = std::bit_cast<uint32_t>(x);
+    const auto word = bit_cast<uint32_t>(x);
     const bool nan = (word & 0x7fffffffu) > 0x7f800000u;
     return nan ? uint16_t{0x7fff} : static_cast<uint16_t>((word + 0x7fffu + ((word >> 16) & 1u)) >> 16);
   }
@@ -87,9 +85,9 @@ struct Float16 {
   template <class Number>
     requires std::is_arithmetic_v<Number>
   __forceinline__ Float16(Number x) {
-    if constexpr (std::same_as<Number, float>) {
+    if constexpr (same_as<Number, float>) {
       bits = Format::narrow(x);
-    } else if constexpr (std::same_as<Number, double> || sizeof(Number) <= 4) {
+    } else if constexpr (same_as<Number, double> || sizeof(Number) <= 4) {
       bits = Format::narrow(static_cast<double>(x), Rounding::nearest);
     } else {
       bits = Format::narrow(to_odd(x), Rounding::nearest);
@@ -108,7 +106,7 @@ struct Float16 {
   template <class Integer>
     requires std::is_integral_v<Integer>
   __forceinline__ operator Integer() const {
-    if constexpr (std::same_as<Integer, bool>)
+    if constexpr (same_as<Integer, bool>)
       return (bits & 0x7fff) != 0;
     else
       return to_integer<Integer>(Format::widen(bits), Rounding::zero);
@@ -172,12 +170,9 @@ struct alignas(4) Pair {
 };
 
 template <class T>
-using Same = std::type_identity_t<T>;
-
+concept SmallFloat = derived_from<T, Float16<T, typename T::Format>>;
 template <class T>
-concept SmallFloat = std::derived_from<T, Float16<T, typename T::Format>>;
-template <class T>
-concept SmallPair = std::derived_from<T, Pair<T, typename T::Scalar>>;
+concept SmallPair = derived_from<T, Pair<T, typename T::Scalar>>;
 
 }  // namespace trifold::host
 

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #include <cmath>
-#include <concepts>
 #include <limits>
 #include <type_traits>
 
@@ -16,7 +15,7 @@ namespace trifold::host {
 
 // What a function of a number gives: float for a float, double for all else.
 template <class T>
-using Real = std::conditional_t<std::same_as<T, float>, float, double>;
+using Real = std::conditional_t<same_as<T, float>, float, double>;
 template <class T>
 concept Number = std::is_arithmetic_v<T>;
 
@@ -58,7 +57,8 @@ double length_of(int n, const T* parts) {
   trifold::host::Real<T> name(T x) {                                           \
     return static_cast<trifold::host::Real<T>>(trifold::host::function(x));    \
   }                                                                            \
-  inline float name##f(std::convertible_to<float> auto x) {                    \
+  template <trifold::host::convertible_to<float> T>                            \
+  float name##f(T x) {                                                         \
     return static_cast<float>(trifold::host::function(static_cast<float>(x))); \
   }
 TRIFOLD_FUNCTION(rsqrt, reciprocal_root)
@@ -83,10 +83,12 @@ trifold::host::Real<T> cyl_bessel_i1(T x) {
   const double size = std::cyl_bessel_i(1.0, std::fabs(static_cast<double>(x)));
   return static_cast<trifold::host::Real<T>>(std::copysign(size, static_cast<double>(x)));
 }
-inline float cyl_bessel_i0f(std::same_as<float> auto x) {
+template <trifold::host::same_as<float> T>
+float cyl_bessel_i0f(T x) {
   return cyl_bessel_i0(x);
 }
-inline float cyl_bessel_i1f(std::same_as<float> auto x) {
+template <trifold::host::same_as<float> T>
+float cyl_bessel_i1f(T x) {
   return cyl_bessel_i1(x);
 }
 
@@ -97,11 +99,12 @@ inline void sincos(float x, float* sine, float* cosine) {
   sincosf(x, sine, cosine);
 }
 template <trifold::host::Number T>
-void sincospi(T x, std::type_identity_t<T>* sine, std::type_identity_t<T>* cosine) {
+void sincospi(T x, trifold::host::Same<T>* sine, trifold::host::Same<T>* cosine) {
   *sine = sinpi(x);
   *cosine = cospi(x);
 }
-inline void sincospif(std::convertible_to<float> auto x, float* sine, float* cosine) {
+template <trifold::host::convertible_to<float> T>
+void sincospif(T x, float* sine, float* cosine) {
   sincospi(static_cast<float>(x), sine, cosine);
 }
 

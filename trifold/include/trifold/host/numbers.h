@@ -1,22 +1,23 @@
 // Integers and the bits of floats: counting, shifting and multiplying, bytes in words, and bits seen as another type.
 #pragma once
 
-#include <bit>
+#include <trifold/host/standard.h>
+
 #include <cstdint>
 #include <cstdlib>
 #include <type_traits>
 
 inline int __popc(unsigned x) {
-  return std::popcount(x);
+  return __builtin_popcount(x);
 }
 inline int __popcll(unsigned long long x) {
-  return std::popcount(x);
+  return __builtin_popcountll(x);
 }
 inline int __clz(int x) {
-  return std::countl_zero(static_cast<unsigned>(x));
+  return x == 0 ? 32 : __builtin_clz(static_cast<unsigned>(x));
 }
 inline int __clzll(long long x) {
-  return std::countl_zero(static_cast<unsigned long long>(x));
+  return x == 0 ? 64 : __builtin_clzll(static_cast<unsigned long long>(x));
 }
 inline int __ffs(int x) {
   return __builtin_ffs(x);
@@ -195,29 +196,29 @@ inline unsigned __vabsdiffu2(unsigned a, unsigned b) {
 }
 
 inline float __int_as_float(int x) {
-  return std::bit_cast<float>(x);
+  return trifold::host::bit_cast<float>(x);
 }
 inline int __float_as_int(float x) {
-  return std::bit_cast<int>(x);
+  return trifold::host::bit_cast<int>(x);
 }
 inline float __uint_as_float(unsigned x) {
-  return std::bit_cast<float>(x);
+  return trifold::host::bit_cast<float>(x);
 }
 inline unsigned __float_as_uint(float x) {
-  return std::bit_cast<unsigned>(x);
+  return trifold::host::bit_cast<unsigned>(x);
 }
 inline double __longlong_as_double(long long x) {
-  return std::bit_cast<double>(x);
+  return trifold::host::bit_cast<double>(x);
 }
 inline long long __double_as_longlong(double x) {
-  return std::bit_cast<long long>(x);
+  return trifold::host::bit_cast<long long>(x);
 }
 inline int __double2hiint(double x) {
-  return static_cast<int>(std::bit_cast<uint64_t>(x) >> 32);
+  return static_cast<int>(trifold::host::bit_cast<uint64_t>(x) >> 32);
 }
 inline int __double2loint(double x) {
-  return static_cast<int>(std::bit_cast<uint64_t>(x));
+  return static_cast<int>(trifold::host::bit_cast<uint64_t>(x));
 }
 inline double __hiloint2double(int high, int low) {
-  return std::bit_cast<double>(uint64_t{static_cast<unsigned>(high)} << 32 | static_cast<unsigned>(low));
+  return trifold::host::bit_cast<double>(uint64_t{static_cast<unsigned>(high)} << 32 | static_cast<unsigned>(low));
 }

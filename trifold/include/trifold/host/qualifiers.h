@@ -3,6 +3,7 @@
 #pragma once
 
 #include <trifold/host.h>
+#include <trifold/host/standard.h>
 
 #define __global__
 #define __device__
@@ -39,6 +40,13 @@ inline thread_local dim3 gridDim{};
 inline constexpr int warpSize = 32;
 
 namespace trifold::host {
+
+// Whether a kernel calls, for functions that have a body for each side (trifold/build/device_code.py). A constant
+// cannot depend on it: g++ refuses that at its line, and here, as this is a template, no earlier.
+template <int = 0>
+constexpr bool in_device_code() {
+  return in_kernel();
+}
 
 // The threads of `__launch_bounds__(threads, blocks, …)`, in what trifold/build/launch_bounds.py makes of it.
 template <class... More>

@@ -4,7 +4,6 @@
 
 #include <trifold/launch.cuh>
 
-#include <concepts>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -20,9 +19,9 @@ std::string element_name() {
   const std::string bits =
       std::is_void_v<U> ? "" : std::to_string(8 * sizeof(std::conditional_t<std::is_void_v<U>, char, U>));
   if constexpr (std::is_enum_v<U>) return element_name<std::underlying_type_t<U>>();
-  if constexpr (std::same_as<U, bool>) return "bool";
-  if constexpr (std::same_as<U, __half>) return "float16";
-  if constexpr (std::same_as<U, __nv_bfloat16>) return "bfloat16";
+  if constexpr (same_as<U, bool>) return "bool";
+  if constexpr (same_as<U, __half>) return "float16";
+  if constexpr (same_as<U, __nv_bfloat16>) return "bfloat16";
   if constexpr (std::is_floating_point_v<U>) return "float" + bits;
   if constexpr (std::is_integral_v<U>) return (std::is_signed_v<U> ? "int" : "uint") + bits;
   return "";
@@ -74,7 +73,7 @@ const char* launch_raw(void (*)(P...), const char* name, const char* parameters,
     [&]<size_t... i>(std::index_sequence<i...>) {
       describe_launch(
           kernel, [](const P&... values) { RawKernel(values...); }, run_grid,
-          *static_cast<std::remove_cvref_t<P>*>(arguments[i])...);
+          *static_cast<remove_cvref_t<P>*>(arguments[i])...);
     }(std::index_sequence_for<P...>{});
     return nullptr;
   } catch (const std::exception& error) {

@@ -4,7 +4,6 @@
 
 #include <trifold/host/qualifiers.h>
 
-#include <bit>
 #include <cfenv>
 #include <cmath>
 #include <cstdint>
@@ -59,9 +58,9 @@ inline double multiply_add_to_odd(double a, double b, double c) {
   if (!(std::fabs(sum) <= std::numeric_limits<double>::max())) return sum;
   const double back = sum - product;
   const double error = (product - (sum - back)) + (c - back);  // Knuth's TwoSum
-  const auto bits = std::bit_cast<uint64_t>(sum);
+  const auto bits = bit_cast<uint64_t>(sum);
   if (error == 0 || (bits & 1) != 0) return sum;
-  return std::bit_cast<double>((error > 0) == (sum > 0) ? bits + 1 : bits - 1);
+  return bit_cast<double>((error > 0) == (sum > 0) ? bits + 1 : bits - 1);
 }
 
 // Out of range is the nearest of the range. NaN is 0; of 64 bits it is the one with only the highest bit set (CUDA Math

@@ -229,6 +229,9 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrMaxSharedMemoryPerBlock: *value = static_cast<int>(properties.sharedMemPerBlock); break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = static_cast<int>(properties.sharedMemPerBlockOptin); break;
     case cudaDevAttrWarpSize: *value = properties.warpSize; break;
+    case cudaDevAttrClockRate: *value = properties.clockRate; break;
+    case cudaDevAttrIntegrated: *value = properties.integrated; break;
+    case cudaDevAttrComputeMode: *value = properties.computeMode; break;
     case cudaDevAttrMultiProcessorCount: *value = properties.multiProcessorCount; break;
     case cudaDevAttrComputeCapabilityMajor: *value = properties.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = properties.minor; break;
@@ -346,7 +349,7 @@ cudaError_t cudaLaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, v
   const trifold::host::Configuration configuration("cudaLaunchKernel", "", grid, block, shared, stream, line);
   [&]<size_t... i>(std::index_sequence<i...>) {
     configuration.launch([=](const Params&... values) { kernel(values...); },
-                         *static_cast<std::remove_cvref_t<Params>*>(arguments[i])...);
+                         *static_cast<trifold::host::remove_cvref_t<Params>*>(arguments[i])...);
   }(std::index_sequence_for<Params...>{});
   return cudaPeekAtLastError();
 }

@@ -5,8 +5,6 @@
 #include <trifold/host/bits.h>
 #include <trifold/host/numbers.h>
 
-#include <concepts>
-
 namespace trifold::host {
 
 template <class T>
@@ -17,7 +15,7 @@ T shuffle(Wait operation, unsigned mask, T value, unsigned lane, int width, Line
 }
 
 template <class T, class... Types>
-concept one_of = (std::same_as<T, Types> || ...);
+concept one_of = (same_as<T, Types> || ...);
 
 // The lanes of the mask hand their values down a tree to its first lane, which tells all of them.
 template <class T, class F>

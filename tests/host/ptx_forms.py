@@ -1,0 +1,133 @@
+"""A kernel with an asm for each form of trifold/build/ptx_table.py and each alternative of its modifiers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+from trifold.build.ptx_table import TYPES, Form, forms
+
+_CONSTRAINTS = {"b8": "h", "f16": "h", "bf16": "h", "f16x2": "r", "bf16x2": "r", "tf32": "r", "f32": "f", "f64": "d"}
+_LETTER_OF_BITS = {"8": "h", "16": "h", "32": "r", "64": "l"}
+_VARIABLES = {"h": "half", "r": "word", "l": "wide", "f": "single", "d": "real"}
+
+# Of the operands that have not the instruction's (last) type: their types, by the opcode and operands' places.
+_OTHER_TYPES = {
+    "shl": {2: "u32"},
+    "shr": {2: "u32"},
+    "shf": {3: "u32"},
+    "bfe": {2: "u32", 3: "u32"},
+    "bfi": {3: "u32", 4: "u32"},
+    "bfind": {0: "u32"},
+    "clz": {0: "u32"},
+    "popc": {0: "u32"},
+    "fns": {2: "u32", 3: "s32"},
+    "selp": {3: "pred"},
+    "setp": {0: "pred", 3: "pred"},
+    "testp": {0: "pred"},
+    "vote": {1: "pred", 2: "u32"},
+    "match": {0: "u32", 2: "u32"},
+    "shfl": {2: "u32", 3: "u32", 4: "u32"},
+    "elect": {0: "u32", 1: "u32"},
+    "bar": {2: "pred"},
+    "barrier": {2: "pred"},
+    "dp4a": {0: "u32", 1: "u32", 2: "u32", 3: "u32"},
+    "dp2a": {0: "u32", 1: "u32", 2: "u32", 3: "u32"},
+}
+_TWICE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
+# PTX has constants here.
+_CONSTANTS = {("lop3", 4): "0x80", ("bar", "barrier"): "0", ("barrier", "barrier"): "0"}
+
+
+def instructions() -> Iterator[str]:
+    """The statements."""
+    seen = set()
+    for form in (each for row in forms().values() for each in row):
+        for opcode in _opcodes(form):
+            if opcode not in seen:
+                seen.add(opcode)
+                yield _statement(opcode, form)
+
+
+def source() -> str:
+    """The kernel, which is only compiled."""
+    statements = "\n".join(f"  {statement}" for statement in instructions())
+    return f"""#include <stdint.h>
+__global__ void every_form(uint16_t half, uint32_t word, uint64_t wide, float single, double real) {{
+{statements}
+}}
+"""
+
+
+def _opcodes(form: Form) -> Iterator[str]:
+    """Each alternative of each modifier once, with the others at their first one, or left out."""
+    ordered = [sorted(alternatives, key=_first) for alternatives, _, _ in form.modifiers]
+    plain = ["." + ordered[at][0] if needed else "" for at, (_, needed, _) in enumerate(form.modifiers)]
+    for at, alternatives in enumerate(ordered):
+        for modifier in alternatives:
+            yield form.opcode + "".join([*plain[:at], "." + modifier, *plain[at + 1 :]])
+    yield form.opcode + "".join(plain)
+
+
+def _first(modifier: str) -> tuple[bool, str]:
+    return modifier not in ("global", "b32", "u32", "f32"), modifier
+
+
+def _statement(opcode: str, form: Form) -> str:
+    modifiers = opcode.split(".")[1:]
+    types = [modifier for modifier in modifiers if modifier in TYPES] or ["u32"]
+    vector = next((int(modifier[1]) for modifier in modifiers if modifier in ("v2", "v4")), 0)
+    outputs: list[str] = []
+    inputs: list[str] = []
+    written = []
+    for at, kind in enumerate(kind for kind in form.operands if kind != "carry"):
+        if kind.endswith("?"):
+            if kind == "h?" and "L2::cache_hint" in modifiers:
+                written.append(_operand("in", inputs, "b64"))
+            continue
+        constant = _CONSTANTS.get((form.opcode, at)) or _CONSTANTS.get((form.opcode, kind))
+        operand_type = _type(form.opcode, at, types, modifiers)
+        write = partial(_operand, "out", outputs) if kind in ("d", "d|p", "D", "V") else partial(_operand, "in", inputs)
+        if constant:
+            written.append(constant)
+        elif kind == "[a]":
+            written.append(f"[{_operand('in', inputs, 'b64')}]")
+        elif kind in ("V", "A") and vector:
+            written.append("{" + ", ".join([write(operand_type) for _ in range(vector)]) + "}")
+        elif kind == "d|p" and operand_type != "pred":
+            written.append(write(operand_type) + "|p")
+        else:
+            written.append(write(operand_type))
+    text = f"{opcode} {', '.join(written)};"
+    for number in range(len(outputs)):
+        text = text.replace(f"<out {number}>", f"%{number}")
+    for number in range(len(inputs)):
+        text = text.replace(f"<in {number}>", f"%{len(outputs) + number}")
+    carry = f".reg .{types[0]} t; add.cc.{types[0]} t, 0, 0; " if re.match("addc|subc|madc", opcode) else ""
+    given = ", ".join(f'"{each}"({_VARIABLES[each]})' for each in inputs)
+    made = ", ".join(f'"={each}"({_VARIABLES[each]})' for each in outputs)
+    start = "{ .reg .pred p; setp.ne.u32 p, 1, 0; "
+    return f'asm volatile("{start}{carry}{text} }}" : {made} : {given} : "memory");'
+
+
+def _type(opcode: str, at: int, types: list[str], modifiers: list[str]) -> str:
+    if "warp" in modifiers:
+        return "u32"
+    if opcode == "setp" and at == 3:
+        return "pred"
+    if found := _OTHER_TYPES.get(opcode, {}).get(at):
+        return found
+    if "wide" in modifiers and at in (0, 3):
+        return _TWICE[types[-1]]
+    if opcode == "slct" and at < 3:
+        return types[0]
+    return types[0] if at == 0 else types[-1]
+
+
+def _operand(which: str, section: list[str], operand_type: str) -> str:
+    """The mark of an operand that is added to the asm's outputs or inputs."""
+    if operand_type == "pred":
+        return "p"
+    section.append(_CONSTRAINTS.get(operand_type) or _LETTER_OF_BITS[operand_type[1:]])
+    return f"<{which} {len(section) - 1}>"

@@ -1,0 +1,269 @@
+"""Findings that a user accepts: by a comment at the line, or by an entry of a suppressions file.
+
+    out[0] = 1  # trifold: allow race, all write the same value
+    out[0] = 1;  // trifold: allow race, all write the same value
+
+A comment accepts findings of its kind of which one access is at its line; a line that has nothing else stands for the
+next one. A suppressions file is TOML; ``kind`` and ``reason`` are needed, and in the others ``*`` and ``?`` are
+wildcards:
+
+    [[suppression]]
+    kind = "race"
+    kernel = "histogram*"
+    file = "thelib/*.py"
+    array = "flags"
+    reason = "any of the writes will do"
+
+The engine matches them with what it finds (engine/core/tolerance.h).
+"""
+
+from __future__ import annotations
+
+import io
+import linecache
+import re
+import tokenize
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+from trifold.errors import TrifoldError
+from trifold.findings import Kind
+
+_NEVER = "deadlock"  # nothing can go on after it
+KINDS: tuple[str, ...] = tuple(kind for kind in get_args(Kind) if kind != _NEVER)
+SETTING = "suppressions"  # in [tool.trifold] of pyproject.toml
+
+_FIELDS = ("kind", "kernel", "file", "array", "reason")
+_MARK = "trifold: allow"
+_ALLOW = re.compile(r"\s*trifold: allow\b(?P<what>.*)", re.DOTALL)
+# Of C++: strings, which hide comments, and comments.
+_TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+
+
+class AcceptanceError(TrifoldError):
+    """A comment that allows a finding, or a suppressions file, is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """Findings of one kind that are accepted.
+
+    Attributes:
+        place: where the user says so: "kernels.py:12", or "suppressions.toml, entry 2"; paths are relative where they
+            are below the current folder.
+        kernel, array: patterns; "" is any.
+        file: of a comment its own path, else a pattern.
+        line: of the access that a comment is for; 0: any.
+    """
+
+    kind: str
+    reason: str
+    place: str
+    kernel: str = ""
+    file: str = ""
+    array: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind} at {self.place} ({self.reason})"
+
+
+def for_engine(acceptances: Iterable[Acceptance]) -> str:
+    """The text that engine::Policy::accept() takes."""
+    fields = ((a.kind, a.kernel, a.file, a.array, str(a.line), a.place, a.reason) for a in acceptances)
+    return "\n".join("\t".join(" ".join(field.split()) for field in each) for each in fields)
+
+
+def read_comments(path: Path | str, text: str | None = None) -> tuple[Acceptance, ...]:
+    """What the comments of a Python or C++ file allow.
+
+    Args:
+        path: of the file; one that ends with .py, or is no file (a notebook's cell), is Python.
+        text: its content; default: that of the file.
+
+    Raises:
+        AcceptanceError: a comment names no kind of finding, or gives no reason.
+    """
+    name = str(path)
+    if text is None:
+        text = Path(path).read_text(encoding="utf-8", errors="replace")
+    if _MARK not in text:
+        return ()
+    python = Path(name).suffix in ("", ".py") or name.startswith("<")
+    lines = text.splitlines()
+    comments = dict(_python_comments(text) if python else _c_comments(text))
+    found = []
+    for line, comment in comments.items():
+        match = _ALLOW.match(comment)
+        if match is None:
+            continue
+        target = line
+        while target <= len(lines) and _is_comment_alone(lines[target - 1], python):
+            target += 1
+        place = f"{_shown(name)}:{line}"
+        kind, reason = _parts(match["what"], place)
+        found.append(Acceptance(kind, reason, place, file=name, line=target))
+    return tuple(found)
+
+
+def _python_comments(text: str) -> Iterator[tuple[int, str]]:
+    try:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], token.string.lstrip("#")
+    except (tokenize.TokenError, SyntaxError):
+        return  # Python itself says what is wrong
+
+
+def _c_comments(text: str) -> Iterator[tuple[int, str]]:
+    for token in _TOKEN.finditer(text):
+        if not token[0].startswith('"'):
+            yield text.count("\n", 0, token.start()) + 1, token[0].removesuffix("*/")[2:]
+
+
+def _is_comment_alone(line: str, python: bool) -> bool:
+    text = line.strip()
+    if python:
+        return text.startswith("#")
+    return text.startswith("//") or (text.startswith("/*") and text.endswith("*/"))
+
+
+def _parts(what: str, where: str) -> tuple[str, str]:
+    kind, _, reason = (" ".join(part.split()) for part in what.partition(","))
+    _require_kind(kind, where)
+    if not reason:
+        raise AcceptanceError(
+            f"{where} allows a finding without a reason", f"write it after the kind: {_MARK} {kind}, why it is right"
+        )
+    return kind, reason
+
+
+def _require_kind(kind: str, where: str) -> None:
+    if kind in KINDS:
+        return
+    problem = "a deadlock cannot be accepted" if kind == _NEVER else f"there is no finding of the kind '{kind}'"
+    raise AcceptanceError(f"{where}: {problem}", f"kinds: {', '.join(KINDS)}")
+
+
+def read_suppressions(path: Path) -> tuple[Acceptance, ...]:
+    """The entries of a suppressions file.
+
+    Raises:
+        AcceptanceError: it cannot be read, or an entry is wrong; the message names it.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise AcceptanceError(f"the suppressions {path} cannot be read: {error}", "name a TOML file") from None
+    entries = content.get("suppression", [])
+    others = sorted(set(content) - {"suppression"})
+    if others or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise AcceptanceError(
+            f"{path} is no list of suppressions{f': it has {others[0]}' if others else ''}",
+            "begin each entry with [[suppression]]",
+        )
+    return tuple(_entry(entry, f"{_shown(path)}, entry {number}") for number, entry in enumerate(entries, start=1))
+
+
+def _shown(path: Path | str) -> str:
+    here = Path.cwd()
+    return str(Path(path).relative_to(here)) if Path(path).is_relative_to(here) else str(path)
+
+
+def _entry(entry: dict[str, Any], place: str) -> Acceptance:
+    unknown = sorted(set(entry) - set(_FIELDS))
+    wrong = sorted(name for name, value in entry.items() if not isinstance(value, str) or not value)
+    missing = [name for name in ("kind", "reason") if name not in entry]
+    for names, problem in ((unknown, "has no field"), (wrong, "needs text in"), (missing, "lacks")):
+        if names:
+            raise AcceptanceError(f"{place} {problem} {', '.join(names)}", f"its fields are {', '.join(_FIELDS)}")
+    _require_kind(entry["kind"], place)
+    return Acceptance(place=place, **entry)
+
+
+def configured_suppressions(start: Path) -> Path | None:
+    """The suppressions file of the project that ``start`` is in: ``suppressions`` in the first ``[tool.trifold]``.
+
+    Raises:
+        AcceptanceError: the setting is wrong.
+    """
+    for folder in (start, *start.parents):
+        try:
+            table = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")).get("tool", {})
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+            continue  # of another tool's making, or none
+        if "trifold" in table:
+            return _suppressions_in(table["trifold"], folder)
+    return None
+
+
+def _suppressions_in(table: dict[str, Any], folder: Path) -> Path | None:
+    name = table.get(SETTING)
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name:
+        raise AcceptanceError(
+            f"{folder / 'pyproject.toml'}: {SETTING} in [tool.trifold] must be a file's name", "write a string"
+        )
+    return folder / name
+
+
+@dataclass
+class Accepted:
+    """The acceptances of one process, which grow with the files that run.
+
+    Args:
+        tell: is given the engine's text when they change.
+
+    Attributes:
+        used: those that something which ran could have met.
+    """
+
+    tell: Callable[[str], object]
+    used: dict[str, Acceptance] = field(default_factory=dict)
+    _by_file: dict[str, tuple[Acceptance, ...]] = field(default_factory=dict)
+    _suppressions: tuple[Acceptance, ...] = ()
+
+    def suppress(self, path: Path | None) -> None:
+        """Take the entries of this file, in place of those of the one before.
+
+        Raises:
+            AcceptanceError: the file is wrong.
+        """
+        self._suppressions = () if path is None else read_suppressions(path)
+        self._tell()
+
+    def take_function(self, file: str, first: int, last: int) -> list[Acceptance]:
+        """A Python function, which has these lines, is about to run; new ones among what it may meet.
+
+        Raises:
+            AcceptanceError: a comment of the file is wrong.
+        """
+        return self._use(a for a in self._read(file, "".join(linecache.getlines(file))) if first <= a.line <= last)
+
+    def take_files(self, files: Iterable[Path]) -> list[Acceptance]:
+        """Kernels of these C++ files are about to run; new ones among what they may meet.
+
+        Raises:
+            AcceptanceError: a comment is wrong.
+        """
+        return self._use([a for file in files for a in self._read(str(file), None)])
+
+    def _read(self, file: str, text: str | None) -> tuple[Acceptance, ...]:
+        if file not in self._by_file:
+            self._by_file[file] = read_comments(file, text)
+            if self._by_file[file]:
+                self._tell()
+        return self._by_file[file]
+
+    def _use(self, comments: Iterable[Acceptance]) -> list[Acceptance]:
+        new = [each for each in (*self._suppressions, *comments) if each.place not in self.used]
+        self.used.update({each.place: each for each in new})
+        return new
+
+    def _tell(self) -> None:
+        comments = (each for comments in self._by_file.values() for each in comments)
+        self.tell(for_engine((*comments, *self._suppressions)))

@@ -1,0 +1,359 @@
+"""PTX as the text of an ``asm``, translated to C++: a statement for each instruction, a variable for each register.
+
+    add.u32 %0, %1, 4;        ::trifold::ptx::add<::trifold::ptx::u32>(ptx_0, ptx_1, int64_t{4});
+    @!done bra again;         if (!(ptx_r1_done)) { goto ptx_l0_again; }
+
+The functions are in <trifold/host/ptx.h>; ptx_table.py says which forms there are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from trifold.build.ptx_table import SPECIAL_REGISTERS, TYPES, forms
+
+_PTX = "::trifold::ptx::"
+
+_NAME = r"[A-Za-z_$%][\w$]*"
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_LABEL = re.compile(rf"\s*({_NAME})\s*:(?!:)")
+_REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+(.+)", re.DOTALL)
+_DECLARED = re.compile(rf"({_NAME})(?:<(\d+)>)?")
+_GUARD = re.compile(rf"@(!?)\s*({_NAME})\s+")
+_INSTRUCTION = re.compile(r"([A-Za-z][\w.:]*)\s*(.*)", re.DOTALL)
+_ADDRESS = re.compile(r"\[\s*([^\s+\-\]]+)\s*(?:([+-])\s*(-?\s*\w+))?\s*\]")
+_INTEGER = re.compile(r"(-?)(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?")
+_REAL = re.compile(r"-?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][+-]?\d+)?")
+_BITS_OF_REAL = re.compile(r"0([fFdD])([0-9a-fA-F]{8}|[0-9a-fA-F]{16})")
+
+_REGISTER_BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "bf16": 16} | {
+    name: int(name[1:]) for name in TYPES if name[1:].isdigit()
+}
+
+# Opcodes with forms that the CPU has not, and for which it has no similar form.
+_OPCODES = (
+    "alloca applypriority barrier bmsk brx call clusterlaunchcontrol cp discard fence getctarank griddepcontrol "
+    "isspacep istypep ldmatrix lop3 mapa match mbarrier mma movmatrix multimem pmevent red ret setmaxnreg shfl st "
+    "stacksave stackrestore stmatrix suld suq sured sust szext tcgen05 tensormap tex tld4 txq vabsdiff vadd vmad vmax "
+    "vmin vote vset vshl vshr vsub wgmma wmma"
+)
+_OTHERS = frozenset(_OPCODES.split())
+
+# What to do about PTX that the CPU has not.
+REMEDY = "write it with CUDA's functions, or keep it in #ifdef __CUDACC__ with another way in #else"
+
+
+class Untranslatable(Exception):
+    """Something that does not run on the CPU; ``at`` is its place in the text, and the message says why."""
+
+    def __init__(self, at: int, what: str) -> None:
+        super().__init__(what)
+        self.at = at
+
+
+@dataclass
+class _Scope:
+    """What stands between two braces: the C++ names of its registers and labels."""
+
+    number: int
+    outer: _Scope | None
+    registers: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+
+    def register(self, name: str) -> str | None:
+        return self.registers.get(name) or (self.outer.register(name) if self.outer is not None else None)
+
+    def label(self, name: str) -> str | None:
+        return self.labels.get(name) or (self.outer.label(name) if self.outer is not None else None)
+
+
+@dataclass(frozen=True)
+class _Statement:
+    at: int
+    text: str
+    scope: _Scope
+    label: str = ""  # in C++: what stands in front of the statement
+
+
+@dataclass(frozen=True)
+class Translation:
+    """The C++ of a text: declarations first, then its statements with their places in the text."""
+
+    declarations: str
+    statements: tuple[tuple[int, str], ...]
+
+
+_OPCODE = re.compile(r"\s*(?:[{}]|@!?\s*[\w%]+|\w+\s*:(?!:))*\s*\.?([a-z]\w*)(\.?)")
+
+
+def is_ptx(text: str) -> bool:
+    """Whether a text is PTX, and no assembly of a CPU, as far as its opcodes tell."""
+    opcodes = [found.groups() for part in re.split(r"[;\n]", text) if (found := _OPCODE.match(part))]
+    return any(
+        opcode in ("reg", "exit", "trap", "brkpt")
+        or (dot and (opcode == "bra" or opcode in forms() or opcode in _OTHERS))
+        for opcode, dot in opcodes
+    )
+
+
+def translate(text: str, operands: dict[str, str], *, in_kernel: bool) -> Translation:
+    """The C++ of ``text``.
+
+    Args:
+        text: PTX, with ``%0`` and so on for operands.
+        operands: the C++ variables of ``%0``, ``%[name]`` and so on. PTX's own ``%`` may be ``%`` or ``%%``, as for
+            nvcc.
+        in_kernel: the text is a ``__global__`` function's own, which ``exit`` may leave.
+
+    Raises:
+        Untranslatable: the text has what the CPU has not, or is not PTX.
+    """
+    return _Translator(operands, in_kernel).run(text)
+
+
+class _Translator:
+    def __init__(self, operands: dict[str, str], in_kernel: bool) -> None:
+        self.operands = operands
+        self.in_kernel = in_kernel
+        self.declarations: list[str] = []
+        self.scopes = 0
+        self.carry = False
+        self.at = 0
+
+    def run(self, text: str) -> Translation:
+        blank = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+        blank = re.sub("%[%=]", lambda match: " %" if match[0] == "%%" else "_0", blank)
+        statements = list(self._statements(blank))
+        code = tuple((statement.at, self._statement(statement)) for statement in statements)
+        labels = [name for statement in statements if (name := statement.label)]
+        local = f"__label__ {', '.join(labels)}; " if labels else ""
+        return Translation(local + "".join(self.declarations), code)
+
+    def _error(self, what: str) -> Untranslatable:
+        """The text is no PTX."""
+        return Untranslatable(self.at, what)
+
+    def _missing(self, what: str) -> Untranslatable:
+        """It is PTX, which the CPU has not."""
+        return Untranslatable(self.at, f"{what}: {REMEDY}")
+
+    # ------------------------------------------------------------------------------------------------- statements
+
+    def _statements(self, text: str) -> Iterator[_Statement]:
+        """Also enters each declaration into its scope."""
+        scope = self._scope(None)
+        at = 0
+        while at < len(text):
+            self.at = at
+            if text[at].isspace() or text[at] == ";":
+                at += 1
+            elif text[at] == "{":
+                scope = self._scope(scope)
+                at += 1
+            elif text[at] == "}":
+                if scope.outer is None:
+                    raise self._error("a } closes nothing")
+                scope = scope.outer
+                at += 1
+            elif label := _LABEL.match(text, at):
+                name = scope.labels[label[1]] = f"ptx_l{scope.number}_{_plain(label[1])}"
+                yield _Statement(at, "", scope, name)
+                at = label.end()
+            else:
+                end = text.find(";", at)
+                if end < 0:
+                    raise self._error(f"there is no ; after {_shown(text[at:])}")
+                statement = text[at:end].strip()
+                if statement.startswith("."):
+                    self._directive(statement, scope)
+                else:
+                    yield _Statement(at, statement, scope)
+                at = end + 1
+        if scope.outer is not None:
+            raise self._error("a { is not closed")
+
+    def _scope(self, outer: _Scope | None) -> _Scope:
+        self.scopes += 1
+        return _Scope(self.scopes - 1, outer)
+
+    def _directive(self, text: str, scope: _Scope) -> None:
+        if re.match(r"\.pragma\b", text):
+            return
+        registers = _REGISTERS.fullmatch(text)
+        if registers is None or registers[1] not in _REGISTER_BITS:
+            raise self._missing(f"{_shown(text)} is not yet on the CPU")
+        cpp = "bool" if registers[1] == "pred" else f"::std::uint{_REGISTER_BITS[registers[1]]}_t"
+        for each in registers[2].split(","):
+            declared = _DECLARED.fullmatch(each.strip())
+            if declared is None:
+                raise self._error(f"{_shown(text)} declares no register")
+            for name in [declared[1] + str(i) for i in range(int(declared[2]))] if declared[2] else [declared[1]]:
+                scope.registers[name] = f"ptx_r{scope.number}_{_plain(name)}"
+                value = "false" if cpp == "bool" else f"static_cast<{cpp}>(-1)"
+                self.declarations.append(f"[[maybe_unused]] {cpp} {scope.registers[name]} = {value}; ")
+
+    def _statement(self, statement: _Statement) -> str:
+        self.at = statement.at
+        if statement.label:
+            return f"{statement.label}: ; "
+        text, guard = statement.text, ""
+        if predicate := _GUARD.match(text):
+            guard = f"if ({predicate[1]}({self._register(predicate[2], statement.scope)})) "
+            text = text[predicate.end() :]
+        elif text.startswith("@"):  # an operand of the asm's can be no predicate
+            raise self._error(f"{_shown(text)} has no predicate that was declared")
+        instruction = _INSTRUCTION.fullmatch(text)
+        if instruction is None:
+            raise self._error(f"{_shown(text)} is no instruction of PTX")
+        opcode, rest = instruction[1], instruction[2].strip()
+        code = self._instruction(opcode, _split(rest), statement.scope) + "; "
+        return f"{guard}{{ {code}}} " if guard else code
+
+    def _instruction(self, opcode: str, operands: list[str], scope: _Scope) -> str:
+        word, *modifiers = re.split(r"\.", opcode)
+        if opcode in ("bra", "bra.uni"):
+            label = scope.label(operands[0]) if len(operands) == 1 else None
+            if label is None:
+                raise self._error(f"{opcode} {_shown(', '.join(operands))} names no label of this asm")
+            return f"goto {label}"
+        if opcode == "exit":
+            if not self.in_kernel:
+                raise self._missing("exit of a function that is no kernel is not yet on the CPU")
+            return "return"
+        known = forms().get(word, ())
+        fitting = [(form, kept) for form in known if (kept := form.match(modifiers)) is not None]
+        if not fitting:
+            raise self._unknown(opcode, [form.text for form in known])
+        form, kept = fitting[0]
+        vector = next((int(modifier[1]) for modifier in kept if modifier in ("v2", "v4")), 1)
+        arguments = self._arguments(opcode, form.operands, operands, vector, scope)
+        types = [f"{_PTX}{name}" for name in kept if name in TYPES]
+        tags = [f"{_PTX}modifier::{re.sub('::', '_', name)}_" for name in kept if name not in TYPES]
+        parameters = ", ".join([*types, *tags])
+        word = "bar" if word == "barrier" else word
+        return f"{_PTX}{word}_{f'<{parameters}>' if parameters else ''}({', '.join(arguments)})"
+
+    def _unknown(self, opcode: str, known: list[str]) -> Untranslatable:
+        if known and opcode.split(".")[0] not in _OTHERS:
+            return self._missing(f"{opcode} is not yet on the CPU, which has {', '.join(known[:4])}")
+        if known or opcode.split(".")[0] in _OTHERS:
+            return self._missing(f"{opcode} is not yet on the CPU")
+        return self._error(f"{opcode} is no instruction of PTX that trifold knows")
+
+    # ---------------------------------------------------------------------------------------------------- operands
+
+    def _arguments(
+        self, opcode: str, wanted: tuple[str, ...], given: list[str], vector: int, scope: _Scope
+    ) -> list[str]:
+        if "carry" in wanted:
+            if opcode.split(".")[0] in ("addc", "subc", "madc") and not self.carry:
+                raise self._error(f"{opcode} has no carry: put the instruction that makes it into the same asm")
+            if not self.carry:
+                self.declarations.append("[[maybe_unused]] bool ptx_carry = false; ")
+            self.carry = True
+        in_text = [kind for kind in wanted if kind != "carry"]
+        least = sum(not kind.endswith("?") for kind in in_text)
+        if not least <= len(given) <= len(in_text):
+            raise self._error(f"{opcode} has {len(given)} operands and not {least}")
+        arguments = []
+        for kind, operand in zip(in_text, given, strict=False):
+            match kind.rstrip("?"):
+                case "h":
+                    continue
+                case "[a]":
+                    arguments.append(self._address(operand, scope))
+                case "d|p":
+                    first, _, second = (part.strip() for part in operand.partition("|"))
+                    arguments += [self._written(first, scope), self._written(second or "_", scope)]
+                case "d":
+                    arguments.append(self._written(operand, scope))
+                case "V":
+                    arguments.append(self._vector(operand, vector, scope, self._written))
+                case "D":
+                    whole = not operand.startswith("{")
+                    arguments.append(
+                        self._written(operand, scope) if whole else self._vector(operand, 0, scope, self._written)
+                    )
+                case "A":
+                    whole = not operand.startswith("{") and vector == 1
+                    arguments.append(
+                        self._read(operand, scope) if whole else self._vector(operand, vector, scope, self._read)
+                    )
+                case "barrier":
+                    if _INTEGER.fullmatch(operand) and int(operand, 0) != 0:
+                        raise self._missing(f"{opcode} {operand} is not yet on the CPU, which has barrier 0 only")
+                    arguments.append(self._read(operand, scope))
+                case _:
+                    arguments.append(self._read(operand, scope))
+        return [*arguments, "ptx_carry"] if "carry" in wanted else arguments
+
+    def _vector(self, operand: str, size: int, scope: _Scope, each: Callable[[str, _Scope], str]) -> str:
+        """``{a, b}``; ``size`` 1 is a register, and 0 any number."""
+        if size == 1 and not operand.startswith("{"):
+            return f"{_PTX}pack({each(operand, scope)})"
+        parts = _split(operand[1:-1]) if operand.startswith("{") and operand.endswith("}") else []
+        if not parts or (size > 1 and len(parts) != size):
+            raise self._error(f"{_shown(operand)} is no list of {size or 'several'} registers")
+        return f"{_PTX}pack({', '.join(each(part, scope) for part in parts)})"
+
+    def _written(self, operand: str, scope: _Scope) -> str:
+        return f"{_PTX}sink" if operand == "_" else self._register(operand, scope)
+
+    def _read(self, operand: str, scope: _Scope) -> str:
+        if number := _INTEGER.fullmatch(operand):
+            digits = number[2]
+            value = int(digits, 8) if re.fullmatch("0[0-7]+", digits) else int(digits, 0)
+            return f"{_PTX}constant({number[1]}{value}ull)"
+        if bits := _BITS_OF_REAL.fullmatch(operand):
+            return f"::std::uint{4 * len(bits[2])}_t{{0x{bits[2]}u}}"
+        if _REAL.fullmatch(operand):
+            return f"double{{{operand}}}"
+        if operand == "WARP_SZ":
+            return f"{_PTX}constant(32)"
+        negated, name = operand.startswith("!"), operand.lstrip("!").strip()
+        if name in SPECIAL_REGISTERS and scope.register(name) is None:
+            return f"{_PTX}{re.sub(r'[%.]', '_', name).strip('_')}()"
+        return f"{'!' if negated else ''}{self._register(name, scope)}"
+
+    def _register(self, name: str, scope: _Scope) -> str:
+        found = self.operands.get(name) or scope.register(name)
+        if found is None and re.match(r"%[a-z]", name):
+            raise self._missing(f"{_shown(name)} is not yet on the CPU")
+        if found is None:
+            raise self._error(f"{_shown(name)} is no number, no operand and no register that the CPU has")
+        return found
+
+    def _address(self, operand: str, scope: _Scope) -> str:
+        address = _ADDRESS.fullmatch(operand)
+        if address is None:
+            raise self._error(f"{_shown(operand)} is no address")
+        offset = 0
+        if address[2]:
+            number = _INTEGER.fullmatch(address[3].replace(" ", ""))
+            if number is None:
+                raise self._error(f"{_shown(operand)} is no address")
+            offset = int(number[2], 0) * (-1 if (address[2] == "-") != (number[1] == "-") else 1)
+        return f"{_PTX}at({self._register(address[1], scope)}, {offset})"
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that stand in no bracket."""
+    parts, depth, begin = [], 0, 0
+    for at, character in enumerate(text):
+        depth += (character in "[{(") - (character in ")}]")
+        if character == "," and depth == 0:
+            parts.append(text[begin:at].strip())
+            begin = at + 1
+    return [*parts, text[begin:].strip()] if text.strip() else []
+
+
+def _plain(name: str) -> str:
+    """A name of PTX as part of one of C++; different for different names."""
+    return re.sub(r"[$%]", lambda match: "_S" if match[0] == "$" else "_P", name)
+
+
+def _shown(text: str) -> str:
+    """As a message has it: on one line, short, and without what would end a string."""
+    return re.sub(r'["\\]', "'", " ".join(text.split()))[:60]

@@ -1,0 +1,73 @@
+// Findings after which a launch goes on: those that the user accepts and, where it is to keep going, all others.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "finding.h"
+#include "model.h"
+
+namespace trifold::engine {
+
+// The user accepts findings of a kind: by a comment at a line, or by an entry of a suppressions file. Python reads both
+// (trifold/acceptance.py).
+struct Acceptance {
+  std::string kind;
+  std::string kernel, file, array;  // patterns with * and ?; empty: any
+  int line = 0;                     // an access at this line of the file, which is a path without wildcards; 0: any
+  std::string place, reason;        // where the user says so, and why
+};
+
+// What holds for the launches of a process.
+class Policy {
+ public:
+  // Acceptances, a line each: the fields in their order with tabs between them.
+  void accept(std::string_view lines);
+  const Acceptance* accepting(const Finding& finding) const;  // null: none
+  bool tolerates_any() const { return keep_going || !acceptances_.empty(); }
+
+  bool keep_going = false;
+
+ private:
+  std::vector<Acceptance> acceptances_;
+};
+
+// Counts the findings of one launch after which it went on: those of the same lines are one.
+class Tally {
+ public:
+  // Two places of the source and the array that they access.
+  struct Place {
+    Kind kind = Kind::race;
+    Site site = 0, other_site = 0;
+    std::string array = "";
+
+    auto operator<=>(const Place&) const = default;
+  };
+
+  explicit Tally(const Policy& policy) : policy_(policy) {}
+
+  bool tolerates_any() const { return policy_.tolerates_any(); }
+  // Counts one more finding of a place after which the launch went on; false: there was none.
+  bool count_again(const Place& place);
+  // Whether the launch goes on after the first finding of a place, which is then counted.
+  bool goes_on(const Place& place, Finding finding);
+  // Counts a finding that ends no launch in any case, if the user accepts it; with its place, where it may come again.
+  bool accepts(Finding finding);
+  bool accepts(const Place& place, Finding finding);
+
+  const std::vector<Finding>& findings() const { return findings_; }
+
+ private:
+  bool is_accepted(Finding& finding) const;
+  void count(const Place& place, Finding finding);
+
+  const Policy& policy_;
+  std::vector<Finding> findings_;
+  std::map<Place, size_t> numbers_;  // in findings_
+};
+
+}  // namespace trifold::engine

@@ -1,0 +1,232 @@
+// Loads, stores, atomics and fences. Each access is a plain one of C++, a volatile one or an atomic of the dialect, so
+// that the checked build sees it at its line with its scope.
+//
+// Of shared memory, an address is a pointer's 64 bits: cvta changes nothing.
+#pragma once
+
+#include <trifold/host.h>
+#include <trifold/host/atomics.h>
+#include <trifold/host/ptx/registers.h>
+
+#include <atomic>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace trifold::ptx {
+
+// `[register + offset]`.
+template <class R>
+struct Address {
+  R base;
+  int64_t offset;
+};
+template <class R>
+__forceinline__ Address<R> at(R base, int64_t offset) {
+  return {base, offset};
+}
+
+// The place that all instructions ask where an address leads to.
+template <class W, class... M, class R>
+__forceinline__ W* pointer(Address<R> address) {
+  static_assert(std::same_as<R, uint64_t>,
+                "32-bit addresses of shared memory are not yet on the CPU: pass the pointer, with the constraint l");
+  return reinterpret_cast<W*>(address.base + static_cast<uint64_t>(address.offset));
+}
+template <class T, class... M, class D, class A>
+__forceinline__ void cvta_(D& d, A a) {
+  static_assert(sizeof(T) == 8, "32-bit addresses of shared memory are not yet on the CPU: use cvta with .u64");
+  put(d, get<T>(a));
+}
+
+// What an access moves: words that may be anything's, at a boundary of their whole size.
+template <class W, size_t count>
+struct [[gnu::may_alias]] alignas(count * sizeof(W)) Words {
+  W word[count];
+};
+
+template <class... M>
+inline constexpr host::Scope scope_of =
+    has<modifier::sys_, M...>                                    ? host::Scope::system
+    : has<modifier::cta_, M...> || has<modifier::cluster_, M...> ? host::Scope::block
+                                                                 : host::Scope::device;
+// (No launch here has clusters: each block is one.)
+
+template <class... M>
+inline constexpr size_t count_of = has<modifier::v4_, M...>   ? 4
+                                   : has<modifier::v2_, M...> ? 2
+                                                              : 1;
+template <class... M>
+inline constexpr bool acquires = has<modifier::acquire_, M...> || has<modifier::acq_rel_, M...>;
+template <class... M>
+inline constexpr bool releases = has<modifier::release_, M...> || has<modifier::acq_rel_, M...>;
+
+// An operation that releases is a relaxed one behind a fence, and one that acquires is in front of a fence.
+template <class... M>
+__forceinline__ void fence_before() {
+  if constexpr (!releases<M...>) return;
+  if constexpr (host::checked)
+    host::fence(scope_of<M...>);
+  else
+    std::atomic_thread_fence(std::memory_order_release);
+}
+template <class... M>
+__forceinline__ void fence_after() {
+  if constexpr (acquires<M...> && !host::checked) std::atomic_thread_fence(std::memory_order_acquire);
+}
+
+template <class W, class... M>
+__forceinline__ W load_word(const W* from) {
+  W word = 0;
+  if constexpr (has<modifier::volatile_, M...>) {
+    word = reinterpret_cast<const volatile Words<W, 1>*>(from)->word[0];
+  } else if constexpr (host::checked) {
+    return static_cast<W>(host::checked_load(from, sizeof(W), scope_of<M...>));
+  } else {
+    word = __atomic_load_n(from, __ATOMIC_RELAXED);
+  }
+  if constexpr (!host::checked) host::looked();  // its thread may wait for another one to write
+  return word;
+}
+template <class W, class... M>
+__forceinline__ void store_word(W* to, W word) {
+  if constexpr (has<modifier::volatile_, M...>)
+    reinterpret_cast<volatile Words<W, 1>*>(to)->word[0] = word;
+  else if constexpr (host::checked)
+    host::checked_store(to, sizeof(W), scope_of<M...>, word);
+  else
+    __atomic_store_n(to, word, __ATOMIC_RELAXED);
+}
+
+// Whether each word is an access of its own, which nothing tears.
+template <class... M>
+inline constexpr bool strong = has<modifier::volatile_, M...> || has<modifier::relaxed_, M...> ||
+                               has<modifier::acquire_, M...> || has<modifier::release_, M...>;
+
+template <class T, class... M, class... D, class R>
+__forceinline__ void ld_(std::tuple<D...> to, Address<R> address) {
+  constexpr size_t count = count_of<M...>;
+  using W = host::Word<sizeof(T)>;
+  Words<W, count> moved;
+  if constexpr (strong<M...>) {
+    for (size_t i = 0; i < count; ++i) moved.word[i] = load_word<W, M...>(pointer<const W, M...>(address) + i);
+    fence_after<M...>();
+  } else {
+    moved = *pointer<const Words<W, count>, M...>(address);
+  }
+  [&]<size_t... i>(std::index_sequence<i...>) {
+    (put_wide(std::get<i>(to), std::bit_cast<T>(moved.word[i])), ...);
+  }(std::index_sequence_for<D...>());
+}
+template <class T, class... M, class... D, class R>
+__forceinline__ void ldu_(std::tuple<D...> to, Address<R> address) {
+  ld_<T, M...>(to, address);
+}
+
+template <class W, class T, class A>
+__forceinline__ W word_of(A a) {
+  return std::bit_cast<W>(get_low<T>(a));
+}
+template <class T, class... M, class... A, class R>
+__forceinline__ void st_(Address<R> address, std::tuple<A...> from) {
+  constexpr size_t count = sizeof...(A);
+  using W = host::Word<sizeof(T)>;
+  const auto moved = std::apply([](auto... each) { return Words<W, count>{{word_of<W, T>(each)...}}; }, from);
+  if constexpr (strong<M...>) {
+    fence_before<M...>();
+    for (size_t i = 0; i < count; ++i) store_word<W, M...>(pointer<W, M...>(address) + i, moved.word[i]);
+  } else {
+    *pointer<Words<W, count>, M...>(address) = moved;
+  }
+}
+template <class T, class... M, class A, class R>
+__forceinline__ void st_(Address<R> address, A from) {
+  st_<T, M...>(address, std::tuple<A>(from));
+}
+
+// What an atomic makes of the old value.
+template <class T, class... M>
+__forceinline__ T updated(T old, T value) {
+  if constexpr (has<modifier::exch_, M...>)
+    return value;
+  else if constexpr (has<modifier::add_, M...>)
+    return static_cast<T>(old + value);
+  else if constexpr (has<modifier::and_, M...>)
+    return old & value;
+  else if constexpr (has<modifier::or_, M...>)
+    return old | value;
+  else if constexpr (has<modifier::xor_, M...>)
+    return old ^ value;
+  else if constexpr (has<modifier::min_, M...>)
+    return value < old ? value : old;
+  else if constexpr (has<modifier::max_, M...>)
+    return value > old ? value : old;
+  else if constexpr (has<modifier::inc_, M...>)
+    return old >= value ? 0 : old + 1;
+  else
+    return old == 0 || old > value ? value : old - 1;  // dec
+}
+// Sums of signed integers wrap.
+template <class T>
+using Wrapping = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+template <class T, class... M>
+using Updated = std::conditional_t<has<modifier::add_, M...>, Wrapping<T>, T>;
+
+template <class T, class... M, class D, class R, class A>
+__forceinline__ void atom_(D& d, Address<R> address, A a) {
+  using U = Updated<T, M...>;
+  const U value = get<U>(a);
+  fence_before<M...>();
+  const U old =
+      host::update<scope_of<M...>>(pointer<U, M...>(address), [value](U x) { return updated<U, M...>(x, value); });
+  fence_after<M...>();
+  put(d, old);
+}
+template <class T, class... M, class D, class R, class A, class B>
+__forceinline__ void atom_(D& d, Address<R> address, A expected, B value) {
+  fence_before<M...>();
+  const T old = host::compare_and_swap<scope_of<M...>, T>(pointer<T, M...>(address), get<T>(expected), get<T>(value));
+  fence_after<M...>();
+  put(d, old);
+}
+// Of .v2 and .v4, each element is an atomic of its own.
+template <class T, class... M, class... D, class R, class... A>
+__forceinline__ void atom_(std::tuple<D...> to, Address<R> address, std::tuple<A...> from) {
+  [&]<size_t... i>(std::index_sequence<i...>) {
+    (atom_<T, M...>(std::get<i>(to), at(address.base, address.offset + static_cast<int64_t>(i * sizeof(T))),
+                    std::get<i>(from)),
+     ...);
+  }(std::index_sequence_for<D...>());
+}
+template <class T, class... M, class R, class A>
+__forceinline__ void red_(Address<R> address, A a) {
+  atom_<T, M...>(sink, address, a);
+}
+template <class T, class... M, class R, class... A>
+__forceinline__ void red_(Address<R> address, std::tuple<A...> from) {
+  [&]<size_t... i>(std::index_sequence<i...>) {
+    (red_<T, M...>(at(address.base, address.offset + static_cast<int64_t>(i * sizeof(T))), std::get<i>(from)), ...);
+  }(std::index_sequence_for<A...>());
+}
+
+template <class... M>
+__forceinline__ void fence_() {
+  host::fence(scope_of<M...>);
+}
+template <class Of>
+__forceinline__ void membar_() {
+  host::fence(scope_of<Of>);  // .gl is the device
+}
+
+// Hints for caches.
+template <class... M, class R>
+__forceinline__ void prefetch_(Address<R>) {}
+template <class... M, class R>
+__forceinline__ void prefetchu_(Address<R>) {}
+template <class T, class... M, class D>
+__forceinline__ void createpolicy_(D& d) {
+  put(d, T{0});
+}
+
+}  // namespace trifold::ptx
