@@ -50,16 +50,17 @@ def test_a_ports_failure_carries_the_findings_with_both_accesses(tmp_path: Path)
     assert finding["replay"] in failure.message
 
 
-def _with_race(root: Path, implementation: Kind, comment: str = "", end: str = "") -> Workspace:
-    """round_ste whose threads write one element of shared memory, with a comment at that line, and one at the end."""
+def _with_race(root: Path, implementation: Kind, comment: str = "", end: str = "", same: bool = False) -> Workspace:
+    """round_ste whose threads write one element of shared memory, each its own value or all the same, with a comment at
+    that line, and one at the end."""
     workspace = copy_of_gallery("round_ste", root)
     files = workspace.op("round_ste")
     if implementation == "prototype":
         file, sign, before = files.prototype, "#", "    step = cuda.gridsize(1)\n"
-        racy = "    seen = cuda.shared.array(1, x.dtype)\n    seen[0] = i"
+        racy = f"    seen = cuda.shared.array(1, x.dtype)\n    seen[0] = {1 if same else 'i'}"
     else:
         file, sign, before = files.header, "//", "  const int64_t step ="
-        racy = "  __shared__ int seen;\n  seen = threadIdx.x;"
+        racy = f"  __shared__ int seen;\n  seen = {1 if same else 'threadIdx.x'};"
     text = file.read_text()
     assert before in text
     text = text.replace(before, f"{racy}  {sign} {comment}\n{before}")
@@ -85,7 +86,7 @@ def test_what_the_author_accepts_passes_and_is_told(implementation: Kind, tmp_pa
 
 
 def test_a_workspaces_suppressions_are_a_source_of_the_verdict(tmp_path: Path) -> None:
-    workspace = _with_race(tmp_path, "prototype")
+    workspace = _with_race(tmp_path, "prototype", same=True)
     assert _findings("round_ste", tmp_path).outcome == "failed"
     known = tmp_path / "known.toml"
     known.write_text('[[suppression]]\nkind = "race"\nfile = "round_ste.py"\nreason = "nobody reads it"\n')

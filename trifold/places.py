@@ -15,7 +15,7 @@ _MOST_SHOWN = 50
 def place_of(finding: Finding) -> Hashable:
     """The same for findings of one place, whatever the kernel's instance, the threads and the order of the accesses."""
     lines = tuple(sorted({(access.file, access.line) for access in finding.accesses}))
-    return finding.kind, finding.severity, finding.array, lines, finding.accepted_at
+    return finding.kind, finding.array, lines, finding.accepted_at or finding.severity
 
 
 def merged(findings: Iterable[Finding]) -> list[Finding]:
@@ -26,6 +26,11 @@ def merged(findings: Iterable[Finding]) -> list[Finding]:
         before = found.get(key)
         found[key] = finding if before is None else replace(before, count=before.count + finding.count)
     return list(found.values())
+
+
+def words(finding: Finding) -> str:
+    """Its paragraph, which says of a warning that it is one."""
+    return f"warning: {finding}" if finding.severity == "warning" else str(finding)
 
 
 def lines_of(finding: Finding) -> str:
@@ -61,7 +66,7 @@ def summary(
     for number, finding in errors[:_MOST_SHOWN]:
         met = (tests or {}).get(number, [])
         by = f"\nin {_some(met)}" if met else ""
-        parts.append(f"{times(finding.count)}: {finding}{by}\n")
+        parts.append(f"{times(finding.count)}: {words(finding)}{by}\n")
     if len(errors) > _MOST_SHOWN:
         parts.append(f"and {number_of(len(errors) - _MOST_SHOWN, 'more place')}\n")
     parts += [accepted(finding) for finding in found if finding.accepted]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import trifold
+from trifold import places
 from trifold.acceptance import AcceptanceError
 from trifold.findings import Finding, collect
 from trifold.host import RawKernel
@@ -65,6 +66,38 @@ def test_an_entry_of_a_file_accepts_by_kernel_and_file(
     assert report.failed is not accepts
     assert any("known.toml, entry 1" in each for each in report.unmet) is not accepts
     capfd.readouterr()
+
+
+def suppressions(folder: Path) -> Path:
+    file = folder / "known.toml"
+    file.write_text('[[suppression]]\nkind = "race"\nreason = "any will do"\n')
+    return file
+
+
+def test_writes_of_the_same_value_are_counted_as_others_are(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    report = sanitized("same or other", suppressions=suppressions(tmp_path))
+    (finding,) = report.findings
+    assert (finding.count, finding.accepted, report.exit_status) == (126, "any will do", 0)
+    report = sanitized("same or other", keep_going=True)
+    counts = [(finding.severity, finding.array, finding.count) for finding in report.findings]
+    assert counts == [("warning", "flag", 78), ("error", "flag", 48)]
+    assert report.exit_status == 1
+    shown = [part.partition(" on ")[0] for part in places.summary(report.findings, [])]
+    assert shown == ["78 times: warning: race", "48 times: race"]
+    assert capfd.readouterr().out == 2 * "cudaSuccess\n63: 2 2 2 2\n"
+
+
+@pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "keep going"])
+def test_reads_that_no_compare_and_swap_follows_are_counted_at_their_lines(
+    accepts: bool, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    accepted = {"suppressions": suppressions(tmp_path)}
+    report = sanitized("looks", **accepted) if accepts else sanitized("looks", keep_going=True)
+    reads = [(finding.accesses[0].operation, finding.accesses[0].line) for finding in report.findings]
+    assert reads == [("read", line_with(text)) for text in ("x[i] = *flag;", "x[i] += x[61]", "x[i] += x[62]")]
+    assert {(finding.kind, finding.count) for finding in report.findings} == {("race", 62)}
+    assert report.failed is not accepts
+    assert capfd.readouterr().out == "cudaSuccess\n2: 0 6 6 0\n"
 
 
 def test_keep_going_skips_what_must_not_happen(capfd: pytest.CaptureFixture[str]) -> None:

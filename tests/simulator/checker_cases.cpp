@@ -204,6 +204,53 @@ void reads_for_a_compare_and_swap() {
   expect(trial.add(c, 100, 4) && trial.write(c, 100, 4) && !trial.read(a, 100, 4), "a plain write is no atomic");
 }
 
+// As a front end asks again, after a refusal, whether the launch goes on.
+void what_a_judge_lets_go_on() {
+  struct : Judge {
+    bool goes_on(const Violation& violation) override {
+      met.push_back(violation.address);
+      return violation.address != refused;
+    }
+    std::vector<uintptr_t> met;
+    uintptr_t refused = 0;
+  } judge;
+  Trial trial(1, 64);
+  Checker& checker = *trial.checker;
+  Thread &a = trial.thread(0, 0), &b = trial.thread(0, 1), &c = trial.thread(0, 32);
+  const auto judged = [&](auto&& access) {
+    judge.met.clear();
+    checker.judge = &judge;
+    const auto result = access();
+    checker.judge = nullptr;
+    return result;
+  };
+  const auto compare_again = [&](Thread& who, size_t offset, std::string_view before) {
+    return judged([&] {
+      return checker.compare_write(trial.memory, trial.at(offset), before.size(), before.data(), who, 2);
+    });
+  };
+  using Addresses = std::vector<uintptr_t>;
+  constexpr WrittenBits other = WrittenBits::other, same = WrittenBits::same, again = WrittenBits::same_again;
+  expect(trial.put(a, 0, "1") == again && trial.put(a, 1, "2") == again && trial.put(a, 2, "3") == again, "a byte each");
+  expect(trial.put(b, 0, "1yz") == other, "two of them get other bits");
+  judge.refused = trial.at(2);
+  expect(compare_again(b, 0, "123") == other, "that one of them is accepted excuses no other one");
+  expect(judge.met == Addresses{trial.at(1), trial.at(2)}, "bytes that stay the same are no mistake");
+  judge.refused = 0;
+  expect(compare_again(b, 0, "123") == WrittenBits::tolerated, "both are accepted");
+  expect(trial.put(b, 0, "1yz") == same && checker.violation.other_thread == a.id, "what it raced with is not forgotten");
+  expect(trial.put(c, 0, "1yz") == again && checker.violation.other_thread == b.id, "and the write is noted");
+
+  expect(trial.add(a, 32, 4) && trial.add(a, 40, 4), "two atomics");
+  expect(trial.read(b, 32, 4) && trial.read(b, 40, 4), "and two reads beside them");
+  expect(!checker.decide_reads(b) && checker.violation.address == trial.at(32), "the first is wrong");
+  expect(b.undecided == undecided_reads, "the second one is still to be decided");
+  expect(!checker.decide_reads(b) && checker.violation.address == trial.at(40), "is wrong, too");
+  expect(b.undecided == 0 && checker.decide_reads(b), "and that was all");
+  expect(judged([&] { return trial.read(c, 32, 4); }) && judge.met.size() == 4, "a judge is asked of each byte at once");
+  expect(c.undecided == 0, "and nothing is left to decide");
+}
+
 // The pattern of a reduction's last block, with as many blocks as a large launch has: one after the other.
 double seconds_of_last_block(uint32_t grid) {
   Trial trial(1, 1);
@@ -258,6 +305,7 @@ int main() {
   memory_keeps_that_it_was_written_when_stamps_start_again();
   writes_of_the_same_bits();
   reads_for_a_compare_and_swap();
+  what_a_judge_lets_go_on();
   cost_does_not_grow_with_the_number_of_blocks();
   what_is_too_much_to_know_is_forgotten_not_reported();
   if (failures == 0) printf("all as it must be\n");

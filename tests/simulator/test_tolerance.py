@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from numba import cuda
 
 from trifold import KernelFault, simulator
 from trifold.acceptance import AcceptanceError
-from trifold.findings import Finding, collect
+from trifold.findings import Finding, KernelWarning, collect
 from trifold.simulator.settings import accepted
 from trifold.workspace import import_file
 
@@ -41,6 +42,43 @@ def half_flagged(out, x):
     out[0] = i  # trifold: allow race, with the other writes of this line
     x[i] = out[1]
     out[1] = i
+
+
+@cuda.jit
+def half_flagged_reads(out, x):
+    i = cuda.grid(1)
+    if i == 0:
+        cuda.atomic.add(out, 0, 1)
+        cuda.atomic.add(out, 1, 1)
+    else:
+        x[i] = out[0]  # trifold: allow race, an old value will do
+        x[i] = out[1]
+
+
+@cuda.jit
+def same_or_other(out, x):
+    i = cuda.grid(1)
+    out[0] = 7
+    out[1] = 1 if i < 30 else i
+
+
+@cuda.jit
+def looks(out, x):
+    """Plain reads beside atomics, for which no compare-and-swap follows, but another operation on the element, a
+    barrier, or the thread's end."""
+    i = cuda.grid(1)
+    if i == 0:
+        cuda.atomic.add(out, 0, 1)
+        cuda.atomic.add(out, 1, 1)
+    else:
+        x[i] = out[0]
+        cuda.atomic.cas(out, 0, 9, 9)
+        x[i] += out[1]
+    cuda.syncthreads()
+    if i == 0:
+        cuda.atomic.add(out, 2, 1)
+    else:
+        x[i] += out[2]
 
 
 @cuda.jit
@@ -122,7 +160,9 @@ def test_a_comment_accepts_its_kind_at_its_line_and_counts_it():
     assert np.isnan(x[:32]).all()
 
 
-@pytest.mark.parametrize("kernel", [flagged_and_wrong, half_flagged], ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize(
+    "kernel", [flagged_and_wrong, half_flagged, half_flagged_reads], ids=lambda kernel: kernel.__name__
+)
 def test_another_kind_or_another_line_is_not_accepted(kernel):
     with pytest.raises(KernelFault, match="race on global array element out"):
         run(kernel)
@@ -184,6 +224,48 @@ def test_keep_going_lets_the_kernel_finish_and_counts_each_place():
         assert all(finding.is_mistake for finding in found)
     with pytest.raises(KernelFault):
         run(counted)
+
+
+def suppressions(folder: Path) -> Path:
+    file = folder / "known.toml"
+    file.write_text('[[suppression]]\nkind = "race"\nreason = "any of them will do"\n')
+    return file
+
+
+def test_writes_of_the_same_value_are_accepted_and_counted_as_others_are(tmp_path: Path):
+    with simulator.options(suppressions=suppressions(tmp_path)), warnings.catch_warnings():
+        warnings.simplefilter("error", KernelWarning)
+        found, out, _ = run(same_or_other)
+    # Of the second element, 29 threads write what was there, and 2 write something else.
+    assert [(finding.index, finding.count) for finding in found] == [((0,), 31), ((1,), 31)]
+    assert {finding.accepted for finding in found} == {"any of them will do"}
+    assert list(out[:2]) == [7, 31]
+
+
+def test_keep_going_counts_writes_of_the_same_value_apart_from_others():
+    with simulator.options(keep_going=True), pytest.warns(KernelWarning, match="both wrote the same value"):
+        found, _, _ = run(same_or_other)
+    counts = [(finding.index, finding.severity, finding.count) for finding in found]
+    assert counts == [((0,), "warning", 31), ((1,), "warning", 29), ((1,), "error", 2)]
+    with simulator.options(keep_going=True), warnings.catch_warnings(), collect() as found:
+        warnings.simplefilter("error", KernelWarning)
+        with pytest.raises(KernelWarning):
+            run(same_or_other)
+    assert len(found) == 3
+    with pytest.warns(KernelWarning), pytest.raises(KernelFault, match=r"out\[1\]"):
+        run(same_or_other)
+
+
+@pytest.mark.parametrize("accepts", [True, False], ids=["accepted", "keep going"])
+def test_reads_that_no_compare_and_swap_follows_are_counted_at_their_lines(accepts: bool, tmp_path: Path):
+    with simulator.options(keep_going=not accepts, suppressions=suppressions(tmp_path) if accepts else None):
+        found, _, x = run(looks)
+    reads = [(finding.accesses[0].operation, finding.accesses[0].line - line_of(looks)) for finding in found]
+    assert reads == [("read", 9), ("read", 11), ("read", 16)]
+    assert {(finding.kind, finding.count, finding.is_mistake) for finding in found} == {("race", 31, not accepts)}
+    assert list(x[:32]) == [0] + 31 * [3]
+    with pytest.raises(KernelFault, match=r"out\[0\]"):
+        run(looks)
 
 
 def test_an_access_outside_an_array_does_not_happen():

@@ -122,8 +122,7 @@ def sanitize(
 def _show(each: object) -> None:
     if isinstance(each, Finding) and each.accepted:
         return  # counted until the end
-    warns = "warning: " if isinstance(each, Finding) and each.severity == "warning" else ""
-    text = f"{warns}{each}\n" if isinstance(each, Finding) else str(each)
+    text = f"{places.words(each)}\n" if isinstance(each, Finding) else str(each)
     print(text, file=sys.stderr, flush=True)
 
 

@@ -24,6 +24,33 @@ __global__ void half_flagged(int* flag, float* x) {
   if (threadIdx.x == 1) *reinterpret_cast<float4*>(x) = make_float4(2, 2, 2, 2);
 }
 
+// 39 threads write what was there, and 24 write something else.
+__global__ void same_or_other(int* flag, float* x) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  *flag = i < 40 ? -1 : i;
+  x[i] = 2;
+}
+
+// Plain reads beside atomics, for which no compare-and-swap follows, but another operation on the element, a barrier, or
+// the thread's end.
+__global__ void looks(int* flag, float* x) {
+  const int i = threadIdx.x;
+  if (i == 0) {
+    atomicAdd(flag, 1);
+    atomicAdd(&x[61], 1.0f);
+  } else {
+    x[i] = *flag;
+    atomicCAS(flag, -1, -1);
+    x[i] += x[61];
+  }
+  __syncthreads();
+  if (i == 0) {
+    atomicAdd(&x[62], 1.0f);
+  } else {
+    x[i] += x[62];
+  }
+}
+
 __constant__ float factor[1];
 
 // Nothing outside of an array changes, and each thread but 5 and 6 comes to its end.
@@ -75,6 +102,8 @@ int main(int, char** arguments) {
     if (named("flagged")) flagged<<<2, 32>>>(flag, x);
     if (named("unflagged")) unflagged<<<2, 32>>>(flag, x);
     if (named("half flagged")) half_flagged<<<1, 32>>>(flag, x);
+    if (named("same or other")) same_or_other<<<2, 32>>>(flag, x);
+    if (named("looks")) looks<<<1, 32>>>(flag, x);
     if (named("out of bounds")) out_of_bounds<<<1, N>>>(flag, x, 0);
     if (named("two barriers")) two_barriers<<<1, N>>>(flag, x);
     if (named("deadlock")) deadlock<<<1, 1>>>(flag, x);

@@ -62,9 +62,10 @@ bool accepts(const Acceptance& acceptance, const Finding& finding) {
   });
 }
 
-// Whether a person would call them one: of the same kind, array and lines.
+// Whether a person would call them one: of the same kind, array and lines, and both accepted or of one severity.
 bool is_same(const Finding& a, const Finding& b) {
-  return a.kind == b.kind && a.array == b.array &&
+  const bool accepted = !a.accepted.empty() && !b.accepted.empty();
+  return a.kind == b.kind && a.array == b.array && (accepted || a.severity == b.severity) &&
          std::ranges::equal(a.accesses, b.accesses, [](const Access& one, const Access& other) {
            return one.location.line == other.location.line && one.location.file == other.location.file;
          });
@@ -106,11 +107,6 @@ bool Tally::count_again(const Place& place) {
 bool Tally::goes_on(const Place& place, Finding finding) {
   if (count_again(place)) return true;
   if (!is_accepted(finding) && !policy_.keep_going) return false;
-  count(place, std::move(finding));
-  return true;
-}
-
-void Tally::count(const Place& place, Finding finding) {
   const auto same = std::ranges::find_if(findings_, [&](const Finding& other) { return is_same(other, finding); });
   numbers_.emplace(place, static_cast<size_t>(same - findings_.begin()));
   if (same != findings_.end()) {
@@ -118,18 +114,12 @@ void Tally::count(const Place& place, Finding finding) {
   } else {
     findings_.push_back(std::move(finding));
   }
+  return true;
 }
 
 bool Tally::accepts(Finding finding) {
   if (!is_accepted(finding)) return false;
   findings_.push_back(std::move(finding));
-  return true;
-}
-
-bool Tally::accepts(const Place& place, Finding finding) {
-  if (count_again(place)) return true;
-  if (!is_accepted(finding)) return false;
-  count(place, std::move(finding));
   return true;
 }
 

@@ -44,6 +44,7 @@ class Tally {
     Kind kind = Kind::race;
     Site site = 0, other_site = 0;
     std::string array = "";
+    Severity severity = Severity::error;
 
     auto operator<=>(const Place&) const = default;
   };
@@ -53,17 +54,16 @@ class Tally {
   bool tolerates_any() const { return policy_.tolerates_any(); }
   // Counts one more finding of a place after which the launch went on; false: there was none.
   bool count_again(const Place& place);
-  // Whether the launch goes on after the first finding of a place, which is then counted.
+  // Whether the launch goes on after the first finding of a place, which is then counted. After a warning it goes on in
+  // any case: false says that this one is not counted.
   bool goes_on(const Place& place, Finding finding);
-  // Counts a finding that ends no launch in any case, if the user accepts it; with its place, where it may come again.
+  // Counts a finding that ends no launch in any case, if the user accepts it.
   bool accepts(Finding finding);
-  bool accepts(const Place& place, Finding finding);
 
   const std::vector<Finding>& findings() const { return findings_; }
 
  private:
   bool is_accepted(Finding& finding) const;
-  void count(const Place& place, Finding finding);
 
   const Policy& policy_;
   std::vector<Finding> findings_;

@@ -175,14 +175,15 @@ void not_awaited(const Region& region, size_t n, engine::Site site) {
 void wrote_same_bits(const Region& region, size_t n, engine::Site site, bool before) {
   const engine::Violation& violation = engine::current->block->launch->checker->violation;
   if (before && !tally().tolerates_any()) return;
-  const engine::Tally::Place place{violation.kind, site, violation.other_site, region.name()};
+  const engine::Tally::Place place{violation.kind, site, violation.other_site, region.name(),
+                                   engine::Severity::warning};
   if (before) {
     tally().count_again(place);
     return;
   }
   Finding finding = start_finding_of_violation(region, n, site);
   engine::describe_same_bits(finding);
-  if (!tally().accepts(place, finding)) turn->front->warn(finding);
+  if (!tally().goes_on(place, finding)) turn->front->warn(finding);
   turn->front->proceed();
 }
 

@@ -26,8 +26,8 @@ void misaligned_type(std::string_view type, uintptr_t address, size_t alignment,
                                     engine::Site site);
 // Checker::awaited() has left its violation: a warning, and the thread goes on.
 [[gnu::cold]] void not_awaited(const Region& region, size_t n, engine::Site site);
-// Checker::compare_write() has left its violation, of writes of the same bits, which the same lines have made of this
-// memory before: a warning, the first time, and the thread goes on.
+// Checker::compare_write() has left its violation, of writes of the same bits: a warning, and the thread goes on.
+// `before`: the same lines have written this memory so before, which is counted at most.
 [[gnu::cold]] void wrote_same_bits(const Region& region, size_t n, engine::Site site, bool before);
 // The checker has left its violation, with which the launch ends.
 [[noreturn, gnu::cold]] void violated(const Region& region, size_t n, engine::Site site);

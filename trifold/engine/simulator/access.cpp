@@ -154,9 +154,10 @@ Array* root_of(Array* array) {
   return array->root != nullptr ? array->root : array;
 }
 
-engine::Tally::Place place_of(Array* root, const engine::Violation& violation) {
-  const engine::Site site = violation.past ? violation.past->site : current_site();
-  return {violation.kind, site, violation.other_site, name_of(root)};
+engine::Tally::Place place_of(Array* root, const engine::Violation& violation,
+                              engine::Severity severity = engine::Severity::error) {
+  const Site site = violation.past ? violation.past->site : current_site();
+  return {violation.kind, site, violation.other_site, name_of(root), severity};
 }
 
 // Says whether the launch goes on after the violations of one access.
@@ -240,14 +241,14 @@ Checked check(Array* array, char* p, size_t n, AccessType type) {
 int note_same_bits(Array* root, const engine::Thread& thread, const engine::Violation& violation, bool before) {
   engine::Tally& tally = *thread.block->launch->tally;
   if (before && !tally.tolerates_any()) return 0;
-  const engine::Tally::Place place = place_of(root, violation);
+  const engine::Tally::Place place = place_of(root, violation, engine::Severity::warning);
   if (before) {
     tally.count_again(place);
     return 0;
   }
   engine::Finding finding = start_finding_of(root, thread, violation);
   engine::describe_same_bits(finding);
-  return tally.accepts(place, finding) ? 0 : record(finding);
+  return tally.goes_on(place, finding) ? 0 : record(finding);
 }
 
 // The element at p becomes this value, in a write that only races with writes.

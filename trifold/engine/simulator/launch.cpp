@@ -1,6 +1,5 @@
 #include "launch.h"
 
-#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -131,9 +130,22 @@ bool is_passed_over(PyObject* exception) {
   return type && PyErr_GivenExceptionMatches(exception, type.get()) != 0;
 }
 
-// Records those after which the launch has gone on. False with an exception.
+// Records those after which the launch has gone on. False with an exception: one of them is a warning, which is an error
+// here.
 bool record_all(const engine::Tally& tally) {
-  return std::ranges::all_of(tally.findings(), [](const engine::Finding& finding) { return record(finding) == 0; });
+  PyObject* first = nullptr;
+  for (const engine::Finding& finding : tally.findings()) {
+    if (record(finding) == 0) continue;
+    PyObject* const error = take_exception();
+    if (first == nullptr) {
+      first = error;
+    } else {
+      Py_DECREF(error);
+    }
+  }
+  if (first == nullptr) return true;
+  set_exception(first);
+  return false;
 }
 
 // False with an exception.
