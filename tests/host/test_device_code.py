@@ -26,7 +26,10 @@ _PRELUDE = """\
 #define __launch_bounds__(...)
 #define HD __host__ __device__
 #define AT_LEAST(n) (defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= (n))
-namespace trifold::host { template <int = 0> constexpr bool in_device_code() { return true; } }
+namespace trifold::host {
+bool in_kernel();
+template <int = 0> constexpr bool in_device_code() { return in_kernel(); }
+}
 """
 
 # Each compiles, and its assertions hold, for 9.0.
@@ -171,6 +174,18 @@ __device__ int g() { return __CUDA_ARCH__; }
 END_NAMESPACE
 #define OTHER
 __device__ int h() { return n::g(); }""",
+    "a constexpr function": """
+constexpr int f(int x) {
+#ifdef __CUDA_ARCH__
+  static_assert(__CUDA_ARCH__ == 900);
+  return __CUDA_ARCH__;
+#else
+  return x;
+#endif
+}
+constexpr int g(int x) { return x; }
+static_assert(g(1) == 1);
+int h() { return f(1); }""",
     "specifiers under a condition": """
 struct S {
   #if __CUDA_ARCH__ >= 900
@@ -225,6 +240,11 @@ REFUSED = {
         "#ifdef __CUDA_ARCH__\n#define T int\n#else\n#define T long\n#endif\nHD T f() {\n  return 0;\n}",
         6,
         "one value for the host",
+    ),
+    "a constant by a function of both": (
+        "HD constexpr int f() {\n#ifdef __CUDA_ARCH__\n  return 1;\n#endif\n  return 2;\n}\nconstexpr int x = f();",
+        1,
+        "in_device_code() [with int <anonymous> = 0]' called in a constant expression",
     ),
     "a type under a condition, of a function of both": (
         "#if __CUDA_ARCH__ >= 900\nHD int\n#else\nHD long\n#endif\nf() {\n  return 0;\n}",

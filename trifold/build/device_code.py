@@ -4,7 +4,8 @@ nvcc compiles a source twice, and defines the macro while it compiles device cod
 is, and the preprocessor decides what the macro selects, so that any condition is understood:
 
     __device__, __global__    the function stands between two #include lines, which define the macro and take it back
-    __host__ __device__       where its body depends on the macro, it has the body twice, and looks who calls it
+    __host__ __device__       where its body depends on the macro, it has the body twice, and looks who calls it;
+                              constexpr functions too, which device code may call
     other functions           stay as they are: the macro is not defined
     #if outside of functions  both ways of it are found out first; device code follows the device's way, host functions
                               follow the host's, and all else follows either
@@ -216,6 +217,8 @@ class _File:
     def _kind(self, node: Declaration) -> str:
         words = cpp_text.words(self.plain[node.start : node.head_end])
         device, host = bool(words & self.program.for_device), bool(words & self.program.for_host)
+        if not device and not host and node.opening is not None and "constexpr" in words:
+            return "both"  # device code may call it (nvcc's --expt-relaxed-constexpr)
         return "both" if device and host else "device" if device else "host"
 
     def _either(self, start: int, code: str) -> None:
