@@ -61,8 +61,8 @@ void end_or_go_on(Finding finding, engine::Site site) {
 }
 
 // By a pointer that another block has left in global memory.
-void access_of_another_block(const CheckedMemory::OfBlock& target, uintptr_t address, size_t n,
-                                          AccessType type, engine::Site site) {
+void access_of_another_block(const CheckedMemory::OfBlock& target, uintptr_t address, size_t n, AccessType type,
+                             engine::Site site) {
   const auto& [region, block] = target;
   Finding finding = start_finding(Kind::out_of_bounds, *region, type, site);
   finding.index = {index_in(*region, address, width_of(*region, n))};
