@@ -93,6 +93,7 @@ def test_the_compilers_find_that_ninja_last_on_their_path(only_path: Path, monke
     gxx = program(only_path / "g++", "g++ (GCC) 12.1.0")
     ninja = program(only_path.parent / "elsewhere" / "ninja", "1.13")
     monkeypatch.setattr(toolchain, "find_ninja", lambda: ninja)
+    (only_path / "x.cu").touch()
     environment = recipe.for_cpu(only_path / "x.cu", "a").environment
     assert environment["PATH"] == f"{only_path}{os.pathsep}{ninja.parent}"
     assert environment["CXX"] == str(gxx)
@@ -106,6 +107,7 @@ def test_the_standard_is_named_only_where_torch_would_choose_an_older_one(
 ) -> None:
     program(only_path / "g++", "g++ (GCC) 12.1.0")
     monkeypatch.setattr(torch, "__version__", version)
+    (only_path / "x.cu").touch()
     facts = recipe.for_cpu(only_path / "x.cu", "a").facts
     assert [fact for fact in facts if fact.startswith("-std")] == flags
 

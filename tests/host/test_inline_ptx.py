@@ -151,12 +151,13 @@ def compiled(command: list[str | Path]) -> str:
     return done.stdout + done.stderr if done.returncode != 0 else ""
 
 
-def test_each_form_of_the_table_has_a_function(tmp_path: Path) -> None:
+@pytest.mark.parametrize("standard", [("-std=gnu++17", "-fconcepts"), ("-std=c++20",)], ids=["C++17", "C++20"])
+def test_each_form_of_the_table_has_a_function(standard: tuple[str, ...], tmp_path: Path) -> None:
     text = inline_ptx.rewrite(ptx_forms.source())
     assert "GCC error" not in text
     path = tmp_path / "forms.cpp"
     path.write_text(f"#include <trifold/cuda.cuh>\n#include <{inline_ptx.HEADER}>\n{text}", encoding="utf-8")
-    flags = ["-std=c++20", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{INCLUDE_ROOT}"]
+    flags = [*standard, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", f"-I{INCLUDE_ROOT}"]
     assert compiled([toolchain.find_gxx(), *flags, path]) == ""
 
 

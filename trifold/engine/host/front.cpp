@@ -40,6 +40,7 @@ void HostFront::enter(engine::Block& block) {
   slots_.enter(slot);
   turn_.registers = slot.registers;
   turn_.shared = slot.shared;
+  place_ = slot.registers.thread;
   if (block.launch->checker != nullptr) checked_memory->enter(slot);
   entered_ = &block;
 }
@@ -50,10 +51,10 @@ Fiber& HostFront::enter(Thread& thread) {
     enter(*thread.block);
   const uint32_t index = thread.index;
   if (flat_) {
-    turn_.registers.thread->x = index;
+    place_->x = index;
   } else {
     const dim3& threads = kernel_.threads;
-    *turn_.registers.thread = {index % threads.x, index / threads.x % threads.y, index / threads.x / threads.y};
+    *place_ = {index % threads.x, index / threads.x % threads.y, index / threads.x / threads.y};
   }
   if (thread.front == nullptr) thread.front = &pool_.take();
   running = static_cast<Fiber*>(thread.front);
@@ -144,7 +145,7 @@ bool HostFront::wait_in_ring(Line line) {
 // From the running thread, which waits at the barrier, to the next one; from the last one on, past the barrier.
 inline void HostFront::pass_in_ring() {
   Fiber& fiber = *running;
-  uint3& place = *turn_.registers.thread;
+  uint3& place = *place_;
   uint32_t next = ring_at_ + 1;
   if (next == ring_.size()) {
     next = 0;

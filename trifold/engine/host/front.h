@@ -132,6 +132,7 @@ class HostFront final : public engine::FrontEnd {
   FiberPool& pool_;
   Slots slots_;
   const engine::Block* entered_ = nullptr;  // whose slot is in use
+  uint3* place_ = nullptr;                  // its threadIdx
   bool flat_;                               // a block has one dimension
   Fiber* interrupted_ = nullptr;
 

@@ -177,8 +177,9 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
   }
 }
 
-CheckedMemory::Regions CheckedMemory::thread_storage(const Slot& slot) const {
-  Regions regions;
+CheckedMemory::OfSlot CheckedMemory::memory_of(const Slot& slot) const {
+  OfSlot memory{&slot, {}, {0, 0}, {0, 0}};
+  Regions& regions = memory.regions;
   const auto add = [&](uintptr_t begin, size_t bytes, const ThreadVariable* shared) {
     if (bytes == 0) return;
     regions.push_back({.begin = begin, .end = begin + bytes, .array = "", .buffer = nullptr});
@@ -198,15 +199,18 @@ CheckedMemory::Regions CheckedMemory::thread_storage(const Slot& slot) const {
       add(begin, variable.bytes, variable.shared ? &variable : nullptr);
     }
   }
+  std::ranges::sort(regions, {}, &Region::begin);
+  if (!regions.empty()) memory.storage = {regions.front().begin, regions.back().end};
   static const ThreadVariable of_the_launch{"", "dynamic shared memory", "", true, 0, 0};
   add(dynamic, dynamic_shared_bytes_, &of_the_launch);
+  if (dynamic_shared_bytes_ > 0) memory.dynamic = {dynamic, dynamic + dynamic_shared_bytes_};
   std::ranges::sort(regions, {}, &Region::begin);
-  return regions;
+  return memory;
 }
 
 void CheckedMemory::begin_block(const Slot& slot, engine::Launch& launch) {
   if (slot.number == slots_.size()) {
-    Regions& made = slots_.emplace_back(&slot, thread_storage(slot)).regions;
+    Regions& made = slots_.emplace_back(memory_of(slot)).regions;
     for (size_t i = 0; i < made.size(); ++i) made[i].told = slots_.front().regions[i].told;
     return;
   }
@@ -215,13 +219,13 @@ void CheckedMemory::begin_block(const Slot& slot, engine::Launch& launch) {
 }
 
 void CheckedMemory::enter(const Slot& slot) {
-  running_ = &slots_[slot.number].regions;
-  last_ = nullptr;
+  running_ = &slots_[slot.number];
+  recent_.fill(nullptr);
 }
 
 void CheckedMemory::note_told(const Region& region) {
-  const auto index = static_cast<size_t>(&region - running_->data());
-  for (auto& [slot, regions] : slots_) regions[index].told = true;
+  const auto index = static_cast<size_t>(&region - running_->regions.data());
+  for (OfSlot& each : slots_) each.regions[index].told = true;
 }
 
 void CheckedMemory::kernel_has_written() {
@@ -243,27 +247,26 @@ Region* CheckedMemory::holding(Regions& regions, uintptr_t address, size_t n) {
 }
 
 Region* CheckedMemory::look_up(uintptr_t address, size_t n) {
-  Region* region = holding(*running_, address, n);
-  if (region == nullptr) region = holding(regions_, address, n);
+  Region* const region = holding(running_->has(address) ? running_->regions : regions_, address, n);
   if (region == nullptr) return nullptr;
   if (region->of_module) return watch_global(static_cast<size_t>(region - regions_.data()), address, n);
   if (region->shared && region->buffer == nullptr)
     region->buffer = std::make_unique<engine::Buffer>(engine::Space::shared, region->begin, region->end - region->begin,
                                                       size_t{4}, false);
-  return last_ = region;
+  return recent_of(address) = region;
 }
 
 // Visits what the running block may touch.
 template <class Visit>
 void CheckedMemory::for_running(Visit visit) const {
-  for (const Regions* const regions : {static_cast<const Regions*>(running_), &regions_})
+  for (const Regions* const regions : {static_cast<const Regions*>(&running_->regions), &regions_})
     for (const Region& region : *regions) visit(region);
 }
 
 CheckedMemory::OfBlock CheckedMemory::of_another_block(uintptr_t address) const {
-  for (const auto& [slot, regions] : slots_)
-    for (const Region& region : regions)
-      if (&regions != running_ && region.shared && region.holds(address, 1)) return {&region, slot->of};
+  for (const OfSlot& each : slots_)
+    for (const Region& region : each.regions)
+      if (&each != running_ && region.shared && region.holds(address, 1)) return {&region, each.slot->of};
   return {nullptr, nullptr};
 }
 
@@ -296,7 +299,7 @@ Region* CheckedMemory::watch_global(size_t segment, uintptr_t address, size_t n)
   const auto insert = [&](size_t at, Region region) {
     regions_.insert(regions_.begin() + static_cast<ptrdiff_t>(at), std::move(region));
   };
-  last_ = nullptr;
+  recent_.fill(nullptr);
   regions_[segment].end = place.begin;
   const size_t bytes = place.end - place.begin;
   const engine::Space space = constant ? engine::Space::constant : engine::Space::global;

@@ -3,6 +3,7 @@
 
 #include <trifold/host.h>
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -61,8 +62,8 @@ class CheckedMemory {
 
   // The region of an access by the running block; null: none has all of these bytes. Valid until the next call.
   Region* find(uintptr_t address, size_t n) {
-    if (last_ != nullptr && last_->holds(address, n)) return last_;
-    return look_up(address, n);
+    Region* const recent = recent_of(address);
+    return recent != nullptr && recent->holds(address, n) ? recent : look_up(address, n);
   }
   // Of an address that a kernel may not touch at all: "x is memory of the host". Empty: it is a wrong index.
   std::string foreign(uintptr_t address) const;
@@ -87,22 +88,32 @@ class CheckedMemory {
 
   // In the order of their addresses; they do not overlap.
   using Regions = std::vector<Region>;
-  static Region* holding(Regions& regions, uintptr_t address, size_t n);
-  Regions thread_storage(const Slot& slot) const;
-  template <class Visit>
-  void for_running(Visit visit) const;
-
   struct OfSlot {
     const Slot* slot;
-    Regions regions;  // the library's thread storage, and dynamic shared memory
+    Regions regions;                     // the library's thread storage, and dynamic shared memory
+    engine::ByteRange storage, dynamic;  // where these are
+
+    bool has(uintptr_t address) const {
+      return address - storage.begin < storage.end - storage.begin ||
+             address - dynamic.begin < dynamic.end - dynamic.begin;
+    }
   };
+
+  // The region that was found last for an address like this one; null: none. Kernels read and write a few regions in
+  // turns: arrays, indices, arguments.
+  Region*& recent_of(uintptr_t address) { return recent_[(address >> 6) * 0x9e3779b97f4a7c15u >> 58]; }
+
+  static Region* holding(Regions& regions, uintptr_t address, size_t n);
+  OfSlot memory_of(const Slot& slot) const;
+  template <class Visit>
+  void for_running(Visit visit) const;
 
   const Module& module_;
   size_t dynamic_shared_bytes_;
   Regions regions_;           // what is the same for all blocks
   std::deque<OfSlot> slots_;  // by their numbers
-  Regions* running_ = nullptr;
-  Region* last_ = nullptr;
+  OfSlot* running_ = nullptr;
+  std::array<Region*, 64> recent_{};
   std::map<uintptr_t, std::string> host_arguments_;  // pointers to what is neither a tensor nor the device's
 };
 

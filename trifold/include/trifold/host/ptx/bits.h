@@ -5,7 +5,6 @@
 #include <trifold/host/ptx/registers.h>
 
 #include <algorithm>
-#include <bit>
 
 namespace trifold::ptx {
 
@@ -57,7 +56,7 @@ __forceinline__ void xor_(D& d, A a, B b) {
 }
 template <class T, class D, class A>
 __forceinline__ void not_(D& d, A a) {
-  if constexpr (std::same_as<T, bool>)
+  if constexpr (host::same_as<T, bool>)
     put(d, !get<T>(a));
   else
     put(d, static_cast<T>(~get<T>(a)));
@@ -149,12 +148,18 @@ __forceinline__ void bfi_(D& d, A a, B b, C position, E length) {
   put(d, static_cast<T>((get<T>(b) & ~mask) | (moved & mask)));
 }
 
+// Of 32 or 64 bits.
+template <class T>
+uint32_t leading_zeros(T x) {
+  return static_cast<uint32_t>(__clzll(static_cast<long long>(uint64_t{x})) - (64 - 8 * static_cast<int>(sizeof(T))));
+}
+
 // The highest bit that differs from the sign; all ones where there is none.
 template <class T, class... M, class D, class A>
 __forceinline__ void bfind_(D& d, A a) {
   const T value = get<T>(a);
   const auto bits = static_cast<std::make_unsigned_t<T>>(value < 0 ? ~value : value);
-  const auto zeros = static_cast<uint32_t>(std::countl_zero(bits));
+  const auto zeros = leading_zeros(bits);
   const uint32_t highest = has<modifier::shiftamt_, M...> ? zeros : 8 * sizeof(T) - 1 - zeros;
   put(d, bits == 0 ? ~uint32_t{0} : highest);
 }
@@ -164,11 +169,11 @@ __forceinline__ void brev_(D& d, A a) {
 }
 template <class T, class D, class A>
 __forceinline__ void clz_(D& d, A a) {
-  put(d, static_cast<uint32_t>(std::countl_zero(get<T>(a))));
+  put(d, leading_zeros(get<T>(a)));
 }
 template <class T, class D, class A>
 __forceinline__ void popc_(D& d, A a) {
-  put(d, static_cast<uint32_t>(std::popcount(get<T>(a))));
+  put(d, static_cast<uint32_t>(__popcll(get<T>(a))));
 }
 template <class T, class D, class A, class B, class C>
 __forceinline__ void fns_(D& d, A mask, B base, C offset) {

@@ -4,7 +4,6 @@
 #include <trifold/host/ptx/floats.h>
 #include <trifold/host/ptx/integers.h>
 
-#include <bit>
 #include <cmath>
 
 namespace trifold::ptx {
@@ -41,24 +40,24 @@ __forceinline__ To converted(From given) {
   } else if constexpr (Integer<From>) {
     return limited<To, M...>(rounded<To>(given, mode));
   } else {
-    using Real = std::conditional_t<std::same_as<From, f64>, f64, f32>;
-    const auto x = static_cast<Real>(std::same_as<From, f32> ? flushed<From, M...>(given) : given);
+    using Real = std::conditional_t<host::same_as<From, f64>, f64, f32>;
+    const auto x = static_cast<Real>(host::same_as<From, f32> ? flushed<From, M...>(given) : given);
     if constexpr (Integer<To>) {
       return host::to_integer<To>(x, mode);
     } else {
       if (is_nan(x)) return limited<To, M...>(canonical_nan<To>());
       const To made = to_whole ? static_cast<To>(whole(x, mode)) : rounded<To>(x, mode);
-      return limited<To, M...>(std::same_as<To, f32> ? flushed<To, M...>(made) : made);
+      return limited<To, M...>(host::same_as<To, f32> ? flushed<To, M...>(made) : made);
     }
   }
 }
 
 template <class To, class From, class... M, class D, class A>
 __forceinline__ void cvt_(D& d, A a) {
-  if constexpr (std::same_as<To, tf32>) {  // a float of 10 bits of fraction; ties away from zero
+  if constexpr (host::same_as<To, tf32>) {  // a float of 10 bits of fraction; ties away from zero
     const auto bits = get<uint32_t>(a);
     const bool special = (bits & 0x7f800000u) == 0x7f800000u;
-    put(d, is_nan(std::bit_cast<float>(bits)) ? 0x7fffffffu : special ? bits : (bits + 0x1000u) & ~0x1fffu);
+    put(d, is_nan(host::bit_cast<float>(bits)) ? 0x7fffffffu : special ? bits : (bits + 0x1000u) & ~0x1fffu);
   } else {
     put_wide(d, converted<To, From, M...>(get_low<From>(a)));
   }

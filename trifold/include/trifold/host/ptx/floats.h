@@ -7,17 +7,16 @@
 #include <trifold/host/ptx/registers.h>
 
 #include <cmath>
-#include <concepts>
 #include <limits>
 
 namespace trifold::ptx {
 
 template <class T>
-concept SmallFloat = std::same_as<T, f16> || std::same_as<T, bf16>;
+concept SmallFloat = host::same_as<T, f16> || host::same_as<T, bf16>;
 template <class T>
-concept SmallPair = std::same_as<T, f16x2> || std::same_as<T, bf16x2>;
+concept SmallPair = host::same_as<T, f16x2> || host::same_as<T, bf16x2>;
 template <class T>
-concept Float = std::same_as<T, f32> || std::same_as<T, f64> || SmallFloat<T> || SmallPair<T>;
+concept Float = host::same_as<T, f32> || host::same_as<T, f64> || SmallFloat<T> || SmallPair<T>;
 
 // The rounding mode among an instruction's modifiers.
 template <class... M>
@@ -35,18 +34,18 @@ __forceinline__ bool is_nan(T x) {
 template <class T>
 __forceinline__ T canonical_nan() {
   if constexpr (sizeof(T) == 8)
-    return std::bit_cast<T>(uint64_t{0x7fffffffffffffff});
+    return host::bit_cast<T>(uint64_t{0x7fffffffffffffff});
   else if constexpr (sizeof(T) == 4)
-    return std::bit_cast<T>(uint32_t{0x7fffffff});
+    return host::bit_cast<T>(uint32_t{0x7fffffff});
   else
-    return std::bit_cast<T>(uint16_t{0x7fff});
+    return host::bit_cast<T>(uint16_t{0x7fff});
 }
 
 // Subnormal numbers become zeros of their sign, with .ftz. (A bfloat16 has float's exponents.)
 template <class T, class... M>
 __forceinline__ T flushed(T x) {
-  if constexpr (has<modifier::ftz_, M...> && !std::same_as<T, f64>) {
-    constexpr float least = std::same_as<T, f16> ? 0x1p-14f : 0x1p-126f;
+  if constexpr (has<modifier::ftz_, M...> && !host::same_as<T, f64>) {
+    constexpr float least = host::same_as<T, f16> ? 0x1p-14f : 0x1p-126f;
     if (std::fabs(static_cast<float>(x)) < least) return static_cast<T>(std::copysign(0.0f, static_cast<float>(x)));
   }
   return x;
@@ -93,8 +92,8 @@ __forceinline__ void mul_(D& d, A a, B b) {
 }
 template <Float T, class... M, class D, class A, class B, class C>
 __forceinline__ void fma_(D& d, A a, B b, C c) {
-  const auto multiply_add = []<class X>(X x, X y, X z) {
-    if constexpr (SmallFloat<X>)
+  const auto multiply_add = [](auto x, auto y, auto z) {
+    if constexpr (SmallFloat<decltype(x)>)
       return __hfma(x, y, z);
     else
       return std::fma(x, y, z);
@@ -119,8 +118,8 @@ __forceinline__ void neg_(D& d, A a) {
 }
 template <Float T, class... M, class D, class A>
 __forceinline__ void abs_(D& d, A a) {
-  const auto size = []<class X>(X x) {
-    if constexpr (SmallFloat<X>)
+  const auto size = [](auto x) {
+    if constexpr (SmallFloat<decltype(x)>)
       return __habs(x);
     else
       return std::fabs(x);
@@ -175,15 +174,16 @@ __forceinline__ void sqrt_(D& d, A a) {
 }
 
 // The names are the functions': only a macro can make them. Of 16 bits, as those of float.
-#define TRIFOLD_APPROXIMATE(name, expression)                          \
-  template <Float T, class... M, class D, class A>                     \
-  __forceinline__ void name(D& d, A a) {                               \
-    const auto f = []<class X>(X given) {                              \
-      using Real = std::conditional_t<std::same_as<X, f64>, f64, f32>; \
-      const auto x = static_cast<Real>(given);                         \
-      return static_cast<X>(expression);                               \
-    };                                                                 \
-    compute<T, M...>(d, f, a);                                         \
+#define TRIFOLD_APPROXIMATE(name, expression)                           \
+  template <Float T, class... M, class D, class A>                      \
+  __forceinline__ void name(D& d, A a) {                                \
+    const auto f = [](auto given) {                                     \
+      using X = decltype(given);                                        \
+      using Real = std::conditional_t<host::same_as<X, f64>, f64, f32>; \
+      const auto x = static_cast<Real>(given);                          \
+      return static_cast<X>(expression);                                \
+    };                                                                  \
+    compute<T, M...>(d, f, a);                                          \
   }
 TRIFOLD_APPROXIMATE(rsqrt_, 1 / std::sqrt(x))
 TRIFOLD_APPROXIMATE(sin_, std::sin(x))
@@ -198,7 +198,7 @@ TRIFOLD_APPROXIMATE(tanh_, std::tanh(x))
 template <class Comparison, class T>
 __forceinline__ bool compare(T a, T b) {
   using namespace modifier;
-  using Wide = std::conditional_t<std::is_integral_v<T>, T, std::conditional_t<std::same_as<T, f64>, f64, f32>>;
+  using Wide = std::conditional_t<std::is_integral_v<T>, T, std::conditional_t<host::same_as<T, f64>, f64, f32>>;
   const auto x = static_cast<Wide>(a), y = static_cast<Wide>(b);
   if constexpr (has<Comparison, eq_>) return x == y;
   if constexpr (has<Comparison, lt_, lo_>) return x < y;
@@ -254,7 +254,7 @@ __forceinline__ void set_(D& d, A a, B b) {
 template <class T, class C, class... M, class D, class A, class B, class Of>
 __forceinline__ void slct_(D& d, A a, B b, Of c) {
   bool first = false;
-  if constexpr (std::same_as<C, s32>)
+  if constexpr (host::same_as<C, s32>)
     first = get<C>(c) >= 0;
   else
     first = flushed<C, M...>(get<C>(c)) >= 0;

@@ -4,16 +4,14 @@
 #include <trifold/host/numbers.h>
 #include <trifold/host/ptx/registers.h>
 
-#include <concepts>
 #include <cstdlib>
 #include <limits>
 #include <type_traits>
-#include <utility>
 
 namespace trifold::ptx {
 
 template <class T>
-concept Integer = std::integral<T> && !std::same_as<T, bool>;
+concept Integer = std::is_integral_v<T> && !host::same_as<T, bool>;
 
 // Twice as wide as T.
 template <Integer T>
@@ -26,8 +24,8 @@ using Double =
 template <Integer To, class From>
 constexpr To clamped(From x) {
   using Limits = std::numeric_limits<To>;
-  if (std::cmp_less(x, Limits::min())) return Limits::min();
-  return std::cmp_greater(x, Limits::max()) ? Limits::max() : static_cast<To>(x);
+  if (x < 0) return static_cast<__int128>(x) < Limits::min() ? Limits::min() : static_cast<To>(x);
+  return static_cast<unsigned __int128>(x) > Limits::max() ? Limits::max() : static_cast<To>(x);
 }
 
 template <Integer T>

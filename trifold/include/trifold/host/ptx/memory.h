@@ -30,7 +30,7 @@ __forceinline__ Address<R> at(R base, int64_t offset) {
 // The place that all instructions ask where an address leads to.
 template <class W, class... M, class R>
 __forceinline__ W* pointer(Address<R> address) {
-  static_assert(std::same_as<R, uint64_t>,
+  static_assert(host::same_as<R, uint64_t>,
                 "32-bit addresses of shared memory are not yet on the CPU: pass the pointer, with the constraint l");
   return reinterpret_cast<W*>(address.base + static_cast<uint64_t>(address.offset));
 }
@@ -115,9 +115,8 @@ __forceinline__ void ld_(std::tuple<D...> to, Address<R> address) {
   } else {
     moved = *pointer<const Words<W, count>, M...>(address);
   }
-  [&]<size_t... i>(std::index_sequence<i...>) {
-    (put_wide(std::get<i>(to), std::bit_cast<T>(moved.word[i])), ...);
-  }(std::index_sequence_for<D...>());
+  size_t i = 0;
+  std::apply([&](auto&... each) { (put_wide(each, host::bit_cast<T>(moved.word[i++])), ...); }, to);
 }
 template <class T, class... M, class... D, class R>
 __forceinline__ void ldu_(std::tuple<D...> to, Address<R> address) {
@@ -126,7 +125,7 @@ __forceinline__ void ldu_(std::tuple<D...> to, Address<R> address) {
 
 template <class W, class T, class A>
 __forceinline__ W word_of(A a) {
-  return std::bit_cast<W>(get_low<T>(a));
+  return host::bit_cast<W>(get_low<T>(a));
 }
 template <class T, class... M, class... A, class R>
 __forceinline__ void st_(Address<R> address, std::tuple<A...> from) {
@@ -169,7 +168,7 @@ __forceinline__ T updated(T old, T value) {
 }
 // Sums of signed integers wrap.
 template <class T>
-using Wrapping = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, host::Identity<T>>::type;
 template <class T, class... M>
 using Updated = std::conditional_t<has<modifier::add_, M...>, Wrapping<T>, T>;
 
@@ -191,13 +190,16 @@ __forceinline__ void atom_(D& d, Address<R> address, A expected, B value) {
   put(d, old);
 }
 // Of .v2 and .v4, each element is an atomic of its own.
+template <class T, class... M, class... D, class R, class... A, size_t... i>
+__forceinline__ void atom_elements(std::tuple<D...> to, Address<R> address, std::tuple<A...> from,
+                                   std::index_sequence<i...>) {
+  (atom_<T, M...>(std::get<i>(to), at(address.base, address.offset + static_cast<int64_t>(i * sizeof(T))),
+                  std::get<i>(from)),
+   ...);
+}
 template <class T, class... M, class... D, class R, class... A>
 __forceinline__ void atom_(std::tuple<D...> to, Address<R> address, std::tuple<A...> from) {
-  [&]<size_t... i>(std::index_sequence<i...>) {
-    (atom_<T, M...>(std::get<i>(to), at(address.base, address.offset + static_cast<int64_t>(i * sizeof(T))),
-                    std::get<i>(from)),
-     ...);
-  }(std::index_sequence_for<D...>());
+  atom_elements<T, M...>(to, address, from, std::index_sequence_for<D...>());
 }
 template <class T, class... M, class R, class A>
 __forceinline__ void red_(Address<R> address, A a) {
@@ -205,9 +207,8 @@ __forceinline__ void red_(Address<R> address, A a) {
 }
 template <class T, class... M, class R, class... A>
 __forceinline__ void red_(Address<R> address, std::tuple<A...> from) {
-  [&]<size_t... i>(std::index_sequence<i...>) {
-    (red_<T, M...>(at(address.base, address.offset + static_cast<int64_t>(i * sizeof(T))), std::get<i>(from)), ...);
-  }(std::index_sequence_for<A...>());
+  int64_t offset = address.offset - static_cast<int64_t>(sizeof(T));
+  std::apply([&](auto... each) { (red_<T, M...>(at(address.base, offset += sizeof(T)), each), ...); }, from);
 }
 
 template <class... M>

@@ -2,10 +2,9 @@
 #pragma once
 
 #include <trifold/host/bits.h>
+#include <trifold/host/standard.h>
 #include <trifold/cuda.cuh>
 
-#include <bit>
-#include <concepts>
 #include <cstdint>
 #include <tuple>
 #include <type_traits>
@@ -59,14 +58,14 @@ struct nc_; struct L1_; struct L2_; struct L2_evict_last_; struct L2_evict_norma
 
 // Whether `M` is among the modifiers of an instruction.
 template <class M, class... Modifiers>
-inline constexpr bool has = (std::same_as<M, Modifiers> || ...);
+inline constexpr bool has = (host::same_as<M, Modifiers> || ...);
 
 // The destination `_`.
 struct Sink {};
 inline constexpr Sink sink;
 
 template <class R>
-concept Immediate = std::same_as<R, int64_t> || std::same_as<R, double>;
+concept Immediate = host::same_as<R, int64_t> || host::same_as<R, double>;
 
 // A number in the text.
 constexpr int64_t constant(uint64_t value) {
@@ -76,15 +75,15 @@ constexpr int64_t constant(uint64_t value) {
 // An operand as a `T`: a register of T's size, or a constant, of which an integer is int64_t and a decimal double.
 template <class T, class R>
 __forceinline__ T get(R from) {
-  if constexpr (std::same_as<R, int64_t>) {
+  if constexpr (host::same_as<R, int64_t>) {
     static_assert(std::is_integral_v<T>, "PTX writes a constant of a floating-point type with a point, or as 0f…");
     return static_cast<T>(from);
-  } else if constexpr (std::same_as<R, double>) {
+  } else if constexpr (host::same_as<R, double>) {
     static_assert(!std::is_integral_v<T>, "the operand of an integer instruction of PTX is a real number");
     return static_cast<T>(from);
   } else {
     static_assert(sizeof(R) == sizeof(T), "an operand of this PTX instruction has not the size of its type");
-    return std::bit_cast<T>(from);
+    return host::bit_cast<T>(from);
   }
 }
 
@@ -95,27 +94,27 @@ __forceinline__ T get_low(R from) {
     return get<T>(from);
   } else {
     static_assert(sizeof(R) >= sizeof(T), "an operand of this PTX instruction is narrower than its type");
-    return std::bit_cast<T>(static_cast<host::Word<sizeof(T)>>(from));
+    return host::bit_cast<T>(static_cast<host::Word<sizeof(T)>>(from));
   }
 }
 
 template <class T, class R>
 __forceinline__ void put(R& to, T value) {
-  if constexpr (!std::same_as<R, const Sink>) {
+  if constexpr (!host::same_as<R, const Sink>) {
     static_assert(sizeof(R) == sizeof(T), "the destination of this PTX instruction has not the size of its type");
-    to = std::bit_cast<R>(value);
+    to = host::bit_cast<R>(value);
   }
 }
 
 // The same of a register that may be wider: extended by the sign of a signed type, else by zeros.
 template <class T, class R>
 __forceinline__ void put_wide(R& to, T value) {
-  if constexpr (!std::same_as<R, const Sink>) {
+  if constexpr (!host::same_as<R, const Sink>) {
     static_assert(sizeof(R) >= sizeof(T), "the destination of this PTX instruction is narrower than its type");
     if constexpr (std::is_integral_v<T>)
       to = static_cast<R>(value);
     else
-      to = std::bit_cast<host::Word<sizeof(T)>>(value);
+      to = host::bit_cast<host::Word<sizeof(T)>>(value);
   }
 }
 
@@ -136,13 +135,13 @@ __forceinline__ auto input(V value) {
   } else if constexpr (constraint == 'f' || constraint == 'd') {
     static_assert(std::is_floating_point_v<V> && sizeof(V) == (constraint == 'f' ? 4 : 8),
                   "an operand of asm with the constraint f is a float, and with d a double");
-    return std::bit_cast<host::Word<sizeof(V)>>(value);
+    return host::bit_cast<host::Word<sizeof(V)>>(value);
   } else {
     static_assert(integer && sizeof(V) == (constraint == 'h'   ? 2
                                            : constraint == 'r' ? 4
                                                                : 8),
                   "an operand of asm with the constraint h, r or l is an integer of 16, 32 or 64 bits");
-    return std::bit_cast<host::Word<sizeof(V)>>(value);
+    return host::bit_cast<host::Word<sizeof(V)>>(value);
   }
 }
 
@@ -157,7 +156,7 @@ __forceinline__ auto unwritten() {
 template <class V, class R>
 __forceinline__ void assign(V& place, R bits) {
   static_assert(sizeof(V) == sizeof(R), "an output of asm has not the size that its constraint says");
-  place = std::bit_cast<std::remove_volatile_t<V>>(bits);
+  place = host::bit_cast<std::remove_volatile_t<V>>(bits);
 }
 
 }  // namespace trifold::ptx

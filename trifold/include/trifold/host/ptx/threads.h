@@ -7,8 +7,6 @@
 #include <trifold/host/ptx/registers.h>
 #include <trifold/host/warp.h>
 
-#include <bit>
-#include <concepts>
 #include <cstdint>
 
 namespace trifold::ptx {
@@ -105,7 +103,7 @@ __forceinline__ void bar_(A number, Line line = {}) {
   host::wait_at_barrier(line);
 }
 template <class... M, class A, class B>
-  requires(!std::same_as<B, Line>)
+  requires(!host::same_as<B, Line>)
 __forceinline__ void bar_(A number, B threads, Line line = {}) {
   require_barrier_0(get<uint32_t>(number), get<uint32_t>(threads), line);
   host::wait_at_barrier(line);
@@ -145,7 +143,7 @@ __forceinline__ void vote_(D& d, bool predicate, Mask mask, Line line = {}) {
                              : has<Mode, modifier::uni_> ? Wait::vote_equal
                                                          : Wait::ballot;
   const auto answer = host::meet_warp(operation, get<uint32_t>(mask), predicate, 0, 0, 0, line);
-  if constexpr (std::same_as<T, bool>)
+  if constexpr (host::same_as<T, bool>)
     put(d, answer.predicate);
   else
     put(d, static_cast<T>(answer.value));
@@ -175,7 +173,7 @@ __forceinline__ void redux_(D& d, A a, Mask among, Line line = {}) {
 template <class Sync, class D, class P, class Mask>
 __forceinline__ void elect_(D& d, P& leader, Mask mask, Line line = {}) {
   const auto came = __ballot_sync(get<uint32_t>(mask), 1, line);
-  const auto first = static_cast<uint32_t>(std::countr_zero(came));
+  const auto first = static_cast<uint32_t>(__ffs(static_cast<int>(came))) - 1;
   put(d, first);
   put(leader, first == laneid());
 }
