@@ -225,20 +225,21 @@ void what_a_judge_lets_go_on() {
     return result;
   };
   const auto compare_again = [&](Thread& who, size_t offset, std::string_view before) {
-    return judged([&] {
-      return checker.compare_write(trial.memory, trial.at(offset), before.size(), before.data(), who, 2);
-    });
+    return judged(
+        [&] { return checker.compare_write(trial.memory, trial.at(offset), before.size(), before.data(), who, 2); });
   };
   using Addresses = std::vector<uintptr_t>;
   constexpr WrittenBits other = WrittenBits::other, same = WrittenBits::same, again = WrittenBits::same_again;
-  expect(trial.put(a, 0, "1") == again && trial.put(a, 1, "2") == again && trial.put(a, 2, "3") == again, "a byte each");
+  expect(trial.put(a, 0, "1") == again && trial.put(a, 1, "2") == again && trial.put(a, 2, "3") == again,
+         "a byte each");
   expect(trial.put(b, 0, "1yz") == other, "two of them get other bits");
   judge.refused = trial.at(2);
   expect(compare_again(b, 0, "123") == other, "that one of them is accepted excuses no other one");
   expect(judge.met == Addresses{trial.at(1), trial.at(2)}, "bytes that stay the same are no mistake");
   judge.refused = 0;
   expect(compare_again(b, 0, "123") == WrittenBits::tolerated, "both are accepted");
-  expect(trial.put(b, 0, "1yz") == same && checker.violation.other_thread == a.id, "what it raced with is not forgotten");
+  expect(trial.put(b, 0, "1yz") == same && checker.violation.other_thread == a.id,
+         "what it raced with is not forgotten");
   expect(trial.put(c, 0, "1yz") == again && checker.violation.other_thread == b.id, "and the write is noted");
 
   expect(trial.add(a, 32, 4) && trial.add(a, 40, 4), "two atomics");
@@ -247,7 +248,12 @@ void what_a_judge_lets_go_on() {
   expect(b.undecided == undecided_reads, "the second one is still to be decided");
   expect(!checker.decide_reads(b) && checker.violation.address == trial.at(40), "is wrong, too");
   expect(b.undecided == 0 && checker.decide_reads(b), "and that was all");
-  expect(judged([&] { return trial.read(c, 32, 4); }) && judge.met.size() == 4, "a judge is asked of each byte at once");
+  expect(trial.read(b, 32, 4) && trial.read(b, 40, 4), "two more");
+  expect(checker.decide_reads_of(b, c.id), "a race with another thread decides nothing");
+  expect(!checker.decide_reads_of(b, a.id) && checker.violation.address == trial.at(32), "one with the writer does");
+  expect(!checker.decide_reads_of(b, a.id) && checker.decide_reads_of(b, a.id) && b.undecided == 0, "of both reads");
+  expect(judged([&] { return trial.read(c, 32, 4); }) && judge.met.size() == 4,
+         "a judge is asked of each byte at once");
   expect(c.undecided == 0, "and nothing is left to decide");
 }
 

@@ -268,6 +268,7 @@ def test_reads_that_no_compare_and_swap_follows_are_counted_at_their_lines(accep
         run(looks)
 
 
+@pytest.mark.filterwarnings("ignore::trifold.findings.KernelWarning")
 def test_an_access_outside_an_array_does_not_happen():
     with simulator.options(keep_going=True):
         found, out, x = run(out_of_bounds)
@@ -277,6 +278,7 @@ def test_an_access_outside_an_array_does_not_happen():
     assert list(out) == [0, 3, 0, -875836469, 0, 0, 0, 0]  # 0xCBCBCBCB
 
 
+@pytest.mark.filterwarnings("ignore::trifold.findings.KernelWarning")
 @pytest.mark.parametrize(
     ("kernel", "kind"),
     [(two_barriers, "barrier divergence"), (not_in_mask, "warp divergence"), (misaligned, "misaligned")],

@@ -127,6 +127,9 @@ struct Checker {
   // the first read that is wrong, which is forgotten; to be asked again about the others.
   bool decide_reads(Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare = {});
   bool decide_reads(Thread& thread) { return decide_reads(thread, 0, ~size_t{0}); }
+  // As above, of a thread whose access races with one of this other thread: an undecided read of what that one left by
+  // an atomic is the mistake, since it stands where an atomic read would have ordered the two.
+  bool decide_reads_of(Thread& thread, uint32_t writer);
   bool has_undecided_reads() const { return !undecided_reads_.empty(); }
   // The thread's last access again, and nothing has happened since: right without a further look.
   bool reads_again(const Buffer& buffer, uintptr_t address, size_t n, const Thread& thread) const {
@@ -170,6 +173,9 @@ struct Checker {
   bool racing_atomic(Buffer& buffer, Cell& cell, int earlier, uintptr_t address, size_t n, const Thread& thread,
                      Site site);
   void keep_read(UndecidedRead read);
+  // Takes the thread's undecided reads of which `decides` says so, up to the first of which `is_right` does not.
+  template <typename Decides, typename IsRight>
+  bool take_reads(Thread& thread, Decides decides, IsRight is_right);
   Thread* undecided_reader(Record record) const;
   void note_beside_writes(Cell& cell, const Buffer& buffer, const Thread& thread, Site site) const;
 

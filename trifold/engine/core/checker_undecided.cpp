@@ -133,20 +133,35 @@ void Checker::keep_read(UndecidedRead read) {
   undecided_reads_.push_back(read);
 }
 
-bool Checker::decide_reads(Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare) {
+template <typename Decides, typename IsRight>
+bool Checker::take_reads(Thread& thread, Decides decides, IsRight is_right) {
   bool right = true, left = false;
   std::erase_if(undecided_reads_, [&](const UndecidedRead& read) {
     if (read.thread != &thread) return false;
-    if (!right || read.address >= address + n || address >= read.address + read.n) {
+    if (!right || !decides(read)) {
       left = true;
       return false;
     }
-    right = read.address == address && read.n == n && compare == read.value;
+    right = is_right(read);
     if (!right) violation = read.violation;
     return true;
   });
   if (!left) thread.undecided &= static_cast<uint8_t>(~undecided_reads);
   return right;
+}
+
+bool Checker::decide_reads(Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare) {
+  const auto overlaps = [&](const UndecidedRead& read) {
+    return read.address < address + n && address < read.address + read.n;
+  };
+  return take_reads(thread, overlaps, [&](const UndecidedRead& read) {
+    return read.address == address && read.n == n && compare == read.value;
+  });
+}
+
+bool Checker::decide_reads_of(Thread& thread, uint32_t writer) {
+  const auto is_of = [&](const UndecidedRead& read) { return read.violation.other_thread == writer; };
+  return take_reads(thread, is_of, [](const UndecidedRead&) { return false; });
 }
 
 }  // namespace trifold::engine

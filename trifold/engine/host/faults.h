@@ -10,6 +10,7 @@
 #include "../core/checker.h"
 #include "../core/tolerance.h"
 #include "memory.h"
+#include "undecided.h"
 
 namespace trifold::host {
 
@@ -50,6 +51,8 @@ class AccessJudge final : public engine::Judge {
 template <typename Check>
 [[gnu::cold, gnu::noinline]] void refused(const Region& region, size_t n, engine::Site site, Check check) {
   engine::Checker& checker = *engine::current->block->launch->checker;
+  if (engine::current->undecided != 0 && checker.violation.kind == engine::Kind::race)
+    decide_before_race(*engine::current, checker.violation.other_thread);
   AccessJudge judge(region, n, site);
   checker.judge = &judge;
   const bool right = check();

@@ -32,10 +32,12 @@ void decide_write(Thread& thread) {
   refused(region, n, site, [&] { return compare() != WrittenBits::other; });
 }
 
-// Decides on one read after the other. Where a read is wrong, so is what follows it: the finding is the read's.
-void decide_reads(Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare = {}) {
+// `decide`, of the Checker, decides on one read after the other. Where a read is wrong, so is what follows it: the
+// finding is the read's.
+template <typename Decide>
+void decide_reads(Thread& thread, Decide decide) {
   engine::Checker& checker = *thread.block->launch->checker;
-  while ((thread.undecided & engine::undecided_reads) != 0 && !checker.decide_reads(thread, address, n, compare)) {
+  while ((thread.undecided & engine::undecided_reads) != 0 && !decide(checker)) {
     const engine::Violation violation = checker.violation;
     const Region& region = *checked_memory->find(violation.address, 1);
     const auto& [site, interval, width, earlier] = *violation.past;
@@ -58,7 +60,11 @@ bool is_undecided_write(const void* address, size_t n) {
 
 void decide_before_access(Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare) {
   decide_write(thread);
-  decide_reads(thread, address, n, compare);
+  decide_reads(thread, [&](engine::Checker& checker) { return checker.decide_reads(thread, address, n, compare); });
+}
+
+void decide_before_race(Thread& thread, uint32_t other) {
+  decide_reads(thread, [&](engine::Checker& checker) { return checker.decide_reads_of(thread, other); });
 }
 
 void decide_before_wait(Thread& thread) {
@@ -69,7 +75,7 @@ void decide_before_wait(Thread& thread) {
 
 void decide_before_end(Thread& thread) {
   decide_write(thread);
-  decide_reads(thread, 0, ~size_t{0});
+  decide_reads(thread, [&](engine::Checker& checker) { return checker.decide_reads(thread); });
 }
 
 }  // namespace trifold::host

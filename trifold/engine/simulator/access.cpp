@@ -179,10 +179,33 @@ class AccessJudge final : public engine::Judge {
   std::optional<engine::Tally::Place> last_;
 };
 
+// The arrays of undecided reads, by their shadow.
+std::map<const engine::Buffer*, Object> undecided_arrays;
+
+// `decide`, of the Checker, decides on one read after the other. False with an exception: one of them is wrong, and the
+// launch does not go on.
+template <typename Decide>
+bool go_on_after_reads(engine::Thread& thread, Decide decide) {
+  const engine::Checker& checker = *thread.block->launch->checker;
+  while ((thread.undecided & engine::undecided_reads) != 0 && !decide()) {
+    const auto has_bytes = [&](const auto& entry) {
+      return checker.violation.address - entry.first->begin() < entry.first->size();
+    };
+    Array* const array = as_array(std::ranges::find_if(undecided_arrays, has_bytes)->second.get());
+    if (!AccessJudge(array, thread).goes_on(checker.violation)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool goes_on_after(Array* array, engine::Checker& checker, const std::function<bool()>& check) {
-  AccessJudge judge(array, *engine::current);
+  engine::Thread& thread = *engine::current;
+  if (thread.undecided != 0 && checker.violation.kind == engine::Kind::race) {
+    const uint32_t other = checker.violation.other_thread;
+    if (!go_on_after_reads(thread, [&] { return checker.decide_reads_of(thread, other); })) return false;
+  }
+  AccessJudge judge(array, thread);
   checker.judge = &judge;
   const bool right = check();
   checker.judge = nullptr;
@@ -268,9 +291,6 @@ int write_undecided(Array* array, char* p, PyObject* value) {
   return goes_on_after(array, checker, [&] { return compare() != WrittenBits::other; }) ? 0 : -1;
 }
 
-// The arrays of undecided reads, by their shadow.
-std::map<const engine::Buffer*, Object> undecided_arrays;
-
 }  // namespace
 
 int check_access(Array* array, char* p, size_t n, AccessType type) {
@@ -301,14 +321,7 @@ void keep_undecided(Array* array, const engine::Checker& checker) {
 
 bool decide_reads(engine::Thread& thread, uintptr_t address, size_t n, std::optional<uint64_t> compare) {
   engine::Checker& checker = *thread.block->launch->checker;
-  while ((thread.undecided & engine::undecided_reads) != 0 && !checker.decide_reads(thread, address, n, compare)) {
-    const auto has_bytes = [&](const auto& entry) {
-      return checker.violation.address - entry.first->begin() < entry.first->size();
-    };
-    Array* const array = as_array(std::ranges::find_if(undecided_arrays, has_bytes)->second.get());
-    if (!AccessJudge(array, thread).goes_on(checker.violation)) return false;
-  }
-  return true;
+  return go_on_after_reads(thread, [&] { return checker.decide_reads(thread, address, n, compare); });
 }
 
 void forget_undecided() {

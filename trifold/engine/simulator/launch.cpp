@@ -130,8 +130,8 @@ bool is_passed_over(PyObject* exception) {
   return type && PyErr_GivenExceptionMatches(exception, type.get()) != 0;
 }
 
-// Records those after which the launch has gone on. False with an exception: one of them is a warning, which is an error
-// here.
+// Records those after which the launch has gone on. False with an exception: one of them is a warning, which is an
+// error here.
 bool record_all(const engine::Tally& tally) {
   PyObject* first = nullptr;
   for (const engine::Finding& finding : tally.findings()) {
