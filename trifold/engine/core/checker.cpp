@@ -16,12 +16,16 @@ uint32_t lane_bit(uint32_t lane) {
   return uint32_t{1} << lane;
 }
 
+bool waits_for_cluster(Operation operation) {
+  return operation == Operation::cluster_barrier || operation == Operation::cluster_wait;
+}
+
 // Whether a thread of the same block that does not run may look at memory again before something orders it with this
 // one. Its request is that of its last wait, which came after its last access.
 bool may_look_again(const Thread& reader, const Thread& thread) {
   if ((reader.warp->live & lane_bit(reader.lane)) == 0) return false;
   const auto operation = static_cast<Operation>(reader.request.operation);
-  if (operation <= Operation::grid_barrier) return false;
+  if (operation <= Operation::grid_barrier || waits_for_cluster(operation)) return false;
   if (operation >= Operation::active_mask) return true;
   return reader.warp != thread.warp || (reader.request.mask & lane_bit(thread.lane)) == 0;
 }
@@ -42,6 +46,8 @@ Checker::Checker(Launch& launch)
 bool Checker::ordered_by_more(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const {
   const Record record = cell.record(earlier);
   if (record.stamp <= grid_) return true;
+  const Cluster& cluster = *thread.block->cluster;
+  if (record.stamp <= cluster.clock.barrier && cluster.has(record.thread / block_size_)) return true;
   const uint32_t index = record.thread - (thread.id - thread.index);
   if (index < block_size_ && index / warp_size == thread.index / warp_size) {
     const WarpClock& warp = thread.warp->clock;
@@ -227,6 +233,10 @@ void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& t
 bool Checker::settled(const Buffer& buffer, Record record, const Thread& thread) const {
   if (!buffer.holds(record) || record.stamp <= grid_) return true;
   const Block& block = *thread.block;
+  const Cluster& cluster = *block.cluster;
+  if (cluster.blocks.size() > 1)
+    return !cluster.has(record.thread / block_size_) ||
+           (buffer.space() == Space::shared && record.stamp <= cluster.clock.barrier);
   return record.thread / block_size_ != block.id || (buffer.space() == Space::shared && record.stamp <= block.barrier);
 }
 

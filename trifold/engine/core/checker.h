@@ -113,6 +113,17 @@ struct Checker {
   void rendezvous(Warp& warp, uint32_t lanes);  // these lanes have come
   void fence(Thread& thread, Scope scope);
   void grid_barrier(std::span<Block* const> blocks);  // all live threads of all blocks have come
+  // Of the barrier of a cluster (checker_clusters.cpp): a thread arrives; all have, and those blocks' threads wait
+  // without exception, so that they go on knowing what all released; a thread of another block goes on.
+  void arrive_at_cluster_barrier(Thread& thread, bool releases);
+  void complete_cluster_barrier(Cluster& cluster, std::span<Block* const> whole);
+  void pass_cluster_barrier(Thread& thread);
+
+  // The running thread accesses shared memory of another block of its cluster.
+  bool knows_begin(const Block& owner, const Thread& thread) const;
+  void note_visit(Block& owner, const Thread& thread, AccessType type, Site site);
+  // At a block's exit: an access to its shared memory from another block that nothing orders before.
+  std::optional<Visit> visit_not_awaited(const Block& owner) const;
 
   // An access of n > 0 bytes inside the buffer, which is about to happen. False: see violation.
   bool read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);

@@ -22,6 +22,8 @@ void Checker::forget(Stamp mark) {
     clock.fenced = {};
     clock.acquired = clock.acquired_now = 0;
     clock.released = clock.fenced_acquired = {};
+    clock.arrivals.acquired = 0;
+    block->cluster->clock.phase_end = 0;
     for (Warp& warp : block->warps) warp.clock.fenced = {};
   }
 }
@@ -35,6 +37,9 @@ void Checker::start_again() {
   forget(past);
   for (Block* const block : blocks_) {
     for (std::vector<Stamp>& fences : block->clock.fences) fences.assign(fences.size(), 0);
+    block->clock.arrivals = {};
+    block->clock.visits.clear();
+    block->cluster->clock.barrier = past;
     for (Thread& thread : block->threads) thread.clock = {};
     for (Warp& warp : block->warps) warp.clock = {.joined = past, .lanes = nullptr};
   }
@@ -47,6 +52,8 @@ void Checker::begin_block(Block& block) {
   clock.fenced = {};
   clock.acquired = clock.acquired_now = 0;
   clock.released = clock.fenced_acquired = {};
+  clock.arrivals = {};
+  clock.visits.clear();
   for (Warp& warp : block.warps) {
     warp.clock.left = 0;
     warp.clock.fenced = {};
@@ -74,7 +81,8 @@ void Checker::block_barrier(Block& block) {
   for (const FenceScope scope : {block_scope, device_scope}) {
     if (clock.fenced[scope] <= block.barrier) continue;
     const Knowledge known =
-        graph_.fences(block.threads[0].id, clock.fences[scope], block, clock.fenced_acquired[scope], scope);
+        graph_.fences(block.threads[0].id, clock.fences[scope], block.id, block.barrier, clock.fenced_acquired[scope],
+                      scope);
     clock.released[scope] = graph_.merge(clock.released[scope], known);
   }
   clock.acquired = clock.acquired_now;
@@ -118,7 +126,8 @@ void Checker::fence(Thread& thread, Scope of) {
       Stamp& mate = fences[thread.index - thread.lane + lane];
       mate = std::max(mate, mates[lane]);
     }
-    if (met > before) fence.acquired = graph_.fences(thread.id - thread.lane, mates, block, fence.acquired, scope);
+    if (met > before) 
+      fence.acquired = graph_.fences(thread.id - thread.lane, mates, block.id, block.barrier, fence.acquired, scope);
   }
   shared.fenced_acquired[scope] = graph_.merge(shared.fenced_acquired[scope], known);
   shared.fenced[scope] = warp.fenced[scope] = mark;
@@ -194,8 +203,8 @@ void Checker::share_fences(Warp& warp, uint32_t lanes) {
       stamps[lane] = warp.block->clock.fences[scope][warp.index * warp_size + lane];
       acquired = graph_.merge(acquired, fence.acquired);
     }
-    const uint32_t first = warp.lanes[0].id;
-    const Knowledge known = graph_.fences(first, stamps, *warp.block, acquired, scope);
+    const Block& block = *warp.block;
+    const Knowledge known = graph_.fences(warp.lanes[0].id, stamps, block.id, block.barrier, acquired, scope);
     for (uint32_t lane = 0; lane < warp_size; ++lane) {
       if ((lanes >> lane & 1) == 0) continue;
       Knowledge& released = clock(warp.lanes[lane]).released[scope];

@@ -120,7 +120,7 @@ Thread* Checker::undecided_reader(Record record) const {
   if (block == blocks_.end() || record.stamp <= (*block)->barrier) return nullptr;
   Thread& thread = (*block)->threads[record.thread % block_size_];
   const Warp& warp = *thread.warp;
-  const uint32_t goes_on = warp.live & ~(warp.at_barrier | warp.at_grid_barrier);
+  const uint32_t goes_on = warp.live & ~(warp.at_barrier | warp.at_grid_barrier | warp.arrived | warp.may_pass);
   return (goes_on >> thread.lane & 1) != 0 ? &thread : nullptr;
 }
 

@@ -52,6 +52,22 @@ struct WarpClock {
   std::unique_ptr<LaneClocks> lanes;  // made when first needed
 };
 
+// What the threads of a block have released by arriving at the present phase of their cluster's barrier.
+struct Arrivals {
+  std::vector<Stamp> stamps;  // each thread's accesses up to here; 0: it has not arrived, or relaxed
+  Stamp barrier = 0;          // the block's accesses up to here, or its begin
+  Knowledge acquired = 0;     // what those threads had acquired
+};
+
+// The last access to a block's shared memory from another block of its cluster.
+struct Visit {
+  uint32_t thread = 0;
+  Stamp stamp = 0;     // 0: there was none
+  uint32_t phase = 0;  // of the cluster's barrier: phases that its thread had arrived at
+  uint16_t site = 0;
+  uint8_t type = 0;  // checker.h's AccessType
+};
+
 struct BlockClock {
   Stamp begin = 0;                        // of the block
   PerScope<Stamp> fenced{};               // the last fence of any thread
@@ -60,6 +76,13 @@ struct BlockClock {
   PerScope<Knowledge> released{};         // by fences before the last barrier: an atomic of any thread passes it on
   PerScope<Knowledge> fenced_acquired{};  // what those threads had acquired that fenced since
   PerScope<std::vector<Stamp>> fences;    // per thread: released by its, or its warp mates', last fence
+  Arrivals arrivals;
+  std::vector<Visit> visits;  // by the rank of the other block; empty: there was none
+};
+
+struct ClusterClock {
+  Stamp barrier = 0;        // of the last phase in which each block came whole and released: all know all up to it
+  Knowledge phase_end = 0;  // what the arrivals at the last phase released
 };
 
 }  // namespace trifold::engine

@@ -72,6 +72,7 @@ std::string_view name(Operation operation) {
       "syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or", "grid.sync",  "syncwarp",
       "shfl_sync",   "shfl_up_sync",      "shfl_down_sync",  "shfl_xor_sync",  "all_sync",   "any_sync",
       "eq_sync",     "ballot_sync",       "match_any_sync",  "match_all_sync", "activemask", "poll",
+      "cluster.sync", "cluster.barrier_arrive", "barrier.cluster.arrive.relaxed", "cluster.barrier_wait",
   };
   return names[static_cast<size_t>(operation)];
 }
@@ -236,24 +237,30 @@ void Execution::stuck(const Block& block) {
 void Execution::deadlock() {
   Finding found = finding(Kind::deadlock, Severity::error);
   uint64_t polling = 0;
-  for (const Block* block : residents_) polling += block->polling;
+  std::vector<const Block*> blocks;
+  for (const Cluster* const cluster : residents_) {
+    polling += cluster->polling();
+    blocks.insert(blocks.end(), cluster->blocks.begin(), cluster->blocks.end());
+  }
   found.message += "no thread can go on";
   if (polling != 0)
     found.message +=
         ": nobody has changed memory while threads looked " + std::to_string(looks_ - looks_before_idle_) + " times";
   found.message += ".";
-  for (size_t i = 0; i < std::min(residents_.size(), blocks_shown); ++i)
-    found.message += "\n block " + coordinate(residents_[i]->index) + ":" + waiting(found, *residents_[i]);
-  const uint64_t unlisted = residents_.size() - std::min(residents_.size(), blocks_shown);
+  for (size_t i = 0; i < std::min(blocks.size(), blocks_shown); ++i)
+    found.message += "\n block " + coordinate(blocks[i]->index) + ":" + waiting(found, *blocks[i]);
+  const uint64_t unlisted = blocks.size() - std::min(blocks.size(), blocks_shown);
   if (unlisted != 0)
     found.message +=
         "\n and " + std::to_string(unlisted) + (unlisted == 1 ? " more block that waits" : " more blocks that wait");
-  const uint64_t total = launch_.grid.size();
+  const uint64_t total = launch_.grid.size(), of_cluster = launch_.cluster.size();
   if (finished_ != 0)
-    found.message += "\n " + std::to_string(finished_) + " of " + std::to_string(total) + " blocks have exited";
-  if (started_ < total)
-    found.message += "\n " + std::to_string(total - started_) + " blocks have not started: the device holds " +
-                     std::to_string(resident_limit_) + " of these blocks at a time, and none of them ends";
+    found.message +=
+        "\n " + std::to_string(finished_ * of_cluster) + " of " + std::to_string(total) + " blocks have exited";
+  if (started_ * of_cluster < total)
+    found.message += "\n " + std::to_string(total - started_ * of_cluster) +
+                     " blocks have not started: the device holds " + std::to_string(resident_limit_ * of_cluster) +
+                     " of these blocks at a time, and none of them ends";
   if (first_at_grid_barrier_ != nullptr) {
     found.message +=
         "\nA grid barrier waits for every block of the grid: let every block come to it, and none exit "
@@ -267,11 +274,12 @@ void Execution::deadlock() {
 }
 
 void Execution::too_many_blocks() {
-  throw LaunchMistake(
+  const std::string most = std::to_string(resident_limit_ * launch_.cluster.size());
+  throw TooManyBlocks(
       "kernel " + launch_.kernel + " synchronises its grid, but the grid has " + std::to_string(launch_.grid.size()) +
           " blocks of " + std::to_string(launch_.block.size()) + " threads, and the device holds only " +
-          std::to_string(resident_limit_) + " of them at a time",
-      "launch at most " + std::to_string(resident_limit_) + " blocks and let each loop over its part of the work");
+          most + " of them at a time",
+      "launch at most " + most + " blocks and let each loop over its part of the work");
 }
 
 }  // namespace trifold::engine

@@ -21,28 +21,28 @@ constexpr int patience = 64;
 constexpr uint64_t idle_rounds_limit = 256;
 constexpr uint64_t idle_looks_limit = 1 << 18;
 
-// Blocks that the device holds at a time.
-uint64_t resident_limit(const Launch& launch) {
-  const Limits& limits = launch.limits;
-  const auto threads = static_cast<uint32_t>((launch.block.size() + warp_size - 1) / warp_size * warp_size);
-  const uint32_t shared = launch.static_shared_bytes + launch.dynamic_shared_bytes + 1024;
-  const uint32_t a_multiprocessor =
-      std::min({limits.blocks, limits.threads / threads, limits.multiprocessor_shared_bytes / shared});
-  return uint64_t{limits.multiprocessors} * std::max(a_multiprocessor, 1u);
-}
-
 constexpr uint32_t bit(const Thread& thread) {
   return 1u << thread.lane;
 }
 
 }  // namespace
 
+uint64_t resident_clusters(const Launch& launch) {
+  const Limits& limits = launch.limits;
+  const auto threads = static_cast<uint32_t>((launch.block.size() + warp_size - 1) / warp_size * warp_size);
+  const uint32_t shared = launch.static_shared_bytes + launch.dynamic_shared_bytes + 1024;
+  const uint32_t a_multiprocessor =
+      std::min({limits.blocks, limits.threads / threads, limits.multiprocessor_shared_bytes / shared});
+  const uint64_t blocks = uint64_t{limits.multiprocessors} * std::max(a_multiprocessor, 1u);
+  return std::max<uint64_t>(blocks / launch.cluster.size(), 1);
+}
+
 Execution::Execution(Launch& launch, FrontEnd& front)
     : launch_(launch),
       front_(front),
-      block_order_(launch.blocks(), launch.seed),
+      cluster_order_(launch.clusters(), launch.seed),
       thread_order_(static_cast<uint32_t>(launch.block.size()), launch.seed),
-      resident_limit_(resident_limit(launch)) {
+      resident_limit_(resident_clusters(launch)) {
   const uint64_t blocks = launch.grid.size(), threads = launch.block.size();
   // Thread::id and Block::id
   constexpr uint64_t most = std::numeric_limits<uint32_t>::max();
@@ -54,90 +54,124 @@ Execution::Execution(Launch& launch, FrontEnd& front)
 }
 
 void Execution::run() {
-  const uint64_t total = launch_.blocks();
+  const uint64_t total = launch_.clusters();
   if (launch_.cooperative && total > resident_limit_) too_many_blocks();
   while (finished_ < total) {
     const bool opens = started_ < total && residents_.size() < resident_limit_;
     if (opens) {
-      Block& block = open_block();
-      settle(block);
-      if (block.live == 0) {
-        close_block(block);
+      Cluster& cluster = open_cluster();
+      settle(cluster);
+      if (cluster.live() == 0) {
+        close_cluster(cluster);
       } else {
-        residents_.push_back(&block);
+        residents_.push_back(&cluster);
       }
     }
-    // After each new block only one of the others looks again, so that many that wait cost no more than twice.
+    // After each new cluster only one of the others looks again, so that many that wait cost no more than twice.
     if (!residents_.empty()) visit_residents(!opens);
   }
 }
 
-// ------------------------------------------------------------------------------------------------- blocks
+// ------------------------------------------------------------------------------------------------- clusters, blocks
 
-Block& Execution::open_block() {
+std::unique_ptr<Block> Execution::make_block() const {
   const auto size = static_cast<uint32_t>(launch_.block.size());
-  if (free_.empty()) {
-    Block& block = *blocks_.emplace_back(std::make_unique<Block>());
-    block.launch = &launch_;
-    block.threads = std::vector<Thread>(size);
-    block.warps = std::vector<Warp>((size + warp_size - 1) / warp_size);
-    for (uint32_t index = 0; index < size; ++index) {
-      Thread& thread = block.threads[index];
-      thread.index = index;
-      thread.place = launch_.block.at(index);
-      thread.lane = static_cast<uint8_t>(index % warp_size);
-      thread.warp = &block.warps[index / warp_size];
-      thread.block = &block;
-      thread.warp->exists |= bit(thread);
-    }
-    for (uint32_t index = 0; index < block.warps.size(); ++index) {
-      block.warps[index].index = index;
-      block.warps[index].block = &block;
-      block.warps[index].lanes = &block.threads[index * warp_size];
-    }
-    free_.push_back(&block);
+  auto made = std::make_unique<Block>();
+  Block& block = *made;
+  block.launch = &launch_;
+  block.threads = std::vector<Thread>(size);
+  block.warps = std::vector<Warp>((size + warp_size - 1) / warp_size);
+  for (uint32_t index = 0; index < size; ++index) {
+    Thread& thread = block.threads[index];
+    thread.index = index;
+    thread.place = launch_.block.at(index);
+    thread.lane = static_cast<uint8_t>(index % warp_size);
+    thread.warp = &block.warps[index / warp_size];
+    thread.block = &block;
+    thread.warp->exists |= bit(thread);
   }
-  Block& block = *free_.back();
+  for (uint32_t index = 0; index < block.warps.size(); ++index) {
+    block.warps[index].index = index;
+    block.warps[index].block = &block;
+    block.warps[index].lanes = &block.threads[index * warp_size];
+  }
+  return made;
+}
+
+Cluster& Execution::make_cluster() {
+  Cluster& cluster = *clusters_.emplace_back(std::make_unique<Cluster>());
+  for (uint32_t rank = 0; rank < launch_.cluster.size(); ++rank) {
+    Block& block = *blocks_.emplace_back(make_block());
+    block.rank = rank;
+    block.cluster = &cluster;
+    cluster.blocks.push_back(&block);
+  }
+  return cluster;
+}
+
+Cluster& Execution::open_cluster() {
+  if (free_.empty()) free_.push_back(&make_cluster());
+  Cluster& cluster = *free_.back();
   free_.pop_back();
-  block.id = static_cast<uint32_t>(launch_.first_block + block_order_[started_++]);
-  block.index = launch_.grid.at(block.id);
+  const uint64_t number = launch_.first_cluster + cluster_order_[started_++];
+  cluster.arrived = cluster.phase = 0;
+  cluster.clock = {};
+  const BlockOrder order(cluster.blocks.size(), launch_.seed == 0 ? 0 : Random::mix(launch_.seed + number) | 1);
+  cluster.turns.clear();
+  for (uint32_t turn = 0; turn < cluster.blocks.size(); ++turn) cluster.turns.push_back(cluster.blocks[order[turn]]);
+  for (Block* const block : cluster.blocks) open_block(*block, launch_.block_of_cluster(number, block->rank));
+  return cluster;
+}
+
+void Execution::open_block(Block& block, Dim3 index) {
+  const auto size = static_cast<uint32_t>(block.threads.size());
+  block.id = static_cast<uint32_t>(launch_.grid.linear(index));
+  block.index = index;
   block.interval = 0;
+  block.phases_seen = 0;
+  block.arrived_early = false;
   block.live = size;
-  for (uint32_t index = 0; index < size; ++index) block.threads[index].id = block.id * size + index;
-  for (Warp& warp : block.warps) warp.live = warp.ready = warp.exists;
+  for (uint32_t i = 0; i < size; ++i) block.threads[i].id = block.id * size + i;
+  for (Warp& warp : block.warps) {
+    warp.live = warp.ready = warp.exists;
+    warp.arrived = warp.may_pass = 0;
+  }
   if (launch_.checker != nullptr) launch_.checker->begin_block(block);
   front_.begin_block(block);
-  return block;
 }
 
-void Execution::close_block(Block& block) {
-  if (launch_.checker != nullptr) launch_.checker->end_block(block);
+void Execution::close_cluster(Cluster& cluster) {
+  if (launch_.checker != nullptr)
+    for (Block* const block : cluster.blocks) launch_.checker->end_block(*block);
   ++finished_;
-  free_.push_back(&block);
+  free_.push_back(&cluster);
 }
 
-// Lets a block's threads run until each has exited or waits for what the block alone cannot bring about.
-void Execution::settle(Block& block) {
-  run_ready(block);
-  for (int round = 0; block.polling != 0 && round < patience; ++round) {
+// Lets a cluster's threads run until each has exited or waits for what the cluster alone cannot bring about.
+void Execution::settle(Cluster& cluster) {
+  run_ready(cluster);
+  for (int round = 0; cluster.polling() != 0 && round < patience; ++round) {
     const uint64_t events = events_, changes_before = changes;
-    for (Warp& warp : block.warps) warp.ready |= std::exchange(warp.polling, 0);
-    block.polling = 0;
-    run_ready(block);
+    for (Block* const block : cluster.blocks) {
+      for (Warp& warp : block->warps) warp.ready |= std::exchange(warp.polling, 0);
+      block->polling = 0;
+    }
+    run_ready(cluster);
     if (events_ == events && changes == changes_before) break;
   }
-  if (block.live != 0 && block.polling == 0 && block.at_grid_barrier != block.live) stuck(block);
+  const uint32_t live = cluster.live();
+  if (live != 0 && cluster.polling() == 0 && cluster.at_grid_barrier() != live) stuck(cluster);
 }
 
 void Execution::visit_residents(bool all) {
   const uint64_t events = events_, changes_before = changes;
   for (size_t visits = all ? residents_.size() : 1; visits > 0 && !residents_.empty(); --visits) {
     if (next_resident_ >= residents_.size()) next_resident_ = 0;
-    Block& block = *residents_[next_resident_];
-    settle(block);
-    if (block.live == 0) {
+    Cluster& cluster = *residents_[next_resident_];
+    settle(cluster);
+    if (cluster.live() == 0) {
       residents_.erase(residents_.begin() + static_cast<ptrdiff_t>(next_resident_));
-      close_block(block);
+      close_cluster(cluster);
     } else {
       ++next_resident_;
     }
@@ -152,7 +186,7 @@ void Execution::visit_residents(bool all) {
 
 void Execution::count_idle_round() {
   ++idle_rounds_;
-  const bool none_polls = std::ranges::all_of(residents_, [](const Block* block) { return block->polling == 0; });
+  const bool none_polls = std::ranges::all_of(residents_, [](const Cluster* cluster) { return cluster->polling() == 0; });
   const bool long_enough =
       launch_.counts_changes && idle_rounds_ >= idle_rounds_limit && looks_ - looks_before_idle_ >= idle_looks_limit;
   if (none_polls || long_enough || front_.gives_up()) deadlock();
@@ -160,39 +194,37 @@ void Execution::count_idle_round() {
 
 // ------------------------------------------------------------------------------------------------- threads
 
-void Execution::run_ready(Block& block) {
-  if (launch_.seed == 0) {
-    run_in_order(block);
-  } else {
-    run_shuffled(block);
+void Execution::run_ready(Cluster& cluster) {
+  for (bool ran = true; ran;) {
+    ran = false;
+    for (Block* const block : cluster.turns) ran |= launch_.seed == 0 ? run_in_order(*block) : run_shuffled(*block);
   }
 }
 
-// A warp runs until its lanes wait, but after a barrier the block's first warp is the first again.
-void Execution::run_in_order(Block& block) {
-  for (bool ran = true; ran;) {
-    ran = false;
-    for (Warp& warp : block.warps) {
-      const uint32_t interval = block.interval;
-      while (block.interval == interval && (warp.ready != 0 || answer_active_mask(warp))) {
-        ran = true;
-        for (uint32_t lanes = warp.ready; lanes != 0; lanes &= lanes - 1) step(warp.lanes[std::countr_zero(lanes)]);
-      }
+// One pass over a block's warps: each runs until its lanes wait, but after a barrier the block's first warp is the first
+// again.
+bool Execution::run_in_order(Block& block) {
+  bool ran = false;
+  for (Warp& warp : block.warps) {
+    const uint32_t interval = block.interval;
+    while (block.interval == interval && (warp.ready != 0 || answer_active_mask(warp))) {
+      ran = true;
+      for (uint32_t lanes = warp.ready; lanes != 0; lanes &= lanes - 1) step(warp.lanes[std::countr_zero(lanes)]);
     }
   }
+  return ran;
 }
 
-void Execution::run_shuffled(Block& block) {
-  for (bool ran = true; ran;) {
-    ran = false;
-    thread_order_.pass([&](uint32_t index) {
-      Thread& thread = block.threads[index];
-      if ((thread.warp->ready & bit(thread)) == 0) return;
-      ran = true;
-      step(thread);
-    });
-    for (Warp& warp : block.warps) ran |= warp.ready == 0 && answer_active_mask(warp);
-  }
+bool Execution::run_shuffled(Block& block) {
+  bool ran = false;
+  thread_order_.pass([&](uint32_t index) {
+    Thread& thread = block.threads[index];
+    if ((thread.warp->ready & bit(thread)) == 0) return;
+    ran = true;
+    step(thread);
+  });
+  for (Warp& warp : block.warps) ran |= warp.ready == 0 && answer_active_mask(warp);
+  return ran;
 }
 
 void Execution::step(Thread& thread) {
@@ -221,6 +253,10 @@ void Execution::arrive(Thread& thread) {
     arrive_at_grid_barrier(thread);
   } else if (operation == Operation::active_mask) {
     warp.at_active_mask |= bit(thread);
+  } else if (operation == Operation::cluster_wait) {
+    wait_at_cluster_barrier(thread);
+  } else if (operation >= Operation::cluster_barrier) {
+    arrive_at_cluster_barrier(thread, operation);
   } else {
     arrive_at_rendezvous(thread);
   }
@@ -234,9 +270,10 @@ void Execution::leave(Thread& thread) {
   warp.live &= ~bit(thread);
   --block.live;
   if (warp.at_rendezvous != 0) meet_without(warp, thread.lane);
-  if (block.live == 0) return;
-  if (block.at_barrier == block.live) complete_barrier(block);
-  if (block.at_grid_barrier == block.live) block_is_at_grid_barrier(block);
+  if (block.live != 0 && block.at_barrier == block.live) complete_barrier(block);
+  if (block.live != 0 && block.at_grid_barrier == block.live) block_is_at_grid_barrier(block);
+  if (block.live == 0) block_exits(block);
+  if (block.cluster->arrived != 0) leave_cluster_barrier(thread);
 }
 
 // ------------------------------------------------------------------------------------------------- barriers
@@ -262,7 +299,7 @@ void Execution::complete_barrier(Block& block) {
 }
 
 void Execution::arrive_at_grid_barrier(Thread& thread) {
-  if (launch_.grid.size() > resident_limit_) too_many_blocks();
+  if (launch_.grid.size() / launch_.cluster.size() > resident_limit_) too_many_blocks();
   if (first_at_grid_barrier_ == nullptr) first_at_grid_barrier_ = &thread;
   if (first_at_grid_barrier_->waiting_at != thread.waiting_at) different_grid_barriers(thread);
   Block& block = *thread.block;
@@ -274,8 +311,11 @@ void Execution::block_is_at_grid_barrier(Block& block) {
   if (block.live < block.threads.size() && warned_.insert(first_at_grid_barrier_->waiting_at).second)
     warn_of_exited(block);
   if (++blocks_at_grid_barrier_ < launch_.grid.size()) return;
-  std::vector<Block*> blocks = residents_;
-  if (std::ranges::find(blocks, &block) == blocks.end()) blocks.push_back(&block);
+  std::vector<Block*> blocks;
+  for (const Cluster* const cluster : residents_)
+    blocks.insert(blocks.end(), cluster->blocks.begin(), cluster->blocks.end());
+  if (std::ranges::find(blocks, &block) == blocks.end())
+    blocks.insert(blocks.end(), block.cluster->blocks.begin(), block.cluster->blocks.end());
   if (launch_.checker != nullptr) launch_.checker->grid_barrier(blocks);
   for (Block* member : blocks) {
     ++member->interval;

@@ -1,7 +1,8 @@
 // Runs a launch: schedules its threads and carries out what they wait for. A front end knows what a thread is.
 //
-// Blocks run one after the other and their objects are used again, so memory does not grow with the grid. A block of
-// which the threads that are left poll memory, or wait for the grid, stays resident while others run.
+// Clusters run one after the other and their objects are used again, so memory does not grow with the grid; the blocks
+// of one take turns. A cluster of which the threads that are left poll memory, or wait for the grid, stays resident
+// while others run. Where a launch has no clusters, each block is one.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,16 @@ enum class Operation : uint8_t {
   match_all,
   active_mask,
   poll,
+  cluster_barrier,         // arrives at the barrier of the cluster, and waits
+  cluster_arrive,          // arrives and goes on
+  cluster_arrive_relaxed,  // the same, and orders no accesses of memory
+  cluster_wait,            // for the phase at which the thread has arrived
 };
+
+// Whether a thread comes to a barrier: of its block, its cluster or the grid.
+constexpr bool is_barrier(Operation operation) {
+  return operation <= Operation::grid_barrier || operation >= Operation::cluster_barrier;
+}
 
 std::string_view name(Operation operation);  // as CUDA calls it, without underscores: "syncthreads"
 
@@ -58,6 +68,14 @@ struct LaunchMistake : std::exception {
   const char* what() const noexcept override { return problem.c_str(); }
   std::string problem, remedy;
 };
+
+// All blocks of the grid have to run at the same time, which are more than the device holds.
+struct TooManyBlocks : LaunchMistake {
+  using LaunchMistake::LaunchMistake;
+};
+
+// Blocks that the device holds at a time: so many whole clusters.
+uint64_t resident_clusters(const Launch& launch);
 
 class FrontEnd {
  public:
@@ -87,12 +105,15 @@ class Execution {
 
  private:
   // Schedule (execution.cpp).
-  Block& open_block();
-  void close_block(Block& block);
-  void settle(Block& block);
-  void run_ready(Block& block);
-  void run_in_order(Block& block);
-  void run_shuffled(Block& block);
+  Cluster& make_cluster();
+  std::unique_ptr<Block> make_block() const;
+  Cluster& open_cluster();
+  void open_block(Block& block, Dim3 index);
+  void close_cluster(Cluster& cluster);
+  void settle(Cluster& cluster);
+  void run_ready(Cluster& cluster);
+  bool run_in_order(Block& block);
+  bool run_shuffled(Block& block);
   void step(Thread& thread);
   void arrive(Thread& thread);
   void leave(Thread& thread);
@@ -104,6 +125,16 @@ class Execution {
   void complete_barrier(Block& block);
   void arrive_at_grid_barrier(Thread& thread);
   void block_is_at_grid_barrier(Block& block);
+
+  // The barrier of a cluster (cluster_barrier.cpp).
+  void arrive_at_cluster_barrier(Thread& thread, Operation operation);
+  void wait_at_cluster_barrier(Thread& thread);
+  void complete_cluster_barrier(Cluster& cluster);
+  void leave_cluster_barrier(Thread& thread);
+  void arrived_twice(const Thread& thread);
+  void waits_without_arrival(const Thread& thread);
+  [[noreturn]] void stuck(const Cluster& cluster);
+  void block_exits(Block& block);
 
   // Warp operations (rendezvous.cpp).
   void arrive_at_rendezvous(Thread& thread);
@@ -128,17 +159,18 @@ class Execution {
 
   Launch& launch_;
   FrontEnd& front_;
-  BlockOrder block_order_;
+  BlockOrder cluster_order_;
   ThreadOrder thread_order_;
-  uint64_t resident_limit_;
-  uint64_t started_ = 0;   // blocks
-  uint64_t finished_ = 0;  // blocks
+  uint64_t resident_limit_;  // clusters, as the next two
+  uint64_t started_ = 0;
+  uint64_t finished_ = 0;
   uint64_t blocks_at_grid_barrier_ = 0;
   Thread* first_at_grid_barrier_ = nullptr;
 
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::vector<Block*> free_;
-  std::vector<Block*> residents_;  // that wait for other blocks
+  std::vector<std::unique_ptr<Cluster>> clusters_;
+  std::vector<Cluster*> free_;
+  std::vector<Cluster*> residents_;  // that wait for others
   size_t next_resident_ = 0;
   std::unordered_set<Site> warned_;  // barriers
 

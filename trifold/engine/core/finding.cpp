@@ -35,6 +35,7 @@ std::string memory_and_element(const Finding& finding) {
 std::string remedy(const Finding& finding) {
   const Access& later = finding.accesses[0];
   const Access& earlier = finding.accesses[1];
+  const bool over_blocks = finding.memory == name(Space::shared) && later.block != earlier.block;
   if (finding.severity == Severity::warning) {
     return "volatile makes the compiler load and store, and no thread wait: put a syncwarp (or a syncthreads) between "
            "the two. Where one thread is to wait for the other's write, let it read until it sees it.";
@@ -43,7 +44,10 @@ std::string remedy(const Finding& finding) {
   if (one_atomic) {
     const bool reads = later.operation == "read" || earlier.operation == "read";
     return "An atomic is ordered with other atomics only: make both atomic, or put a " +
-           std::string(later.block == earlier.block ? "syncthreads" : "launch boundary") + " between the two." +
+           std::string(later.block == earlier.block ? "syncthreads"
+                       : over_blocks                ? "barrier of the cluster"
+                                                    : "launch boundary") +
+           " between the two." +
            (reads ? " A plain read is right beside atomics only where the thread's next access there is a "
                     "compare-and-swap of what it read."
                   : "");
@@ -56,6 +60,9 @@ std::string remedy(const Finding& finding) {
                ? "Give each thread an element of its own, use an atomic, or let one thread do it."
                : "Put a syncthreads between the two lines (or syncwarp, if both threads are of one warp).";
   }
+  if (over_blocks)
+    return "Put a barrier of the cluster (cluster.sync()) between the two lines: an arrival that is not relaxed after "
+           "the first, and the wait before the second.";
   return "Blocks of one launch run in any order: use an atomic, give each block elements of its own, or split the "
          "kernel in two launches. A flag between blocks wants write, threadfence, atomic on the flag, and an atomic "
          "to read it.";
@@ -124,7 +131,7 @@ void append_access(std::string& out, const Access& access) {
 std::string_view name(Kind kind) {
   constexpr std::string_view names[] = {
       "race",     "out-of-bounds", "misaligned", "uninitialised read", "barrier divergence", "warp divergence",
-      "deadlock", "negative index"};
+      "deadlock", "lifetime",      "negative index"};
   return names[static_cast<int>(kind)];
 }
 
@@ -216,6 +223,31 @@ void describe_memory_of_another_block(Finding& finding, Dim3 block) {
                     finding.kernel + ": it is shared memory of block " + coordinates(block) +
                     ", and a block may touch its own only, by " + who(access, false) + " at " + where(access.location) +
                     ". The access did not happen. Pass the value on in global memory, not its address.";
+}
+
+void describe_lifetime(Finding& finding, Dim3 block, bool ended) {
+  const Access& access = finding.accesses[0];
+  finding.message =
+      "lifetime of " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " + who(access, false) + " " +
+      verb(access.operation) + " at " + where(access.location) + ", but it is shared memory of block " +
+      coordinates(block) +
+      (ended ? ", which has exited, and its shared memory with it. The access did not happen. Put a barrier of the "
+               "cluster (cluster.sync()) between the last access to another block's shared memory and the end of the "
+               "kernel: no block exits before the others are done."
+             : ", and nothing says that this block has begun. The access did not happen. The blocks of a cluster are "
+               "resident together, but may begin one after the other: put a barrier of the cluster (cluster.sync()) "
+               "before the first access to another block's shared memory.");
+}
+
+void describe_exit_before_access(Finding& finding, Dim3 block) {
+  const Access& access = finding.accesses[0];
+  finding.message = "lifetime of shared memory in kernel " + finding.kernel + ": " + who(access, false) + " " +
+                    access.operation + "s shared memory of block " + coordinates(block) + " at " +
+                    where(access.location) +
+                    ", but block " + coordinates(block) +
+                    " exits without waiting for that, and its shared memory ends with it. Put a barrier of the cluster "
+                    "(cluster.sync()) between the last access to another block's shared memory and the end of the "
+                    "kernel: no block exits before the others are done.";
 }
 
 void describe_unknown_address(Finding& finding, uint64_t address) {

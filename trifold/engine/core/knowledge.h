@@ -27,10 +27,10 @@ class KnowledgeGraph {
   Knowledge release(uintptr_t address, const Thread& thread, const Fence& fence, FenceScope scope, Stamp stamp,
                     Knowledge said);
 
-  // Fences of a group of threads with consecutive numbers: each knew itself up to its stamp (0: it did not fence), the
-  // block up to the barrier, and together they had acquired this.
-  Knowledge fences(uint32_t first_thread, std::span<const Stamp> stamps, const Block& block, Knowledge acquired,
-                   FenceScope scope);
+  // Fences of a group of threads with consecutive numbers: each knew itself up to its stamp (0: it did not fence), their
+  // block up to this barrier, and together they had acquired this.
+  Knowledge fences(uint32_t first_thread, std::span<const Stamp> stamps, uint32_t block, Stamp barrier,
+                   Knowledge acquired, FenceScope scope);
 
   struct Query {
     uint32_t thread;    // whose access

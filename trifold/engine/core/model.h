@@ -21,6 +21,8 @@ struct Dim3 {
     return {static_cast<uint32_t>(linear % x), static_cast<uint32_t>(linear / x % y),
             static_cast<uint32_t>(linear / x / y)};
   }
+  // The inverse of at().
+  uint64_t linear(Dim3 place) const { return place.x + uint64_t{x} * (place.y + uint64_t{y} * place.z); }
   bool operator==(const Dim3&) const = default;
 };
 
@@ -29,6 +31,7 @@ using Site = uint16_t;
 
 struct Block;
 struct Checker;
+struct Cluster;
 class Tally;
 struct Launch;
 struct Warp;
@@ -91,6 +94,11 @@ struct Warp {
   uint32_t at_rendezvous = 0;   // of the warp
   uint32_t at_active_mask = 0;  // waits to see which other lanes come to its line
   uint32_t at_grid_barrier = 0;
+  uint32_t at_cluster_barrier = 0;
+  // Live lanes that have arrived at the cluster's barrier and not waited since, whatever they do meanwhile: in its
+  // present phase, or in the last one, so that the wait is over at once.
+  uint32_t arrived = 0;
+  uint32_t may_pass = 0;
   Block* block = nullptr;
   Thread* lanes = nullptr;  // the first lane's thread; the others follow it
   WarpClock clock;
@@ -100,9 +108,11 @@ struct Warp {
 struct Block {
   uint32_t id = 0;        // in the grid, x fastest
   Dim3 index{0, 0, 0};    // blockIdx
+  uint32_t rank = 0;      // in its cluster
+  Cluster* cluster = nullptr;
   Stamp barrier = 0;      // of the last barrier that completed, or of the block's start
   uint32_t interval = 0;  // barriers completed so far
-  uint32_t live = 0;      // threads that have not exited, and of these the ones that wait:
+  uint32_t live = 0;      // threads that have not exited (0: the block has), and of these the ones that wait:
   uint32_t polling = 0;
   uint32_t at_barrier = 0;
   uint32_t at_grid_barrier = 0;
@@ -111,6 +121,9 @@ struct Block {
   bool barrier_mixed = false;    // another one came to another site
   uint32_t barrier_threads = 0;  // that came to the last complete barrier, and how many of them with a true predicate
   uint32_t barrier_true = 0;
+  // In this phase of the cluster's barrier a thread has arrived without waiting at once.
+  bool arrived_early = false;
+  uint32_t phases_seen = 0;  // phases of the cluster's barrier whose end a thread of the block has waited for
   Launch* launch = nullptr;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
@@ -118,16 +131,44 @@ struct Block {
   void* front = nullptr;  // the front end's: shared memory
 };
 
+// Blocks that run at the same time, on a GPU on neighbouring multiprocessors, and may access each other's shared memory.
+// Of a launch without clusters, each block is a cluster of one.
+struct Cluster {
+  std::vector<Block*> blocks;  // by rank
+  std::vector<Block*> turns;   // the order in which they run
+  uint32_t arrived = 0;        // live threads that have arrived at the barrier's present phase
+  uint32_t phase = 0;          // phases of the barrier that have ended
+  ClusterClock clock;
+
+  bool has(uint32_t block) const {
+    for (const Block* const one : blocks)
+      if (one->id == block) return true;
+    return false;
+  }
+  // Of its blocks' threads.
+  uint32_t live() const { return sum(&Block::live); }
+  uint32_t polling() const { return sum(&Block::polling); }
+  uint32_t at_grid_barrier() const { return sum(&Block::at_grid_barrier); }
+
+ private:
+  uint32_t sum(uint32_t Block::* threads) const {
+    uint32_t all = 0;
+    for (const Block* const block : blocks) all += block->*threads;
+    return all;
+  }
+};
+
 struct Launch {
   std::string kernel;
   Dim3 grid, block;
+  Dim3 cluster;  // of blocks; each extent divides the grid's
   uint32_t dynamic_shared_bytes = 0, static_shared_bytes = 0;
   Limits limits;
   uint32_t checks = 0;       // bits of Check in checker.h
   uint64_t seed = 0;         // 0: the natural order
   bool cooperative = false;  // the grid may synchronise: all blocks are resident
-  // The blocks that an Execution runs, where it does not run all.
-  uint64_t first_block = 0, block_count = 0;
+  // The clusters that an Execution runs, where it does not run all.
+  uint64_t first_cluster = 0, cluster_count = 0;
   // Every store counts in `changes`; else threads may poll for as long as the front end does not give up.
   bool counts_changes = true;
   Stamp now = 1;               // counts synchronising events; 0 is before the launch
@@ -135,7 +176,13 @@ struct Launch {
   Tally* tally = nullptr;      // of findings after which the launch goes on; null: it ends with the first
   void* front = nullptr;
 
-  uint64_t blocks() const { return block_count != 0 ? block_count : grid.size(); }
+  uint64_t clusters() const { return cluster_count != 0 ? cluster_count : grid.size() / cluster.size(); }
+  // blockIdx of the block with this rank in the cluster with this number.
+  Dim3 block_of_cluster(uint64_t number, uint32_t rank) const {
+    const Dim3 clusters{grid.x / cluster.x, grid.y / cluster.y, grid.z / cluster.z};
+    const Dim3 at = clusters.at(number), within = cluster.at(rank);
+    return {at.x * cluster.x + within.x, at.y * cluster.y + within.y, at.z * cluster.z + within.z};
+  }
   Dim3 thread_index(uint32_t thread_id) const { return block.at(thread_id % block.size()); }
   Dim3 block_index(uint32_t thread_id) const { return grid.at(thread_id / block.size()); }
 };

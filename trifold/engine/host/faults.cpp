@@ -82,6 +82,27 @@ void foreign_access(const std::string& memory, AccessType type, engine::Site sit
 
 }  // namespace
 
+Region* peer_region(uintptr_t address, size_t n, AccessType type, engine::Site site) {
+  const auto [region, owner] = checked_memory->find_of_peer(address, n);
+  if (region == nullptr) {
+    out_of_bounds(address, n, type, site);
+    return nullptr;
+  }
+  const Thread& thread = *engine::current;
+  engine::Checker& checker = *thread.block->launch->checker;
+  const bool ended = owner->live == 0;
+  if (!ended && checker.knows_begin(*owner, thread)) {
+    checker.note_visit(*owner, thread, type, site);
+    return region;
+  }
+  Finding finding = start_finding(Kind::lifetime, *region, type, site);
+  finding.index = {index_in(*region, address, width_of(*region, n))};
+  engine::describe_lifetime(finding, owner->index, ended);
+  end_or_go_on(std::move(finding), site);
+  skip_access(address, n);
+  return nullptr;
+}
+
 void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site site) {
   if (const auto target = checked_memory->of_another_block(address); target.region != nullptr) {
     access_of_another_block(target, address, n, type, site);

@@ -122,7 +122,7 @@ void HostFront::wait() {
   } else if (operation == Wait::barrier && engine::current->index == 0 && start_ring()) {
     return pass_in_ring();
   }
-  const bool barrier = operation <= Wait::barrier_or;
+  const bool barrier = engine::is_barrier(static_cast<engine::Operation>(operation));
   if (Fiber* const next = barrier ? run_ahead() : nullptr; next != nullptr) {
     fiber.pass_to(*next);
   } else {
@@ -207,6 +207,18 @@ void HostFront::begin_block(engine::Block& block) {
   *slot.registers.block = {block.index.x, block.index.y, block.index.z};
   slot.registers.thread->y = slot.registers.thread->z = 0;
   if (block.launch->checker != nullptr) checked_memory->begin_block(slot, *block.launch);
+}
+
+char* HostFront::in_block(const void* address, const engine::Block& from, const engine::Block& to) const {
+  return slots_.moved(address, *static_cast<const Slot*>(from.front), *static_cast<const Slot*>(to.front));
+}
+
+const engine::Block* HostFront::owner_of_shared(const void* address) const {
+  const engine::Block& own = *engine::current->block;
+  if (in_block(address, own, own) != nullptr) return &own;
+  for (const engine::Block* const block : own.cluster->blocks)
+    if (in_block(address, *block, *block) != nullptr) return block;
+  return nullptr;
 }
 
 void HostFront::shuffle(engine::Warp& warp, uint32_t lanes) {

@@ -99,6 +99,9 @@ class HostFront final : public engine::FrontEnd {
   // The fiber of the thread behind the current one, which is current from then on, where it may run before the core
   // asks for it; else null.
   Fiber* run_ahead();
+  // Of the running block's cluster: the block in whose shared memory an address lies, and what another one has there.
+  const engine::Block* owner_of_shared(const void* address) const;
+  char* in_block(const void* address, const engine::Block& from, const engine::Block& to) const;
   // Of a thread of the running block that is not the running one.
   Whereabouts whereabouts(uint32_t index) const;
 

@@ -26,10 +26,10 @@ using engine::Thread;
 // The region of a kernel's access; null: nothing watches those bytes, or the access is skipped.
 inline Region* watched(uintptr_t address, size_t n, AccessType type, bool aligned, const void* caller) {
   if (turn->front->running->holds(address)) return nullptr;
-  Region* const region = checked_memory->find(address, n);
+  Region* region = checked_memory->find(address, n);
   if (region == nullptr) [[unlikely]] {
-    out_of_bounds(address, n, type, site_of_address(caller));
-    return nullptr;
+    region = peer_region(address, n, type, site_of_address(caller));
+    if (region == nullptr) return nullptr;
   }
   if (region->buffer == nullptr) return nullptr;
   if (aligned && (address & (n - 1)) != 0) [[unlikely]]

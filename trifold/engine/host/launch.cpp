@@ -107,6 +107,8 @@ engine::Launch launch_of(const Kernel& kernel) {
   launch.kernel = kernel.name;
   launch.grid = {kernel.grid.x, kernel.grid.y, kernel.grid.z};
   launch.block = {kernel.threads.x, kernel.threads.y, kernel.threads.z};
+  launch.cluster = {kernel.cluster.x, kernel.cluster.y, kernel.cluster.z};
+  launch.cooperative = kernel.cooperative;
   launch.dynamic_shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);
   launch.static_shared_bytes = static_cast<uint32_t>(declared_by(kernel.code).shared_bytes);
   launch.limits = device_limits();
@@ -135,6 +137,9 @@ void execute(engine::Launch& launch, HostFront& front) {
     fibers().reclaim();
     if (checked_memory != nullptr) record(fault.finding);
     throw LaunchEnded(fault.finding.message);
+  } catch (const engine::TooManyBlocks& mistake) {
+    fibers().reclaim();
+    throw RefusedLaunch(Error::cooperative_launch_too_large, mistake.problem + "; " + mistake.remedy);
   } catch (const engine::LaunchMistake& mistake) {
     fibers().reclaim();
     refuse(mistake);
@@ -149,14 +154,25 @@ void continue_waiting(Turn& now) {
   const uint3 at = *now.registers.thread;
   const dim3& threads = now.kernel.threads;
   engine::Launch launch = launch_of(now.kernel);
-  launch.first_block = static_cast<uint64_t>(now.block);
-  launch.block_count = static_cast<uint64_t>(now.end - now.block);
+  launch.first_cluster = static_cast<uint64_t>(now.block);  // each block is one
+  launch.cluster_count = static_cast<uint64_t>(now.end - now.block);
   launch.counts_changes = false;  // its stores are not seen
   HostFront front(now, fibers());
   front.hand_over(*now.fiber, at.x + threads.x * (at.y + threads.y * at.z), now.request, now.last_site);
   now.front = &front;
   now.plain = false;
   *now.registers.handed_over = now.fiber;
+  execute(launch, front);
+}
+
+// The core runs all from the start: blocks that are resident together have memory of their own.
+void run_together(Turn& now, int64_t begin, int64_t end) {
+  engine::Launch launch = launch_of(now.kernel);
+  launch.first_cluster = static_cast<uint64_t>(begin);
+  launch.cluster_count = static_cast<uint64_t>(end - begin);
+  launch.counts_changes = false;
+  HostFront front(now, fibers());
+  now.front = &front;
   execute(launch, front);
 }
 
@@ -174,18 +190,20 @@ FiberPool& fibers() {
 void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_t end) {
   require_launchable(kernel);
   const SharedMemory shared = shared_memory(kernel, registers);
+  const bool together = kernel.cooperative || kernel.cluster.x * kernel.cluster.y * kernel.cluster.z > 1;
   Turn now{.kernel = kernel,
            .registers = registers,
            .shared = shared.begin,
-           .plain = true,
+           .plain = !together,
            .block = begin,
            .end = end,
            .request = {},
            .looks = {}};
   const Taking taking(now);
+  *registers.handed_over = nullptr;
+  if (together) return run_together(now, begin, end);
   Fiber& fiber = fibers().take();
   now.fiber = &fiber;
-  *registers.handed_over = nullptr;
   fiber.resume();
   if (now.stop != Stop::none) [[unlikely]] {
     fibers().give(fiber);

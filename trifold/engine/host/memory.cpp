@@ -250,10 +250,30 @@ Region* CheckedMemory::look_up(uintptr_t address, size_t n) {
   Region* const region = holding(running_->has(address) ? running_->regions : regions_, address, n);
   if (region == nullptr) return nullptr;
   if (region->of_module) return watch_global(static_cast<size_t>(region - regions_.data()), address, n);
-  if (region->shared && region->buffer == nullptr)
-    region->buffer = std::make_unique<engine::Buffer>(engine::Space::shared, region->begin, region->end - region->begin,
-                                                      size_t{4}, false);
+  watch_shared(*region);
   return recent_of(address) = region;
+}
+
+void CheckedMemory::watch_shared(Region& region) {
+  if (!region.shared || region.buffer != nullptr) return;
+  const size_t bytes = region.end - region.begin;
+  region.buffer = std::make_unique<engine::Buffer>(engine::Space::shared, region.begin, bytes, size_t{4}, false);
+}
+
+bool CheckedMemory::is_peer(const OfSlot& other) const {
+  return &other != running_ && other.slot->of->cluster == running_->slot->of->cluster;
+}
+
+CheckedMemory::OfPeer CheckedMemory::find_of_peer(uintptr_t address, size_t n) {
+  for (engine::Block* const block : running_->slot->of->cluster->blocks) {
+    OfSlot& other = slots_[static_cast<const Slot*>(block->front)->number];
+    if (!is_peer(other) || !other.has(address)) continue;
+    Region* const region = holding(other.regions, address, n);
+    if (region == nullptr || !region->shared) break;
+    watch_shared(*region);
+    return {region, block};
+  }
+  return {nullptr, nullptr};
 }
 
 // Visits what the running block may touch.
@@ -261,12 +281,16 @@ template <class Visit>
 void CheckedMemory::for_running(Visit visit) const {
   for (const Regions* const regions : {static_cast<const Regions*>(&running_->regions), &regions_})
     for (const Region& region : *regions) visit(region);
+  if (running_->slot->of->cluster->blocks.size() == 1) return;
+  for (const OfSlot& other : slots_)
+    for (const Region& region : other.regions)
+      if (region.shared && is_peer(other)) visit(region);
 }
 
 CheckedMemory::OfBlock CheckedMemory::of_another_block(uintptr_t address) const {
   for (const OfSlot& each : slots_)
     for (const Region& region : each.regions)
-      if (&each != running_ && region.shared && region.holds(address, 1)) return {&region, each.slot->of};
+      if (&each != running_ && !is_peer(each) && region.shared && region.holds(address, 1)) return {&region, each.slot->of};
   return {nullptr, nullptr};
 }
 

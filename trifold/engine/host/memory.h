@@ -65,9 +65,19 @@ class CheckedMemory {
     Region* const recent = recent_of(address);
     return recent != nullptr && recent->holds(address, n) ? recent : look_up(address, n);
   }
+  // The same of shared memory of another block of the running one's cluster.
+  struct OfPeer {
+    Region* region;
+    engine::Block* block;
+  };
+  OfPeer find_of_peer(uintptr_t address, size_t n);
+  Region* find_any(uintptr_t address, size_t n) {
+    Region* const region = find(address, n);
+    return region != nullptr ? region : find_of_peer(address, n).region;
+  }
   // Of an address that a kernel may not touch at all: "x is memory of the host". Empty: it is a wrong index.
   std::string foreign(uintptr_t address) const;
-  // The shared memory of a block that does not run, and that block; null: it is none's.
+  // The shared memory of a block of another cluster, and that block; null: it is none's.
   struct OfBlock {
     const Region* region;
     const engine::Block* block;
@@ -103,6 +113,8 @@ class CheckedMemory {
   // turns: arrays, indices, arguments.
   Region*& recent_of(uintptr_t address) { return recent_[(address >> 6) * 0x9e3779b97f4a7c15u >> 58]; }
 
+  static void watch_shared(Region& region);
+  bool is_peer(const OfSlot& other) const;
   static Region* holding(Regions& regions, uintptr_t address, size_t n);
   OfSlot memory_of(const Slot& slot) const;
   template <class Visit>

@@ -56,7 +56,8 @@ std::string beginning_of_locals(const std::string& function) {
 }
 
 void read_symbols(const char* path, Module& module) {
-  constexpr std::string_view launch_bounds = "21trifold_launch_bounds";  // trifold/build/launch_bounds.py
+  // What trifold/build/launch_bounds.py adds to kernels.
+  constexpr std::string_view launch_bounds = "21trifold_launch_bounds", cluster_dims = "20trifold_cluster_dims";
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
   if (bytes.size() < sizeof(ElfW(Ehdr))) return;
@@ -87,6 +88,9 @@ void read_symbols(const char* path, Module& module) {
       } else if (std::string_view(name).ends_with(launch_bounds) && type == STT_OBJECT) {
         const std::string_view local(name, strlen(name) - launch_bounds.size());
         module.launch_bounds.emplace(local, reinterpret_cast<const unsigned*>(begin));
+      } else if (std::string_view(name).ends_with(cluster_dims) && type == STT_OBJECT) {
+        const std::string_view local(name, strlen(name) - cluster_dims.size());
+        module.cluster_dims.emplace(local, reinterpret_cast<const unsigned*>(begin));
       } else if (type == STT_OBJECT) {
         // As __constant__ makes it (host/qualifiers.h).
         const bool constant = section_of(symbol).starts_with(".trifold_constant.");
@@ -182,6 +186,8 @@ const Declared& declared_by(const void* function) {
   const std::string local = found == module.functions.end() ? "" : beginning_of_locals(found->symbol);
   if (const auto bounds = module.launch_bounds.find(local); bounds != module.launch_bounds.end())
     declared.launch_bounds = *bounds->second;
+  if (const auto dims = module.cluster_dims.find(local); dims != module.cluster_dims.end())
+    declared.cluster = {dims->second[0], dims->second[1], dims->second[2]};
   if (const auto told = module.shared_bytes.find(function); told != module.shared_bytes.end()) {
     declared.shared_bytes = told->second;
   } else if (!local.empty()) {

@@ -1,6 +1,8 @@
 // What a port's library says of itself: its variables, and where it is loaded.
 #pragma once
 
+#include <trifold/host.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -47,6 +49,8 @@ struct Module {
   std::map<const void*, size_t> shared_bytes;
   // The threads of a kernel's __launch_bounds__, by how its function's symbol begins those of its own variables.
   std::map<std::string, const unsigned*, std::less<>> launch_bounds;
+  // The extents of its __cluster_dims__, by the same.
+  std::map<std::string, const unsigned*, std::less<>> cluster_dims;
 
   // Null: none has this name.
   const GlobalVariable* global(std::string_view name) const;
@@ -62,6 +66,7 @@ const Module& module_of(const void* function);
 struct Declared {
   size_t shared_bytes = 0;     // of its shared arrays; as built with checks, also of those of the functions it calls
   unsigned launch_bounds = 0;  // threads in a block; 0: it has none
+  dim3 cluster{0, 0, 0};       // blocks; zeros: it has no __cluster_dims__
 };
 // Read once a function.
 const Declared& declared_by(const void* function);

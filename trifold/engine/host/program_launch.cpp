@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device_memory.h"
+#include "limits.h"
 #include "program_report.h"
 #include "report.h"
 
@@ -81,18 +82,22 @@ Error run_once(const Kernel& kernel, void (*run)(const Kernel&), uint64_t seed, 
   begin_call(seed);
   std::string refused;
   bool ended = false;
+  Error error = Error::invalid_configuration;
   try {
     run(kernel);
   } catch (const LaunchEnded&) {
     ended = true;
-  } catch (const std::exception& error) {
-    refused = error.what();
+  } catch (const RefusedLaunch& refusal) {
+    refused = refusal.what();
+    error = refusal.error;
+  } catch (const std::exception& mistake) {
+    refused = mistake.what();
   }
   tell_findings(take_findings());
   if (ended) return Error::launch_failure;
   if (refused.empty()) return Error::success;
   problem("the launch at " + place(line) + " fails: " + refused);
-  return Error::invalid_configuration;
+  return error;
 }
 
 Error run_in_schedules(const Kernel& kernel, void (*run)(const Kernel&), Line line) {

@@ -146,6 +146,13 @@ Slot& Slots::make(const engine::Block& block) {
   return made;
 }
 
+char* Slots::moved(const void* address, const Slot& from, const Slot& to) const {
+  const auto* const place = static_cast<const char*>(address);
+  if (place >= from.storage && place < from.storage + storage_.bytes) return to.storage + (place - from.storage);
+  const bool dynamic = place >= from.shared && place < from.shared + kernel_.shared_bytes;
+  return dynamic ? to.shared + (place - from.shared) : nullptr;
+}
+
 void Slots::enter(const Slot& slot) {
   if (entered_ == &slot) return;
   entered_ = &slot;

@@ -40,6 +40,8 @@ class Slots {
   // A further one, for this block and those that use its object later. Throws engine::LaunchMistake where code cannot
   // be made to use it. Each is valid until the launch ends.
   Slot& make(const engine::Block& block);
+  // Where what one slot has at this address lies in the other one; null: it is not the first one's.
+  char* moved(const void* address, const Slot& from, const Slot& to) const;
   // The library's code uses this one from here on, on this OS thread.
   void enter(const Slot& slot);
 

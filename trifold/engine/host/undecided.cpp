@@ -23,7 +23,7 @@ void decide_write(Thread& thread) {
   if ((thread.undecided & engine::undecided_write) == 0) return;
   thread.undecided &= static_cast<uint8_t>(~engine::undecided_write);
   const auto& [address, site, before] = last_write;
-  const Region& region = *checked_memory->find(address, before.size());
+  const Region& region = *checked_memory->find_any(address, before.size());
   engine::Checker& checker = *thread.block->launch->checker;
   const size_t n = before.size();
   const auto compare = [&] { return checker.compare_write(*region.buffer, address, n, before.data(), thread, site); };
@@ -39,7 +39,7 @@ void decide_reads(Thread& thread, Decide decide) {
   engine::Checker& checker = *thread.block->launch->checker;
   while ((thread.undecided & engine::undecided_reads) != 0 && !decide(checker)) {
     const engine::Violation violation = checker.violation;
-    const Region& region = *checked_memory->find(violation.address, 1);
+    const Region& region = *checked_memory->find_any(violation.address, 1);
     const auto& [site, interval, width, earlier] = *violation.past;
     if (!AccessJudge(region, width, site).goes_on(violation)) violated(region, width, site);
   }
@@ -69,7 +69,7 @@ void decide_before_race(Thread& thread, uint32_t other) {
 
 void decide_before_wait(Thread& thread) {
   const auto operation = static_cast<engine::Operation>(thread.request.operation);
-  if (operation <= engine::Operation::grid_barrier) return decide_before_end(thread);
+  if (engine::is_barrier(operation)) return decide_before_end(thread);
   decide_write(thread);
 }
 

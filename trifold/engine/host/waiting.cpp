@@ -16,6 +16,7 @@ using engine::Request;
 static_assert(static_cast<int>(Wait::barrier_or) == static_cast<int>(Operation::barrier_or));
 static_assert(static_cast<int>(Wait::sync_warp) == static_cast<int>(Operation::sync_warp));
 static_assert(static_cast<int>(Wait::active_mask) == static_cast<int>(Operation::active_mask));
+static_assert(static_cast<int>(Wait::cluster_wait) == static_cast<int>(Operation::cluster_wait));
 
 constinit thread_local Turn* turn = nullptr;
 
@@ -118,6 +119,13 @@ unsigned wait_at_barrier(Wait operation, bool predicate, Line line) {
   }
 }
 
+void wait_at_wider_barrier(Wait operation, Line line) {
+  wait(line, [&](Request& request) {
+    request.operation = static_cast<uint8_t>(operation);
+    request.predicate = false;
+  });
+}
+
 WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t value, unsigned lane, unsigned clamp,
                      Line line) {
   const Request& answer = wait(line, [&](Request& request) {
@@ -135,6 +143,33 @@ void fence(Scope scope) {
   if (turn != nullptr) look(__builtin_return_address(0));
   if (engine::current != nullptr && engine::current->block->launch->checker != nullptr)
     engine::current->block->launch->checker->fence(*engine::current, static_cast<engine::Scope>(scope));
+}
+
+Clusters clusters() {
+  const Kernel& kernel = turn->kernel;
+  return {kernel.cluster, kernel.clusters_given};
+}
+
+bool is_cooperative() {
+  return turn->kernel.cooperative;
+}
+
+void* map_shared(const void* address, unsigned rank, Line line) {
+  if (rank >= turn->kernel.cluster.x * turn->kernel.cluster.y * turn->kernel.cluster.z)
+    stop_launch("a rank that no block of the cluster has, for map_shared_rank,", line);
+  if (turn->plain) return const_cast<void*>(address);  // the block is alone
+  const engine::Block* const owner = turn->front->owner_of_shared(address);
+  if (owner == nullptr)
+    stop_launch("an address that is not of shared memory of the cluster, for map_shared_rank,", line);
+  return turn->front->in_block(address, *owner, *owner->cluster->blocks[rank]);
+}
+
+unsigned rank_of_shared(const void* address, Line line) {
+  if (turn->plain) return 0;
+  const engine::Block* const owner = turn->front->owner_of_shared(address);
+  if (owner == nullptr)
+    stop_launch("an address that is not of shared memory of the cluster, for query_shared_rank,", line);
+  return owner->rank;
 }
 
 void* dynamic_shared() {

@@ -33,7 +33,8 @@ enum class Wait : uint8_t {
   barrier_count,
   barrier_and,
   barrier_or,
-  sync_warp = 5,
+  grid_barrier,
+  sync_warp,
   shuffle,
   shuffle_up,
   shuffle_down,
@@ -45,6 +46,10 @@ enum class Wait : uint8_t {
   match_any,
   match_all,
   active_mask,
+  cluster_barrier = 18,
+  cluster_arrive,
+  cluster_arrive_relaxed,
+  cluster_wait,
 };
 
 // An argument of a kernel; null where it is no pointer.
@@ -65,6 +70,10 @@ struct Kernel {
   dim3 grid, threads;
   size_t shared_bytes;     // dynamic
   const char* parameters;  // their names, with commas between them; null: the source at `code` tells
+  dim3 cluster{0, 0, 0};   // blocks; zeros: as its __cluster_dims__ say, or else each block alone
+  bool clusters_given = false;  // one of the two says so
+  bool large_clusters = false;  // of more than 8 blocks, which not each device has
+  bool cooperative = false;     // its threads may wait for the whole grid
 };
 
 // The port's variables of thread storage: where they are for the block that runs on this OS thread.
@@ -77,7 +86,10 @@ struct Registers {
   Registers (*enter)(const Kernel& kernel);
 };
 
-// Runs blocks [begin, end). Throws what the kernel throws, and std::runtime_error where threads wait for ever.
+// The launch with its clusters' shape. Throws std::runtime_error where no device takes it.
+Kernel with_clusters(Kernel kernel);
+// Runs the blocks of clusters [begin, end). Throws what the kernel throws, and std::runtime_error where threads wait for
+// ever.
 void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_t end);
 // Runs all blocks, in the order that a seed gives, with checks. A mistake ends the launch: std::runtime_error.
 void run_checked(const Kernel& kernel, Registers registers);
@@ -91,6 +103,8 @@ struct Line {
 };
 
 void wait_at_barrier(Line line);
+// Of the grid or the cluster.
+void wait_at_wider_barrier(Wait operation, Line line);
 unsigned wait_at_barrier(Wait operation, bool predicate, Line line);
 
 struct WarpAnswer {
@@ -128,6 +142,18 @@ uint64_t checked_load(const void* p, size_t bytes, Scope scope);
 void checked_store(void* p, size_t bytes, Scope scope, uint64_t value);
 
 void fence(Scope scope);
+// The running kernel's clusters: their shape, and whether the launch or the kernel gives one.
+struct Clusters {
+  dim3 shape;
+  bool given;
+};
+Clusters clusters();
+bool is_cooperative();
+// Where what the running block has at this address of its shared memory lies in that block of its cluster, and in which
+// block's memory the address lies.
+void* map_shared(const void* address, unsigned rank, Line line);
+unsigned rank_of_shared(const void* address, Line line);
+
 // The block's dynamic shared memory, and the running thread's lane.
 void* dynamic_shared();
 unsigned lane();

@@ -198,27 +198,36 @@ inline host::Registers enter_launch(const host::Kernel& kernel) {
   return {&threadIdx, &blockIdx, extern_shared, &handed_over, &enter_launch};
 }
 
-// Runs every block. They are spread over OS threads; where checks watch them, they run one after the other.
-inline void run_grid(const host::Kernel& kernel) {
-  const int64_t blocks = static_cast<int64_t>(kernel.grid.x) * kernel.grid.y * kernel.grid.z;
-  if (blocks == 0) return;
+// Runs every cluster. They are spread over OS threads; where checks watch them, or the launch is cooperative, they run
+// one after the other.
+inline void run_grid(const host::Kernel& launched) {
+  if (launched.grid.x == 0 || launched.grid.y == 0 || launched.grid.z == 0) return;
+  const host::Kernel kernel = host::with_clusters(launched);
+  const auto& [grid, cluster] = std::tie(kernel.grid, kernel.cluster);
+  const int64_t clusters = int64_t{grid.x / cluster.x} * (grid.y / cluster.y) * (grid.z / cluster.z);
   if constexpr (host::checked) {
     host::run_checked(kernel, enter_launch(kernel));
   } else {
     // Not thrown through parallel_for: torch's keeps no more of an exception than that there was one.
     std::exception_ptr error;
     std::atomic_flag failed;
-    const auto run_blocks = [&](int64_t begin, int64_t end) {
+    const auto run_clusters = [&](int64_t begin, int64_t end) {
       try {
         host::run_blocks(kernel, enter_launch(kernel), begin, end);
       } catch (...) {
         if (!failed.test_and_set()) error = std::current_exception();
       }
     };
-    parallel_for(
-        blocks,
-        [](int64_t begin, int64_t end, void* context) { (*static_cast<decltype(run_blocks)*>(context))(begin, end); },
-        const_cast<void*>(static_cast<const void*>(&run_blocks)));
+    if (kernel.cooperative) {
+      run_clusters(0, clusters);
+    } else {
+      parallel_for(
+          clusters,
+          [](int64_t begin, int64_t end, void* context) {
+            (*static_cast<decltype(run_clusters)*>(context))(begin, end);
+          },
+          const_cast<void*>(static_cast<const void*>(&run_clusters)));
+    }
     if (error) std::rethrow_exception(error);
   }
 }

@@ -18,6 +18,9 @@ enum class Error : int {
   invalid_memcpy_direction = 21,
   invalid_device = 101,
   launch_failure = 719,
+  cooperative_launch_too_large = 720,
+  not_supported = 801,
+  invalid_cluster_size = 912,
 };
 
 enum class MemoryKind : uint8_t { device, managed, pinned };
