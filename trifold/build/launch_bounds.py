@@ -1,4 +1,5 @@
-"""``__launch_bounds__(N, …)`` in sources that g++ compiles: CUDA refuses a launch of more threads a block, so does g++.
+"""``__launch_bounds__(N, …)`` and ``__cluster_dims__(x, y, z)`` in sources that g++ compiles: CUDA refuses a launch of
+more threads a block, or of other clusters, so does g++.
 
 The kernel's body gets a statement at its beginning, on the same line, before g++ reads it; a constant that the launch
 looks up by the kernel (engine/host/module.cpp), so that threads do nothing for it.
@@ -14,28 +15,48 @@ from collections.abc import Iterator
 
 from trifold.build import cpp_text
 
-_BOUNDS = re.compile(r"\b__launch_bounds__\s*\(")
+LAUNCH_BOUNDS = "__launch_bounds__"
+CLUSTER_DIMS = "__cluster_dims__"
+_CLUSTER_DIMS_OF_KERNEL = re.compile(rf"\b{CLUSTER_DIMS}\s*\([^()]*(?:\([^()]*\)[^()]*)*\)")
+# What cluster_constant() makes: its extents.
+CLUSTER_CONSTANT = re.compile(rb"\btrifold_cluster_dims = \{([^}]*)\}")
+
+_QUALIFIER = re.compile(r"[^();{}]*\b__\w+__\s*\(")
 _IN_ANGLES = re.compile(r"<[^<>]*>")
 _DECLARED = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*(?=[,=]|$)")
 
 
 def rewrite(text: str) -> str:
     """The source with the constants."""
-    if "__launch_bounds__" not in text:
+    if LAUNCH_BOUNDS not in text and CLUSTER_DIMS not in text:
         return text
+    code = cpp_text.without_comments(text)
+    constants = [(place, constant(bounds)) for place, bounds in kernels(code)]
+    constants += [(place, cluster_constant(dims)) for place, dims in kernels(code, CLUSTER_DIMS)]
     parts, end = [], 0
-    for place, bounds in kernels(cpp_text.without_comments(text)):
-        parts += [text[end:place], constant(bounds)]
+    for place, statement in sorted(constants):
+        parts += [text[end:place], statement]
         end = place
     return "".join(parts) + text[end:]
 
 
-def kernels(code: str) -> Iterator[tuple[int, str]]:
-    """Where the body of each kernel with bounds begins, and what its bounds are. ``code`` has blanks for comments."""
+def without_cluster_dims(text: str) -> str:
+    """The source with the constants of clusters, and blanks for ``__cluster_dims__`` itself."""
+    if CLUSTER_DIMS not in text:
+        return text
+    code = cpp_text.without_comments(text)
+    for place, dims in sorted(kernels(code, CLUSTER_DIMS), reverse=True):
+        text = text[:place] + cluster_constant(dims) + text[place:]
+    return _CLUSTER_DIMS_OF_KERNEL.sub(lambda match: re.sub(r"\S", " ", match[0]), text)
+
+
+def kernels(code: str, qualifier: str = LAUNCH_BOUNDS) -> Iterator[tuple[int, str]]:
+    """Where the body of each kernel with this qualifier begins, and what is in its brackets. ``code`` has blanks for
+    comments."""
     code = cpp_text.without_directives(code)
-    for match in _BOUNDS.finditer(code):
+    for match in re.finditer(rf"\b{qualifier}\s*\(", code):
         after = _end_of_brackets(code, match.end() - 1)
-        parameters = code.find("(", after)
+        parameters = _parameters(code, after)
         behind = _end_of_brackets(code, parameters)
         body = _body(code, behind)
         bounds = " ".join(code[match.end() : after - 1].split())
@@ -48,6 +69,11 @@ def constant(bounds: str) -> str:
     return f" [[gnu::used]] static constexpr unsigned trifold_launch_bounds = ::trifold::host::launch_bounds({bounds});"
 
 
+def cluster_constant(dims: str) -> str:
+    """The statement for these extents of a cluster."""
+    return f" [[gnu::used]] static constexpr ::trifold::host::ClusterDims trifold_cluster_dims = {{{dims}}};"
+
+
 def _end_of_brackets(code: str, begin: int) -> int:
     """Past the bracket that closes the one at ``begin``; the end of the text: none does."""
     depth = 0
@@ -56,6 +82,13 @@ def _end_of_brackets(code: str, begin: int) -> int:
         if depth == 0:
             return place + 1
     return len(code)
+
+
+def _parameters(code: str, begin: int) -> int:
+    """The bracket that begins a kernel's parameters, behind its other qualifiers; -1: there is none."""
+    while other := _QUALIFIER.match(code, begin):
+        begin = _end_of_brackets(code, other.end() - 1)
+    return code.find("(", begin)
 
 
 def _body(code: str, begin: int) -> int:

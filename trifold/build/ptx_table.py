@@ -177,6 +177,8 @@ cvt.f32/f64.bf16                                        | d, a
 
 bar{.cta}.sync                                          | barrier, a?
 barrier{.cta}.sync{.aligned}                            | barrier, a?
+barrier.cluster.arrive{.release/.relaxed}{.aligned}      |
+barrier.cluster.wait{.acquire}{.aligned}                |
 bar.warp.sync                                           | a
 bar{.cta}.red.popc.u32                                  | d, barrier, a
 bar{.cta}.red.and/or.pred                               | d, barrier, a
@@ -254,10 +256,13 @@ def _modifier(match: re.Match[str]) -> tuple[frozenset[str], bool, bool]:
     return words, match[1] is None, all(name in HINTS for name in names)
 
 
-# Special registers, as functions of their names in C++; %pm and those of clusters are not there.
+# Special registers, as functions of their names in C++; %pm is not there.
 _SPECIAL = (
     "%tid.x %tid.y %tid.z %ntid.x %ntid.y %ntid.z %ctaid.x %ctaid.y %ctaid.z %nctaid.x %nctaid.y %nctaid.z %laneid "
     "%warpid %nwarpid %smid %nsmid %gridid %clock %clock_hi %clock64 %globaltimer %globaltimer_lo %globaltimer_hi "
+    "%cluster_ctaid.x %cluster_ctaid.y %cluster_ctaid.z %cluster_nctaid.x %cluster_nctaid.y %cluster_nctaid.z "
+    "%clusterid.x %clusterid.y %clusterid.z %nclusterid.x %nclusterid.y %nclusterid.z %cluster_ctarank "
+    "%cluster_nctarank %is_explicit_cluster "
     "%lanemask_eq %lanemask_le %lanemask_lt %lanemask_ge %lanemask_gt"
 )
 SPECIAL_REGISTERS = frozenset(_SPECIAL.split())

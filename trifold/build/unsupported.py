@@ -40,7 +40,6 @@ FEATURES = (
         "a texture", re.compile(r"\btex\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaTextureObject_t\b|\btexture\s*<"), _GUARD
     ),
     Feature("a surface", re.compile(r"\bsurf\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaSurfaceObject_t\b"), _GUARD),
-    Feature("a cluster of blocks", re.compile(r"\b__cluster_dims__\b|\bcluster_group\b|\bthis_cluster\b"), _GUARD),
     Feature("an 8-bit or smaller float", re.compile(r"\b__nv_fp[468]\w*|<cuda_fp[468]\.h>"), _GUARD),
     Feature("libcu++ (cuda::)", re.compile(r"\bcuda::|<cuda/"), _GUARD),
     Feature("asynchronous copying (memcpy_async)", re.compile(r"\bmemcpy_async\b|\b__pipeline_\w+"), _GUARD),

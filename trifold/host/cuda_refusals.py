@@ -23,10 +23,9 @@ _LIBRARY_HEADER = re.compile(
 
 _WORDS = (
     ("textures and surfaces", rb"\btexture\s*<|\bcuda(?:Texture|Surface)Object_t\b|\b(?:tex|surf)[123]D\w*"),
-    ("thread block clusters", rb"\b__cluster_dims__\b|\bcluster_group\b|\bthis_cluster\b"),
     ("tensor-core fragments (wmma)", rb"\b(?:nvcuda\s*::\s*)?wmma\s*::"),
     ("asynchronous copies", rb"\b__pipeline_\w+|\bcuda\s*::\s*(?:barrier|pipeline|memcpy_async)\b"),
-    ("cooperative launches", rb"\bcudaLaunchCooperativeKernel\w*"),
+    ("cooperative launches on several devices", rb"\bcudaLaunchCooperativeKernelMultiDevice\b"),
 )
 _API_NAME = re.compile(r"\bcuda[A-Z]\w*")
 _CALLED = re.compile(r"\s*(?P<spaces>(?:(?:\w+\s*)?::\s*)*)(?P<name>\w+)\s*(?:<.*>)?\s*", re.DOTALL)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tree_sitter import Language, Node, Parser
 
+from trifold.build.launch_bounds import CLUSTER_CONSTANT
 from trifold.build.sources import INCLUDE_ROOT
 
 DEVICE = re.compile(rb"\b__(?:global|device)__\b")
@@ -19,12 +20,14 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 @dataclass(frozen=True)
 class Kernel:
     """A ``__global__`` function as its text has it: ``parameters`` are their names, "" where one has none;
-    ``namespaces`` the named ones that it is in, the outermost first."""
+    ``namespaces`` the named ones that it is in, the outermost first; ``cluster`` the extents of its
+    ``__cluster_dims__``."""
 
     name: str
     parameters: tuple[str, ...]
     template: bool
     namespaces: tuple[str, ...] = ()
+    cluster: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,9 @@ class SourceFile:
                 inside = self.masked[parameters.start_byte + 1 : parameters.end_byte - 1]
                 template = function.parent is not None and function.parent.type == "template_declaration"
                 names = tuple(map(_parameter_name, _split(inside)))
-                yield Kernel(self.text(name), names, template, tuple(self._namespaces(function)))
+                dims = CLUSTER_CONSTANT.search(self.masked, parameters.end_byte, function.end_byte)
+                cluster = "" if dims is None else dims[1].decode()
+                yield Kernel(self.text(name), names, template, tuple(self._namespaces(function)), cluster)
 
     def _namespaces(self, node: Node) -> list[str]:
         """The names of those around a node, the outermost first."""

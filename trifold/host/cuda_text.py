@@ -2,7 +2,8 @@
 
     kernel<<<grid, block>>>(x, n)       a launch by trifold/host/configuration.h
     extern __shared__ float tile[];     the launch's dynamic shared memory, by trifold/build/shared_arrays.py
-    __launch_bounds__(256)              a statement in the kernel
+    __launch_bounds__(256)              a statement in the kernel, as __cluster_dims__(2)
+    cudaLaunchKernelExC(…, (void*)f, …) the kernel's own type, which tells its parameters
     #include <cuda_runtime.h>           nothing: runtime_api.h is included in front of every program
     asm("add.u32 %0, %1, 4;" : …)       a function for each instruction of PTX: inline_ptx.py
 
@@ -37,6 +38,13 @@ _KNOWN_HEADER = re.compile(
 )
 # Where trifold has headers under CUDA's own names, those that it has.
 _CPU_HEADERS = "cuda_for_cpu"
+# Functions of the runtime API that take a kernel, and which argument that is.
+_LAUNCHING = {"cudaLaunchKernel": 0, "cudaLaunchCooperativeKernel": 0, "cudaLaunchKernelExC": 1}
+_AS_POINTER = re.compile(
+    r"(?:\(\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*\)|\w+_cast\s*<\s*(?:const\s+)?void\s*(?:const\s*)?\*\s*>\s*)"
+    r"\s*(?P<kernel>.+)",
+    re.DOTALL,
+)
 _OF_TORCH = re.compile(rb"\b(?:torch|at|c10|pybind11|py)\s*::|\bPYBIND11_MODULE\b|\bTORCH_LIBRARY\w*|\bAT_DISPATCH_\w+")
 
 
@@ -68,7 +76,7 @@ def read_program(path: Path, folders: tuple[Path, ...] = (), *, drop_torch: bool
     while waiting:
         current = waiting.pop()
         if current not in files:
-            files[current] = SourceFile(current, folders, _without_ptx)
+            files[current] = SourceFile(current, folders, _readable)
             waiting += files[current].includes.values()
     kernels = {kernel.name: kernel for file in reversed(files.values()) for kernel in file.kernels}
     defined = {name for file in files.values() for name in file.defined}
@@ -86,9 +94,10 @@ def file_name(path: Path) -> str:
     return re.sub(r"[^\w.]", "_", str(path))
 
 
-def _without_ptx(content: bytes) -> bytes:
+def _readable(content: bytes) -> bytes:
+    """Without what the parser does not know: PTX, and ``__cluster_dims__``."""
     text = content.decode(errors="surrogateescape")
-    return inline_ptx.rewrite(text).encode(errors="surrogateescape")
+    return launch_bounds.without_cluster_dims(inline_ptx.rewrite(text)).encode(errors="surrogateescape")
 
 
 def _edits(file: SourceFile, kernels: dict[str, Kernel], defined: set[str], drop_torch: bool) -> list[Edit]:
@@ -99,6 +108,7 @@ def _edits(file: SourceFile, kernels: dict[str, Kernel], defined: set[str], drop
         *refusals(file, defined),
         *unread_launches(file, launches),
         *launches,
+        *_untyped_kernel_edits(file),
         *_bounds_edits(file, by_name=drop_torch),
     ]
 
@@ -150,12 +160,26 @@ def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shi
         opening, closing = syntax.children[0], syntax.children[-1]
         begin = f"::trifold::host::Configuration({_literal(text)}, {_literal(names)}, "
         yield Edit(callee.start_byte + shift, opening.end_byte + shift, begin)
-        call = f").launch([=](const auto&... trifold_values) {{ {text}(trifold_values...); }}"
+        dims = kernels[base].cluster if base in kernels else ""
+        call = f"){f'.clusters({{{dims}}})' if dims else ''}.launch([=](const auto&... trifold_values) {{ {text}(trifold_values...); }}"
         given = [child for child in arguments.children if child.is_named and child.type != "comment"]
         yield Edit(closing.start_byte + shift, arguments.start_byte + 1 + shift, call + (", " if given else ""))
         for argument in given:
             if content[argument.start_byte : argument.end_byte] == b"NULL":  # an integer, to a template
                 yield Edit(argument.start_byte + shift, argument.end_byte + shift, "nullptr")
+
+
+def _untyped_kernel_edits(file: SourceFile) -> Iterator[Edit]:
+    """Kernels that are passed as ``void*``: the functions that launch them read their parameters off their types."""
+    for node in file.nodes:
+        name, arguments = file.calls(node), node.child_by_field_name("arguments")
+        if name not in _LAUNCHING or arguments is None:
+            continue
+        given = [child for child in arguments.children if child.is_named and child.type != "comment"]
+        at = _LAUNCHING[name]
+        cast = _AS_POINTER.fullmatch(file.text(given[at])) if at < len(given) else None
+        if cast is not None:
+            yield Edit(given[at].start_byte, given[at].end_byte, cast["kernel"])
 
 
 def _literal(text: str) -> str:

@@ -1,4 +1,6 @@
 // Launches: blocks as plain loops until a thread waits, then by the execution core.
+#include "launch.h"
+
 #include <cassert>
 #include <cstdio>
 #include <cstdlib>
@@ -102,19 +104,6 @@ class Taking {
   Watched watched_;
 };
 
-engine::Launch launch_of(const Kernel& kernel) {
-  engine::Launch launch;
-  launch.kernel = kernel.name;
-  launch.grid = {kernel.grid.x, kernel.grid.y, kernel.grid.z};
-  launch.block = {kernel.threads.x, kernel.threads.y, kernel.threads.z};
-  launch.cluster = {kernel.cluster.x, kernel.cluster.y, kernel.cluster.z};
-  launch.cooperative = kernel.cooperative;
-  launch.dynamic_shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);
-  launch.static_shared_bytes = static_cast<uint32_t>(declared_by(kernel.code).shared_bytes);
-  launch.limits = device_limits();
-  return launch;
-}
-
 [[noreturn]] void refuse(const engine::LaunchMistake& mistake) {
   throw std::runtime_error(mistake.problem + "; " + mistake.remedy);
 }
@@ -177,6 +166,19 @@ void run_together(Turn& now, int64_t begin, int64_t end) {
 }
 
 }  // namespace
+
+engine::Launch launch_of(const Kernel& kernel) {
+  engine::Launch launch;
+  launch.kernel = kernel.name;
+  launch.grid = {kernel.grid.x, kernel.grid.y, kernel.grid.z};
+  launch.block = {kernel.threads.x, kernel.threads.y, kernel.threads.z};
+  launch.cluster = {kernel.cluster.x, kernel.cluster.y, kernel.cluster.z};
+  launch.cooperative = kernel.cooperative;
+  launch.dynamic_shared_bytes = static_cast<uint32_t>(kernel.shared_bytes);
+  launch.static_shared_bytes = static_cast<uint32_t>(declared_by(kernel.code).shared_bytes);
+  launch.limits = device_limits();
+  return launch;
+}
 
 FiberPool& fibers() {
   struct OfThisThread {

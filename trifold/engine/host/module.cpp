@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <trifold/host/program.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -27,11 +28,16 @@ struct Name {
   std::string own, scope;
 };
 
-Name name_of(const char* symbol) {
+std::string demangled(const char* symbol) {
   int status = 0;
-  char* const demangled = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
-  const std::string name(status == 0 ? demangled : symbol);
-  free(demangled);
+  char* const text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
+  std::string name(status == 0 ? text : symbol);
+  free(text);
+  return name;
+}
+
+Name name_of(const char* symbol) {
+  const std::string name = demangled(symbol);
   const size_t scope = name.rfind("::");
   if (scope == name.npos) return {name, ""};
   return {name.substr(scope + 2), short_name(name.substr(0, scope))};
@@ -173,6 +179,18 @@ const Module& module_of(const void* function) {
     module.segments = segments_at(module.base);
   }
   return module;
+}
+
+const char* name_of_kernel(const void* kernel) {
+  static std::mutex mutex;
+  static std::map<const void*, std::string> names;
+  const Module& module = module_of(kernel);
+  const uintptr_t offset = reinterpret_cast<uintptr_t>(kernel) - module.base;
+  const auto found = std::ranges::find(module.functions, offset, &Function::offset);
+  const std::lock_guard<std::mutex> locked(mutex);
+  std::string& name = names[kernel];
+  if (name.empty()) name = found == module.functions.end() ? "a kernel" : short_name(demangled(found->symbol.c_str()));
+  return name.c_str();
 }
 
 const Declared& declared_by(const void* function) {

@@ -5,13 +5,18 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "../core/execution.h"
 #include "device_memory.h"
+#include "launch.h"
 #include "limits.h"
+#include "module.h"
 #include "program_report.h"
 #include "report.h"
 
@@ -19,6 +24,9 @@ namespace trifold::host {
 namespace {
 
 std::atomic<Error> latest{Error::success};
+// Kernels that may have clusters of more than 8 blocks.
+std::mutex large_clusters_mutex;
+std::set<const void*> large_clusters;
 std::atomic<bool> device_lost{false};  // as in CUDA, a kernel's mistake ends all that the device does
 
 // What the program has on the device.
@@ -134,6 +142,44 @@ Error launch_program(const Kernel& kernel, void (*run)(const Kernel& kernel), Li
     device_lost = true;
   }
   return set_error(error);
+}
+
+void allow_large_clusters(const void* kernel, bool allowed) {
+  const std::lock_guard<std::mutex> locked(large_clusters_mutex);
+  if (allowed) large_clusters.insert(kernel);
+  if (!allowed) large_clusters.erase(kernel);
+}
+
+bool large_clusters_allowed(const void* kernel) {
+  const std::lock_guard<std::mutex> locked(large_clusters_mutex);
+  return kernel == nullptr ? !large_clusters.empty() : large_clusters.contains(kernel);
+}
+
+Error refuse_call(const char* why, Error error, Line line) {
+  problem(std::string(why) + ", at " + place(line));
+  return set_error(error);
+}
+
+Error active_clusters(const Kernel& kernel, int& count, Line line) {
+  try {
+    Kernel one = kernel;
+    if (one.clusters_given) one.grid = one.cluster;
+    one = with_clusters(one);
+    if (!one.clusters_given) return refuse_call("a kernel that has no clusters", Error::invalid_value, line);
+    require_launchable(one);
+    count = static_cast<int>(engine::resident_clusters(launch_of(one)));
+    return Error::success;
+  } catch (const RefusedLaunch& refusal) {
+    return refuse_call(refusal.what(), refusal.error, line);
+  } catch (const std::exception& refusal) {
+    return refuse_call(refusal.what(), Error::invalid_configuration, line);
+  }
+}
+
+int most_cluster_blocks(const Kernel& kernel) {
+  const dim3& declared = declared_by(kernel.code).cluster;
+  const unsigned blocks = declared.x * declared.y * declared.z;
+  return blocks != 0 ? static_cast<int>(blocks) : kernel.large_clusters ? 16 : 8;
 }
 
 Error set_error(Error error) {

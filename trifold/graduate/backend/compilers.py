@@ -32,7 +32,8 @@ _EXPORTS = "{ global: trifold_manifest; local: *; };\n"
 # It shows what <trifold/host.h> declares for kernels that are not checked; what nothing needs then is left out.
 _ENGINE_FUNCTIONS = (
     "run_blocks", "end_thread", "wait_at_barrier", "meet_warp", "looked", "pause", "stop_launch", "fail_assertion",
-    "fence", "dynamic_shared", "lane",
+    "fence", "dynamic_shared", "lane", "with_clusters", "wait_at_wider_barrier", "clusters", "is_cooperative",
+    "map_shared", "rank_of_shared",
 )  # fmt: skip
 _ENGINE_NAMES = " ".join(f"trifold::host::{name}*;" for name in _ENGINE_FUNCTIONS)
 _ENGINE_EXPORTS = f'{{ global: extern "C++" {{ {_ENGINE_NAMES} }}; local: *; }};\n'

@@ -24,6 +24,7 @@
 #include <trifold/host/atomics.h>
 #include <trifold/host/barriers.h>
 #include <trifold/host/clocks.h>
+#include <trifold/host/clusters.h>
 #include <trifold/host/ending.h>
 #include <trifold/host/float16_functions.h>
 #include <trifold/host/loads.h>

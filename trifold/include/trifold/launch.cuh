@@ -128,6 +128,15 @@ void launch_clusters(Stream stream, dim3 grid, dim3 block, std::size_t shared, u
   cudaLaunchKernelEx(&launch.config, Kernel, args...);
 }
 
+// As `launch`, of a kernel whose threads wait for the whole grid (cooperative_groups::this_grid().sync()).
+template <auto Kernel, class... Args>
+void launch_cooperative(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
+  branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
+  void* arguments[] = {static_cast<void*>(&args)..., nullptr};
+  cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(Kernel), grid, block, arguments, shared,
+                              static_cast<cudaStream_t>(stream.handle));
+}
+
 #else
 
 // Calls body(begin, end) for parts of [0, count) on several OS threads. Set by the binding (torch's thread pool).
@@ -232,17 +241,43 @@ inline void run_grid(const host::Kernel& launched) {
   }
 }
 
-// Runs `Kernel` for every thread of every block.
-template <auto Kernel, class... Args>
-void launch(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
-  branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
+template <auto Kernel>
+host::Kernel kernel_of(dim3 grid, dim3 block, std::size_t shared) {
   host::Kernel kernel{};
   kernel.code = reinterpret_cast<const void*>(Kernel);
   kernel.name = branch<Kernel>.name.c_str();
   kernel.grid = grid;
   kernel.threads = block;
   kernel.shared_bytes = shared;
+  return kernel;
+}
+template <auto Kernel, class... Args>
+void launch_kernel(const host::Kernel& kernel, const Args&... args) {
+  branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
   describe_launch(kernel, [](const Args&... args) { Kernel(args...); }, run_grid, args...);
+}
+
+// Runs `Kernel` for every thread of every block.
+template <auto Kernel, class... Args>
+void launch(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
+  launch_kernel<Kernel>(kernel_of<Kernel>(grid, block, shared), args...);
+}
+
+// As many blocks a cluster as the kernel may have on an sm_90.
+template <auto Kernel, class... Args>
+void launch_clusters(Stream, dim3 grid, dim3 block, std::size_t shared, unsigned blocks_a_cluster, Args... args) {
+  host::Kernel kernel = kernel_of<Kernel>(grid, block, shared);
+  kernel.cluster = dim3(blocks_a_cluster);
+  kernel.large_clusters = true;
+  launch_kernel<Kernel>(kernel, args...);
+}
+
+// Its threads may wait for the whole grid.
+template <auto Kernel, class... Args>
+void launch_cooperative(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
+  host::Kernel kernel = kernel_of<Kernel>(grid, block, shared);
+  kernel.cooperative = true;
+  launch_kernel<Kernel>(kernel, args...);
 }
 
 // On the CPU a launch has ended when it returns.

@@ -20,6 +20,14 @@ class Configuration {
     kernel_.shared_bytes = shared;
   }
 
+  // As the kernel's __cluster_dims__ say.
+  Configuration& clusters(ClusterDims dims) {
+    kernel_.cluster = {dims.x, dims.y, dims.z};
+    kernel_.clusters_given = true;
+    kernel_.large_clusters = large_clusters_allowed(nullptr);  // a kernel that is a template's has no address here
+    return *this;
+  }
+
   // `call` calls the kernel: a template whose arguments are deduced, or what a variable points to, too.
   template <class Call, class... Args>
   void launch(Call call, Args... args) const {

@@ -3,19 +3,12 @@
 #pragma once
 
 #include <trifold/cuda.cuh>
+#include <trifold/host/wide_groups.h>
 
 namespace cooperative_groups {
 
-using trifold::host::Line;
-
 namespace details {
 
-inline unsigned thread_rank_in_block() {
-  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-}
-inline unsigned threads_of_block() {
-  return blockDim.x * blockDim.y * blockDim.z;
-}
 inline unsigned lanes_below() {
   return (1u << trifold::host::lane()) - 1;
 }
@@ -96,35 +89,6 @@ class thread_block {
 };
 
 inline thread_block this_thread_block() {
-  return {};
-}
-
-// The whole grid. Its ranks and sizes are those of any launch; its barrier needs a cooperative one, in which all blocks
-// run at a time.
-class grid_group {
- public:
-  static bool is_valid() { return false; }  // of the barrier
-  static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
-  static unsigned long long block_rank() {
-    return blockIdx.x + 1ull * gridDim.x * (blockIdx.y + 1ull * gridDim.y * blockIdx.z);
-  }
-  static unsigned long long size() { return num_blocks() * details::threads_of_block(); }
-  static unsigned long long num_threads() { return size(); }
-  static unsigned long long thread_rank() {
-    return block_rank() * details::threads_of_block() + details::thread_rank_in_block();
-  }
-  static dim3 group_dim() { return gridDim; }
-  static dim3 dim_blocks() { return gridDim; }
-  static dim3 block_index() { return blockIdx; }
-  [[noreturn]] static void sync(Line line = {}) {
-    trifold::host::stop_launch(
-        "a barrier of the grid, for which a launch has to be cooperative, and which the CPU does not have (split the "
-        "kernel in two launches),",
-        line);
-  }
-};
-
-inline grid_group this_grid() {
   return {};
 }
 

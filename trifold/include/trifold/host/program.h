@@ -56,6 +56,19 @@ DeviceShape device_shape();
 // The program that has this variable begins: where `trifold sanitize` runs it, its mistakes are told.
 void begin_program(const void* variable);
 
+// cudaFuncAttributeNonPortableClusterSizeAllowed of a kernel; null: of any.
+void allow_large_clusters(const void* kernel, bool allowed);
+bool large_clusters_allowed(const void* kernel);
+// The name of a kernel's function, without its parameters. It lives as long as the program.
+const char* name_of_kernel(const void* kernel);
+// How many clusters of such a launch run at a time, were its grid large enough. (Of a GPU's groups of multiprocessors,
+// which no cluster spans, nothing is known here: a GPU may hold a few less.)
+Error active_clusters(const Kernel& kernel, int& count, Line line);
+// How many blocks a cluster of it may have at most.
+int most_cluster_blocks(const Kernel& kernel);
+// A call of the runtime's that is not right, or not there on the CPU: who runs the program is told why.
+Error refuse_call(const char* why, Error error, Line line);
+
 // Runs the launch, checked where the program is. A mistake is told to who runs the program; a later call returns it.
 Error launch_program(const Kernel& kernel, void (*run)(const Kernel& kernel), Line line);
 // A call of the runtime's ends with this error, which cudaGetLastError returns.

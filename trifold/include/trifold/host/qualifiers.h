@@ -26,6 +26,7 @@
 #define __forceinline__ inline  // for gdb and gcov: an inlined function's lines are lost in its caller's
 #endif
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __maxnreg__(...)
 #define __grid_constant__
 #define __nv_pure__ __attribute__((pure))
@@ -53,6 +54,11 @@ template <class... More>
 constexpr unsigned launch_bounds(unsigned threads, More...) {
   return threads;
 }
+
+// The extents of `__cluster_dims__(x, y, z)`, of which those left out are 1.
+struct ClusterDims {
+  unsigned x, y = 1, z = 1;
+};
 
 // Ends the launch where a block has more threads.
 inline void require_launch_bounds(unsigned threads) {

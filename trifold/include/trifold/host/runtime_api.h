@@ -219,6 +219,7 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int devic
   properties->maxBlocksPerMultiProcessor = shape.blocks;
   properties->sharedMemPerBlockOptin = shape.block_shared_bytes;
   properties->sharedMemPerMultiprocessor = shape.shared_bytes;
+  properties->clusterLaunch = shape.major >= 9 ? 1 : 0;
   return cudaSetDevice(device);
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
@@ -232,6 +233,8 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrClockRate: *value = properties.clockRate; break;
     case cudaDevAttrIntegrated: *value = properties.integrated; break;
     case cudaDevAttrComputeMode: *value = properties.computeMode; break;
+    case cudaDevAttrCooperativeLaunch: *value = properties.cooperativeLaunch; break;
+    case cudaDevAttrClusterLaunch: *value = properties.clusterLaunch; break;
     case cudaDevAttrMultiProcessorCount: *value = properties.multiProcessorCount; break;
     case cudaDevAttrComputeCapabilityMajor: *value = properties.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = properties.minor; break;
@@ -314,42 +317,4 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, 
   return cudaSuccess;
 }
 
-// ---------------------------------------------------------------------------------------------------- kernels
-
-template <class T>
-cudaError_t cudaFuncSetAttribute(T*, cudaFuncAttribute, int) {
-  return cudaSuccess;
-}
-template <class T>
-cudaError_t cudaFuncSetCacheConfig(T*, cudaFuncCache) {
-  return cudaSuccess;
-}
-// As many blocks as threads and shared memory allow; the CPU's registers are not a GPU's.
-template <class T>
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, T*, int block_size, size_t shared) {
-  cudaDeviceProp device;
-  cudaGetDeviceProperties(&device, 0);
-  if (block_size < 1 || block_size > device.maxThreadsPerBlock) return trifold::host::check(false);
-  *blocks = std::min(device.maxBlocksPerMultiProcessor, device.maxThreadsPerMultiProcessor / block_size);
-  const size_t taken = shared + device.reservedSharedMemPerBlock;
-  *blocks = std::min(*blocks, static_cast<int>(device.sharedMemPerMultiprocessor / taken));
-  return cudaSuccess;
-}
-template <class T>
-cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, T*, size_t = 0, int limit = 0) {
-  cudaDeviceProp device;
-  cudaGetDeviceProperties(&device, 0);
-  *block = limit > 0 ? std::min(limit, device.maxThreadsPerBlock) : device.maxThreadsPerBlock;
-  *grid = device.multiProcessorCount * (device.maxThreadsPerMultiProcessor / *block);
-  return cudaSuccess;
-}
-template <class... Params>
-cudaError_t cudaLaunchKernel(void (*kernel)(Params...), dim3 grid, dim3 block, void** arguments, size_t shared = 0,
-                             cudaStream_t stream = nullptr, trifold::host::Line line = {}) {
-  const trifold::host::Configuration configuration("cudaLaunchKernel", "", grid, block, shared, stream, line);
-  [&]<size_t... i>(std::index_sequence<i...>) {
-    configuration.launch([=](const Params&... values) { kernel(values...); },
-                         *static_cast<trifold::host::remove_cvref_t<Params>*>(arguments[i])...);
-  }(std::index_sequence_for<Params...>{});
-  return cudaPeekAtLastError();
-}
+#include <trifold/host/runtime_launches.h>

@@ -3,6 +3,7 @@
 
 #include <trifold/host.h>
 #include <trifold/host/clocks.h>
+#include <trifold/host/clusters.h>
 #include <trifold/host/ending.h>
 #include <trifold/host/ptx/registers.h>
 #include <trifold/host/warp.h>
@@ -29,8 +30,21 @@ TRIFOLD_AXES(tid, threadIdx)
 TRIFOLD_AXES(ntid, blockDim)
 TRIFOLD_AXES(ctaid, blockIdx)
 TRIFOLD_AXES(nctaid, gridDim)
+TRIFOLD_AXES(cluster_ctaid, __clusterRelativeBlockIdx())
+TRIFOLD_AXES(cluster_nctaid, __clusterDim())
+TRIFOLD_AXES(clusterid, __clusterIdx())
+TRIFOLD_AXES(nclusterid, __clusterGridDimInClusters())
 #undef TRIFOLD_AXES
 
+__forceinline__ uint32_t cluster_ctarank() {
+  return __clusterRelativeBlockRank();
+}
+__forceinline__ uint32_t cluster_nctarank() {
+  return __clusterSizeInBlocks();
+}
+__forceinline__ bool is_explicit_cluster() {
+  return __clusterDimIsSpecified() != 0;
+}
 __forceinline__ uint32_t block_threads() {
   return blockDim.x * blockDim.y * blockDim.z;
 }
@@ -121,6 +135,14 @@ __forceinline__ void bar_(D& d, A number, bool predicate, Line line = {}) {
                              : has<modifier::and_, M...> ? Wait::barrier_and
                                                          : Wait::barrier_or;
   put(d, static_cast<T>(host::wait_at_barrier(operation, predicate, line)));
+}
+
+// barrier.cluster. An arrival releases, and a wait acquires, unless the text says otherwise.
+template <class Cluster, class Way, class... M>
+  requires host::same_as<Cluster, modifier::cluster_>
+__forceinline__ void bar_(Line line = {}) {
+  constexpr Wait arrival = has<modifier::relaxed_, M...> ? Wait::cluster_arrive_relaxed : Wait::cluster_arrive;
+  host::wait_at_wider_barrier(host::same_as<Way, modifier::wait_> ? Wait::cluster_wait : arrival, line);
 }
 
 // ---------------------------------------------------------------------------------------------------- lanes
