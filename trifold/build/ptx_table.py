@@ -177,7 +177,7 @@ cvt.f32/f64.bf16                                        | d, a
 
 bar{.cta}.sync                                          | barrier, a?
 barrier{.cta}.sync{.aligned}                            | barrier, a?
-barrier.cluster.arrive{.release/.relaxed}{.aligned}      |
+barrier.cluster.arrive{.release/relaxed}{.aligned}       |
 barrier.cluster.wait{.acquire}{.aligned}                |
 bar.warp.sync                                           | a
 bar{.cta}.red.popc.u32                                  | d, barrier, a

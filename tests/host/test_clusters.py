@@ -1,0 +1,213 @@
+"""Clusters of blocks: each other's shared memory, their barrier, and what is wrong with either."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.host.workspace import op_of
+from trifold import KernelFault
+from trifold.findings import Finding
+from trifold.host import runtime
+from trifold.implementation import load_checked_port, load_port
+from trifold.workspace import OpFiles
+
+Clusters = Callable[[Tensor, int, int], Tensor]
+
+THREADS = 32
+SEEDS = 20
+EXCHANGE, PLACES, REGISTERS, HALF, CENTRE, CENTRE_NOT_COOPERATIVE, EXCHANGE_ALONE = range(100, 107)
+SOURCE = Path(__file__).with_name("clusters.cuh").read_text().splitlines()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> OpFiles:
+    return op_of("clusters", tmp_path_factory.mktemp("workspace"))
+
+
+@pytest.fixture(scope="module")
+def plain(files: OpFiles) -> Clusters:
+    return load_port(files).function
+
+
+@pytest.fixture(scope="module")
+def checked(files: OpFiles) -> Clusters:
+    return load_checked_port(files).function
+
+
+@pytest.fixture(params=["plain", "checked"])
+def either(request: pytest.FixtureRequest) -> Clusters:
+    function: Clusters = request.getfixturevalue(request.param)
+    return function
+
+
+@contextmanager
+def os_threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def numbers(blocks: int) -> Tensor:
+    return torch.arange(blocks * THREADS, dtype=torch.float32) % 61
+
+
+def sums_of_clusters(x: Tensor, size: int) -> Tensor:
+    of_cluster = x.reshape(-1, size, THREADS).sum(1, keepdim=True)
+    return of_cluster.expand(-1, size, -1).flatten()
+
+
+def of_next_block(x: Tensor, distance: int = 1) -> Tensor:
+    return x.reshape(-1, 4, THREADS).roll(-distance, 1).flatten()
+
+
+# ------------------------------------------------------------------------------------------------- right kernels
+
+
+@pytest.mark.parametrize("size", range(1, 17))
+def test_each_block_reads_and_writes_shared_memory_of_all_others(size: int, checked: Clusters, plain: Clusters) -> None:
+    x = numbers(3 * size)
+    expected = sums_of_clusters(x, size) + 2 * size * x
+    for count in (1, 4):
+        with os_threads(count):
+            assert torch.equal(plain(x, EXCHANGE, size), expected)
+    with runtime.schedules(SEEDS if size in (1, 2, 5, 16) else 2):
+        assert torch.equal(checked(x, EXCHANGE, size), expected)
+
+
+def test_many_clusters_run_on_several_threads_of_the_host(plain: Clusters) -> None:
+    x = numbers(4000)
+    with os_threads(4):
+        assert torch.equal(plain(x, EXCHANGE, 4), sums_of_clusters(x, 4) + 8 * x)
+
+
+def test_a_block_without_a_cluster_is_one_of_its_own(either: Clusters) -> None:
+    x = numbers(5)
+    assert torch.equal(either(x, EXCHANGE_ALONE, 1), 3 * x)
+
+
+def test_a_cluster_is_a_box_of_the_grid(either: Clusters) -> None:
+    """4 × 6 blocks in clusters of 2 × 3: the first has the blocks 0, 1, 4, 5, 8 and 9."""
+    result = either(numbers(24), PLACES, 0).reshape(6, 4, THREADS)
+    rank = torch.arange(6).reshape(3, 2).repeat(2, 2)
+    number = torch.arange(4).reshape(2, 2).repeat_interleave(3, 0).repeat_interleave(2, 1)
+    expected = (1000 * number + THREADS * rank)[:, :, None] + torch.arange(THREADS)
+    assert torch.equal(result, expected.float())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_registers_and_barriers_of_ptx(seed: int, either: Clusters) -> None:
+    x = numbers(12)
+    with runtime.schedules(1, seed=seed):
+        assert torch.equal(either(x, REGISTERS, 0), of_next_block(x))
+
+
+def test_the_barrier_does_not_wait_for_threads_that_have_exited(either: Clusters) -> None:
+    x = numbers(8)
+    with runtime.schedules(SEEDS):
+        result = either(x, HALF, 0).reshape(-1, THREADS)[:, : THREADS // 2]
+    assert torch.equal(result, of_next_block(x).reshape(-1, THREADS)[:, : THREADS // 2])
+
+
+def test_the_barrier_of_the_grid_in_a_cooperative_launch(either: Clusters) -> None:
+    x = numbers(16)
+    with runtime.schedules(4):
+        assert torch.allclose(either(x, CENTRE, 0), x - x.mean())
+
+
+# ------------------------------------------------------------------------------------------------- mistakes
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What is found in every schedule. Lines: the marks of those of the accesses; empty: whichever they are."""
+
+    name: str
+    number: int
+    kind: str
+    lines: tuple[str, ...]
+    message: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+SENT, RECEIVED, AGAIN = "// sent", "// received", "// sent again"
+MISTAKES = (
+    Mistake(
+        "remote access before the peer need have begun",
+        1,
+        "lifetime",
+        (SENT,),
+        r"but it is shared memory of block .*, and nothing says that this block has begun.*before the first access",
+    ),
+    Mistake("relaxed arrival publishes data", 2, "race", (RECEIVED, SENT), "an arrival that is not relaxed"),
+    # What was read before anybody wrote it is the first to be found.
+    Mistake("no wait before the data are read", 3, "race or uninitialised read", (RECEIVED,)),
+    Mistake("remote access to a block that has exited", 4, "lifetime", (AGAIN,), "and the end of the kernel"),
+    Mistake("past the peer's array", 5, "out-of-bounds", (SENT,), r"tile\[32\]"),
+    Mistake("all blocks send to one", 6, "race", (SENT, SENT), "they are of different blocks"),
+    Mistake("sent again before it was received", 7, "race", (AGAIN, RECEIVED)),
+    Mistake("written after the arrival", 8, "race", ("// too late", RECEIVED)),
+    Mistake("some threads of a block elsewhere", 10, "deadlock", (), r"threads \(16\.\.31, 0, 0\) have not arrived"),
+    Mistake("arrives twice", 11, "barrier divergence", ("// again",), "arrives at the barrier of its cluster a second"),
+    Mistake("waits without an arrival", 12, "barrier divergence", ("// all have sent",), "without having arrived"),
+)
+
+
+def found_in(function: Clusters, number: int, seed: int) -> Finding:
+    with pytest.raises(KernelFault) as caught, runtime.schedules(1, seed=seed):
+        function(numbers(8), number, 0)
+    (finding,) = caught.value.findings
+    return finding
+
+
+@pytest.mark.parametrize("case", MISTAKES, ids=str)
+def test_what_is_wrong_is_found_in_every_schedule(case: Mistake, checked: Clusters) -> None:
+    for seed in range(SEEDS):
+        finding = found_in(checked, case.number, seed)
+        assert finding.kind in case.kind.split(" or "), (seed, finding)
+        assert re.search(case.message, finding.message, re.DOTALL), (seed, finding.message)
+        lines = [SOURCE[access.line - 1] for access in finding.accesses]
+        if case.lines:
+            assert all(any(mark in line for line in lines) for mark in case.lines), (seed, finding)
+        if finding.kind == "race":
+            first, second = finding.accesses
+            assert first.block != second.block
+            assert finding.memory == "shared" and finding.array == "tile"
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_the_same_kernel_without_a_mistake_is_clean(seed: int, checked: Clusters) -> None:
+    x = numbers(8)
+    with runtime.schedules(1, seed=seed):
+        assert torch.equal(checked(x, 0, 0), of_next_block(x))
+
+
+@pytest.mark.parametrize(
+    ("which", "blocks", "size", "message"),
+    [
+        (9, 8, 0, "a rank that no block of the cluster has, for map_shared_rank, in kernel neighbours_kernel"),
+        (EXCHANGE, 7, 2, "the grid of 7 × 1 × 1 blocks cannot be divided into them"),
+        (EXCHANGE, 34, 17, "a cluster has at most 16 blocks"),
+        (EXCHANGE, 8, 0, "that is no block"),
+        (0, 6, 0, "is launched in clusters of 4 × 1 × 1 blocks: the grid of 6 × 1 × 1 blocks"),
+        (CENTRE_NOT_COOPERATIVE, 8, 0, "a barrier of the grid in a launch that is not cooperative"),
+        (CENTRE, 5000, 0, "the device holds only 4224 of them at a time"),
+    ],
+)
+def test_a_launch_that_cannot_be_is_refused(
+    which: int, blocks: int, size: int, message: str, either: Clusters
+) -> None:
+    with pytest.raises(RuntimeError, match=re.escape(message)):
+        either(numbers(blocks), which, size)
