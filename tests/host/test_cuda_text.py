@@ -76,9 +76,8 @@ REFUSED = {
     "a kernel that launches a kernel": ("__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }", 2),
     "textures and surfaces": ("__global__ void a(cudaTextureObject_t t) {}", 1),
     "a kernel's own heap": ("__global__ void a() {\n  int* x = (int*)malloc(4);\n}", 2),
-    "thread block clusters": ("\n__global__ void __cluster_dims__(2, 1, 1) a() {}", 2),
     "tensor-core fragments": ("__global__ void a() {\n  nvcuda::wmma::fill_fragment(f, 0);\n}", 2),
-    "cooperative launches": ("void f() {\n  cudaLaunchCooperativeKernel((void*)k, 1, 1, args);\n}", 2),
+    "cooperative launches on several": ("void f() {\n  cudaLaunchCooperativeKernelMultiDevice(list, 2);\n}", 2),
     "the kernel saxpy is called without <<<grid, block>>>, like a function: write saxpy<<<grid, block>>>(": (
         "__global__ void saxpy(int n, float* y) {}\nint main() {\n  saxpy(8, nullptr);\n}",
         3,

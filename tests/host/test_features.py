@@ -133,7 +133,7 @@ ENDINGS = (
     ),
     (9, r"failed assertion.* in kernel late_assert_kernel .*thread \(5, 0, 0\) of block \(0, 0, 0\) at", ") != worst"),
     (10, r"a trap in kernel trap_kernel ends the launch: thread \(3, 0, 0\) of block \(0, 0, 0\) at", "__trap();"),
-    (13, r"a barrier of the grid, .*split the kernel in two launches.*thread \(0, 0, 0\)", "grid.sync();"),
+    (13, r"a barrier of the grid in a launch that is not cooperative.*thread \(0, 0, 0\)", "grid.sync();"),
 )
 
 

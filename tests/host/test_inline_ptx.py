@@ -181,7 +181,7 @@ REFUSED = {
     "add.u32 has 2 operands and not 3": 'asm("add.u32 %0, %0;" : "+r"(a));',
     "%3 is no number, no operand and no register": 'asm("add.u32 %0, %0, %3;" : "+r"(a));',
     "t is no number, no operand and no register": 'asm("{ .reg .u32 t; } mov.u32 %0, t;" : "=r"(a));',
-    "%cluster_ctarank is not yet on the CPU: write it": 'asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(a));',
+    "%pm0 is not yet on the CPU: write it": 'asm("mov.u32 %0, %%pm0;" : "=r"(a));',
     "there is no ; after mov.u32 %0, 1": 'asm("mov.u32 %0, 1" : "=r"(a));',
     "a { is not closed": 'asm("{ mov.u32 %0, 1;" : "=r"(a));',
     "a } closes nothing": 'asm("mov.u32 %0, 1; }" : "=r"(a));',

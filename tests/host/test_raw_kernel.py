@@ -233,3 +233,34 @@ def test_limits_are_those_of_the_named_compute_capability() -> None:
     assert x.tolist() == [3, 2, 1, 0]
     with pytest.raises(LaunchError, match=r"compute capability '5\.0' is not known"):
         RawKernel(CODE, "mirror", compute_capability="5.0")
+
+
+CLUSTERS = """
+#include <cooperative_groups.h>
+
+__global__ void pass_on(const float* x, float* y) {
+  __shared__ float value;
+  const auto cluster = cooperative_groups::this_cluster();
+  const unsigned block = blockIdx.x + gridDim.x * blockIdx.y;
+  if (threadIdx.x == 0) value = x[block];
+  cluster.sync();
+  const int next = (cluster.block_rank() + 1) % cluster.num_blocks();
+  if (threadIdx.x == 0) y[block] = *cluster.map_shared_rank(&value, next);
+  cluster.sync();
+  if (cooperative_groups::this_grid().is_valid()) cooperative_groups::this_grid().sync();
+}
+"""
+
+
+@pytest.mark.parametrize("checks", [True, False], ids=["checked", "unchecked"])
+def test_a_launch_in_clusters_and_a_cooperative_one(checks: bool) -> None:
+    pass_on = RawKernel(CLUSTERS, "pass_on", checks=checks)
+    x, y = torch.arange(12.0), torch.zeros(12)
+    pass_on(12, 32, (x, y), cluster=4)
+    assert torch.equal(y, x.reshape(3, 4).roll(-1, 1).flatten())
+    pass_on((6, 2), 32, (x, y), cluster=(3, 2), cooperative=True)
+    assert torch.equal(y, torch.tensor([1.0, 2, 6, 4, 5, 9, 7, 8, 0, 10, 11, 3]))
+    with pytest.raises(LaunchError, match="cannot be divided"):
+        pass_on(12, 32, (x, y), cluster=5)
+    with pytest.raises(LaunchError, match="cluster must be one to three positive numbers"):
+        pass_on(12, 32, (x, y), cluster=0)

@@ -55,6 +55,34 @@ def test_a_right_program_is_clean(
     assert capfd.readouterr().out == prints
 
 
+def test_clusters_and_cooperative_launches(capfd: pytest.CaptureFixture[str]) -> None:
+    report = sanitize(PROGRAMS / "clusters.cu", schedules=2)
+    assert (report.findings, report.exit_status) == ([], 1)
+    refused = (
+        "of 16 × 1 × 1 blocks: a cluster has at most 8 blocks where the kernel does not allow more",
+        "of 5 × 1 × 1 blocks: the grid of 32 × 1 × 1 blocks cannot be divided into them",
+        "pairs is launched in clusters of 2 × 1 × 1 blocks: the grid of 31 × 1 × 1 blocks",
+        "the device holds only 4224 of them at a time",
+        "cudaLaunchKernelEx: an attribute that is not there on the CPU",
+    )
+    for message, problem in zip(refused, report.problems, strict=True):
+        assert message in problem
+    assert capfd.readouterr().out == (
+        "eight: cudaSuccess, 8\n"
+        "sixteen: cudaErrorInvalidClusterSize, 8\n"
+        "sixteen allowed: cudaSuccess, 32\n"
+        "five: cudaErrorInvalidClusterSize, 32\n"
+        "pairs: cudaSuccess, 1\n"
+        "pairs again: cudaSuccess, 1\n"
+        "pairs of 31: cudaErrorInvalidClusterSize, 1\n"
+        "total: cudaSuccess, 1024\n"
+        "too many: cudaErrorCooperativeLaunchTooLarge, 1024\n"
+        "33 clusters of 4 at a time\n"
+        "8 blocks, 16 blocks, 2 blocks\n"
+        "event: cudaErrorNotSupported, 1024\n"
+    )
+
+
 def test_a_missing_barrier_is_found_in_a_reduction() -> None:
     report = sanitize(PROGRAMS / "reduction.cu")
     (finding,) = report.findings
@@ -88,7 +116,7 @@ MISTAKES = (
     Mistake("two launches", ("uninitialised read", "x", (63,))),
     Mistake("same value", ("race", "y", (0,)), "both wrote the same value", prints="130\n", severity="warning"),
     Mistake("other values", ("race", "y", (0,)), "which comes first can change", prints="0\n"),
-    Mistake("grid barrier", problem="a barrier of the grid, for which a launch has to be cooperative"),
+    Mistake("grid barrier", problem="a barrier of the grid in a launch that is not cooperative"),
     Mistake("host pointer", ("out-of-bounds", "", ()), "x, which points to memory of the host"),
     Mistake("null pointer", ("out-of-bounds", "", ()), "a null pointer"),
     Mistake("use after free", ("out-of-bounds", "", ()), f"{X}43 and freed at mistakes.cu:"),

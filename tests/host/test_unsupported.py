@@ -55,7 +55,7 @@ __global__ void lanes_kernel(unsigned* y) { y[0] = answer(); }
 
 def test_other_features_are_named_at_their_lines(tmp_path: Path) -> None:
     header = """#include <trifold/cuda.cuh>
-__global__ void __cluster_dims__(2, 1, 1) cluster_kernel(float* y) { y[0] = 1; }
+__global__ void surface_kernel(cudaSurfaceObject_t image, float* y) { y[0] = 1; }
 __global__ void texture_kernel(cudaTextureObject_t image, float* y) {
   y[0] = 0;
 }
@@ -64,7 +64,7 @@ __global__ void parent_kernel(float* y) {
 }
 """
     problem = problem_of("others", header, tmp_path)
-    for line, name in ((2, "a cluster of blocks"), (3, "a texture"), (7, "a launch with <<<...>>>")):
+    for line, name in ((2, "a surface"), (3, "a texture"), (7, "a launch with <<<...>>>")):
         assert f"others.cuh:{line}: error: {name} cannot be compiled for the CPU" in problem
 
 
@@ -74,7 +74,6 @@ __global__ void parent_kernel(float* y) {
         ("nvcuda::wmma::fragment<a> f;", "a tensor-core operation (wmma)"),
         ("float v = tex2DLod<float>(t, x, y, 0);", "a texture"),
         ("surf2Dwrite(v, s, x, y);", "a surface"),
-        ("auto c = cg::this_cluster();", "a cluster of blocks"),
         ("__nv_fp8_e4m3 x;", "an 8-bit or smaller float"),
         ("cuda::barrier<cuda::thread_scope_block> b;", "libcu++ (cuda::)"),
         ("curand_init(seed, i, 0, &state);", "cuRAND"),

@@ -28,6 +28,7 @@ struct Trial {
   Launch launch;
   std::unique_ptr<Checker> checker;
   std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<std::unique_ptr<Cluster>> clusters;  // of a block each
   alignas(64) char bytes[256] = {};
   Buffer memory{Space::global, reinterpret_cast<uintptr_t>(bytes), sizeof bytes, 8, true};
 
@@ -44,6 +45,8 @@ struct Trial {
     block.id = id;
     block.index = {id, 0, 0};
     block.live = threads;
+    block.cluster = clusters.emplace_back(std::make_unique<Cluster>()).get();
+    block.cluster->blocks = {&block};
     block.launch = &launch;
     block.threads.resize(threads);
     block.warps.resize((threads + warp_size - 1) / warp_size);

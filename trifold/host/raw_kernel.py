@@ -81,6 +81,8 @@ class RawKernel:
         args: Sequence[Any],
         *,
         shared_mem: int = 0,
+        cluster: int | tuple[int, ...] | None = None,
+        cooperative: bool = False,
     ) -> None:
         """Launch it and wait for its end.
 
@@ -90,8 +92,11 @@ class RawKernel:
             args: torch CPU tensors and NumPy arrays for pointers (of any layout: the kernel gets the address of the
                 first element), numbers for values, NumPy void scalars for structs.
             shared_mem: bytes of dynamic shared memory.
+            cluster: blocks in a cluster: a number, or up to three (x, y, z); None: as ``__cluster_dims__`` says.
+            cooperative: the kernel may wait for the whole grid (``cooperative_groups::this_grid().sync()``).
         """
-        shape = (*_extent("grid", grid), *_extent("block", block))
+        clusters = (0, 0, 0) if cluster is None else _extent("cluster", cluster)
+        shape = (*_extent("grid", grid), *_extent("block", block), *clusters, int(cooperative))
         if not isinstance(shared_mem, int) or shared_mem < 0:
             raise LaunchError(f"shared_mem must be a number of bytes, not {shared_mem!r}", "pass 0 or more")
         library = self._library
@@ -166,7 +171,7 @@ class _Library:
     def launch(self, shape: tuple[int, ...], shared: int, arguments: Sequence[Argument]) -> None:
         """Raises :class:`LaunchError` with what the launch says; what checks found is not asked for here."""
         addresses = (ctypes.c_void_p * max(1, len(arguments)))(*(ctypes.addressof(each.value) for each in arguments))
-        message = self._launch((ctypes.c_uint * 6)(*shape), shared, addresses)
+        message = self._launch((ctypes.c_uint * 10)(*shape), shared, addresses)
         if message is not None:
             raise LaunchError(message.decode(errors="replace"))
 

@@ -27,19 +27,19 @@ bool came_whole(const Block& block) {
 
 }  // namespace
 
-void Execution::arrive_at_cluster_barrier(Thread& thread, Operation operation) {
+// What it does next, wait or go on, is in its sets of lanes already.
+void Execution::arrive_at_cluster_barrier(Thread& thread) {
   Warp& warp = *thread.warp;
   Block& block = *thread.block;
-  const bool waits = operation == Operation::cluster_barrier;
+  const auto operation = static_cast<Operation>(thread.request.operation);
   if (((warp.arrived | warp.may_pass) & bit(thread)) != 0) arrived_twice(thread);
-  block.arrived_early |= !waits;
+  block.arrived_early |= operation != Operation::cluster_barrier;
   if (launch_.checker != nullptr)
     launch_.checker->arrive_at_cluster_barrier(thread, operation != Operation::cluster_arrive_relaxed);
   warp.may_pass &= ~bit(thread);
   if ((warp.arrived & bit(thread)) == 0) ++block.cluster->arrived;
   warp.arrived |= bit(thread);
-  (waits ? warp.at_cluster_barrier : warp.ready) |= bit(thread);
-  if (block.cluster->arrived == block.cluster->live()) complete_cluster_barrier(*block.cluster);
+  if (block.cluster->arrived == block.cluster->live) complete_cluster_barrier(*block.cluster);
 }
 
 void Execution::wait_at_cluster_barrier(Thread& thread) {
@@ -79,7 +79,7 @@ void Execution::leave_cluster_barrier(Thread& thread) {
   Cluster& cluster = *thread.block->cluster;
   if ((thread.warp->arrived & bit(thread)) != 0) --cluster.arrived;
   thread.warp->arrived &= ~bit(thread);
-  if (cluster.arrived != 0 && cluster.arrived == cluster.live()) complete_cluster_barrier(cluster);
+  if (cluster.arrived != 0 && cluster.arrived == cluster.live) complete_cluster_barrier(cluster);
 }
 
 // ------------------------------------------------------------------------------------------------- findings

@@ -61,7 +61,7 @@ void Execution::run() {
     if (opens) {
       Cluster& cluster = open_cluster();
       settle(cluster);
-      if (cluster.live() == 0) {
+      if (cluster.live == 0) {
         close_cluster(cluster);
       } else {
         residents_.push_back(&cluster);
@@ -114,6 +114,7 @@ Cluster& Execution::open_cluster() {
   Cluster& cluster = *free_.back();
   free_.pop_back();
   const uint64_t number = launch_.first_cluster + cluster_order_[started_++];
+  cluster.live = static_cast<uint32_t>(launch_.block.size() * cluster.blocks.size());
   cluster.arrived = cluster.phase = 0;
   cluster.clock = {};
   const BlockOrder order(cluster.blocks.size(), launch_.seed == 0 ? 0 : Random::mix(launch_.seed + number) | 1);
@@ -159,8 +160,7 @@ void Execution::settle(Cluster& cluster) {
     run_ready(cluster);
     if (events_ == events && changes == changes_before) break;
   }
-  const uint32_t live = cluster.live();
-  if (live != 0 && cluster.polling() == 0 && cluster.at_grid_barrier() != live) stuck(cluster);
+  if (cluster.live != 0 && cluster.polling() == 0 && cluster.at_grid_barrier() != cluster.live) stuck(cluster);
 }
 
 void Execution::visit_residents(bool all) {
@@ -169,7 +169,7 @@ void Execution::visit_residents(bool all) {
     if (next_resident_ >= residents_.size()) next_resident_ = 0;
     Cluster& cluster = *residents_[next_resident_];
     settle(cluster);
-    if (cluster.live() == 0) {
+    if (cluster.live == 0) {
       residents_.erase(residents_.begin() + static_cast<ptrdiff_t>(next_resident_));
       close_cluster(cluster);
     } else {
@@ -236,6 +236,11 @@ void Execution::step(Thread& thread) {
   }
 }
 
+void Execution::arrive_and_go_on(Thread& thread) {
+  ++events_;
+  arrive_at_cluster_barrier(thread);
+}
+
 void Execution::arrive(Thread& thread) {
   Warp& warp = *thread.warp;
   warp.ready &= ~bit(thread);
@@ -256,7 +261,8 @@ void Execution::arrive(Thread& thread) {
   } else if (operation == Operation::cluster_wait) {
     wait_at_cluster_barrier(thread);
   } else if (operation >= Operation::cluster_barrier) {
-    arrive_at_cluster_barrier(thread, operation);
+    (operation == Operation::cluster_barrier ? warp.at_cluster_barrier : warp.ready) |= bit(thread);
+    arrive_at_cluster_barrier(thread);
   } else {
     arrive_at_rendezvous(thread);
   }
@@ -269,6 +275,7 @@ void Execution::leave(Thread& thread) {
   warp.ready &= ~bit(thread);
   warp.live &= ~bit(thread);
   --block.live;
+  --block.cluster->live;
   if (warp.at_rendezvous != 0) meet_without(warp, thread.lane);
   if (block.live != 0 && block.at_barrier == block.live) complete_barrier(block);
   if (block.live != 0 && block.at_grid_barrier == block.live) block_is_at_grid_barrier(block);

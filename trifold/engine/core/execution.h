@@ -100,6 +100,9 @@ class Execution {
   // Throws Fault, LaunchMistake, and what the front end throws.
   void run();
 
+  // A running thread arrives at the barrier of its cluster and goes on. Throws Fault.
+  void arrive_and_go_on(Thread& thread);
+
   // All blocks that were made; after run() threw, they hold the threads that have not exited.
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
 
@@ -127,7 +130,7 @@ class Execution {
   void block_is_at_grid_barrier(Block& block);
 
   // The barrier of a cluster (cluster_barrier.cpp).
-  void arrive_at_cluster_barrier(Thread& thread, Operation operation);
+  void arrive_at_cluster_barrier(Thread& thread);
   void wait_at_cluster_barrier(Thread& thread);
   void complete_cluster_barrier(Cluster& cluster);
   void leave_cluster_barrier(Thread& thread);

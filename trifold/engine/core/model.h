@@ -136,7 +136,8 @@ struct Block {
 struct Cluster {
   std::vector<Block*> blocks;  // by rank
   std::vector<Block*> turns;   // the order in which they run
-  uint32_t arrived = 0;        // live threads that have arrived at the barrier's present phase
+  uint32_t live = 0;           // threads of all its blocks that have not exited, and of these
+  uint32_t arrived = 0;        // the ones that have arrived at the barrier's present phase
   uint32_t phase = 0;          // phases of the barrier that have ended
   ClusterClock clock;
 
@@ -146,7 +147,6 @@ struct Cluster {
     return false;
   }
   // Of its blocks' threads.
-  uint32_t live() const { return sum(&Block::live); }
   uint32_t polling() const { return sum(&Block::polling); }
   uint32_t at_grid_barrier() const { return sum(&Block::at_grid_barrier); }
 

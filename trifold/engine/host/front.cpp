@@ -130,6 +130,14 @@ void HostFront::wait() {
   }
 }
 
+void HostFront::arrive() {
+  if (skipping) [[unlikely]]
+    end_skipping();
+  if (engine::current->undecided != 0) [[unlikely]]
+    decide_before_wait(*engine::current);
+  execution->arrive_and_go_on(*engine::current);
+}
+
 bool HostFront::wait_in_ring(Line line) {
   if (ring_.empty()) return false;
   if (ring_at_ == 0) {

@@ -91,6 +91,8 @@ class HostFront final : public engine::FrontEnd {
 
   // The current thread waits for what its request says, and goes on when this returns.
   void wait();
+  // It arrives at the barrier of its cluster, as its request says, and goes on.
+  void arrive();
   // Where all threads of the block come to one plain barrier after the other, they pass to each other in a ring, and
   // the core need not know. True: the current thread has waited so, and goes on.
   bool wait_in_ring(Line line);
@@ -113,6 +115,7 @@ class HostFront final : public engine::FrontEnd {
   // Ends the launch at the interrupted thread, which is not resumed.
   [[noreturn]] void abandon(engine::Finding finding);
 
+  engine::Execution* execution = nullptr;
   Fiber* running = nullptr;  // the fiber of the current thread, while it runs
 
  private:

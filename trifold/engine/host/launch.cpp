@@ -120,7 +120,9 @@ class Taking {
 // Runs the blocks of the launch; mistakes that the core finds become std::runtime_error.
 void execute(engine::Launch& launch, HostFront& front) {
   try {
-    engine::Execution(launch, front).run();
+    engine::Execution execution(launch, front);
+    front.execution = &execution;
+    execution.run();
     return;
   } catch (const engine::Fault& fault) {
     fibers().reclaim();

@@ -31,10 +31,10 @@ void end_thread() {
 
 namespace {
 
-// Waits for what `ask` writes into the request; returns the answer. (A request that is copied right after it was
+// What a thread asks for, at which line, as `ask` writes it into its request. (A request that is copied right after it was
 // written field by field costs more than all the rest: the processor cannot forward such stores.)
 template <typename Ask>
-const Request& wait(Line line, Ask ask) {
+Turn& ask_for(Line line, Ask ask) {
   if (turn == nullptr) throw std::logic_error("a barrier or warp operation is called outside a kernel");
   Turn& now = *turn;
   if (overdue != 0) [[unlikely]]
@@ -45,12 +45,21 @@ const Request& wait(Line line, Ask ask) {
   }
   if (now.plain) [[unlikely]] {
     ask(now.request);
-    now.fiber->yield();
   } else {
     engine::current->waiting_at = now.last_site;
     ask(engine::current->request);
-    now.front->wait();
   }
+  return now;
+}
+
+// Waits for it; returns the answer.
+template <typename Ask>
+const Request& wait(Line line, Ask ask) {
+  Turn& now = ask_for(line, ask);
+  if (now.plain) [[unlikely]]
+    now.fiber->yield();
+  else
+    now.front->wait();
   return engine::current->request;
 }
 
@@ -120,10 +129,16 @@ unsigned wait_at_barrier(Wait operation, bool predicate, Line line) {
 }
 
 void wait_at_wider_barrier(Wait operation, Line line) {
-  wait(line, [&](Request& request) {
+  const auto ask = [&](Request& request) {
     request.operation = static_cast<uint8_t>(operation);
     request.predicate = false;
-  });
+  };
+  const bool goes_on = operation == Wait::cluster_arrive || operation == Wait::cluster_arrive_relaxed;
+  if (!goes_on || turn == nullptr || turn->plain) {
+    wait(line, ask);
+  } else {
+    ask_for(line, ask).front->arrive();
+  }
 }
 
 WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t value, unsigned lane, unsigned clamp,

@@ -57,7 +57,8 @@ inline void use_torch_threads(TorchParallelFor torch) {
   };
 }
 
-// Null, or why the launch failed; the text lives until the OS thread's next launch.
+// Null, or why the launch failed; the text lives until the OS thread's next launch. shape: three extents each of the
+// grid, a block and a cluster (zeros: as the kernel says), and whether the launch is cooperative.
 template <auto RawKernel, class... P>
 const char* launch_raw(void (*)(P...), const char* name, const char* parameters, const unsigned* shape, size_t shared,
                        void** arguments) {
@@ -69,6 +70,9 @@ const char* launch_raw(void (*)(P...), const char* name, const char* parameters,
   kernel.grid = {shape[0], shape[1], shape[2]};
   kernel.threads = {shape[3], shape[4], shape[5]};
   kernel.shared_bytes = shared;
+  kernel.cluster = {shape[6], shape[7], shape[8]};
+  kernel.large_clusters = true;
+  kernel.cooperative = shape[9] != 0;
   try {
     [&]<size_t... i>(std::index_sequence<i...>) {
       describe_launch(
