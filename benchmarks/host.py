@@ -31,11 +31,12 @@ OP = "normal_sample"
 Measured = dict[str, float]
 
 
-def figures(unchecked: Measured, checked: Measured, build: Measured) -> list[Figure]:
+def figures(unchecked: Measured, checked: Measured, build: Measured, cluster: float) -> list[Figure]:
     """What is asked for, and what was measured."""
     return [
         Figure("a thread's barrier, 128 threads", 10, unchecked["barrier 128"], "ns"),
         Figure("a thread's barrier, 1024 threads", 20, unchecked["barrier 1024"], "ns"),
+        Figure("a thread's barrier of a cluster, 4 × 128 threads: times a block's", 2, cluster, "×"),
         Figure("a thread of an elementwise kernel, one core", 1.5, unchecked["elementwise"], "ns"),
         Figure("two cores: times as fast", 1.7, unchecked["two cores"], "×", at_least=True),
         Figure("an access with checks", 50, checked["access"], "ns"),
@@ -69,6 +70,32 @@ def measure_kernels(flags: tuple[str, ...], folder: Path) -> Measured:
             choose: Callable[..., float] = max if name == "two cores" else min
             best[name] = choose(best.get(name, float(number)), float(number))
     return best
+
+
+BARRIERS = """
+#include <cooperative_groups.h>
+__global__ void __cluster_dims__(4) of_block(int count) { for (int i = 0; i < count; ++i) __syncthreads(); }
+__global__ void __cluster_dims__(4) of_cluster(int count) {
+  for (int i = 0; i < count; ++i) cooperative_groups::this_cluster().sync();
+}
+"""
+
+
+def measure_cluster_barrier() -> float:
+    """What a barrier of a cluster costs, in those of a block in the same launch.
+
+    A raw kernel, since blocks that wait for each other need a shared library."""
+    from trifold.host import RawKernel
+
+    def fastest(name: str) -> float:
+        kernel, times = RawKernel(BARRIERS, name, checks=False), []
+        for _ in range(15):
+            start = time.thread_time()
+            kernel(4, 128, (1000,))
+            times.append(time.thread_time() - start)
+        return min(times)
+
+    return fastest("of_cluster") / fastest("of_block")
 
 
 def measure_build() -> Measured:
@@ -143,7 +170,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         unchecked = measure_kernels(recipe.GXX_FLAGS, Path(folder))
         checked = measure_kernels(recipe.CHECKED_FLAGS, Path(folder))
-    found = figures(unchecked, checked, measure_build())
+    found = figures(unchecked, checked, measure_build(), measure_cluster_barrier())
     print(asked.verdicts(found))
     if arguments.json:
         asked.write(arguments.json, found, environment=_environment(load))

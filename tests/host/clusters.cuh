@@ -38,7 +38,8 @@ __global__ void __cluster_dims__(2, 3) places_kernel(float* y) {
   const auto cluster = cg::this_cluster();
   const dim3 shape = cluster.dim_blocks(), at = cluster.block_index(), which = __clusterIdx();
   const bool same = at.x + 2 * at.y == cluster.block_rank() && shape.x == 2 && shape.y == 3 && shape.z == 1 &&
-                    cluster.dim_threads().y == 3 * blockDim.y && cluster.thread_index().y == at.y * blockDim.y + threadIdx.y &&
+                    cluster.dim_threads().y == 3 * blockDim.y &&
+                    cluster.thread_index().y == at.y * blockDim.y + threadIdx.y &&
                     cluster.num_threads() == 6 * threads && __clusterDimIsSpecified() == 1 &&
                     which.x * 2 + at.x == blockIdx.x && which.y * 3 + at.y == blockIdx.y;
   const unsigned number = which.x + __clusterGridDimInClusters().x * which.y;
@@ -102,11 +103,11 @@ __global__ void __launch_bounds__(threads) __cluster_dims__(4, 1, 1) neighbours_
     __cluster_barrier_arrive_relaxed();
   else if (mistake != Mistake::waits_only && !(mistake == Mistake::some_threads_elsewhere && own == 2 && t >= 16))
     __cluster_barrier_arrive();
-  if (mistake == Mistake::arrives_twice) __cluster_barrier_arrive();  // again
+  if (mistake == Mistake::arrives_twice) __cluster_barrier_arrive();                             // again
   if (mistake == Mistake::written_after_arrival) cluster.map_shared_rank(tile, rank)[t] = x[i];  // too late
-  if (mistake == Mistake::some_threads_elsewhere && own == 2 && t >= 16) __syncthreads();  // elsewhere
-  if (mistake != Mistake::no_wait) __cluster_barrier_wait();  // all have sent
-  y[i] = tile[t];                                             // received
+  if (mistake == Mistake::some_threads_elsewhere && own == 2 && t >= 16) __syncthreads();        // elsewhere
+  if (mistake != Mistake::no_wait) __cluster_barrier_wait();                                     // all have sent
+  y[i] = tile[t];                                                                                // received
   if (mistake == Mistake::no_wait) __cluster_barrier_wait();
   if (mistake != Mistake::written_again_too_early) __syncthreads();
   if (mistake != Mistake::written_again_too_early) cluster.sync();

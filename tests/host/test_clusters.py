@@ -206,8 +206,6 @@ def test_the_same_kernel_without_a_mistake_is_clean(seed: int, checked: Clusters
         (CENTRE, 5000, 0, "the device holds only 4224 of them at a time"),
     ],
 )
-def test_a_launch_that_cannot_be_is_refused(
-    which: int, blocks: int, size: int, message: str, either: Clusters
-) -> None:
+def test_a_launch_that_cannot_be_is_refused(which: int, blocks: int, size: int, message: str, either: Clusters) -> None:
     with pytest.raises(RuntimeError, match=re.escape(message)):
         either(numbers(blocks), which, size)

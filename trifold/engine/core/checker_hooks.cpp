@@ -80,9 +80,8 @@ void Checker::block_barrier(Block& block) {
   BlockClock& clock = block.clock;
   for (const FenceScope scope : {block_scope, device_scope}) {
     if (clock.fenced[scope] <= block.barrier) continue;
-    const Knowledge known =
-        graph_.fences(block.threads[0].id, clock.fences[scope], block.id, block.barrier, clock.fenced_acquired[scope],
-                      scope);
+    const Knowledge known = graph_.fences(block.threads[0].id, clock.fences[scope], block.id, block.barrier,
+                                          clock.fenced_acquired[scope], scope);
     clock.released[scope] = graph_.merge(clock.released[scope], known);
   }
   clock.acquired = clock.acquired_now;
@@ -126,7 +125,7 @@ void Checker::fence(Thread& thread, Scope of) {
       Stamp& mate = fences[thread.index - thread.lane + lane];
       mate = std::max(mate, mates[lane]);
     }
-    if (met > before) 
+    if (met > before)
       fence.acquired = graph_.fences(thread.id - thread.lane, mates, block.id, block.barrier, fence.acquired, scope);
   }
   shared.fenced_acquired[scope] = graph_.merge(shared.fenced_acquired[scope], known);

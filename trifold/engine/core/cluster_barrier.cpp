@@ -20,9 +20,8 @@ uint32_t bit(const Thread& thread) {
 
 // Whether all threads of the block that have not exited arrived and waited at once.
 bool came_whole(const Block& block) {
-  return !block.arrived_early && std::ranges::all_of(block.warps, [](const Warp& warp) {
-    return warp.at_cluster_barrier == warp.live;
-  });
+  return !block.arrived_early &&
+         std::ranges::all_of(block.warps, [](const Warp& warp) { return warp.at_cluster_barrier == warp.live; });
 }
 
 }  // namespace
@@ -118,11 +117,12 @@ void Execution::stuck(const Cluster& cluster) {
     for (const Thread& thread : block->threads)
       if ((thread.warp->live & ~thread.warp->arrived & bit(thread)) != 0) missing.push_back(thread.index);
     if (!missing.empty())
-      found.message += "\n  " + thread_ranges(missing, launch_.block) +
-                       (missing.size() == 1 ? " has" : " have") + " not arrived at the barrier of the cluster";
+      found.message += "\n  " + thread_ranges(missing, launch_.block) + (missing.size() == 1 ? " has" : " have") +
+                       " not arrived at the barrier of the cluster";
   }
   found.message +=
-      "\nThe barrier of a cluster waits for every thread of all its blocks that has not exited: let each come to it, and "
+      "\nThe barrier of a cluster waits for every thread of all its blocks that has not exited: let each come to it, "
+      "and "
       "move it out of the branch.";
   throw Fault(std::move(found));
 }

@@ -69,10 +69,28 @@ std::vector<uint32_t> exited(const Block& block) {
 
 std::string_view name(Operation operation) {
   constexpr std::string_view names[] = {
-      "syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or", "grid.sync",  "syncwarp",
-      "shfl_sync",   "shfl_up_sync",      "shfl_down_sync",  "shfl_xor_sync",  "all_sync",   "any_sync",
-      "eq_sync",     "ballot_sync",       "match_any_sync",  "match_all_sync", "activemask", "poll",
-      "cluster.sync", "cluster.barrier_arrive", "barrier.cluster.arrive.relaxed", "cluster.barrier_wait",
+      "syncthreads",
+      "syncthreads_count",
+      "syncthreads_and",
+      "syncthreads_or",
+      "grid.sync",
+      "syncwarp",
+      "shfl_sync",
+      "shfl_up_sync",
+      "shfl_down_sync",
+      "shfl_xor_sync",
+      "all_sync",
+      "any_sync",
+      "eq_sync",
+      "ballot_sync",
+      "match_any_sync",
+      "match_all_sync",
+      "activemask",
+      "poll",
+      "cluster.sync",
+      "cluster.barrier_arrive",
+      "barrier.cluster.arrive.relaxed",
+      "cluster.barrier_wait",
   };
   return names[static_cast<size_t>(operation)];
 }
@@ -275,11 +293,10 @@ void Execution::deadlock() {
 
 void Execution::too_many_blocks() {
   const std::string most = std::to_string(resident_limit_ * launch_.cluster.size());
-  throw TooManyBlocks(
-      "kernel " + launch_.kernel + " synchronises its grid, but the grid has " + std::to_string(launch_.grid.size()) +
-          " blocks of " + std::to_string(launch_.block.size()) + " threads, and the device holds only " +
-          most + " of them at a time",
-      "launch at most " + most + " blocks and let each loop over its part of the work");
+  throw TooManyBlocks("kernel " + launch_.kernel + " synchronises its grid, but the grid has " +
+                          std::to_string(launch_.grid.size()) + " blocks of " + std::to_string(launch_.block.size()) +
+                          " threads, and the device holds only " + most + " of them at a time",
+                      "launch at most " + most + " blocks and let each loop over its part of the work");
 }
 
 }  // namespace trifold::engine

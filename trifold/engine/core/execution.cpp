@@ -186,7 +186,8 @@ void Execution::visit_residents(bool all) {
 
 void Execution::count_idle_round() {
   ++idle_rounds_;
-  const bool none_polls = std::ranges::all_of(residents_, [](const Cluster* cluster) { return cluster->polling() == 0; });
+  const bool none_polls =
+      std::ranges::all_of(residents_, [](const Cluster* cluster) { return cluster->polling() == 0; });
   const bool long_enough =
       launch_.counts_changes && idle_rounds_ >= idle_rounds_limit && looks_ - looks_before_idle_ >= idle_looks_limit;
   if (none_polls || long_enough || front_.gives_up()) deadlock();
@@ -201,8 +202,8 @@ void Execution::run_ready(Cluster& cluster) {
   }
 }
 
-// One pass over a block's warps: each runs until its lanes wait, but after a barrier the block's first warp is the first
-// again.
+// One pass over a block's warps: each runs until its lanes wait, but after a barrier the block's first warp is the
+// first again.
 bool Execution::run_in_order(Block& block) {
   bool ran = false;
   for (Warp& warp : block.warps) {

@@ -130,7 +130,7 @@ void append_access(std::string& out, const Access& access) {
 
 std::string_view name(Kind kind) {
   constexpr std::string_view names[] = {
-      "race",     "out-of-bounds", "misaligned", "uninitialised read", "barrier divergence", "warp divergence",
+      "race",     "out-of-bounds", "misaligned",    "uninitialised read", "barrier divergence", "warp divergence",
       "deadlock", "lifetime",      "negative index"};
   return names[static_cast<int>(kind)];
 }
@@ -243,8 +243,7 @@ void describe_exit_before_access(Finding& finding, Dim3 block) {
   const Access& access = finding.accesses[0];
   finding.message = "lifetime of shared memory in kernel " + finding.kernel + ": " + who(access, false) + " " +
                     access.operation + "s shared memory of block " + coordinates(block) + " at " +
-                    where(access.location) +
-                    ", but block " + coordinates(block) +
+                    where(access.location) + ", but block " + coordinates(block) +
                     " exits without waiting for that, and its shared memory ends with it. Put a barrier of the cluster "
                     "(cluster.sync()) between the last access to another block's shared memory and the end of the "
                     "kernel: no block exits before the others are done.";

@@ -69,8 +69,8 @@ Knowledge KnowledgeGraph::release(uintptr_t address, const Thread& thread, const
   return last_of_block;
 }
 
-Knowledge KnowledgeGraph::fences(uint32_t first_thread, std::span<const Stamp> stamps, uint32_t block,
-                                 Stamp barrier, Knowledge acquired, FenceScope scope) {
+Knowledge KnowledgeGraph::fences(uint32_t first_thread, std::span<const Stamp> stamps, uint32_t block, Stamp barrier,
+                                 Knowledge acquired, FenceScope scope) {
   if (scope == block_scope) has_block_scope_ = true;
   const auto place = static_cast<uint32_t>(stamps_.size());
   stamps_.insert(stamps_.end(), stamps.begin(), stamps.end());

@@ -27,8 +27,8 @@ class KnowledgeGraph {
   Knowledge release(uintptr_t address, const Thread& thread, const Fence& fence, FenceScope scope, Stamp stamp,
                     Knowledge said);
 
-  // Fences of a group of threads with consecutive numbers: each knew itself up to its stamp (0: it did not fence), their
-  // block up to this barrier, and together they had acquired this.
+  // Fences of a group of threads with consecutive numbers: each knew itself up to its stamp (0: it did not fence),
+  // their block up to this barrier, and together they had acquired this.
   Knowledge fences(uint32_t first_thread, std::span<const Stamp> stamps, uint32_t block, Stamp barrier,
                    Knowledge acquired, FenceScope scope);
 

@@ -106,9 +106,9 @@ struct Warp {
 
 // A block that runs. Its object is used again for a later block; pointers to it and into it stay valid for the launch.
 struct Block {
-  uint32_t id = 0;        // in the grid, x fastest
-  Dim3 index{0, 0, 0};    // blockIdx
-  uint32_t rank = 0;      // in its cluster
+  uint32_t id = 0;      // in the grid, x fastest
+  Dim3 index{0, 0, 0};  // blockIdx
+  uint32_t rank = 0;    // in its cluster
   Cluster* cluster = nullptr;
   Stamp barrier = 0;      // of the last barrier that completed, or of the block's start
   uint32_t interval = 0;  // barriers completed so far
@@ -131,8 +131,8 @@ struct Block {
   void* front = nullptr;  // the front end's: shared memory
 };
 
-// Blocks that run at the same time, on a GPU on neighbouring multiprocessors, and may access each other's shared memory.
-// Of a launch without clusters, each block is a cluster of one.
+// Blocks that run at the same time, on a GPU on neighbouring multiprocessors, and may access each other's shared
+// memory. Of a launch without clusters, each block is a cluster of one.
 struct Cluster {
   std::vector<Block*> blocks;  // by rank
   std::vector<Block*> turns;   // the order in which they run

@@ -14,8 +14,9 @@
 
 namespace trifold::host {
 
-// What an access of these bytes is of that is not of the running block's own memory, nor global: shared memory of another
-// block of its cluster. Null: it is none's; or that block need not have begun or has ended, and the access is skipped.
+// What an access of these bytes is of that is not of the running block's own memory, nor global: shared memory of
+// another block of its cluster. Null: it is none's; or that block need not have begun or has ended, and the access is
+// skipped.
 [[gnu::cold]] Region* peer_region(uintptr_t address, size_t n, engine::AccessType type, engine::Site site);
 // No region has these bytes: the access is skipped.
 [[gnu::cold]] void out_of_bounds(uintptr_t address, size_t n, engine::AccessType type, engine::Site site);

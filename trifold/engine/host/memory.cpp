@@ -290,7 +290,8 @@ void CheckedMemory::for_running(Visit visit) const {
 CheckedMemory::OfBlock CheckedMemory::of_another_block(uintptr_t address) const {
   for (const OfSlot& each : slots_)
     for (const Region& region : each.regions)
-      if (&each != running_ && !is_peer(each) && region.shared && region.holds(address, 1)) return {&region, each.slot->of};
+      if (&each != running_ && !is_peer(each) && region.shared && region.holds(address, 1))
+        return {&region, each.slot->of};
   return {nullptr, nullptr};
 }
 

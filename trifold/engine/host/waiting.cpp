@@ -31,8 +31,8 @@ void end_thread() {
 
 namespace {
 
-// What a thread asks for, at which line, as `ask` writes it into its request. (A request that is copied right after it was
-// written field by field costs more than all the rest: the processor cannot forward such stores.)
+// What a thread asks for, at which line, as `ask` writes it into its request. (A request that is copied right after it
+// was written field by field costs more than all the rest: the processor cannot forward such stores.)
 template <typename Ask>
 Turn& ask_for(Line line, Ask ask) {
   if (turn == nullptr) throw std::logic_error("a barrier or warp operation is called outside a kernel");

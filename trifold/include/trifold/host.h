@@ -68,9 +68,9 @@ struct Kernel {
   const Argument* arguments;
   int argument_count;
   dim3 grid, threads;
-  size_t shared_bytes;     // dynamic
-  const char* parameters;  // their names, with commas between them; null: the source at `code` tells
-  dim3 cluster{0, 0, 0};   // blocks; zeros: as its __cluster_dims__ say, or else each block alone
+  size_t shared_bytes;          // dynamic
+  const char* parameters;       // their names, with commas between them; null: the source at `code` tells
+  dim3 cluster{0, 0, 0};        // blocks; zeros: as its __cluster_dims__ say, or else each block alone
   bool clusters_given = false;  // one of the two says so
   bool large_clusters = false;  // of more than 8 blocks, which not each device has
   bool cooperative = false;     // its threads may wait for the whole grid
@@ -88,8 +88,8 @@ struct Registers {
 
 // The launch with its clusters' shape. Throws std::runtime_error where no device takes it.
 Kernel with_clusters(Kernel kernel);
-// Runs the blocks of clusters [begin, end). Throws what the kernel throws, and std::runtime_error where threads wait for
-// ever.
+// Runs the blocks of clusters [begin, end). Throws what the kernel throws, and std::runtime_error where threads wait
+// for ever.
 void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_t end);
 // Runs all blocks, in the order that a seed gives, with checks. A mistake ends the launch: std::runtime_error.
 void run_checked(const Kernel& kernel, Registers registers);

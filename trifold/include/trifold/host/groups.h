@@ -2,8 +2,8 @@
 // members' warp, with their mask.
 #pragma once
 
-#include <trifold/cuda.cuh>
 #include <trifold/host/wide_groups.h>
+#include <trifold/cuda.cuh>
 
 namespace cooperative_groups {
 

@@ -66,8 +66,7 @@ cudaError_t launch_function(const Kernel& kernel, void (*function)(Params...), L
 template <class... Params>
 cudaError_t launch_by_addresses(const Kernel& kernel, void (*function)(Params...), Line line, void** arguments) {
   return [&]<size_t... i>(std::index_sequence<i...>) {
-    return launch_function<Params...>(kernel, function, line,
-                                      *static_cast<remove_cvref_t<Params>*>(arguments[i])...);
+    return launch_function<Params...>(kernel, function, line, *static_cast<remove_cvref_t<Params>*>(arguments[i])...);
   }(std::index_sequence_for<Params...>{});
 }
 
@@ -86,9 +85,10 @@ cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int val
     case cudaFuncAttributePreferredSharedMemoryCarveout:
     case cudaFuncAttributeClusterSchedulingPolicyPreference: return cudaSuccess;
     default:
-      return to_cuda(refuse_call("cudaFuncSetAttribute: an attribute that is not there on the CPU (give the shape of "
-                                 "clusters by __cluster_dims__, or by an attribute of the launch)",
-                                 Error::not_supported, line));
+      return to_cuda(
+          refuse_call("cudaFuncSetAttribute: an attribute that is not there on the CPU (give the shape of "
+                      "clusters by __cluster_dims__, or by an attribute of the launch)",
+                      Error::not_supported, line));
   }
 }
 template <class T>

@@ -23,9 +23,7 @@ class cluster_group {
  public:
   struct arrival_token {};
 
-  static void sync(Line line = {}) {
-    trifold::host::wait_at_wider_barrier(trifold::host::Wait::cluster_barrier, line);
-  }
+  static void sync(Line line = {}) { trifold::host::wait_at_wider_barrier(trifold::host::Wait::cluster_barrier, line); }
   static arrival_token barrier_arrive(Line line = {}) {
     __cluster_barrier_arrive(line);
     return {};
@@ -51,9 +49,7 @@ class cluster_group {
     const dim3 block = block_index();
     return {block.x * blockDim.x + threadIdx.x, block.y * blockDim.y + threadIdx.y, block.z * blockDim.z + threadIdx.z};
   }
-  static unsigned thread_rank() {
-    return block_rank() * details::threads_of_block() + details::thread_rank_in_block();
-  }
+  static unsigned thread_rank() { return block_rank() * details::threads_of_block() + details::thread_rank_in_block(); }
   static dim3 dim_threads() {
     const dim3 blocks = dim_blocks();
     return {blocks.x * blockDim.x, blocks.y * blockDim.y, blocks.z * blockDim.z};
