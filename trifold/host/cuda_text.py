@@ -161,7 +161,8 @@ def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shi
         begin = f"::trifold::host::Configuration({_literal(text)}, {_literal(names)}, "
         yield Edit(callee.start_byte + shift, opening.end_byte + shift, begin)
         dims = kernels[base].cluster if base in kernels else ""
-        call = f"){f'.clusters({{{dims}}})' if dims else ''}.launch([=](const auto&... trifold_values) {{ {text}(trifold_values...); }}"
+        shaped = f".clusters({{{dims}}})" if dims else ""
+        call = f"){shaped}.launch([=](const auto&... trifold_values) {{ {text}(trifold_values...); }}"
         given = [child for child in arguments.children if child.is_named and child.type != "comment"]
         yield Edit(closing.start_byte + shift, arguments.start_byte + 1 + shift, call + (", " if given else ""))
         for argument in given:
