@@ -62,10 +62,15 @@ __global__ void __cluster_dims__(4) registers_kernel(const float* x, float* y) {
   tile[threadIdx.x] = x[blockIdx.x * threads + threadIdx.x];
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-  const float theirs = cg::this_cluster().map_shared_rank(tile, (rank + 1) % 4)[threadIdx.x];
+  uint64_t there;
+  unsigned whose;
+  float theirs;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(&tile[threadIdx.x]), "r"((rank + 1) % 4));
+  asm("getctarank.u64 %0, %1;" : "=r"(whose) : "l"(there));
+  asm volatile("ld.f32 %0, [%1];" : "=f"(theirs) : "l"(there) : "memory");
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
   asm volatile("barrier.cluster.wait;" ::: "memory");
-  y[blockIdx.x * threads + threadIdx.x] = same ? theirs : -1;
+  y[blockIdx.x * threads + threadIdx.x] = same && whose == (rank + 1) % 4 ? theirs : -1;
 }
 
 enum class Mistake {

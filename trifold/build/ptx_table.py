@@ -25,9 +25,9 @@ CLASSES = {
     "TO_WHOLE": "rni rzi rmi rpi",
     "ORDER": "relaxed acquire release acq_rel",
     "SCOPE": "cta cluster gpu sys",
-    "SPACE": "const global local shared shared::cta",
-    "WRITABLE": "global local shared shared::cta",
-    "COMMON": "global shared shared::cta",  # to threads
+    "SPACE": "const global local shared shared::cta shared::cluster",
+    "WRITABLE": "global local shared shared::cta shared::cluster",
+    "COMMON": "global shared shared::cta shared::cluster",  # to threads
     "VECTOR": "v2 v4",
     "CACHE": "ca cg cs lu cv",
     "NC_CACHE": "ca cg cs",
@@ -49,6 +49,8 @@ TYPES = frozenset(_TYPES.split())
 _ROWS = """
 mov.BITS/INT/f32/f64/pred                               | D, A
 cvta{.to}.SPACE.u64                                     | d, a
+mapa{.shared::cluster}.u64                              | d, a, a
+getctarank{.shared::cluster}.u64                        | d, a
 selp.BITS/INT/f32/f64                                   | d, a, a, a
 slct{.ftz}.b16/b32/b64/u16/u32/u64/s16/s32/s64/f32/f64.s32/f32 | d, a, a, a
 set.eq/ne/ORDERED/UNORDERED{.ftz}.u32/s32/f32.u16/u32/u64/s16/s32/s64/f32/f64 | d, a, a

@@ -146,7 +146,7 @@ void misaligned(const Region& region, uintptr_t address, size_t n, AccessType ty
 
 void misaligned_type(std::string_view type, uintptr_t address, size_t alignment, AccessType access, engine::Site site) {
   const bool on_stack = turn->front->running->holds(address);
-  const Region* const region = on_stack ? nullptr : checked_memory->find(address, 1);
+  const Region* const region = on_stack ? nullptr : checked_memory->find_any(address, 1);
   if (region == nullptr && !on_stack) return;
   const bool watched = region != nullptr && region->watched();
   Finding finding = watched ? start_finding(Kind::misaligned, *region, access, site)

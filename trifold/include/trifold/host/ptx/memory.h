@@ -40,6 +40,17 @@ __forceinline__ void cvta_(D& d, A a) {
   put(d, get<T>(a));
 }
 
+// Of shared memory of the cluster's blocks.
+template <class T, class... M, class D, class A, class B>
+__forceinline__ void mapa_(D& d, A a, B rank, host::Line line = {}) {
+  const auto* const address = reinterpret_cast<const void*>(get<uint64_t>(a));
+  put(d, reinterpret_cast<uint64_t>(host::map_shared(address, get<uint32_t>(rank), line)));
+}
+template <class T, class... M, class D, class A>
+__forceinline__ void getctarank_(D& d, A a, host::Line line = {}) {
+  put(d, uint32_t{host::rank_of_shared(reinterpret_cast<const void*>(get<uint64_t>(a)), line)});
+}
+
 // What an access moves: words that may be anything's, at a boundary of their whole size.
 template <class W, size_t count>
 struct [[gnu::may_alias]] alignas(count * sizeof(W)) Words {

@@ -37,7 +37,7 @@ struct tf32 {};  // only as what cvt makes: the bits of a float
 namespace modifier {
 // clang-format off
 struct to_; struct cc_; struct aligned_; struct sync_; struct arrive_; struct wait_;
-struct global_; struct shared_; struct shared_cta_; struct local_; struct const_;
+struct global_; struct shared_; struct shared_cta_; struct shared_cluster_; struct local_; struct const_;
 struct weak_; struct volatile_; struct relaxed_; struct acquire_; struct release_; struct acq_rel_; struct sc_;
 struct cta_; struct cluster_; struct gpu_; struct sys_; struct gl_;
 struct v2_; struct v4_;
