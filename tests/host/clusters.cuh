@@ -94,7 +94,7 @@ template <Mistake mistake>
 __global__ void __launch_bounds__(threads) __cluster_dims__(4, 1, 1) neighbours_kernel(const float* x, float* y) {
   __shared__ float tile[threads];
   const auto cluster = cg::this_cluster();
-  const unsigned t = threadIdx.x, own = cluster.block_rank(), next = (own + 1) % 4;
+  const unsigned t = threadIdx.x, own = cluster.block_rank();
   const unsigned i = blockIdx.x * threads + t;
   if (mistake != Mistake::no_barrier_at_the_begin) {
     __cluster_barrier_arrive_relaxed();  // enough to know that all have begun
