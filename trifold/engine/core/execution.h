@@ -38,7 +38,19 @@ enum class Operation : uint8_t {
   match_all,
   active_mask,
   poll,
+  // Instructions of the whole warp: each of its 32 lanes has to come.
+  mma,
+  ldmatrix,
+  stmatrix,
+  movmatrix,
+  load_matrix,
+  store_matrix,
+  multiply_matrices,
 };
+
+constexpr bool is_of_whole_warp(Operation operation) {
+  return operation >= Operation::mma;
+}
 
 std::string_view name(Operation operation);  // as CUDA calls it, without underscores: "syncthreads"
 
@@ -69,6 +81,8 @@ class FrontEnd {
   virtual void begin_block(Block& block) = 0;
   // The lanes' shuffle is complete: each gets the operand of lane Request::source.
   virtual void shuffle(Warp& warp, uint32_t lanes) = 0;
+  // All lanes have come to an instruction of the whole warp: carries it out.
+  virtual void work_together(Warp&) {}
   virtual Location locate(Site site) = 0;
   virtual void warn(const Finding& finding) = 0;
   // Every thread that is left waits or polls, and none did anything since the last time. True: that was long enough.
@@ -119,6 +133,7 @@ class Execution {
   void not_in_own_mask(const Thread& thread);
   void go_on_after(Finding found, Site site);
   [[noreturn]] void different_calls(const Warp& warp, uint32_t lanes);
+  [[noreturn]] void not_whole_warp(const Warp& warp, uint32_t lanes);
   [[noreturn]] void deadlock();
   [[noreturn]] void too_many_blocks();
   void warn_of_exited(const Block& block);

@@ -16,6 +16,8 @@ using engine::Request;
 static_assert(static_cast<int>(Wait::barrier_or) == static_cast<int>(Operation::barrier_or));
 static_assert(static_cast<int>(Wait::sync_warp) == static_cast<int>(Operation::sync_warp));
 static_assert(static_cast<int>(Wait::active_mask) == static_cast<int>(Operation::active_mask));
+static_assert(static_cast<int>(Wait::mma) == static_cast<int>(Operation::mma));
+static_assert(static_cast<int>(Wait::multiply_matrices) == static_cast<int>(Operation::multiply_matrices));
 
 constinit thread_local Turn* turn = nullptr;
 
@@ -129,6 +131,10 @@ WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t val
     request.value = value;
   });
   return {answer.value, answer.predicate};
+}
+
+void meet_whole_warp(Wait operation, Together& own, Line line) {
+  meet_warp(operation, 0xffffffff, false, reinterpret_cast<uint64_t>(&own), 0, 0, line);
 }
 
 void fence(Scope scope) {

@@ -45,6 +45,14 @@ enum class Wait : uint8_t {
   match_any,
   match_all,
   active_mask,
+  // Instructions of the whole warp.
+  mma = 18,
+  ldmatrix,
+  stmatrix,
+  movmatrix,
+  load_matrix,
+  store_matrix,
+  multiply_matrices,
 };
 
 // An argument of a kernel; null where it is no pointer.
@@ -99,6 +107,13 @@ struct WarpAnswer {
 };
 WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t value, unsigned lane, unsigned clamp,
                      Line line);
+
+// What a lane brings to an instruction of the whole warp, and gets from it: `run`, the same for all lanes, is called
+// once when the last of them has come.
+struct Together {
+  void (*run)(Together* const (&lanes)[32]);
+};
+void meet_whole_warp(Wait operation, Together& own, Line line);
 
 // An atomic left memory as it was: its thread may wait for another one to change it. And: the thread pauses.
 void looked();
