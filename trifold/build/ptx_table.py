@@ -4,8 +4,8 @@
 nothing reaches the C++ function that runs the instruction: ``trifold::ptx::<opcode>`` in <trifold/host/ptx.h>.
 
 Operands: ``d`` is written and ``a`` read, ``[a]`` is an address, ``V`` and ``A`` are as ``d`` and ``a``, or ``{…}``
-where the form has ``.v2`` or ``.v4``, ``d|p`` may have a predicate, ``h`` is a hint, ``?`` may be left out; ``carry``
-is not in the text.
+where the form has ``.v2`` or ``.v4``, ``{d}`` and ``{a}`` are lists of any length, ``d|p`` may have a predicate, ``h``
+is a hint, ``?`` may be left out; ``carry`` is not in the text.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ CLASSES = {
     "SPACE": "const global local shared shared::cta",
     "WRITABLE": "global local shared shared::cta",
     "COMMON": "global shared shared::cta",  # to threads
+    "SHARED": "shared shared::cta",
     "VECTOR": "v2 v4",
     "CACHE": "ca cg cs lu cv",
     "NC_CACHE": "ca cg cs",
@@ -190,6 +191,15 @@ match.all.sync.b32/b64                                  | d|p, a, a
 redux.sync.add/min/max.u32/s32                          | d, a, a
 redux.sync.and/or/xor.b32                               | d, a, a
 elect.sync                                              | d|p, a
+mma.sync.aligned.m16n8k8/m16n8k16.row.col.f16.f16.f16.f16 | {d}, {a}, {a}, {a}
+mma.sync.aligned.m16n8k8/m16n8k16.row.col.f32.f16.f16.f32 | {d}, {a}, {a}, {a}
+mma.sync.aligned.m16n8k8/m16n8k16.row.col.f32.bf16.bf16.f32 | {d}, {a}, {a}, {a}
+mma.sync.aligned.m16n8k4/m16n8k8.row.col.f32.tf32.tf32.f32 | {d}, {a}, {a}, {a}
+mma.sync.aligned.m8n8k4/m16n8k4/m16n8k8/m16n8k16.row.col.f64.f64.f64.f64 | {d}, {a}, {a}, {a}
+mma.sync.aligned.m8n8k16/m16n8k16/m16n8k32.row.col{.satfinite}.s32.s8/u8.s8/u8.s32 | {d}, {a}, {a}, {a}
+ldmatrix.sync.aligned.m8n8.x1/x2/x4{.trans}{.SHARED}.b16 | {d}, [a]
+stmatrix.sync.aligned.m8n8.x1/x2/x4{.trans}{.SHARED}.b16 | [a], {a}
+movmatrix.sync.aligned.m8n8.trans.b16                   | d, a
 activemask.b32                                          | d
 nanosleep.u32                                           | a
 trap                                                    |

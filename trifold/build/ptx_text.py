@@ -35,9 +35,9 @@ _REGISTER_BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "bf16": 16} | {
 # Opcodes with forms that the CPU has not, and for which it has no similar form.
 _OPCODES = (
     "alloca applypriority barrier bmsk brx call clusterlaunchcontrol cp discard fence getctarank griddepcontrol "
-    "isspacep istypep ldmatrix lop3 mapa match mbarrier mma movmatrix multimem pmevent red ret setmaxnreg shfl st "
-    "stacksave stackrestore stmatrix suld suq sured sust szext tcgen05 tensormap tex tld4 txq vabsdiff vadd vmad vmax "
-    "vmin vote vset vshl vshr vsub wgmma wmma"
+    "isspacep istypep lop3 mapa match mbarrier mma multimem pmevent red ret setmaxnreg shfl st stacksave "
+    "stackrestore suld suq sured sust szext tcgen05 tensormap tex tld4 txq vabsdiff vadd vmad vmax vmin vote vset vshl "
+    "vshr vsub wgmma wmma"
 )
 _OTHERS = frozenset(_OPCODES.split())
 
@@ -269,6 +269,10 @@ class _Translator:
                     arguments += [self._written(first, scope), self._written(second or "_", scope)]
                 case "d":
                     arguments.append(self._written(operand, scope))
+                case "{d}":
+                    arguments.append(self._vector(operand, 0, scope, self._written))
+                case "{a}":
+                    arguments.append(self._vector(operand, 0, scope, self._read))
                 case "V":
                     arguments.append(self._vector(operand, vector, scope, self._written))
                 case "D":
