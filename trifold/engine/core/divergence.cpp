@@ -49,7 +49,10 @@ std::string remedy(const Thread& caller, std::string_view of_masks) {
 std::string activity(const Thread& thread, bool one) {
   const Operation operation = operation_of(thread);
   if (operation == Operation::poll) return one ? "polls memory" : "poll memory";
-  std::string text = (one ? "waits in " : "wait in ") + std::string(name(operation)) + "()";
+  std::string text = (one ? "waits in " : "wait in ") + std::string(name(operation));
+  text += operation == Operation::named_barrier
+              ? " " + std::to_string(thread.request.lane) + ", " + std::to_string(thread.request.clamp)
+              : "()";
   if (waits_with_mask(thread)) text += " with mask " + hexadecimal(thread.request.mask);
   return text;
 }
@@ -77,11 +80,11 @@ std::vector<uint32_t> exited(const Block& block) {
 
 std::string_view name(Operation operation) {
   constexpr std::string_view names[] = {
-      "syncthreads", "syncthreads_count", "syncthreads_and", "syncthreads_or", "grid.sync",        "syncwarp",
-      "shfl_sync",   "shfl_up_sync",      "shfl_down_sync",  "shfl_xor_sync",  "all_sync",         "any_sync",
-      "eq_sync",     "ballot_sync",       "match_any_sync",  "match_all_sync", "activemask",       "poll",
-      "mma.sync",    "ldmatrix",          "stmatrix",        "movmatrix",      "load_matrix_sync", "store_matrix_sync",
-      "mma_sync",
+      "syncthreads",      "syncthreads_count", "syncthreads_and", "syncthreads_or", "grid.sync",  "syncwarp",
+      "shfl_sync",        "shfl_up_sync",      "shfl_down_sync",  "shfl_xor_sync",  "all_sync",   "any_sync",
+      "eq_sync",          "ballot_sync",       "match_any_sync",  "match_all_sync", "activemask", "poll",
+      "bar.sync",         "bar.arrive",        "mma.sync",        "ldmatrix",       "stmatrix",   "movmatrix",
+      "load_matrix_sync", "store_matrix_sync", "mma_sync",
   };
   return names[static_cast<size_t>(operation)];
 }
@@ -245,6 +248,8 @@ void Execution::not_whole_warp(const Warp& warp, uint32_t lanes) {
 // No thread of the block can run, and no other block can change that.
 void Execution::stuck(const Block& block) {
   if (block.barrier_mixed && block.at_barrier == block.live) different_barriers(block);
+  for (const Warp& warp : block.warps)
+    if (warp.at_named_barrier != 0) stuck_at_named_barriers(block);
   for (const Warp& warp : block.warps) {
     if (warp.at_rendezvous == 0) continue;
     const Thread& waits = warp.lanes[std::countr_zero(warp.at_rendezvous)];

@@ -103,6 +103,7 @@ Block& Execution::open_block() {
   block.index = launch_.grid.at(block.id);
   block.interval = 0;
   block.live = size;
+  block.named.clear();
   for (uint32_t index = 0; index < size; ++index) block.threads[index].id = block.id * size + index;
   for (Warp& warp : block.warps) warp.live = warp.ready = warp.exists;
   if (launch_.checker != nullptr) launch_.checker->begin_block(block);
@@ -221,6 +222,8 @@ void Execution::arrive(Thread& thread) {
     arrive_at_grid_barrier(thread);
   } else if (operation == Operation::active_mask) {
     warp.at_active_mask |= bit(thread);
+  } else if (operation == Operation::named_barrier || operation == Operation::named_arrive) {
+    arrive_at_named_barrier(thread);
   } else {
     arrive_at_rendezvous(thread);
   }

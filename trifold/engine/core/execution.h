@@ -38,6 +38,8 @@ enum class Operation : uint8_t {
   match_all,
   active_mask,
   poll,
+  named_barrier,
+  named_arrive,  // goes on at once
   // Instructions of the whole warp: each of its 32 lanes has to come.
   mma,
   ldmatrix,
@@ -118,6 +120,12 @@ class Execution {
   void complete_barrier(Block& block);
   void arrive_at_grid_barrier(Thread& thread);
   void block_is_at_grid_barrier(Block& block);
+
+  // Named barriers (named_barriers.cpp).
+  void arrive_at_named_barrier(Thread& thread);
+  void complete_named_barrier(Block& block, NamedBarrier& barrier);
+  void different_counts(const NamedBarrier& barrier, const Thread& thread);
+  [[noreturn]] void stuck_at_named_barriers(const Block& block);
 
   // Warp operations (rendezvous.cpp).
   void arrive_at_rendezvous(Thread& thread);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "clock.h"
+#include "named_barrier.h"
 
 namespace trifold::engine {
 
@@ -23,9 +24,6 @@ struct Dim3 {
   }
   bool operator==(const Dim3&) const = default;
 };
-
-// A line of source, as an index into the launch's table of sites; 0 is unknown.
-using Site = uint16_t;
 
 struct Block;
 struct Checker;
@@ -91,6 +89,7 @@ struct Warp {
   uint32_t at_rendezvous = 0;   // of the warp
   uint32_t at_active_mask = 0;  // waits to see which other lanes come to its line
   uint32_t at_grid_barrier = 0;
+  uint32_t at_named_barrier = 0;
   Block* block = nullptr;
   Thread* lanes = nullptr;  // the first lane's thread; the others follow it
   WarpClock clock;
@@ -111,6 +110,7 @@ struct Block {
   bool barrier_mixed = false;    // another one came to another site
   uint32_t barrier_threads = 0;  // that came to the last complete barrier, and how many of them with a true predicate
   uint32_t barrier_true = 0;
+  std::vector<NamedBarrier> named;  // by their numbers; empty: none was used
   Launch* launch = nullptr;
   std::vector<Thread> threads;
   std::vector<Warp> warps;

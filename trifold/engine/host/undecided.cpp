@@ -69,7 +69,9 @@ void decide_before_race(Thread& thread, uint32_t other) {
 
 void decide_before_wait(Thread& thread) {
   const auto operation = static_cast<engine::Operation>(thread.request.operation);
-  if (operation <= engine::Operation::grid_barrier) return decide_before_end(thread);
+  const bool at_named_barrier =
+      operation == engine::Operation::named_barrier || operation == engine::Operation::named_arrive;
+  if (operation <= engine::Operation::grid_barrier || at_named_barrier) return decide_before_end(thread);
   decide_write(thread);
 }
 

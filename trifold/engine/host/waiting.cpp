@@ -16,6 +16,7 @@ using engine::Request;
 static_assert(static_cast<int>(Wait::barrier_or) == static_cast<int>(Operation::barrier_or));
 static_assert(static_cast<int>(Wait::sync_warp) == static_cast<int>(Operation::sync_warp));
 static_assert(static_cast<int>(Wait::active_mask) == static_cast<int>(Operation::active_mask));
+static_assert(static_cast<int>(Wait::named_arrive) == static_cast<int>(Operation::named_arrive));
 static_assert(static_cast<int>(Wait::mma) == static_cast<int>(Operation::mma));
 static_assert(static_cast<int>(Wait::multiply_matrices) == static_cast<int>(Operation::multiply_matrices));
 
@@ -118,6 +119,10 @@ unsigned wait_at_barrier(Wait operation, bool predicate, Line line) {
     case Wait::barrier_or: return block.barrier_true != 0 ? 1 : 0;
     default: return 0;
   }
+}
+
+unsigned wait_at_named_barrier(Wait operation, unsigned number, unsigned threads, bool predicate, Line line) {
+  return static_cast<unsigned>(meet_warp(operation, 0, predicate, 0, number, threads, line).value);
 }
 
 WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t value, unsigned lane, unsigned clamp,
