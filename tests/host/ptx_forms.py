@@ -31,15 +31,13 @@ _OTHER_TYPES = {
     "shfl": {2: "u32", 3: "u32", 4: "u32"},
     "elect": {0: "u32", 1: "u32"},
     "movmatrix": {0: "b32", 1: "b32"},
-    "bar": {2: "pred"},
-    "barrier": {2: "pred"},
     "dp4a": {0: "u32", 1: "u32", 2: "u32", 3: "u32"},
     "dp2a": {0: "u32", 1: "u32", 2: "u32", 3: "u32"},
 }
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _TWICE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 # PTX has constants here.
-_CONSTANTS = {("lop3", 4): "0x80", ("bar", "barrier"): "0", ("barrier", "barrier"): "0"}
+_CONSTANTS = {("lop3", 4): "0x80"}
 
 
 def instructions() -> Iterator[str]:
@@ -47,8 +45,8 @@ def instructions() -> Iterator[str]:
     seen = set()
     for form in (each for row in forms().values() for each in row):
         for opcode in _opcodes(form):
-            if opcode not in seen:
-                seen.add(opcode)
+            if (opcode, form.operands) not in seen:
+                seen.add((opcode, form.operands))
                 yield _statement(opcode, form)
 
 
@@ -88,8 +86,8 @@ def _statement(opcode: str, form: Form) -> str:
             if kind == "h?" and "L2::cache_hint" in modifiers:
                 written.append(_operand("in", inputs, "b64"))
             continue
-        constant = _CONSTANTS.get((form.opcode, at)) or _CONSTANTS.get((form.opcode, kind))
-        operand_type = _type(form.opcode, at, types, modifiers)
+        constant = _CONSTANTS.get((form.opcode, at))
+        operand_type = _type(form, at, types, modifiers)
         write = (
             partial(_operand, "out", outputs)
             if kind in ("d", "d|p", "D", "V", "{d}")
@@ -120,9 +118,12 @@ def _statement(opcode: str, form: Form) -> str:
     return f'asm volatile("{start}{carry}{text} }}" : {made} : {given} : "memory");'
 
 
-def _type(opcode: str, at: int, types: list[str], modifiers: list[str]) -> str:
+def _type(form: Form, at: int, types: list[str], modifiers: list[str]) -> str:
+    opcode = form.opcode
     if "warp" in modifiers:
         return "u32"
+    if opcode in ("bar", "barrier") and at > 0:
+        return "pred" if "red" in modifiers and at == len(form.operands) - 1 else "u32"
     if opcode == "setp" and at == 3:
         return "pred"
     if found := _OTHER_TYPES.get(opcode, {}).get(at):

@@ -176,13 +176,20 @@ cvt{.sat}.f16/f64.f16                                   | d, a
 cvt{.sat}.f64.f64                                       | d, a
 cvt.f32/f64.bf16                                        | d, a
 
-bar{.cta}.sync                                          | barrier, a?
-barrier{.cta}.sync{.aligned}                            | barrier, a?
+bar{.cta}.sync                                          | a, a?
+bar{.cta}.arrive                                        | a, a
+barrier{.cta}.sync{.aligned}                            | a, a?
+barrier{.cta}.arrive{.aligned}                          | a, a
 bar.warp.sync                                           | a
-bar{.cta}.red.popc.u32                                  | d, barrier, a
-bar{.cta}.red.and/or.pred                               | d, barrier, a
-barrier{.cta}.red.popc{.aligned}.u32                    | d, barrier, a
-barrier{.cta}.red.and/or{.aligned}.pred                 | d, barrier, a
+bar{.cta}.red.popc.u32                                  | d, a, a
+bar{.cta}.red.popc.u32                                  | d, a, a, a
+bar{.cta}.red.and/or.pred                               | d, a, a
+bar{.cta}.red.and/or.pred                               | d, a, a, a
+barrier{.cta}.red.popc{.aligned}.u32                    | d, a, a
+barrier{.cta}.red.popc{.aligned}.u32                    | d, a, a, a
+barrier{.cta}.red.and/or{.aligned}.pred                 | d, a, a
+barrier{.cta}.red.and/or{.aligned}.pred                 | d, a, a, a
+griddepcontrol.wait/launch_dependents                   |
 shfl.sync.up/down/bfly/idx.b32                          | d|p, a, a, a, a
 vote.sync.all/any/uni.pred                              | d, a, a
 vote.sync.ballot.b32                                    | d, a, a
@@ -216,6 +223,19 @@ class Form:
     opcode: str
     modifiers: tuple[tuple[frozenset[str], bool, bool], ...]
     operands: tuple[str, ...]
+
+    @property
+    def in_text(self) -> tuple[str, ...]:
+        """The operands that an instruction's text has."""
+        return tuple(kind for kind in self.operands if kind != "carry")
+
+    @property
+    def least_operands(self) -> int:
+        return sum(not kind.endswith("?") for kind in self.in_text)
+
+    def takes(self, count: int) -> bool:
+        """Whether a text may have so many operands."""
+        return self.least_operands <= count <= len(self.in_text)
 
     def match(self, given: list[str]) -> list[str] | None:
         """The modifiers that matter, in the form's order; None: it is another form. Compilers take them in any order,

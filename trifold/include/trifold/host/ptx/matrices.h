@@ -119,7 +119,9 @@ __forceinline__ void mma_(std::tuple<Ds...> d, std::tuple<As...> a, std::tuple<B
 // ---------------------------------------------------------------------------------------------------- moves
 
 // A row of a matrix of 8×8 elements of 16 bits.
-using Row = Words<uint64_t, 2>;
+struct [[gnu::may_alias]] alignas(16) MatrixRow {
+  uint64_t halves[2];
+};
 
 // One lane's part of up to four such matrices. Lane 8·m + r has the address of row r of matrix m; its registers hold
 // two elements of each matrix: those of row lane / 4 from column lane % 4 · 2 on, or of a column, if transposed.
@@ -160,7 +162,7 @@ __forceinline__ void ldmatrix_(std::tuple<D...> d, Address<R> address, Line line
   Own own;
   own.run = &Own::to_registers;
   if (host::lane() < 8 * matrices_of<M...>) {
-    const Row row = *pointer<const Row, M...>(address);
+    const MatrixRow row = *pointer<const MatrixRow, M...>(address);
     std::memcpy(own.row, &row, sizeof row);
   }
   host::meet_whole_warp(Wait::ldmatrix, own, line);
@@ -174,9 +176,9 @@ __forceinline__ void stmatrix_(Address<R> address, std::tuple<A...> a, Line line
   take_all(own.registers, a);
   host::meet_whole_warp(Wait::stmatrix, own, line);
   if (host::lane() < 8 * matrices_of<M...>) {
-    Row row;
+    MatrixRow row;
     std::memcpy(&row, own.row, sizeof row);
-    *pointer<Row, M...>(address) = row;
+    *pointer<MatrixRow, M...>(address) = row;
   }
 }
 
