@@ -45,8 +45,10 @@ enum class Wait : uint8_t {
   match_any,
   match_all,
   active_mask,
+  named_barrier = 18,
+  named_arrive,
   // Instructions of the whole warp.
-  mma = 18,
+  mma,
   ldmatrix,
   stmatrix,
   movmatrix,
@@ -100,6 +102,9 @@ struct Line {
 
 void wait_at_barrier(Line line);
 unsigned wait_at_barrier(Wait operation, bool predicate, Line line);
+// One of the block's barriers 1 to 15, at which so many threads come together, of which some only arrive. Returns how
+// many predicates are true, to those that wait.
+unsigned wait_at_named_barrier(Wait operation, unsigned number, unsigned threads, bool predicate, Line line);
 
 struct WarpAnswer {
   uint64_t value;  // what was shuffled, a mask, or a ballot
