@@ -23,7 +23,8 @@ from trifold.build.toolchain import find_gxx
 from trifold.guard import Fault, Mode
 from trifold.spec import Call
 from trifold.verification.checks import memory
-from trifold.verification.remote import OpDied, Told
+from trifold.verification.remote import Told
+from trifold.verification.remote_errors import OpDied
 
 GRANULE = 2 * 2**20
 POISON = 0xFF

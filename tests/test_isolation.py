@@ -16,7 +16,8 @@ from tests.wrong.entry import copy_of_gallery
 from trifold.isolation import nursery
 from trifold.isolation.tensors import Packed, Unpacking
 from trifold.verification.job import CellName, Job
-from trifold.verification.remote import OpDied, OpProcess
+from trifold.verification.remote import OpProcess
+from trifold.verification.remote_errors import OpDied
 from trifold.verification.report import Row
 from trifold.verification.runner import run_cell
 from trifold.verification.worker import _starter

@@ -144,7 +144,7 @@ def test_what_is_measured_is_current_until_the_code_changes(tree: Path) -> None:
 
 def test_a_measurement_that_was_ended_goes_on(tree: Path) -> None:
     slow = gpu(command("one"), f"sleep 60; {command('two')}")
-    assert records.measure([slow], 20, tree) == ["gpu.json"]
+    assert records.measure([slow], 8, tree) == ["gpu.json"]
     unfinished = tree / RESULTS / UNFINISHED / "gpu.json"
     assert json.loads(unfinished.read_text())["parts"] == ["one"]
     assert records.state(slow, tree).unfinished
@@ -156,7 +156,7 @@ def test_a_measurement_that_was_ended_goes_on(tree: Path) -> None:
 
 def test_a_measurement_that_was_begun_with_other_sources_begins_anew(tree: Path) -> None:
     record = records.RECORDS[0]
-    assert records.measure([gpu(command("old"), "sleep 60")], 20, tree) == ["gpu.json"]
+    assert records.measure([gpu(command("old"), "sleep 60")], 8, tree) == ["gpu.json"]
     (tree / "kernel.cu").write_text("int b;\n")
     assert records.measure([record], 60, tree) == []
     assert document(record, tree)["parts"] == ["one", "two"]

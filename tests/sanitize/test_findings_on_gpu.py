@@ -23,7 +23,8 @@ from trifold.spec import Call, Limits, Sample, Spec, TensorCase
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote, Search
 from trifold.verification.checks import findings_on_gpu as module
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
-from trifold.verification.remote import Addresses, OpDied, Told
+from trifold.verification.remote import Addresses, Told
+from trifold.verification.remote_errors import OpDied
 from trifold.workspace import OpFiles
 
 SMALL, LARGE = (Call((TensorCase((n,), dtype),)) for n, dtype in ((8, torch.float32), (64, torch.float64)))

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba import cuda
 
 from trifold import _simulator as device
 from trifold.simulator import arithmetic, types_of, unify
+from trifold.simulator.complex_numbers import complex64, complex_of
 
 INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
@@ -235,12 +237,52 @@ def test_types_of_arguments() -> None:
         (lambda z: device.mul(z, z), np.complex64(-3 + 4j)),
         (lambda z: device.truediv(z, z), np.complex64(1)),
         (lambda z: device.sub(1j, z), np.complex128(-1 - 1j)),
+        (lambda z: z + 1, np.complex128(2 + 2j)),
+        (lambda z: 2.0 * z, np.complex128(2 + 4j)),
+        (lambda z: z + z, np.complex64(2 + 4j)),
+        (lambda z: z / z, np.complex64(1)),
+        (lambda z: -z, np.complex64(-1 - 2j)),
+        (lambda z: (+z).conjugate(), np.complex64(1 - 2j)),
+        (lambda z: complex_of(z.real, z.imag), np.complex64(1 + 2j)),
+        (lambda z: complex_of(z.real, 2), np.complex128(1 + 2j)),
     ],
 )
 def test_complex_numbers_have_numbas_types(operation: Any, expected: Any) -> None:
-    result = operation(np.complex64(1 + 2j))
-    assert type(result) is type(expected)
+    result = operation(complex64(1 + 2j))
+    assert np.asarray(result).dtype == expected.dtype
     assert result == expected
+
+
+def test_parts_of_a_complex64_are_float32s() -> None:
+    z = complex64(2**24, 2**24)
+    assert type(z.real) is type(z.imag) is type(device.float32(0))
+    assert z.real + 1 == z.imag + 1 == 2**24 + 1  # a float64, as of a float32 and an int64
+    with pytest.raises(TypeError, match="unsupported operand"):
+        z + "1"
+
+
+@cuda.jit
+def _of_constants_and_parts(out, z):
+    out[0] = 10**-3
+    out[1] = -(2**-1) * 1.0
+    out[2] = 2**63 / 2
+    out[3] = 1 << 63
+    t = z[0].real
+    t += 1
+    out[4] = t
+    out[5] = (z[0] + 1).imag + 1
+    u = z[0]
+    for _ in range(1):
+        u = u * np.complex64(1)
+    out[6] = u.imag + 1
+    out[7] = 7 // 2 - 2**200 * 0
+
+
+def test_operators_on_constants_are_pythons_and_parts_are_float32s() -> None:
+    """CPython computes constants before Numba sees them."""
+    out, large = np.zeros(8), 2.0**24
+    _of_constants_and_parts[1, 1](out, np.array([large + large * 1j], np.complex64))
+    assert list(out) == [0.001, -0.5, 2.0**62, 2.0**63, large + 1, large + 1, large + 1, 3]
 
 
 def test_complex_numbers_have_no_remainder() -> None:

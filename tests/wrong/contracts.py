@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.wrong.entry import Edit, Wrong, edits
+from tests.wrong.right import GRADIENT_OF_ONE
 
 _ADD_CHECK = 'trifold::check_alike("add", x, "x", y, "y");'
 
@@ -50,6 +51,18 @@ REGISTRATION = (
         edits=edits("port", ("fake=elementwise_output", "fake=lambda x: x.new_empty(x.numel())")),
         row="opcheck",
         implementation="prototype",
+    ),
+    Wrong(
+        name="the fake of an operator that few calls reach has another shape",
+        why="the last small call, which reaches the other operators, does not reach it",
+        op="sigmoid",
+        edits=(
+            *GRADIENT_OF_ONE,
+            *edits("port", ("(define, fake=elementwise_output)", "(define, fake=lambda grad_y, y: y.new_empty(2))")),
+        ),
+        row="opcheck",
+        implementation="prototype",
+        message="sigmoid_backward_of_one",
     ),
     Wrong(
         name="the fake has another dtype",

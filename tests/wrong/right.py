@@ -52,6 +52,30 @@ __device__ __forceinline__ T to_even(C value) {
 }
 
 """
+GRADIENT_OF_ONE = (
+    *edits(
+        "port",
+        (
+            '    op.autograd("sigmoid_backward",',
+            "    define = 'sigmoid_backward_of_one(Tensor grad_y, Tensor y) -> Tensor'\n"
+            "    op.define(define, fake=elementwise_output)\n"
+            "    op.autograd('sigmoid_backward_of_one', save=['grad_y', 'y'], backward=_backward_of_backward)\n"
+            '    op.autograd("sigmoid_backward",',
+        ),
+        (
+            "backward=lambda ctx, grad_y: op.sigmoid_backward(",
+            "backward=lambda ctx, grad_y: (\n"
+            "            op.sigmoid_backward_of_one if grad_y.numel() == 1 else op.sigmoid_backward)(",
+        ),
+    ),
+    *edits(
+        "prototype",
+        (
+            "def sigmoid_backward(",
+            "def sigmoid_backward_of_one(g, y):\n    return sigmoid_backward(g, y)\n\n\ndef sigmoid_backward(",
+        ),
+    ),
+)
 _E = "        e = math.exp(v if v < 0 else -v)  # at most 1: no branch overflows\n"
 _QUOTIENT = "        y[i] = (e if v < 0 else 1) / (1 + e)\n"
 _SUM_OF_SQUARES = (
@@ -226,6 +250,14 @@ RIGHT = (
             ("flat, launch_elementwise,", "flat, launch, launch_elementwise,"),
         ),
         rows=("bounds", "values", "findings", "branches"),
+        implementation="prototype",
+    ),
+    Right(
+        name="another operator makes the gradient of one element",
+        why="no single call need reach all operators",
+        op="sigmoid",
+        edits=GRADIENT_OF_ONE,
+        rows=("opcheck", "gradgradcheck"),
         implementation="prototype",
     ),
 )

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from trifold import _simulator
+from trifold.simulator.complex_numbers import complex64, complex_of
 
 # A number's name in NumPy and in Numba, and what makes one of it.
 CASTS: dict[str, Any] = {
@@ -32,10 +33,11 @@ CASTS: dict[str, Any] = {
     "float16": _simulator.float16,
     "float32": _simulator.float32,
     "float64": _simulator.float64,
+    "complex64": complex64,
 }
 _BUILTINS: dict[str, Any] = {
     name: getattr(_simulator, name) for name in ("abs", "divmod", "float", "int", "max", "min", "pow", "round")
-} | {"bool": _simulator.boolean}
+} | {"bool": _simulator.boolean, "complex": complex_of}
 _OPERATORS: dict[str, Any] = {
     "abs": _BUILTINS["abs"],
     "add": _simulator.add,
@@ -93,7 +95,7 @@ def _numba_cast(value: Any) -> Any | None:
     """A cast for one of Numba's number types, of Numba's own or of numba-cuda's: they are equal by name."""
     if not type(value).__module__.startswith("numba."):
         return None
-    return CASTS.get(str(value)) if type(value).__name__ in ("Integer", "Float", "Boolean") else None
+    return CASTS.get(str(value)) if type(value).__name__ in ("Integer", "Float", "Complex", "Boolean") else None
 
 
 def _pairs() -> Iterator[tuple[Any, Any]]:

@@ -20,7 +20,7 @@ from trifold.simulator import arithmetic
 
 @dataclass(frozen=True)
 class ArrayType:
-    """An array of numbers; ``item`` is None for records and the like."""
+    """An array of numbers, complex ones among them; ``item`` is None for records and the like."""
 
     item: str | None
     ndim: int
@@ -44,6 +44,7 @@ _MAKERS: dict[str, Callable[[int], Any]] = {
     "float64": float,
 }
 NUMBERS = frozenset(_MAKERS)
+_PARTS = {"complex64": "float32", "complex128": "float64"}
 _INDEX = "int64"
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: _simulator.add,
@@ -72,6 +73,8 @@ def type_of(value: Any) -> Type:
         return "int64" if value < 2**63 else "uint64"
     if isinstance(value, float):
         return "float64"
+    if type(value) is complex:
+        return "complex128"
     if isinstance(value, tuple):
         return tuple(map(type_of, value))
     if _is_number(value):
@@ -81,7 +84,7 @@ def type_of(value: Any) -> Type:
         return None
     if isinstance(dtype, np.dtype) or type(dtype).__module__ == "torch":
         name = str(dtype).removeprefix("torch.")
-        item = "float32" if name == "bfloat16" else name if name in NUMBERS else None
+        item = "float32" if name == "bfloat16" else name if name in NUMBERS or name in _PARTS else None
         return item if isinstance(value, np.generic) else ArrayType(item, len(value.shape))
     return None
 
@@ -176,6 +179,8 @@ def attribute(owner: Type, name: str) -> Type:
         return {"shape": (_INDEX,) * owner.ndim, "strides": (_INDEX,) * owner.ndim, "T": owner}.get(
             name, _INDEX if name in ("size", "ndim", "itemsize", "nbytes") else None
         )
+    if owner in _PARTS:
+        return _PARTS[owner] if name in ("real", "imag") else None
     return owner if name == "real" and owner in NUMBERS else None
 
 

@@ -10,66 +10,30 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import os
 import select
-import signal
 import socket
-import subprocess
 import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import torch
 from torch import Tensor
 
 from trifold import guard
-from trifold.findings import Finding, KernelFault, OutOfBounds, from_json
+from trifold.findings import Finding, from_json
 from trifold.isolation.channel import LEAST_ON_GPU, Arena, Channel, Closed
-from trifold.isolation.tensors import Packed, Unpacking, bytes_of, restored
+from trifold.isolation.tensors import Packed, Unpacking, bytes_of
+from trifold.verification.remote_autograd import Answer, Call, Handle
+from trifold.verification.remote_errors import OpDied, cause_of_death, raised
+from trifold.verification.remote_process import START_S, Process, Start, kill_group, wait_for
 
 Json = Any
 
 _EXIT_S = 20.0  # to write what was counted, after the connection has closed
-START_S = 600.0  # to start a process and to build: neither is a case, and a busy machine takes its time
-
-
-class OpDied(BaseException):
-    """The op's process has ended, or does not answer. No exception of a case: no smaller case is searched for."""
-
-
-class Process(Protocol):
-    """A process that was started, such as ``subprocess.Popen``."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def wait(self) -> int: ...
-
-
-class Start(Protocol):
-    """Starts an op's process.
-
-    Args:
-        connection, incoming, outgoing: file descriptors, see :class:`trifold.isolation.server.Setup`.
-        output: for what it prints.
-        under: the beginning of its command line: a tool that runs it.
-        environment: variables that it has beside those of this process.
-    """
-
-    def __call__(
-        self,
-        connection: int,
-        incoming: int,
-        outgoing: int,
-        output: IO[bytes],
-        *,
-        under: Sequence[str] = (),
-        environment: Mapping[str, str] = MappingProxyType({}),
-    ) -> Process: ...
 
 
 @dataclass(frozen=True)
@@ -160,7 +124,7 @@ class OpProcess:
         self._output: IO[bytes] | None = None
         self._lock = threading.RLock()
         self._numbers = itertools.count(1)
-        self._released: list[int] = []
+        self.released: list[int] = []
         self._results: dict[int, _Result] = {}
         self.deaths = 0
 
@@ -185,9 +149,9 @@ class OpProcess:
         tensors = [value for value in _flat((args, kwargs)) if isinstance(value, Tensor)]
         inputs = list({id(value): value for value in tensors if value.requires_grad}.values())
         if not torch.is_grad_enabled() or not inputs:
-            return self._call(args, kwargs, _mode()).result()
-        answers: list[_Answer] = []
-        outputs = _Call.apply(self, args, kwargs, answers, *inputs)  # type: ignore[no-untyped-call]
+            return self.call(args, kwargs, _mode()).result()
+        answers: list[Answer] = []
+        outputs = Call.apply(self, args, kwargs, answers, *inputs)  # type: ignore[no-untyped-call]
         return answers[0].result(outputs)
 
     @contextlib.contextmanager
@@ -250,8 +214,8 @@ class OpProcess:
                 place | {"of": str(g.device)} for place, g in zip(extra[len(random) :], packed.generators, strict=True)
             ]
             number = next(self._numbers)
-            released = list(self._released)
-            self._released.clear()
+            released = list(self.released)
+            self.released.clear()
             options = self.options
             message = {
                 "id": number,
@@ -291,7 +255,7 @@ class OpProcess:
             self._end()
             raise OpDied(reply["lost"])
         if "error" in reply:
-            raise _raised(reply["error"])
+            raise raised(reply["error"])
         self.told.findings += [from_json(data) for data in reply.get("findings", ())]
         self.told.allowed += [each for each in reply.get("allowed", ()) if each not in self.told.allowed]
         self.told.unguarded |= bool(reply.get("unguarded"))
@@ -336,7 +300,7 @@ class OpProcess:
             self._output = output
             self._channel = Channel(ours, outgoing, incoming)
             self.announced(self._process.pid)
-            self._released, self._results = [], {}  # numbers of the process before are not those of this one
+            self.released, self._results = [], {}  # numbers of the process before are not those of this one
         return self._channel
 
     def _end(self) -> int:
@@ -352,7 +316,7 @@ class OpProcess:
     def _cause_of_death(self) -> str:
         assert self._process is not None and self._channel is not None and self._output is not None
         try:
-            status = _wait(self._process, self._exit_s)
+            status = wait_for(self._process, self._exit_s)
         except TimeoutError:
             self._end()
             return "the op's process closed its connection and went on"
@@ -367,7 +331,7 @@ class OpProcess:
             return
         self._channel.socket.close()
         try:
-            _wait(self._process, self._exit_s)
+            wait_for(self._process, self._exit_s)
             self._channel.close()
             self._process = self._channel = None
         except TimeoutError:
@@ -375,13 +339,13 @@ class OpProcess:
 
     # ----------------------------------------------------------------------------------------------- calls, results
 
-    def _call(self, args: Any, kwargs: Any, mode: str) -> _Answer:
+    def call(self, args: Any, kwargs: Any, mode: str) -> Answer:
         packed = Packed()
         described = {"args": packed.pack(list(args)), "kwargs": packed.pack(dict(kwargs))}
         reply = self.request("call", packed=packed, mode=mode, **described)
         return self._take(reply, packed)
 
-    def vjp(self, answer: _Answer, outer: Sequence[Tensor | None], *, create_graph: bool, keep: bool) -> _Answer:
+    def vjp(self, answer: Answer, outer: Sequence[Tensor | None], *, create_graph: bool, keep: bool) -> Answer:
         """Gradients of an answer's results, for upstream gradients of them."""
         packed = Packed()
         described = packed.pack([None if value is None else value.detach() for value in outer])
@@ -390,7 +354,7 @@ class OpProcess:
         )
         return self._take(reply, packed, answer.arguments)
 
-    def _take(self, reply: Json, packed: Packed, before: Sequence[Tensor] = ()) -> _Answer:
+    def _take(self, reply: Json, packed: Packed, before: Sequence[Tensor] = ()) -> Answer:
         """What came back: arguments get the bytes that they have there, results their tensors."""
         arguments = [*before, *packed.owners]
         lay = tuple((at, place["bytes"]) for at, place in zip(reply["addresses"], reply["storages"], strict=True))
@@ -423,7 +387,7 @@ class OpProcess:
         for value, source in zip(values, reply.get("copied", ()), strict=False):
             if source:
                 self.told.copied[value.untyped_storage().data_ptr()] = source
-        return _Answer(self, tuple(values), reply["structure"], requires, _Handle(self, reply["handle"]), arguments)
+        return Answer(self, tuple(values), reply["structure"], requires, Handle(self, reply["handle"]), arguments)
 
     def _storage(self, place: Json) -> torch.UntypedStorage:
         storage = torch.empty(place["bytes"], dtype=torch.uint8, device=place["device"])
@@ -447,7 +411,7 @@ class OpProcess:
         kept = self._results.get(number)
         if kept is not None and not kept.alive():
             del self._results[number]
-            self._released.append(number)
+            self.released.append(number)
 
     def _read(self, place: Json) -> Tensor:
         assert self._channel is not None
@@ -479,95 +443,6 @@ def _forget(process: weakref.ref[OpProcess], number: int) -> None:
     owner = process()
     if owner is not None:
         owner.forget_result(number)
-
-
-class _Handle:
-    """A call in the op's process: forgotten there when this is gone."""
-
-    def __init__(self, process: OpProcess, number: int) -> None:
-        self._released, self.number = process._released, number
-
-    def __del__(self) -> None:
-        self._released.append(self.number)
-
-
-@dataclass
-class _Answer:
-    """What a call or a backward gave.
-
-    Attributes:
-        tensors: the results, without the tuples and lists around them.
-        structure: how the function's result is made up of them.
-        requires: for each result, whether it has a gradient there.
-        arguments: one tensor of each storage that was sent, in order.
-    """
-
-    process: OpProcess
-    tensors: tuple[Any, ...]
-    structure: Json
-    requires: list[bool]
-    _handle: _Handle
-    arguments: list[Tensor]
-
-    @property
-    def handle(self) -> int:
-        return self._handle.number
-
-    def result(self, tensors: Sequence[Any] | None = None) -> Any:
-        """As the op's function gives it; with other tensors in their places."""
-        return restored(self.tensors if tensors is None else tensors, self.structure)
-
-
-class _Call(torch.autograd.Function):
-    """A call of the op's function for which a gradient is asked."""
-
-    @staticmethod
-    def forward(ctx: Any, process: OpProcess, args: Any, kwargs: Any, answers: list[_Answer], *inputs: Tensor) -> Any:
-        answer = process._call(args, kwargs, "grad")
-        answers.append(answer)
-        return _leave(ctx, answer, inputs)
-
-    @staticmethod
-    def backward(ctx: Any, *outer: Tensor | None) -> tuple[Any, ...]:
-        return None, None, None, None, *_gradients(ctx, outer)
-
-
-class _Backward(torch.autograd.Function):
-    """A backward pass of which a gradient is asked."""
-
-    @staticmethod
-    def forward(ctx: Any, before: _Answer, places: list[bool], *tensors: Tensor) -> Any:
-        given = iter(tensors[len(tensors) - sum(places) :])
-        outer = [next(given) if there else None for there in places]
-        answer = before.process.vjp(before, outer, create_graph=True, keep=True)
-        return _leave(ctx, answer, tensors)
-
-    @staticmethod
-    def backward(ctx: Any, *outer: Tensor | None) -> tuple[Any, ...]:
-        return None, None, *_gradients(ctx, outer)
-
-
-def _leave(ctx: Any, answer: _Answer, inputs: Sequence[Tensor]) -> tuple[Any, ...]:
-    ctx.set_materialize_grads(False)
-    ctx.answer = answer
-    ctx.save_for_backward(*inputs)
-    results = answer.tensors
-    ctx.mark_non_differentiable(
-        *(r for r, requires in zip(results, answer.requires, strict=True) if isinstance(r, Tensor) and not requires)
-    )
-    return results
-
-
-def _gradients(ctx: Any, outer: Sequence[Tensor | None]) -> tuple[Any, ...]:
-    """Of what was left, for the results that have a gradient there."""
-    answer: _Answer = ctx.answer
-    asked = [value for value, requires in zip(outer, answer.requires, strict=True) if requires]
-    if torch.is_grad_enabled():
-        given = [value for value in asked if value is not None]
-        places = [value is not None for value in asked]
-        return tuple(_Backward.apply(answer, places, *ctx.saved_tensors, *given))  # type: ignore[no-untyped-call]
-    keep = torch._C._autograd._get_current_graph_task_keep_graph()
-    return answer.process.vjp(answer, asked, create_graph=False, keep=keep).tensors
 
 
 def _flat(value: Any) -> Iterator[Any]:
@@ -602,85 +477,3 @@ def _set_random_state(device: torch.device, state: Tensor) -> None:
         torch.cuda.set_rng_state(state, device)
     else:
         torch.set_rng_state(state)
-
-
-# ------------------------------------------------------------------------------------------------------ exceptions
-
-
-def _raised(error: Json) -> Exception:
-    """An exception with the name and the words of the op's own."""
-    findings = tuple(from_json(data) for data in error["findings"])
-    if findings:
-        return (OutOfBounds if "OutOfBounds" in error["kinds"] else KernelFault)(*findings)
-    return _kind_of(tuple(error["kinds"]))(error["message"])
-
-
-_BASES = (
-    NotImplementedError,
-    RuntimeError,
-    TypeError,
-    IndexError,
-    KeyError,
-    ValueError,
-    AttributeError,
-    NameError,
-    AssertionError,
-    ImportError,
-    ArithmeticError,
-    MemoryError,
-)
-
-
-@functools.cache
-def _kind_of(names: tuple[str, ...]) -> type[Exception]:
-    """A type of exception of the first name, derived from the builtin one that the op's own is derived from."""
-    base = next((base for base in _BASES if base.__name__ in names), Exception)
-    return type(names[0], (base,), {})
-
-
-# ----------------------------------------------------------------------------------------------------------- death
-
-
-def cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
-    """In words: what the guard saw, or the signal, or the status and the last lines that were printed."""
-    output.seek(0)
-    printed = output.read().decode(errors="replace")
-    accesses = [line for line in printed.splitlines() if line.startswith("trifold guard: ")]
-    if accesses:
-        fault = guard.Fault.parse(accesses[0]) if element_bytes else None
-        words = fault.in_elements(element_bytes) if fault else accesses[0].removeprefix("trifold guard: ")
-        return f"{words}; the process died of it"
-    if status < 0:
-        cause = f"the process died of {signal.Signals(-status).name}"
-    else:
-        cause = f"the process ended with status {status}"
-    lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    if status < 0:  # what() of a C++ exception, and the innermost line of Python of the thread that died
-        told = [line for line in lines if line.startswith("what():")][-1:]
-        current = itertools.dropwhile(lambda line: not line.startswith("Current thread"), lines)
-        told += [line for line in current if line.startswith("File ")][:1]
-    else:
-        told = [line for line in lines if not line.startswith("File ")][-3:]
-    return f"{cause}{': ' + ' / '.join(told) if told else ''}"
-
-
-def _wait(process: Process, seconds: float) -> int:
-    """As ``process.wait()``; raises TimeoutError."""
-    if isinstance(process, subprocess.Popen):
-        try:
-            return process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise TimeoutError from None
-    ended: list[int] = []
-    waiting = threading.Thread(target=lambda: ended.append(process.wait()), daemon=True)
-    waiting.start()
-    waiting.join(seconds)
-    if not ended:
-        raise TimeoutError
-    return ended[0]
-
-
-def kill_group(pid: int) -> None:
-    """End a process that leads a group, and all of the group."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)

@@ -26,7 +26,8 @@ from trifold.isolation.nursery import Forked
 from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
 from trifold.verification.job import Job
-from trifold.verification.remote import START_S, cause_of_death, kill_group
+from trifold.verification.remote_errors import cause_of_death
+from trifold.verification.remote_process import START_S, kill_group
 from trifold.verification.report import BUILD, Failure, Row, row_from_json
 from trifold.verification.watch import Watch
 from trifold.verification.worker import OTHER_CHECKS

@@ -39,7 +39,9 @@ from trifold.verification.checks import CHECKS, Check
 from trifold.verification.examples import default_examples
 from trifold.verification.job import CellName, Job
 from trifold.verification.load_spec import load_spec
-from trifold.verification.remote import OpDied, OpProcess, Process, Start
+from trifold.verification.remote import OpProcess
+from trifold.verification.remote_errors import OpDied
+from trifold.verification.remote_process import Process, Start
 from trifold.verification.report import BUILD, Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace, import_file
 

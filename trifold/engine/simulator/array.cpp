@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "complex.h"
 #include "exception.h"
 
 namespace trifold::simulator {
@@ -238,7 +239,8 @@ PyObject* load_element(Array* array, char* p) {
     return load(array->type.kind, p);
   const Object element = numpy_element(array, p);
   const Object all(PyTuple_New(0));
-  return element && all ? PyObject_GetItem(element.get(), all.get()) : nullptr;
+  Object value(element && all ? PyObject_GetItem(element.get(), all.get()) : nullptr);
+  return value && is_complex64(value.get()) ? as_complex64(value.get()) : value.release();
 }
 
 int store_element(Array* array, char* p, PyObject* value) {

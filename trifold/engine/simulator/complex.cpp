@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "number.h"
+#include "object.h"
 
 namespace trifold::simulator {
 namespace {
@@ -13,8 +14,18 @@ struct Operand {
   bool single;  // complex64 holds it
 };
 
-bool is_complex64(PyObject* object) {
-  return std::strcmp(Py_TYPE(object)->tp_name, "numpy.complex64") == 0;
+// Null with an exception.
+PyObject* attribute_of(const char* module_name, const char* name) {
+  const Object module(PyImport_ImportModule(module_name));
+  return module ? PyObject_GetAttrString(module.get(), name) : nullptr;
+}
+PyObject* complex64_type() {
+  static PyObject* const type = attribute_of("trifold.simulator.complex_numbers", "Complex64");
+  return type;
+}
+PyObject* complex128_type() {
+  static PyObject* const type = attribute_of("numpy", "complex128");
+  return type;
 }
 
 bool read_operand(PyObject* object, Operand& operand) {
@@ -69,17 +80,23 @@ bool compute_complex(Operator op, std::complex<T> a, std::complex<T> b, std::com
 }
 
 PyObject* make_complex(std::complex<double> value, bool single) {
-  PyObject* numpy = PyImport_ImportModule("numpy");
-  if (numpy == nullptr) return nullptr;
-  PyObject* plain = PyComplex_FromDoubles(value.real(), value.imag());
-  PyObject* result =
-      plain == nullptr ? nullptr : PyObject_CallMethod(numpy, single ? "complex64" : "complex128", "O", plain);
-  Py_XDECREF(plain);
-  Py_DECREF(numpy);
-  return result;
+  PyObject* const type = single ? complex64_type() : complex128_type();
+  const Object plain(type == nullptr ? nullptr : PyComplex_FromDoubles(value.real(), value.imag()));
+  return plain ? PyObject_CallOneArg(type, plain.get()) : nullptr;
 }
 
 }  // namespace
+
+bool is_complex64(PyObject* object) {
+  const PyTypeObject* const type = Py_TYPE(object);
+  return std::strcmp(type->tp_name, "numpy.complex64") == 0 ||
+         reinterpret_cast<const PyObject*>(type) == complex64_type();
+}
+
+PyObject* as_complex64(PyObject* value) {
+  PyObject* const type = complex64_type();
+  return type == nullptr ? nullptr : PyObject_CallOneArg(type, value);
+}
 
 bool is_complex(PyObject* object) {
   return PyComplex_Check(object) || is_complex64(object);

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import dis
 import linecache
 import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -64,13 +66,33 @@ def _parse(name: str, lines: list[str]) -> _File:
     except (SyntaxError, ValueError) as error:
         raise SourceMissing(f"{name} cannot be parsed: {error}") from None
     found = _File(lines)
-    for node in ast.walk(tree):
+    for node in ast.walk(_Folded().visit(tree)):
         if isinstance(node, ast.FunctionDef):
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             found.definitions.setdefault((node.name, first), []).append(node)
         elif isinstance(node, ast.Lambda):
             found.definitions.setdefault(("<lambda>", node.lineno), []).append(node)
     return found
+
+
+class _Folded(ast.NodeTransformer):
+    """Puts a constant in the place of operators on constants, where CPython does: Numba sees no ``10 ** -3``, whose
+    operands are integers, but 0.001."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        if not all(isinstance(part, _OF_CONSTANTS) for part in ast.walk(node)):
+            self.generic_visit(node)
+            return node
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            code = compile(ast.Expression(node), "", "eval")
+        if any(instruction.opname not in _ONE_CONSTANT for instruction in dis.get_instructions(code)):
+            return node  # too large, or an error when it runs
+        return ast.copy_location(ast.Constant(eval(code)), node)
+
+
+_OF_CONSTANTS = (ast.BinOp, ast.UnaryOp, ast.Constant, ast.operator, ast.unaryop)
+_ONE_CONSTANT = frozenset({"RESUME", "LOAD_CONST", "RETURN_VALUE", "RETURN_CONST"})
 
 
 def _fits(code: CodeType, node: Definition) -> bool:

@@ -25,7 +25,8 @@ from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.values import compare
-from trifold.verification.remote import OpDied, OpProcess, Told
+from trifold.verification.remote import OpProcess, Told
+from trifold.verification.remote_errors import OpDied
 
 _SLOWER = 2.0  # time limits: kernels take up to a hundred times longer, of a call that takes milliseconds
 _OPTIONS = {

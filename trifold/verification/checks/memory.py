@@ -20,7 +20,8 @@ from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, is_ord
 from trifold.verification.checks.differentiation import forward
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.checks.values import compare
-from trifold.verification.remote import OpDied, Told
+from trifold.verification.remote import Told
+from trifold.verification.remote_errors import OpDied
 
 _CALLS = 24  # drawn beside the fixed ones, for each placement
 

@@ -1,0 +1,71 @@
+"""How an op's process fails: exceptions that it raised, and its death, in words."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import signal
+from typing import IO, Any
+
+from trifold import guard
+from trifold.findings import KernelFault, OutOfBounds, from_json
+
+Json = Any
+
+
+class OpDied(BaseException):
+    """The op's process has ended, or does not answer. No exception of a case: no smaller case is searched for."""
+
+
+def raised(error: Json) -> Exception:
+    """An exception with the name and the words of the op's own."""
+    findings = tuple(from_json(data) for data in error["findings"])
+    if findings:
+        return (OutOfBounds if "OutOfBounds" in error["kinds"] else KernelFault)(*findings)
+    return _kind_of(tuple(error["kinds"]))(error["message"])
+
+
+_BASES = (
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    IndexError,
+    KeyError,
+    ValueError,
+    AttributeError,
+    NameError,
+    AssertionError,
+    ImportError,
+    ArithmeticError,
+    MemoryError,
+)
+
+
+@functools.cache
+def _kind_of(names: tuple[str, ...]) -> type[Exception]:
+    """A type of exception of the first name, derived from the builtin one that the op's own is derived from."""
+    base = next((base for base in _BASES if base.__name__ in names), Exception)
+    return type(names[0], (base,), {})
+
+
+def cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
+    """In words: what the guard saw, or the signal, or the status and the last lines that were printed."""
+    output.seek(0)
+    printed = output.read().decode(errors="replace")
+    accesses = [line for line in printed.splitlines() if line.startswith("trifold guard: ")]
+    if accesses:
+        fault = guard.Fault.parse(accesses[0]) if element_bytes else None
+        words = fault.in_elements(element_bytes) if fault else accesses[0].removeprefix("trifold guard: ")
+        return f"{words}; the process died of it"
+    if status < 0:
+        cause = f"the process died of {signal.Signals(-status).name}"
+    else:
+        cause = f"the process ended with status {status}"
+    lines = [line.strip() for line in printed.splitlines() if line.strip()]
+    if status < 0:  # what() of a C++ exception, and the innermost line of Python of the thread that died
+        told = [line for line in lines if line.startswith("what():")][-1:]
+        current = itertools.dropwhile(lambda line: not line.startswith("Current thread"), lines)
+        told += [line for line in current if line.startswith("File ")][:1]
+    else:
+        told = [line for line in lines if not line.startswith("File ")][-3:]
+    return f"{cause}{': ' + ' / '.join(told) if told else ''}"

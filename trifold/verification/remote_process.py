@@ -1,0 +1,67 @@
+"""What the process of an op is to those that start it, wait for it and end it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import IO, Protocol
+
+START_S = 600.0  # to start a process and to build: neither is a case, and a busy machine takes its time
+
+
+class Process(Protocol):
+    """A process that was started, such as ``subprocess.Popen``."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self) -> int: ...
+
+
+class Start(Protocol):
+    """Starts an op's process.
+
+    Args:
+        connection, incoming, outgoing: file descriptors, see :class:`trifold.isolation.server.Setup`.
+        output: for what it prints.
+        under: the beginning of its command line: a tool that runs it.
+        environment: variables that it has beside those of this process.
+    """
+
+    def __call__(
+        self,
+        connection: int,
+        incoming: int,
+        outgoing: int,
+        output: IO[bytes],
+        *,
+        under: Sequence[str] = (),
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> Process: ...
+
+
+def wait_for(process: Process, seconds: float) -> int:
+    """As ``process.wait()``; raises TimeoutError."""
+    if isinstance(process, subprocess.Popen):
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+    ended: list[int] = []
+    waiting = threading.Thread(target=lambda: ended.append(process.wait()), daemon=True)
+    waiting.start()
+    waiting.join(seconds)
+    if not ended:
+        raise TimeoutError
+    return ended[0]
+
+
+def kill_group(pid: int) -> None:
+    """End a process that leads a group, and all of the group."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
