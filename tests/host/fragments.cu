@@ -53,8 +53,8 @@ __global__ void mistakes(const half* x, float* y, int which) {
   wmma::fill_fragment(sums, 0.0f);
   wmma::load_matrix_sync(a, which == 4 ? x + 8 : x, which == 3 ? 24 : 16);  // load
   wmma::load_matrix_sync(b, x, 16);
-  if (which != 2 || threadIdx.x / 16 == 0) wmma::mma_sync(sums, a, b, sums);  // product
-  wmma::store_matrix_sync(tile, sums, 16, wmma::mem_row_major);               // store
+  if (which != 2 || threadIdx.x < 16) wmma::mma_sync(sums, a, b, sums);  // product
+  wmma::store_matrix_sync(tile, sums, 16, wmma::mem_row_major);          // store
   if (which != 1) __syncwarp();
   for (int i = 0; i < 8; ++i) y[8 * threadIdx.x + i] = tile[255 - 8 * threadIdx.x - i];  // read
 }

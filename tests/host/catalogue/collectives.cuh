@@ -88,7 +88,7 @@ __global__ void products_of_lanes_with_work(const float* x, float* y, int n) {
 }
 
 // The second warp makes what the first one takes, step by step: barrier 1 says that it is there, 2 that it was taken.
-template <int count>
+template <int count, int count_of_maker>
 __device__ __forceinline__ void make_and_take(const float* x, float* y, int n, bool announce_first) {
   __shared__ float value[lanes];
   const int t = threadIdx.x % lanes;
@@ -98,22 +98,25 @@ __device__ __forceinline__ void make_and_take(const float* x, float* y, int n, b
       y[lanes * step + t] = value[t ^ 1];                       // take
       asm volatile("bar.arrive 2, 64;" ::: "memory");
     } else {
-      if (announce_first) asm volatile("bar.arrive 1, %0;" ::"n"(count) : "memory");
-      value[t] = x[lanes * step + t];  // make
-      if (!announce_first) asm volatile("bar.arrive 1, %0;" ::"n"(count) : "memory");
-      asm volatile("bar.sync 2, 64;" ::: "memory");  // refill
+      if (announce_first) asm volatile("bar.arrive 1, %0;" ::"n"(count_of_maker) : "memory");
+      value[t] = x[lanes * step + t];                                                           // make
+      if (!announce_first) asm volatile("bar.arrive 1, %0;" ::"n"(count_of_maker) : "memory");  // announce
+      asm volatile("bar.sync 2, 64;" ::: "memory");                                             // refill
     }
   }
 }
 
 __global__ void maker_and_taker(const float* x, float* y, int n) {
-  make_and_take<2 * lanes>(x, y, n, false);
+  make_and_take<2 * lanes, 2 * lanes>(x, y, n, false);
 }
 __global__ void maker_and_taker_counted_wrong(const float* x, float* y, int n) {
-  make_and_take<3 * lanes>(x, y, n, false);
+  make_and_take<3 * lanes, 3 * lanes>(x, y, n, false);
+}
+__global__ void maker_and_taker_of_two_counts(const float* x, float* y, int n) {
+  make_and_take<2 * lanes, lanes>(x, y, n, false);
 }
 __global__ void maker_that_announces_too_early(const float* x, float* y, int n) {
-  make_and_take<2 * lanes>(x, y, n, true);
+  make_and_take<2 * lanes, 2 * lanes>(x, y, n, true);
 }
 
 // Each warp of a pair waits for the other one alone.

@@ -70,6 +70,18 @@ COLLECTIVES = (
         Found("deadlock", "", "", (), (waits("bar.sync", "refill", 32), waits("bar.sync", "wait", 0)), (0, 0)),
     ),
     _native(
+        "maker_and_taker_of_two_counts",
+        _run(128, 64, _neighbours),
+        Found(
+            "barrier divergence",
+            "",
+            "",
+            (),
+            (waits("bar.sync", "wait", 0), waits("bar.arrive", "announce", 32)),
+            (0, 0),
+        ),
+    ),
+    _native(
         "maker_that_announces_too_early",
         _run(128, 64, _neighbours),
         Found("race", "shared", "value", (1,), (write("make", 33), read("take", 0)), (0, 0)),

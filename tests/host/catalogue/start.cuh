@@ -93,7 +93,8 @@ inline const std::map<std::string, Entry>& entries() {
       using namespace collectives;
       add<rows_of_other_lanes, rows_of_other_lanes_without_barrier, rows_at_a_pitch_of_24, rows_at_a_pitch_of_12,
           products_of_a_warp, products_of_lanes_with_work, maker_and_taker, maker_and_taker_counted_wrong,
-          maker_that_announces_too_early, pairs_of_warps, pairs_of_warps_at_the_wrong_barrier>(made);
+          maker_and_taker_of_two_counts, maker_that_announces_too_early, pairs_of_warps,
+          pairs_of_warps_at_the_wrong_barrier>(made);
     }
     {
       using namespace functions;
