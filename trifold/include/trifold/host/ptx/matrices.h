@@ -104,8 +104,8 @@ inline constexpr int inner_of = has<modifier::m8n8k4_, M...> || has<modifier::m1
                                                                                               : 16;
 
 template <class D, class A, class B, class C, class... M, class... Ds, class... As, class... Bs, class... Cs>
-__forceinline__ void mma_(std::tuple<Ds...> d, std::tuple<As...> a, std::tuple<Bs...> b, std::tuple<Cs...> c,
-                          Line line = {}) {
+TRIFOLD_OF_THE_WARP void mma_(std::tuple<Ds...> d, std::tuple<As...> a, std::tuple<Bs...> b, std::tuple<Cs...> c,
+                              Line line = {}) {
   using Own = Multiplication<rows_of<M...>, inner_of<M...>, has<modifier::satfinite_, M...>, D, A, B, C>;
   Own own;
   own.run = &Own::multiply;
