@@ -258,7 +258,7 @@ def test_parts_of_a_complex64_are_float32s() -> None:
     assert type(z.real) is type(z.imag) is type(device.float32(0))
     assert z.real + 1 == z.imag + 1 == 2**24 + 1  # a float64, as of a float32 and an int64
     with pytest.raises(TypeError, match="unsupported operand"):
-        z + "1"
+        z + "1"  # type: ignore[operator]
 
 
 @cuda.jit

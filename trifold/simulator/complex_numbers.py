@@ -37,7 +37,14 @@ class Complex64(np.complex64):
 
 
 _NAMES = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32")
-_NUMBERS = (int, float, complex, np.number, np.bool_, *(type(getattr(_simulator, name)(0)) for name in _NAMES))
+_NUMBERS: tuple[type, ...] = (
+    int,
+    float,
+    complex,
+    np.number,
+    np.bool_,
+    *(type(getattr(_simulator, name)(0)) for name in _NAMES),
+)
 
 
 def _operator(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
