@@ -122,6 +122,15 @@ def test_a_sum_of_many_equal_terms_is_exact_to_a_round_off(forms: dict[str, Redu
             assert abs(float(got[0]) / float(exact) - 1) < 8 * 2**-24  # six additions in the tree
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("form", ["port", "checked port"])
+def test_tensor_cores_sum_half_types_and_their_squares(forms: dict[str, Reduce], form: str, dtype: torch.dtype) -> None:
+    x = ((torch.arange(4 * 256) * 7) % 15 - 5).to(dtype)  # whole numbers: sums are exact
+    sums, squares = forms[form](x, way="tensor sums")
+    assert sums.unique().tolist() == [float(x.double().sum())]
+    assert squares.unique().tolist() == [float(x.double().square().sum())]
+
+
 ROWS = {
     "0-d": (TensorCase(()), (1, 1, 1, False)),
     "one row": (TensorCase((5,)), (1, 5, 5, False)),

@@ -132,6 +132,10 @@ __global__ void groups_kernel(const float* x, float* y) {
             some.shfl(t, members - 1) == lowest + 3 * (members - 1) && some.thread_rank() == (t - lowest) / 3u &&
             cg::reduce(some, 1, cg::plus<int>()) == members && some.ballot(1) == (1u << members) - 1;
     some.sync();
+    int calls = 0;
+    cg::invoke_one(some, [&](int more) { calls += more; }, 2);
+    right = right && cg::reduce(some, calls, cg::plus<int>()) == 2 &&
+            cg::invoke_one_broadcast(some, [&] { return 7 * t; }) == 7 * lowest;
   }
   cg::sync(all);
   all.sync();

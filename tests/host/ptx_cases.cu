@@ -90,6 +90,15 @@ __device__ void shared_memory(uint32_t* wrong) {
   uint32_t odd;
   asm volatile("{ .reg .pred p; setp.ne.u32 p, %1, 0; bar.red.popc.u32 %0, 0, p; }" : "=r"(odd) : "r"(thread & 1));
   CHECK(8, odd == 32 && least == 3 && sum == 128 && count == 0);
+  uint32_t low, some;
+  asm volatile("{ .reg .pred p; setp.lt.u32 p, %1, 5; bar.red.popc.u32 %0, 3, 64, p; }" : "=r"(low) : "r"(thread));
+  asm volatile("{ .reg .pred p; setp.eq.u32 p, %1, 63; barrier.red.or.pred p, %2, p; selp.u32 %0, 1, 0, p; }"
+               : "=r"(some)
+               : "r"(thread), "r"(low + 10));
+  CHECK(19, low == 5 && some == 1);
+  __barrier_sync(7);
+  __barrier_sync_count(thread / 32 + 1, 32);
+  asm volatile("griddepcontrol.wait; griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 __device__ void atomics(uint32_t* counters, float* sums, uint32_t* wrong) {

@@ -30,16 +30,16 @@ _OTHER_TYPES = {
     "match": {0: "u32", 2: "u32"},
     "shfl": {2: "u32", 3: "u32", 4: "u32"},
     "elect": {0: "u32", 1: "u32"},
-    "bar": {2: "pred"},
     "mapa": {2: "u32"},
     "getctarank": {0: "u32"},
-    "barrier": {2: "pred"},
+    "movmatrix": {0: "b32", 1: "b32"},
     "dp4a": {0: "u32", 1: "u32", 2: "u32", 3: "u32"},
     "dp2a": {0: "u32", 1: "u32", 2: "u32", 3: "u32"},
 }
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _TWICE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 # PTX has constants here.
-_CONSTANTS = {("lop3", 4): "0x80", ("bar", "barrier"): "0", ("barrier", "barrier"): "0"}
+_CONSTANTS = {("lop3", 4): "0x80"}
 
 
 def instructions() -> Iterator[str]:
@@ -47,8 +47,8 @@ def instructions() -> Iterator[str]:
     seen = set()
     for form in (each for row in forms().values() for each in row):
         for opcode in _opcodes(form):
-            if opcode not in seen:
-                seen.add(opcode)
+            if (opcode, form.operands) not in seen:
+                seen.add((opcode, form.operands))
                 yield _statement(opcode, form)
 
 
@@ -88,11 +88,18 @@ def _statement(opcode: str, form: Form) -> str:
             if kind == "h?" and "L2::cache_hint" in modifiers:
                 written.append(_operand("in", inputs, "b64"))
             continue
-        constant = _CONSTANTS.get((form.opcode, at)) or _CONSTANTS.get((form.opcode, kind))
-        operand_type = _type(form.opcode, at, types, modifiers)
-        write = partial(_operand, "out", outputs) if kind in ("d", "d|p", "D", "V") else partial(_operand, "in", inputs)
+        constant = _CONSTANTS.get((form.opcode, at))
+        operand_type = _type(form, at, types, modifiers)
+        write = (
+            partial(_operand, "out", outputs)
+            if kind in ("d", "d|p", "D", "V", "{d}")
+            else partial(_operand, "in", inputs)
+        )
         if constant:
             written.append(constant)
+        elif kind in ("{d}", "{a}"):
+            registers = map(write, _registers(form.opcode, at, types, modifiers))
+            written.append("{" + ", ".join(registers) + "}")
         elif kind == "[a]":
             written.append(f"[{_operand('in', inputs, 'b64')}]")
         elif kind in ("V", "A") and vector:
@@ -113,9 +120,12 @@ def _statement(opcode: str, form: Form) -> str:
     return f'asm volatile("{start}{carry}{text} }}" : {made} : {given} : "memory");'
 
 
-def _type(opcode: str, at: int, types: list[str], modifiers: list[str]) -> str:
+def _type(form: Form, at: int, types: list[str], modifiers: list[str]) -> str:
+    opcode = form.opcode
     if "warp" in modifiers:
         return "u32"
+    if opcode in ("bar", "barrier") and at > 0:
+        return "pred" if "red" in modifiers and at == len(form.operands) - 1 else "u32"
     if opcode == "setp" and at == 3:
         return "pred"
     if found := _OTHER_TYPES.get(opcode, {}).get(at):
@@ -125,6 +135,17 @@ def _type(opcode: str, at: int, types: list[str], modifiers: list[str]) -> str:
     if opcode == "slct" and at < 3:
         return types[0]
     return types[0] if at == 0 else types[-1]
+
+
+def _registers(opcode: str, at: int, types: list[str], modifiers: list[str]) -> list[str]:
+    """The types of the registers in the list that is an operand."""
+    if opcode != "mma":
+        return ["b32"] * next(int(modifier[1]) for modifier in modifiers if modifier in ("x1", "x2", "x4"))
+    shape = next(found for modifier in modifiers if (found := _SHAPE.fullmatch(modifier)))
+    m, n, k = map(int, shape.groups())
+    elements, register = ((m * n, m * k, n * k, m * n)[at] // 32, types[at])
+    packed = {"f16": 2, "bf16": 2, "s8": 4, "u8": 4}.get(register, 1)
+    return ["b32" if packed > 1 else register] * (elements // packed)
 
 
 def _operand(which: str, section: list[str], operand_type: str) -> str:

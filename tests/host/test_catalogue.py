@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.host.catalogue.collectives import COLLECTIVES
 from tests.host.catalogue.launcher import HostKernel, Recorded, Start
 from tests.host.catalogue.native import NATIVE, Native
 from tests.host.catalogue.twins import (
@@ -39,8 +40,9 @@ from trifold.workspace import OpFiles
 SEEDS = (0, 1, 2, 3)
 WRONG = [twin for twin in twins() if twin.case.expected is not None]
 RIGHT = [twin for twin in twins() if twin.case.expected is None]
-WRONG_IN_CPP = [case for case in NATIVE if case.found is not None]
-RIGHT_IN_CPP = [case for case in NATIVE if case.found is None]
+ONLY_IN_CPP = (*NATIVE, *COLLECTIVES)
+WRONG_IN_CPP = [case for case in ONLY_IN_CPP if case.found is not None]
+RIGHT_IN_CPP = [case for case in ONLY_IN_CPP if case.found is None]
 
 
 def catalogue_in(root: Path) -> OpFiles:

@@ -76,7 +76,18 @@ REFUSED = {
     "a kernel that launches a kernel": ("__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }", 2),
     "textures and surfaces": ("__global__ void a(cudaTextureObject_t t) {}", 1),
     "a kernel's own heap": ("__global__ void a() {\n  int* x = (int*)malloc(4);\n}", 2),
-    "tensor-core fragments": ("__global__ void a() {\n  nvcuda::wmma::fill_fragment(f, 0);\n}", 2),
+    "tensor-core fragments of less than 8 bits": (
+        "__global__ void a() {\n  wmma::fragment<wmma::matrix_a, 8, 8, 32, wmma::experimental::precision::u4> f;\n}",
+        2,
+    ),
+    "inline PTX: wgmma.fence.sync.aligned is not yet": (
+        '__device__ void f() {\n  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");\n}',
+        2,
+    ),
+    "inline PTX: tcgen05.fence::before_thread_sync is not yet": (
+        '__device__ void f() {\n  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");\n}',
+        2,
+    ),
     "cooperative launches on several": ("void f() {\n  cudaLaunchCooperativeKernelMultiDevice(list, 2);\n}", 2),
     "the kernel saxpy is called without <<<grid, block>>>, like a function: write saxpy<<<grid, block>>>(": (
         "__global__ void saxpy(int n, float* y) {}\nint main() {\n  saxpy(8, nullptr);\n}",

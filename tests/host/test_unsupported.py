@@ -71,7 +71,10 @@ __global__ void parent_kernel(float* y) {
 @pytest.mark.parametrize(
     ("line", "name"),
     [
-        ("nvcuda::wmma::fragment<a> f;", "a tensor-core operation (wmma)"),
+        (
+            "wmma::fragment<a, 8, 8, 32, wmma::experimental::precision::u4, b> f;",
+            "a tensor-core fragment of less than 8 bits",
+        ),
         ("float v = tex2DLod<float>(t, x, y, 0);", "a texture"),
         ("surf2Dwrite(v, s, x, y);", "a surface"),
         ("__nv_fp8_e4m3 x;", "an 8-bit or smaller float"),

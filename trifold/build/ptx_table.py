@@ -4,8 +4,8 @@
 nothing reaches the C++ function that runs the instruction: ``trifold::ptx::<opcode>`` in <trifold/host/ptx.h>.
 
 Operands: ``d`` is written and ``a`` read, ``[a]`` is an address, ``V`` and ``A`` are as ``d`` and ``a``, or ``{…}``
-where the form has ``.v2`` or ``.v4``, ``d|p`` may have a predicate, ``h`` is a hint, ``?`` may be left out; ``carry``
-is not in the text.
+where the form has ``.v2`` or ``.v4``, ``{d}`` and ``{a}`` are lists of any length, ``d|p`` may have a predicate, ``h``
+is a hint, ``?`` may be left out; ``carry`` is not in the text.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ CLASSES = {
     "SPACE": "const global local shared shared::cta shared::cluster",
     "WRITABLE": "global local shared shared::cta shared::cluster",
     "COMMON": "global shared shared::cta shared::cluster",  # to threads
+    "SHARED": "shared shared::cta",
     "VECTOR": "v2 v4",
     "CACHE": "ca cg cs lu cv",
     "NC_CACHE": "ca cg cs",
@@ -177,15 +178,22 @@ cvt{.sat}.f16/f64.f16                                   | d, a
 cvt{.sat}.f64.f64                                       | d, a
 cvt.f32/f64.bf16                                        | d, a
 
-bar{.cta}.sync                                          | barrier, a?
-barrier{.cta}.sync{.aligned}                            | barrier, a?
+bar{.cta}.sync                                          | a, a?
+bar{.cta}.arrive                                        | a, a
+barrier{.cta}.sync{.aligned}                            | a, a?
+barrier{.cta}.arrive{.aligned}                          | a, a
 barrier.cluster.arrive{.release/relaxed}{.aligned}       |
 barrier.cluster.wait{.acquire}{.aligned}                |
 bar.warp.sync                                           | a
-bar{.cta}.red.popc.u32                                  | d, barrier, a
-bar{.cta}.red.and/or.pred                               | d, barrier, a
-barrier{.cta}.red.popc{.aligned}.u32                    | d, barrier, a
-barrier{.cta}.red.and/or{.aligned}.pred                 | d, barrier, a
+bar{.cta}.red.popc.u32                                  | d, a, a
+bar{.cta}.red.popc.u32                                  | d, a, a, a
+bar{.cta}.red.and/or.pred                               | d, a, a
+bar{.cta}.red.and/or.pred                               | d, a, a, a
+barrier{.cta}.red.popc{.aligned}.u32                    | d, a, a
+barrier{.cta}.red.popc{.aligned}.u32                    | d, a, a, a
+barrier{.cta}.red.and/or{.aligned}.pred                 | d, a, a
+barrier{.cta}.red.and/or{.aligned}.pred                 | d, a, a, a
+griddepcontrol.wait/launch_dependents                   |
 shfl.sync.up/down/bfly/idx.b32                          | d|p, a, a, a, a
 vote.sync.all/any/uni.pred                              | d, a, a
 vote.sync.ballot.b32                                    | d, a, a
@@ -194,6 +202,15 @@ match.all.sync.b32/b64                                  | d|p, a, a
 redux.sync.add/min/max.u32/s32                          | d, a, a
 redux.sync.and/or/xor.b32                               | d, a, a
 elect.sync                                              | d|p, a
+mma.sync.aligned.m16n8k8/m16n8k16.row.col.f16.f16.f16.f16 | {d}, {a}, {a}, {a}
+mma.sync.aligned.m16n8k8/m16n8k16.row.col.f32.f16.f16.f32 | {d}, {a}, {a}, {a}
+mma.sync.aligned.m16n8k8/m16n8k16.row.col.f32.bf16.bf16.f32 | {d}, {a}, {a}, {a}
+mma.sync.aligned.m16n8k4/m16n8k8.row.col.f32.tf32.tf32.f32 | {d}, {a}, {a}, {a}
+mma.sync.aligned.m8n8k4/m16n8k4/m16n8k8/m16n8k16.row.col.f64.f64.f64.f64 | {d}, {a}, {a}, {a}
+mma.sync.aligned.m8n8k16/m16n8k16/m16n8k32.row.col{.satfinite}.s32.s8/u8.s8/u8.s32 | {d}, {a}, {a}, {a}
+ldmatrix.sync.aligned.m8n8.x1/x2/x4{.trans}{.SHARED}.b16 | {d}, [a]
+stmatrix.sync.aligned.m8n8.x1/x2/x4{.trans}{.SHARED}.b16 | [a], {a}
+movmatrix.sync.aligned.m8n8.trans.b16                   | d, a
 activemask.b32                                          | d
 nanosleep.u32                                           | a
 trap                                                    |
@@ -210,6 +227,19 @@ class Form:
     opcode: str
     modifiers: tuple[tuple[frozenset[str], bool, bool], ...]
     operands: tuple[str, ...]
+
+    @property
+    def in_text(self) -> tuple[str, ...]:
+        """The operands that an instruction's text has."""
+        return tuple(kind for kind in self.operands if kind != "carry")
+
+    @property
+    def least_operands(self) -> int:
+        return sum(not kind.endswith("?") for kind in self.in_text)
+
+    def takes(self, count: int) -> bool:
+        """Whether a text may have so many operands."""
+        return self.least_operands <= count <= len(self.in_text)
 
     def match(self, given: list[str]) -> list[str] | None:
         """The modifiers that matter, in the form's order; None: it is another form. Compilers take them in any order,

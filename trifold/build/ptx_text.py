@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from trifold.build.ptx_table import SPECIAL_REGISTERS, TYPES, forms
+from trifold.build.ptx_table import SPECIAL_REGISTERS, TYPES, Form, forms
 
 _PTX = "::trifold::ptx::"
 
@@ -34,10 +34,10 @@ _REGISTER_BITS = {"pred": 1, "f16x2": 32, "bf16x2": 32, "bf16": 16} | {
 
 # Opcodes with forms that the CPU has not, and for which it has no similar form.
 _OPCODES = (
-    "alloca applypriority barrier bmsk brx call clusterlaunchcontrol cp discard fence getctarank griddepcontrol "
-    "isspacep istypep ldmatrix lop3 mapa match mbarrier mma movmatrix multimem pmevent red ret setmaxnreg shfl st "
-    "stacksave stackrestore stmatrix suld suq sured sust szext tcgen05 tensormap tex tld4 txq vabsdiff vadd vmad vmax "
-    "vmin vote vset vshl vshr vsub wgmma wmma"
+    "alloca applypriority barrier bmsk brx call clusterlaunchcontrol cp discard fence getctarank "
+    "isspacep istypep lop3 mapa match mbarrier mma multimem pmevent red ret setmaxnreg shfl st stacksave "
+    "stackrestore suld suq sured sust szext tcgen05 tensormap tex tld4 txq vabsdiff vadd vmad vmax vmin vote vset vshl "
+    "vshr vsub wgmma wmma"
 )
 _OTHERS = frozenset(_OPCODES.split())
 
@@ -226,9 +226,9 @@ class _Translator:
         fitting = [(form, kept) for form in known if (kept := form.match(modifiers)) is not None]
         if not fitting:
             raise self._unknown(opcode, [form.text for form in known])
-        form, kept = fitting[0]
+        form, kept = next((each for each in fitting if each[0].takes(len(operands))), fitting[0])
         vector = next((int(modifier[1]) for modifier in kept if modifier in ("v2", "v4")), 1)
-        arguments = self._arguments(opcode, form.operands, operands, vector, scope)
+        arguments = self._arguments(opcode, form, operands, vector, scope)
         types = [f"{_PTX}{name}" for name in kept if name in TYPES]
         tags = [f"{_PTX}modifier::{re.sub('::', '_', name)}_" for name in kept if name not in TYPES]
         parameters = ", ".join([*types, *tags])
@@ -244,21 +244,17 @@ class _Translator:
 
     # ---------------------------------------------------------------------------------------------------- operands
 
-    def _arguments(
-        self, opcode: str, wanted: tuple[str, ...], given: list[str], vector: int, scope: _Scope
-    ) -> list[str]:
-        if "carry" in wanted:
+    def _arguments(self, opcode: str, form: Form, given: list[str], vector: int, scope: _Scope) -> list[str]:
+        if "carry" in form.operands:
             if opcode.split(".")[0] in ("addc", "subc", "madc") and not self.carry:
                 raise self._error(f"{opcode} has no carry: put the instruction that makes it into the same asm")
             if not self.carry:
                 self.declarations.append("[[maybe_unused]] bool ptx_carry = false; ")
             self.carry = True
-        in_text = [kind for kind in wanted if kind != "carry"]
-        least = sum(not kind.endswith("?") for kind in in_text)
-        if not least <= len(given) <= len(in_text):
-            raise self._error(f"{opcode} has {len(given)} operands and not {least}")
+        if not form.takes(len(given)):
+            raise self._error(f"{opcode} has {len(given)} operands and not {form.least_operands}")
         arguments = []
-        for kind, operand in zip(in_text, given, strict=False):
+        for kind, operand in zip(form.in_text, given, strict=False):
             match kind.rstrip("?"):
                 case "h":
                     continue
@@ -269,6 +265,10 @@ class _Translator:
                     arguments += [self._written(first, scope), self._written(second or "_", scope)]
                 case "d":
                     arguments.append(self._written(operand, scope))
+                case "{d}":
+                    arguments.append(self._vector(operand, 0, scope, self._written))
+                case "{a}":
+                    arguments.append(self._vector(operand, 0, scope, self._read))
                 case "V":
                     arguments.append(self._vector(operand, vector, scope, self._written))
                 case "D":
@@ -281,13 +281,9 @@ class _Translator:
                     arguments.append(
                         self._read(operand, scope) if whole else self._vector(operand, vector, scope, self._read)
                     )
-                case "barrier":
-                    if _INTEGER.fullmatch(operand) and int(operand, 0) != 0:
-                        raise self._missing(f"{opcode} {operand} is not yet on the CPU, which has barrier 0 only")
-                    arguments.append(self._read(operand, scope))
                 case _:
                     arguments.append(self._read(operand, scope))
-        return [*arguments, "ptx_carry"] if "carry" in wanted else arguments
+        return [*arguments, "ptx_carry"] if "carry" in form.operands else arguments
 
     def _vector(self, operand: str, size: int, scope: _Scope, each: Callable[[str, _Scope], str]) -> str:
         """``{a, b}``; ``size`` 1 is a register, and 0 any number."""

@@ -35,7 +35,7 @@ ASSEMBLY = Feature(
     "mark its function __device__, if it is inline PTX",
 )
 FEATURES = (
-    Feature("a tensor-core operation (wmma)", re.compile(r"\bwmma\b|<mma\.h>"), _GUARD),
+    Feature("a tensor-core fragment of less than 8 bits", re.compile(r"\bwmma\s*::\s*experimental\b"), _GUARD),
     Feature(
         "a texture", re.compile(r"\btex\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaTextureObject_t\b|\btexture\s*<"), _GUARD
     ),

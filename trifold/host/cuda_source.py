@@ -15,6 +15,7 @@ from trifold.build.sources import INCLUDE_ROOT
 
 DEVICE = re.compile(rb"\b__(?:global|device)__\b")
 _WORD = re.compile(rb"[A-Za-z_]\w*")
+_ALIGNMENT = re.compile(rb"\b__align__[ \t]*\([^()\n]*\)")
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,11 @@ def _parser() -> Parser:
 
 
 def parse(content: bytes) -> Node:
-    """The tree of a text; what cannot be read is in it as an error."""
-    return _parser().parse(content).root_node
+    """The tree of a text; what cannot be read is in it as an error.
+
+    The grammar has no ``__align__``: after the error that it makes of it, a ``<`` further on may hide a whole kernel.
+    """
+    return _parser().parse(_ALIGNMENT.sub(lambda match: b" " * len(match[0]), content)).root_node
 
 
 def walk(node: Node) -> Iterator[Node]:

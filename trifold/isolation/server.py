@@ -15,7 +15,7 @@ import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,11 @@ from trifold.workspace import OpFiles, Workspace
 from . import beside
 from .channel import Arena, Channel, Closed
 from .device_memory import DriverError, gpu_is_lost
+from .memory import Held, Memory
 from .source import without_reference
-from .tensors import Json, Packed, Unpacking, bytes_of, flattened, storage_key
+from .tensors import Json, Packed, Unpacking, flattened
 from .torch_results import TorchResults
 
-_LARGE = 2**30  # bytes of a GPU's memory that are given back at once
-_POISON = 0xFF  # every floating type reads it as nan
 _GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded on the CPU
 
 
@@ -69,22 +68,6 @@ class Setup:
         return json.dumps(asdict(self))
 
 
-@dataclass
-class Held:
-    """Memory of earlier calls: a result's, which the judge may read again; or all of a call whose graph is kept.
-
-    Attributes:
-        tensors: one of each storage, which is filled with nan when this is released.
-        arguments: those of them that the judge sent.
-        outputs, inputs: of the graph; none where no gradient was asked for.
-    """
-
-    tensors: list[Tensor]
-    arguments: list[Tensor]
-    outputs: list[Tensor] = field(default_factory=list)
-    inputs: list[Tensor] = field(default_factory=list)
-
-
 class Server:
     """Answers requests. Each method named ``do_<request>`` takes the request and returns the reply's own part."""
 
@@ -95,11 +78,7 @@ class Server:
         self._suppressions = configured_suppressions(workspace.root)
         self._implementations: dict[str, Implementation] = {}
         self._compiled: Callable[..., Any] | None = None
-        self._held: dict[int, Held] = {}
-        self._results: dict[int, tuple[tuple[int, int], Tensor]] = {}
-        self._next = 1
-        self._ballast: list[Tensor] = []
-        self._same_place: list[Tensor] = []
+        self.memory = Memory()
         self.guard = device_guard if setup.device == "cuda" else guard
         self._why_unguarded = _guard_gpus() if setup.guarded else ""
 
@@ -168,7 +147,7 @@ class Server:
         """Call the public function."""
         storages, generators = self._receive(request)
         with self._guarded(request), self._recorded(request), self._checked(request) as found:
-            made = self._make_storages(storages, request.get("place") == "same")
+            made = self.memory.storages(self.channel.incoming, storages, same_place=request.get("place") == "same")
             values = Unpacking(made.__getitem__, generators.__getitem__).value(
                 {"list": [request["args"], request["kwargs"]]}
             )
@@ -188,10 +167,10 @@ class Server:
 
     def do_backward(self, request: Json) -> Json:
         """Gradients of what a call or an earlier backward has left; ``outer`` has None where no gradient comes."""
-        held = self._held[request["handle"]]
+        held = self.memory.calls[request["handle"]]
         storages, _ = self._receive(request)
         with self._guarded(request), self._checked(request) as found:
-            made = self._make_storages(storages, same_place=False)
+            made = self.memory.storages(self.channel.incoming, storages, same_place=False)
             outer = Unpacking(made.__getitem__).value(request["outer"])
             create_graph = bool(request["create_graph"])
             given = [value for value in outer if value is not None]
@@ -222,7 +201,7 @@ class Server:
         """The bytes of results that are held."""
         packed = Packed()
         for number in request["results"]:
-            packed.number(self._results[number][1])
+            packed.number(self.memory.result(number))
         return {"storages": packed.write(self.channel.outgoing)[0]}
 
     def do_branches(self, request: Json) -> Json:
@@ -235,7 +214,7 @@ class Server:
 
     def do_settle(self, request: Json) -> Json:
         """Give the GPU's memory back that is only kept; says which GPU is current."""
-        self._same_place = []
+        self.memory.forget_place()
         self.channel.outgoing.release()
         torch.cuda.empty_cache()
         return {"current": torch.cuda.current_device()}
@@ -243,7 +222,7 @@ class Server:
     def do_beside(self, request: Json) -> Json:
         """One of the requests that can only be met where the op is: see :mod:`trifold.isolation.beside`."""
         storages, generators = self._receive(request)
-        made = self._make_storages(storages, same_place=False)
+        made = self.memory.storages(self.channel.incoming, storages, same_place=False)
         args, kwargs = Unpacking(made.__getitem__, generators.__getitem__).value(
             {"list": [request["args"], request["kwargs"]]}
         )
@@ -273,8 +252,8 @@ class Server:
             held.tensors = [*held.tensors, *packed.owners]
         results = {}
         for number, owner in enumerate(packed.owners[len(owners) :], start=len(owners)):
-            results[number] = self._hold_result(owner)
-        handle = self._hold(held)
+            results[number] = self.memory.hold_result(owner)
+        handle = self.memory.hold(held)
         return {
             "results": described,
             "structure": structure,
@@ -315,39 +294,6 @@ class Server:
 
         return torch.frombuffer(bytearray(runtime.written(storage.data_ptr(), storage.nbytes())), dtype=torch.uint8)
 
-    def _hold_result(self, owner: Tensor) -> int:
-        """The number of a result's memory; that of an earlier result where it is the same memory."""
-        key = storage_key(owner)
-        for number, (other, _) in self._results.items():
-            if other == key:
-                return number
-        number, self._next = self._next, self._next + 1
-        self._results[number] = key, owner.detach()
-        return number
-
-    def _hold(self, held: Held) -> int:
-        number, self._next = self._next, self._next + 1
-        self._held[number] = held
-        return number
-
-    def release(self, numbers: list[int]) -> None:
-        """Forget calls and results; memory that no other one has is filled with nan: who kept it kept nothing."""
-        gone: list[Tensor] = []
-        for number in numbers:
-            if number in self._held:
-                gone += self._held.pop(number).tensors
-            elif number in self._results:
-                gone.append(self._results.pop(number)[1])
-        alive = {storage_key(tensor) for held in self._held.values() for tensor in held.tensors}
-        alive |= {key for key, _ in self._results.values()}
-        for tensor in gone:
-            if storage_key(tensor) not in alive and tensor.untyped_storage().nbytes() > 0:
-                bytes_of(tensor).fill_(_POISON)
-        large = any(tensor.is_cuda and tensor.untyped_storage().nbytes() >= _LARGE for tensor in gone)
-        gone.clear()
-        if large:  # other processes need it: torch would keep it for a block of the very size
-            torch.cuda.empty_cache()
-
     # -------------------------------------------------------------------------------------------------- arguments
 
     def _receive(self, request: Json) -> tuple[list[Json], dict[int, torch.Generator]]:
@@ -358,27 +304,6 @@ class Server:
                 generator.set_state(state.clone())
             generators[number] = generator
         return request["storages"], generators
-
-    def _make_storages(self, places: list[Json], same_place: bool) -> list[torch.UntypedStorage]:
-        """Fresh memory with the arguments' bytes, elsewhere than the last call's; or the very memory of that call.
-
-        With ``same_place`` the bytes change as a kernel would change them: no version counts it.
-        """
-        sizes = [(place["bytes"], place["device"]) for place in places]
-        before = [(t.untyped_storage().nbytes(), str(t.device)) for t in self._same_place]
-        if not (same_place and sizes == before):
-            self._shuffle_addresses()
-            self._same_place = [torch.empty(n, dtype=torch.uint8, device=device) for n, device in sizes]
-        for tensor, place in zip(self._same_place, places, strict=True):
-            if place["bytes"]:
-                with self.channel.incoming.reading(place) as data:
-                    bytes_of(tensor).copy_(data)
-        return [tensor.untyped_storage() for tensor in self._same_place]
-
-    def _shuffle_addresses(self) -> None:
-        """Take some memory of the sizes that small tensors have, so that what comes next lies elsewhere."""
-        self._ballast = self._ballast[-6:]
-        self._ballast.append(torch.empty(64 * (1 + (7 * self._next) % 29), dtype=torch.uint8))
 
     def _set_random_state(self, request: Json) -> None:
         state = request.get("random")
@@ -539,7 +464,7 @@ def serve(server: Server) -> None:
             request = server.channel.receive()
         except Closed:
             return
-        server.release(request["release"])
+        server.memory.release(request["release"])
         reply: Json
         try:
             reply = getattr(server, f"do_{request['request']}")(request)

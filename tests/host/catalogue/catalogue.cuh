@@ -4,6 +4,7 @@
 #include "atomics.cuh"
 #include "barriers.cuh"
 #include "bounds.cuh"
+#include "collectives.cuh"
 #include "functions.cuh"
 #include "layouts.cuh"
 #include "native.cuh"

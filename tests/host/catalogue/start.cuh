@@ -90,6 +90,13 @@ inline const std::map<std::string, Entry>& entries() {
           border, border_with_swapped_index, border_past_the_row, number_a_window, number_past_a_window>(made);
     }
     {
+      using namespace collectives;
+      add<rows_of_other_lanes, rows_of_other_lanes_without_barrier, rows_at_a_pitch_of_24, rows_at_a_pitch_of_12,
+          products_of_a_warp, products_of_lanes_with_work, maker_and_taker, maker_and_taker_counted_wrong,
+          maker_and_taker_of_two_counts, maker_that_announces_too_early, pairs_of_warps,
+          pairs_of_warps_at_the_wrong_barrier>(made);
+    }
+    {
       using namespace functions;
       add<barrier_in_a_device_function, device_function_for_all_but_one, device_function_without_barrier,
           recursive_tree_sum, recursive_tree_sum_without_barrier, reduce_with, fibonacci_numbers,

@@ -23,6 +23,7 @@
 // Until it is decided, Thread::undecided says so.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -124,6 +125,9 @@ struct Checker {
   void note_visit(Block& owner, const Thread& thread, AccessType type, Site site);
   // At a block's exit: an access to its shared memory from another block that nothing orders before.
   std::optional<Visit> visit_not_awaited(const Block& owner) const;
+  // A thread has come to a named barrier; and as many as it waits for, of which these go on.
+  void arrive(Thread& thread, ArrivalClock& barrier);
+  void pass(Block& block, ArrivalClock& barrier, std::span<Thread* const> waiting);
 
   // An access of n > 0 bytes inside the buffer, which is about to happen. False: see violation.
   bool read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
@@ -210,6 +214,7 @@ struct Checker {
   uint64_t group_of(Record record, const Thread& thread) const;
   void remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const;
   static ThreadClock& clock(Thread& thread);
+  static std::array<Stamp, warp_size> known_mates(const Thread& thread);
   static Stamp known_lane(const Warp& warp, uint32_t lane, uint32_t other);
   void share_acquired(Warp& warp, uint32_t lanes);
   void share_fences(Warp& warp, uint32_t lanes);

@@ -6,6 +6,19 @@
 #include "checker.h"
 
 namespace trifold::engine {
+namespace {
+
+// Among the stamps of all threads of a block, those of the lanes that a thread knows.
+void add_mates(std::vector<Stamp>& stamps, const Thread& thread, const std::array<Stamp, warp_size>& mates) {
+  for (uint32_t lane = 0; lane < warp_size; ++lane) {
+    if (mates[lane] == 0) continue;
+    Stamp& mate = stamps[thread.index - thread.lane + lane];
+    mate = std::max(mate, mates[lane]);
+  }
+}
+
+}  // namespace
+
 Stamp Checker::tick() {
   if (launch_.now == std::numeric_limits<Stamp>::max()) start_again();
   if (graph_.full()) forget(launch_.now++);
@@ -25,6 +38,7 @@ void Checker::forget(Stamp mark) {
     clock.arrivals.acquired = 0;
     block->cluster->clock.phase_end = 0;
     for (Warp& warp : block->warps) warp.clock.fenced = {};
+    for (NamedBarrier& barrier : block->named) barrier.clock = {};
   }
 }
 
@@ -118,18 +132,53 @@ void Checker::fence(Thread& thread, Scope of) {
   fences[thread.index] = mark;
   WarpClock& warp = thread.warp->clock;
   if (const Stamp met = std::max(warp.joined, warp.partial); met > block.barrier) {
-    std::array<Stamp, warp_size> mates{};
-    for (uint32_t lane = 0; lane < warp_size; ++lane) {
-      if (lane == thread.lane || (thread.warp->exists >> lane & 1) == 0) continue;
-      mates[lane] = known_lane(*thread.warp, thread.lane, lane);
-      Stamp& mate = fences[thread.index - thread.lane + lane];
-      mate = std::max(mate, mates[lane]);
-    }
+    const std::array<Stamp, warp_size> mates = known_mates(thread);
+    add_mates(fences, thread, mates);
     if (met > before)
       fence.acquired = graph_.fences(thread.id - thread.lane, mates, block.id, block.barrier, fence.acquired, scope);
   }
   shared.fenced_acquired[scope] = graph_.merge(shared.fenced_acquired[scope], known);
   shared.fenced[scope] = warp.fenced[scope] = mark;
+}
+
+void Checker::arrive(Thread& thread, ArrivalClock& barrier) {
+  if (!races_) return;
+  const Stamp mark = tick();
+  const Block& block = *thread.block;
+  const ThreadClock& own = clock(thread);
+  const std::array<Stamp, warp_size> mates = known_mates(thread);
+  barrier.stamps.resize(block.threads.size());
+  barrier.stamps[thread.index] = mark;
+  add_mates(barrier.stamps, thread, mates);
+  barrier.acquired = graph_.merge(barrier.acquired, graph_.merge(own.acquired, block.clock.acquired));
+  for (const FenceScope scope : {block_scope, device_scope}) {
+    barrier.released[scope] = graph_.merge(barrier.released[scope], own.released[scope]);
+    if (own.fence[scope].stamp <= block.barrier) continue;
+    barrier.fences[scope].resize(block.threads.size());
+    Stamp& fence = barrier.fences[scope][thread.index];
+    fence = std::max(fence, block.clock.fences[scope][thread.index]);
+    barrier.fenced_acquired[scope] = graph_.merge(barrier.fenced_acquired[scope], own.fence[scope].acquired);
+  }
+}
+
+void Checker::pass(Block& block, ArrivalClock& barrier, std::span<Thread* const> waiting) {
+  if (!races_) return;
+  const uint32_t first = block.threads[0].id;
+  const Knowledge known = graph_.fences(first, barrier.stamps, block.id, block.barrier, barrier.acquired, block_scope);
+  for (const FenceScope scope : {block_scope, device_scope}) {
+    if (barrier.fences[scope].empty()) continue;
+    const Knowledge fenced =
+        graph_.fences(first, barrier.fences[scope], block.id, block.barrier, barrier.fenced_acquired[scope], scope);
+    barrier.released[scope] = graph_.merge(barrier.released[scope], fenced);
+  }
+  for (Thread* const thread : waiting) {
+    ThreadClock& own = clock(*thread);
+    own.acquired = graph_.merge(own.acquired, known);
+    for (const FenceScope scope : {block_scope, device_scope})
+      own.released[scope] = graph_.merge(own.released[scope], barrier.released[scope]);
+  }
+  block.clock.acquired_now = graph_.merge(block.clock.acquired_now, known);
+  barrier = {};
 }
 
 // What a thread's atomic passes on: what it knew at its fences, and what others knew that fenced before a barrier or
@@ -161,6 +210,16 @@ Stamp Checker::known_lane(const Warp& warp, uint32_t lane, uint32_t other) {
   const bool left = (clock.left >> other & 1) != 0;
   const Stamp together = left ? clock.lanes->left[other] : clock.joined;
   return clock.partial > clock.joined ? std::max(together, clock.lanes->seen[lane][other]) : together;
+}
+
+// The other lanes of a thread's warp, up to when it knows each.
+std::array<Stamp, warp_size> Checker::known_mates(const Thread& thread) {
+  std::array<Stamp, warp_size> mates{};
+  for (uint32_t lane = 0; lane < warp_size; ++lane) {
+    if (lane == thread.lane || (thread.warp->exists >> lane & 1) == 0) continue;
+    mates[lane] = known_lane(*thread.warp, thread.lane, lane);
+  }
+  return mates;
 }
 
 void Checker::rendezvous(Warp& warp, uint32_t lanes) {

@@ -85,4 +85,13 @@ struct ClusterClock {
   Knowledge phase_end = 0;  // what the arrivals at the last phase released
 };
 
+// What the threads knew that have come to a named barrier, as they came.
+struct ArrivalClock {
+  std::vector<Stamp> stamps;              // each thread of the block up to here
+  Knowledge acquired = 0;                 // and what they had acquired
+  PerScope<std::vector<Stamp>> fences{};  // each thread up to here, by fences before
+  PerScope<Knowledge> fenced_acquired{};  // and what had been acquired at these
+  PerScope<Knowledge> released{};         // by other threads' fences: an atomic of any that waited passes it on
+};
+
 }  // namespace trifold::engine

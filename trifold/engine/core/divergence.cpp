@@ -34,14 +34,25 @@ Operation operation_of(const Thread& thread) {
 }
 
 bool waits_with_mask(const Thread& thread) {
-  return (thread.warp->at_rendezvous >> thread.lane & 1) != 0;
+  return (thread.warp->at_rendezvous >> thread.lane & 1) != 0 && !is_of_whole_warp(operation_of(thread));
+}
+
+// What to do about lanes that call this with others in vain.
+std::string remedy(const Thread& caller, std::string_view of_masks) {
+  if (!is_of_whole_warp(operation_of(caller))) return "\n" + std::string(of_masks);
+  return "\n" + std::string(name(operation_of(caller))) +
+         " is an instruction of the whole warp: let all 32 lanes come to it, by a condition that is the same for all "
+         "of them, and before any of them exits.";
 }
 
 // "wait in syncthreads()", "poll memory"; of one thread "waits", "polls".
 std::string activity(const Thread& thread, bool one) {
   const Operation operation = operation_of(thread);
   if (operation == Operation::poll) return one ? "polls memory" : "poll memory";
-  std::string text = (one ? "waits in " : "wait in ") + std::string(name(operation)) + "()";
+  std::string text = (one ? "waits in " : "wait in ") + std::string(name(operation));
+  text += operation == Operation::named_barrier
+              ? " " + std::to_string(thread.request.lane) + ", " + std::to_string(thread.request.clamp)
+              : "()";
   if (waits_with_mask(thread)) text += " with mask " + hexadecimal(thread.request.mask);
   return text;
 }
@@ -87,10 +98,19 @@ std::string_view name(Operation operation) {
       "match_all_sync",
       "activemask",
       "poll",
+      "bar.sync",
+      "bar.arrive",
       "cluster.sync",
       "cluster.barrier_arrive",
       "barrier.cluster.arrive.relaxed",
       "cluster.barrier_wait",
+      "mma.sync",
+      "ldmatrix",
+      "stmatrix",
+      "movmatrix",
+      "load_matrix_sync",
+      "store_matrix_sync",
+      "mma_sync",
   };
   return names[static_cast<size_t>(operation)];
 }
@@ -203,8 +223,15 @@ void Execution::not_in_own_mask(const Thread& thread) {
 
 void Execution::different_calls(const Warp& warp, uint32_t lanes) {
   Finding found = finding(Kind::warp_divergence, Severity::error);
-  found.message += "lanes of warp " + std::to_string(warp.index) + " of block " + coordinate(warp.block->index) +
-                   " name each other in their masks but make different calls.";
+  const Thread* caller = nullptr;  // of an instruction of the whole warp, if any lane is
+  for (uint32_t left = lanes; left != 0; left &= left - 1) {
+    const Thread& thread = warp.lanes[std::countr_zero(left)];
+    if (caller == nullptr || is_of_whole_warp(operation_of(thread))) caller = &thread;
+  }
+  found.message +=
+      "lanes of warp " + std::to_string(warp.index) + " of block " + coordinate(warp.block->index) +
+      (is_of_whole_warp(operation_of(*caller)) ? " wait for each other in different calls."
+                                               : " name each other in their masks but make different calls.");
   for (uint32_t left = lanes; left != 0;) {
     const Thread& first = warp.lanes[std::countr_zero(left)];
     uint32_t alike = 0;
@@ -219,9 +246,26 @@ void Execution::different_calls(const Warp& warp, uint32_t lanes) {
     found.message += "\n  " + lanes_text(alike) + " " + activity(first, std::has_single_bit(alike)) + " at " +
                      where(found.accesses.back().location);
   }
-  found.message +=
-      "\nAll lanes that a mask names have to make the same call, with the same mask: give each branch a "
-      "mask of the lanes that take it, or move the call out of the branch.";
+  found.message += remedy(*caller,
+                          "All lanes that a mask names have to make the same call, with the same mask: give each "
+                          "branch a mask of the lanes that take it, or move the call out of the branch.");
+  throw Fault(std::move(found));
+}
+
+// Lanes have come to an instruction of the whole warp, and the others are not there any more, or never were.
+void Execution::not_whole_warp(const Warp& warp, uint32_t lanes) {
+  Finding found = finding(Kind::warp_divergence, Severity::error);
+  const Thread& first = warp.lanes[std::countr_zero(lanes)];
+  found.accesses.push_back(access(first));
+  const auto told = [&](uint32_t missing, std::string_view one, std::string_view several) {
+    if (missing == 0) return std::string();
+    return "\n  " + lanes_text(missing) + " " + std::string(std::has_single_bit(missing) ? one : several);
+  };
+  found.message += lanes_text(lanes) + " of warp " + std::to_string(warp.index) + " of block " +
+                   coordinate(warp.block->index) + (std::has_single_bit(lanes) ? " comes" : " come") + " to " +
+                   std::string(name(operation_of(first))) + "() at " + where(found.accesses[0].location) +
+                   " without the rest of the warp." + told(warp.exists & ~warp.live, "has exited", "have exited") +
+                   told(~warp.exists, "was not launched", "were not launched") + remedy(first, {});
   throw Fault(std::move(found));
 }
 
@@ -230,6 +274,8 @@ void Execution::different_calls(const Warp& warp, uint32_t lanes) {
 // No thread of the block can run, and no other block can change that.
 void Execution::stuck(const Block& block) {
   if (block.barrier_mixed && block.at_barrier == block.live) different_barriers(block);
+  for (const Warp& warp : block.warps)
+    if (warp.at_named_barrier != 0) stuck_at_named_barriers(block);
   for (const Warp& warp : block.warps) {
     if (warp.at_rendezvous == 0) continue;
     const Thread& waits = warp.lanes[std::countr_zero(warp.at_rendezvous)];
@@ -238,11 +284,14 @@ void Execution::stuck(const Block& block) {
     found.message += lanes_text(warp.at_rendezvous) + " of warp " + std::to_string(warp.index) + " of block " +
                      coordinate(block.index) +
                      (std::has_single_bit(warp.at_rendezvous) ? " waits for " : " wait for ") +
-                     (missing != 0 ? lanes_text(missing) + ", which the mask names but which cannot come."
-                                   : std::string("each other in calls that differ.")) +
+                     (missing == 0 ? "each other in calls that differ."
+                                   : lanes_text(missing) + (is_of_whole_warp(operation_of(waits))
+                                                                ? ", which cannot come."
+                                                                : ", which the mask names but which cannot come.")) +
                      waiting(found, block) +
-                     "\nA mask may name only lanes that make the same call: take it from ballot_sync or activemask "
-                     "before the branch, or move the call out of the branch.";
+                     remedy(waits,
+                            "A mask may name only lanes that make the same call: take it from ballot_sync or "
+                            "activemask before the branch, or move the call out of the branch.");
     throw Fault(std::move(found));
   }
   Finding found = finding(Kind::barrier_divergence, Severity::error);

@@ -132,6 +132,7 @@ void Execution::open_block(Block& block, Dim3 index) {
   block.phases_seen = 0;
   block.arrived_early = false;
   block.live = size;
+  block.named.clear();
   for (uint32_t i = 0; i < size; ++i) block.threads[i].id = block.id * size + i;
   for (Warp& warp : block.warps) {
     warp.live = warp.ready = warp.exists;
@@ -259,9 +260,11 @@ void Execution::arrive(Thread& thread) {
     arrive_at_grid_barrier(thread);
   } else if (operation == Operation::active_mask) {
     warp.at_active_mask |= bit(thread);
+  } else if (operation == Operation::named_barrier || operation == Operation::named_arrive) {
+    arrive_at_named_barrier(thread);
   } else if (operation == Operation::cluster_wait) {
     wait_at_cluster_barrier(thread);
-  } else if (operation >= Operation::cluster_barrier) {
+  } else if (is_of_cluster(operation)) {
     (operation == Operation::cluster_barrier ? warp.at_cluster_barrier : warp.ready) |= bit(thread);
     arrive_at_cluster_barrier(thread);
   } else {

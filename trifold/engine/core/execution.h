@@ -39,15 +39,35 @@ enum class Operation : uint8_t {
   match_all,
   active_mask,
   poll,
-  cluster_barrier,         // arrives at the barrier of the cluster, and waits
+  named_barrier,
+  named_arrive,  // goes on at once
+  // Of a cluster's barrier.
+  cluster_barrier,         // arrives and waits
   cluster_arrive,          // arrives and goes on
   cluster_arrive_relaxed,  // the same, and orders no accesses of memory
   cluster_wait,            // for the phase at which the thread has arrived
+  // Instructions of the whole warp: each of its 32 lanes has to come.
+  mma,
+  ldmatrix,
+  stmatrix,
+  movmatrix,
+  load_matrix,
+  store_matrix,
+  multiply_matrices,
 };
 
-// Whether a thread comes to a barrier: of its block, its cluster or the grid.
+constexpr bool is_of_cluster(Operation operation) {
+  return operation >= Operation::cluster_barrier && operation <= Operation::cluster_wait;
+}
+
+// Whether a thread comes to a barrier: of its block, some of its threads, its cluster or the grid.
 constexpr bool is_barrier(Operation operation) {
-  return operation <= Operation::grid_barrier || operation >= Operation::cluster_barrier;
+  return operation <= Operation::grid_barrier ||
+         (operation >= Operation::named_barrier && operation <= Operation::cluster_wait);
+}
+
+constexpr bool is_of_whole_warp(Operation operation) {
+  return operation >= Operation::mma;
 }
 
 std::string_view name(Operation operation);  // as CUDA calls it, without underscores: "syncthreads"
@@ -87,6 +107,8 @@ class FrontEnd {
   virtual void begin_block(Block& block) = 0;
   // The lanes' shuffle is complete: each gets the operand of lane Request::source.
   virtual void shuffle(Warp& warp, uint32_t lanes) = 0;
+  // All lanes have come to an instruction of the whole warp: carries it out.
+  virtual void work_together(Warp&) {}
   virtual Location locate(Site site) = 0;
   virtual void warn(const Finding& finding) = 0;
   // Every thread that is left waits or polls, and none did anything since the last time. True: that was long enough.
@@ -138,6 +160,11 @@ class Execution {
   void waits_without_arrival(const Thread& thread);
   [[noreturn]] void stuck(const Cluster& cluster);
   void block_exits(Block& block);
+  // Named barriers (named_barriers.cpp).
+  void arrive_at_named_barrier(Thread& thread);
+  void complete_named_barrier(Block& block, NamedBarrier& barrier);
+  void different_counts(const NamedBarrier& barrier, const Thread& thread);
+  [[noreturn]] void stuck_at_named_barriers(const Block& block);
 
   // Warp operations (rendezvous.cpp).
   void arrive_at_rendezvous(Thread& thread);
@@ -153,6 +180,7 @@ class Execution {
   void not_in_own_mask(const Thread& thread);
   void go_on_after(Finding found, Site site);
   [[noreturn]] void different_calls(const Warp& warp, uint32_t lanes);
+  [[noreturn]] void not_whole_warp(const Warp& warp, uint32_t lanes);
   [[noreturn]] void deadlock();
   [[noreturn]] void too_many_blocks();
   void warn_of_exited(const Block& block);

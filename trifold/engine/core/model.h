@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "clock.h"
+#include "named_barrier.h"
 
 namespace trifold::engine {
 
@@ -25,9 +26,6 @@ struct Dim3 {
   uint64_t linear(Dim3 place) const { return place.x + uint64_t{x} * (place.y + uint64_t{y} * place.z); }
   bool operator==(const Dim3&) const = default;
 };
-
-// A line of source, as an index into the launch's table of sites; 0 is unknown.
-using Site = uint16_t;
 
 struct Block;
 struct Checker;
@@ -99,6 +97,7 @@ struct Warp {
   // present phase, or in the last one, so that the wait is over at once.
   uint32_t arrived = 0;
   uint32_t may_pass = 0;
+  uint32_t at_named_barrier = 0;
   Block* block = nullptr;
   Thread* lanes = nullptr;  // the first lane's thread; the others follow it
   WarpClock clock;
@@ -123,7 +122,8 @@ struct Block {
   uint32_t barrier_true = 0;
   // In this phase of the cluster's barrier a thread has arrived without waiting at once.
   bool arrived_early = false;
-  uint32_t phases_seen = 0;  // phases of the cluster's barrier whose end a thread of the block has waited for
+  uint32_t phases_seen = 0;         // phases of the cluster's barrier whose end a thread of the block has waited for
+  std::vector<NamedBarrier> named;  // by their numbers; empty: none was used
   Launch* launch = nullptr;
   std::vector<Thread> threads;
   std::vector<Warp> warps;

@@ -136,11 +136,19 @@ void Execution::meet(Warp& warp, const Request& asked) {
     case Operation::vote_any:
     case Operation::vote_equal:
     case Operation::ballot: vote(warp, lanes, operation); break;
-    default:
+    case Operation::shuffle:
+    case Operation::shuffle_up:
+    case Operation::shuffle_down:
+    case Operation::shuffle_xor:
       for_lanes(lanes, [&](uint32_t lane) { choose_source(warp.lanes[lane], lanes); });
       front_.shuffle(warp, lanes);
+      break;
+    default:
+      if (~lanes != 0) not_whole_warp(warp, lanes);
+      front_.work_together(warp);
   }
-  if (launch_.checker != nullptr) launch_.checker->rendezvous(warp, lanes);
+  // An instruction of the whole warp orders no accesses: PTX calls those of ldmatrix and its like weak ones.
+  if (launch_.checker != nullptr && !is_of_whole_warp(operation)) launch_.checker->rendezvous(warp, lanes);
   warp.at_rendezvous &= ~lanes;
   warp.ready |= lanes;
 }

@@ -240,6 +240,13 @@ void HostFront::shuffle(engine::Warp& warp, uint32_t lanes) {
   });
 }
 
+void HostFront::work_together(engine::Warp& warp) {
+  Together* lanes[engine::warp_size];
+  for (uint32_t lane = 0; lane < engine::warp_size; ++lane)
+    lanes[lane] = reinterpret_cast<Together*>(warp.lanes[lane].request.value);
+  lanes[0]->run(lanes);
+}
+
 engine::Location HostFront::locate(engine::Site site) {
   return location_of(site);
 }

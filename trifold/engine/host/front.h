@@ -85,6 +85,7 @@ class HostFront final : public engine::FrontEnd {
   engine::Outcome resume(engine::Thread& thread) override;
   void begin_block(engine::Block& block) override;
   void shuffle(engine::Warp& warp, uint32_t lanes) override;
+  void work_together(engine::Warp& warp) override;
   engine::Location locate(engine::Site site) override;
   void warn(const engine::Finding& finding) override;
   bool gives_up() override;

@@ -17,6 +17,9 @@ static_assert(static_cast<int>(Wait::barrier_or) == static_cast<int>(Operation::
 static_assert(static_cast<int>(Wait::sync_warp) == static_cast<int>(Operation::sync_warp));
 static_assert(static_cast<int>(Wait::active_mask) == static_cast<int>(Operation::active_mask));
 static_assert(static_cast<int>(Wait::cluster_wait) == static_cast<int>(Operation::cluster_wait));
+static_assert(static_cast<int>(Wait::named_arrive) == static_cast<int>(Operation::named_arrive));
+static_assert(static_cast<int>(Wait::mma) == static_cast<int>(Operation::mma));
+static_assert(static_cast<int>(Wait::multiply_matrices) == static_cast<int>(Operation::multiply_matrices));
 
 constinit thread_local Turn* turn = nullptr;
 
@@ -141,6 +144,10 @@ void wait_at_wider_barrier(Wait operation, Line line) {
   }
 }
 
+unsigned wait_at_named_barrier(Wait operation, unsigned number, unsigned threads, bool predicate, Line line) {
+  return static_cast<unsigned>(meet_warp(operation, 0, predicate, 0, number, threads, line).value);
+}
+
 WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t value, unsigned lane, unsigned clamp,
                      Line line) {
   const Request& answer = wait(line, [&](Request& request) {
@@ -152,6 +159,10 @@ WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t val
     request.value = value;
   });
   return {answer.value, answer.predicate};
+}
+
+void meet_whole_warp(Wait operation, Together& own, Line line) {
+  meet_warp(operation, 0xffffffff, false, reinterpret_cast<uint64_t>(&own), 0, 0, line);
 }
 
 void fence(Scope scope) {

@@ -46,10 +46,20 @@ enum class Wait : uint8_t {
   match_any,
   match_all,
   active_mask,
-  cluster_barrier = 18,
+  named_barrier = 18,
+  named_arrive,
+  cluster_barrier,
   cluster_arrive,
   cluster_arrive_relaxed,
   cluster_wait,
+  // Instructions of the whole warp.
+  mma,
+  ldmatrix,
+  stmatrix,
+  movmatrix,
+  load_matrix,
+  store_matrix,
+  multiply_matrices,
 };
 
 // An argument of a kernel; null where it is no pointer.
@@ -106,6 +116,9 @@ void wait_at_barrier(Line line);
 // Of the grid or the cluster.
 void wait_at_wider_barrier(Wait operation, Line line);
 unsigned wait_at_barrier(Wait operation, bool predicate, Line line);
+// One of the block's barriers 1 to 15, at which so many threads come together, of which some only arrive. Returns how
+// many predicates are true, to those that wait.
+unsigned wait_at_named_barrier(Wait operation, unsigned number, unsigned threads, bool predicate, Line line);
 
 struct WarpAnswer {
   uint64_t value;  // what was shuffled, a mask, or a ballot
@@ -113,6 +126,13 @@ struct WarpAnswer {
 };
 WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t value, unsigned lane, unsigned clamp,
                      Line line);
+
+// What a lane brings to an instruction of the whole warp, and gets from it: `run`, the same for all lanes, is called
+// once when the last of them has come.
+struct Together {
+  void (*run)(Together* const (&lanes)[32]);
+};
+void meet_whole_warp(Wait operation, Together& own, Line line);
 
 // An atomic left memory as it was: its thread may wait for another one to change it. And: the thread pauses.
 void looked();

@@ -8,13 +8,22 @@
 
 #include <trifold/packed.cuh>
 
-#if !defined(TRIFOLD_CPU) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800)
+#ifdef TRIFOLD_CPU
+#include <trifold/host/ptx/matrices.h>
+#endif
+
+#if !defined(TRIFOLD_GPU_ARCH) || TRIFOLD_GPU_ARCH >= 800
 
 namespace trifold {
 
 // Adds A·B to d, with 8 columns of A.
 template <class T>
 __device__ __forceinline__ void multiply_add(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b) {
+#ifdef TRIFOLD_CPU
+  using namespace ptx;
+  const auto sums = [&] { return pack(d[0], d[1], d[2], d[3]); };
+  mma_<f32, T, T, f32, modifier::m16n8k8_>(sums(), pack(a0, a1), pack(b), sums());
+#else
   if constexpr (std::is_same_v<T, __nv_bfloat16>)
     asm("mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
@@ -23,10 +32,17 @@ __device__ __forceinline__ void multiply_add(float (&d)[4], uint32_t a0, uint32_
     asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a0), "r"(a1), "r"(b));
+#endif
 }
 // With 16 columns.
 template <class T>
 __device__ __forceinline__ void multiply_add(float (&d)[4], const Packed<T>& a, uint32_t b0, uint32_t b1) {
+#ifdef TRIFOLD_CPU
+  using namespace ptx;
+  const auto sums = [&] { return pack(d[0], d[1], d[2], d[3]); };
+  const auto& [a0, a1, a2, a3] = a.words;
+  mma_<f32, T, T, f32, modifier::m16n8k16_>(sums(), pack(a0, a1, a2, a3), pack(b0, b1), sums());
+#else
   if constexpr (std::is_same_v<T, __nv_bfloat16>)
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};"
@@ -37,6 +53,7 @@ __device__ __forceinline__ void multiply_add(float (&d)[4], const Packed<T>& a, 
         "{%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a.words[0]), "r"(a.words[1]), "r"(a.words[2]), "r"(a.words[3]), "r"(b0), "r"(b1));
+#endif
 }
 
 // Σ x and Σ x² of a warp's pieces, which all lanes add at once. Products are exact; a sum of floats is cut off, not

@@ -2,6 +2,42 @@
 #pragma once
 
 #include <trifold/host.h>
+#include <trifold/host/qualifiers.h>
+
+namespace trifold::host {
+
+__forceinline__ unsigned threads_of_block() {
+  return blockDim.x * blockDim.y * blockDim.z;
+}
+
+// A barrier by its number, for as many threads, some of which may only arrive; number 0 of the whole block is
+// __syncthreads(). Returns how many predicates are true, to those that wait.
+inline unsigned wait_at_numbered_barrier(Wait operation, unsigned number, unsigned threads, bool predicate, Line line) {
+  const unsigned all = threads_of_block();
+  if (number == 0 && threads == all && operation == Wait::named_barrier)
+    return wait_at_barrier(Wait::barrier_count, predicate, line);
+  if (number == 0)
+    stop_launch("barrier 0, which is that of __syncthreads(), for a part of the block (take one of 1 to 15),", line);
+  if (number > 15) stop_launch("a barrier with a number above 15", line);
+  if (threads == 0 || (threads % 32 != 0 && threads != all))
+    stop_launch("a barrier for a count of threads that is no multiple of 32", line);
+  return wait_at_named_barrier(operation, number, threads, predicate, line);
+}
+
+}  // namespace trifold::host
+
+inline void __barrier_sync(unsigned number, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  wait_at_numbered_barrier(Wait::named_barrier, number, threads_of_block(), false, line);
+}
+inline void __barrier_sync_count(unsigned number, unsigned threads, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  wait_at_numbered_barrier(Wait::named_barrier, number, threads, false, line);
+}
+
+// Launches run one after the other: earlier ones have ended when a kernel begins, and a later one waits for its end.
+inline void cudaGridDependencySynchronize() {}
+inline void cudaTriggerProgrammaticLaunchCompletion() {}
 
 inline void __syncthreads(trifold::host::Line line = {}) {
   trifold::host::wait_at_barrier(line);

@@ -163,6 +163,19 @@ coalesced_group binary_partition(const Group& group, bool predicate, Line line =
   return labeled_partition(group, predicate ? 1 : 0, line);
 }
 
+// Calls f(arguments…) in one member, which CUDA does not name: here in the first. The second one tells all members what
+// it returns.
+template <class Group, class F, class... Arguments>
+void invoke_one(const Group& group, F&& f, Arguments&&... arguments) {
+  if (group.thread_rank() == 0) f(static_cast<Arguments&&>(arguments)...);
+}
+template <class Group, class F, class... Arguments>
+auto invoke_one_broadcast(const Group& group, F&& f, Arguments&&... arguments) {
+  trifold::host::remove_cvref_t<decltype(f(static_cast<Arguments&&>(arguments)...))> result{};
+  if (group.thread_rank() == 0) result = f(static_cast<Arguments&&>(arguments)...);
+  return group.shfl(result, 0);
+}
+
 template <class Group>
 void sync(const Group& group, Line line = {}) {
   group.sync(line);

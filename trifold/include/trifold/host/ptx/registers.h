@@ -31,7 +31,7 @@ using bf16x2 = __nv_bfloat162;
 using f32 = float;
 using f64 = double;
 using pred = bool;
-struct tf32 {};  // only as what cvt makes: the bits of a float
+struct tf32 {};  // the bits of a float
 
 // Modifiers, as template arguments.
 namespace modifier {
@@ -50,8 +50,10 @@ struct ftz_; struct sat_; struct relu_; struct NaN_; struct approx_; struct full
 struct finite_; struct infinite_; struct number_; struct notanumber_; struct normal_; struct subnormal_;
 struct wide_; struct l_; struct r_; struct clamp_; struct wrap_; struct shiftamt_;
 struct f4e_; struct b4e_; struct rc8_; struct ecl_; struct ecr_; struct rc16_;
-struct warp_; struct red_; struct popc_; struct up_; struct down_; struct bfly_; struct idx_;
+struct warp_; struct arrive_; struct wait_; struct launch_dependents_; struct red_; struct popc_; struct up_; struct down_; struct bfly_; struct idx_;
 struct all_; struct any_; struct uni_; struct ballot_;
+struct m8n8_; struct m8n8k4_; struct m8n8k16_; struct m16n8k4_; struct m16n8k8_; struct m16n8k16_; struct m16n8k32_;
+struct row_; struct col_; struct satfinite_; struct x1_; struct x2_; struct x4_; struct trans_;
 struct nc_; struct L1_; struct L2_; struct L2_evict_last_; struct L2_evict_normal_; struct fractional_;
 // clang-format on
 }  // namespace modifier

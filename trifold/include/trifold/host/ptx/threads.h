@@ -2,6 +2,7 @@
 #pragma once
 
 #include <trifold/host.h>
+#include <trifold/host/barriers.h>
 #include <trifold/host/clocks.h>
 #include <trifold/host/clusters.h>
 #include <trifold/host/ending.h>
@@ -45,9 +46,6 @@ __forceinline__ uint32_t cluster_nctarank() {
 __forceinline__ bool is_explicit_cluster() {
   return __clusterDimIsSpecified() != 0;
 }
-__forceinline__ uint32_t block_threads() {
-  return blockDim.x * blockDim.y * blockDim.z;
-}
 __forceinline__ uint32_t laneid() {
   return host::lane();
 }
@@ -55,7 +53,7 @@ __forceinline__ uint32_t warpid() {
   return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) / 32;
 }
 __forceinline__ uint32_t nwarpid() {
-  return (block_threads() + 31) / 32;
+  return (host::threads_of_block() + 31) / 32;
 }
 // One multiprocessor, and one grid.
 __forceinline__ uint32_t smid() {
@@ -103,24 +101,17 @@ __forceinline__ uint32_t lanemask_ge() {
 
 // ---------------------------------------------------------------------------------------------------- barriers
 
-// The engine has a block's one barrier, number 0, of all its threads.
-inline void require_barrier_0(uint32_t number, uint32_t threads, Line line) {
-  if (number != 0)
-    host::stop_launch("a named barrier (bar with another number than 0), which is not yet on the CPU", line);
-  if (threads != block_threads())
-    host::stop_launch("a barrier of fewer threads than the block has, which is not yet on the CPU", line);
+// bar.sync and bar.arrive.
+template <class... M, class A, class B>
+  requires(!host::same_as<B, Line>)
+__forceinline__ void bar_(A number, B threads, Line line = {}) {
+  constexpr Wait operation = has<modifier::arrive_, M...> ? Wait::named_arrive : Wait::named_barrier;
+  host::wait_at_numbered_barrier(operation, get<uint32_t>(number), get<uint32_t>(threads), false, line);
 }
 template <class... M, class A>
   requires(!has<modifier::warp_, M...>)
 __forceinline__ void bar_(A number, Line line = {}) {
-  require_barrier_0(get<uint32_t>(number), block_threads(), line);
-  host::wait_at_barrier(line);
-}
-template <class... M, class A, class B>
-  requires(!host::same_as<B, Line>)
-__forceinline__ void bar_(A number, B threads, Line line = {}) {
-  require_barrier_0(get<uint32_t>(number), get<uint32_t>(threads), line);
-  host::wait_at_barrier(line);
+  bar_<M...>(number, host::threads_of_block(), line);
 }
 template <class... M, class A>
   requires has<modifier::warp_, M...>
@@ -128,13 +119,18 @@ __forceinline__ void bar_(A mask, Line line = {}) {
   __syncwarp(get<uint32_t>(mask), line);
 }
 // bar.red: how many threads' predicates are true, and whether all or any are.
+template <class T, class... M, class D, class A, class B>
+__forceinline__ void bar_(D& d, A number, B of, bool predicate, Line line = {}) {
+  const auto threads = get<uint32_t>(of);
+  const unsigned count =
+      host::wait_at_numbered_barrier(Wait::named_barrier, get<uint32_t>(number), threads, predicate, line);
+  put(d, static_cast<T>(has<modifier::popc_, M...>  ? count
+                        : has<modifier::and_, M...> ? count == threads
+                                                    : count != 0));
+}
 template <class T, class... M, class D, class A>
 __forceinline__ void bar_(D& d, A number, bool predicate, Line line = {}) {
-  require_barrier_0(get<uint32_t>(number), block_threads(), line);
-  constexpr Wait operation = has<modifier::popc_, M...>  ? Wait::barrier_count
-                             : has<modifier::and_, M...> ? Wait::barrier_and
-                                                         : Wait::barrier_or;
-  put(d, static_cast<T>(host::wait_at_barrier(operation, predicate, line)));
+  bar_<T, M...>(d, number, host::threads_of_block(), predicate, line);
 }
 
 // barrier.cluster. An arrival releases, and a wait acquires, unless the text says otherwise.
@@ -144,6 +140,9 @@ __forceinline__ void bar_(Line line = {}) {
   constexpr Wait arrival = has<modifier::relaxed_, M...> ? Wait::cluster_arrive_relaxed : Wait::cluster_arrive;
   host::wait_at_wider_barrier(host::same_as<Way, modifier::wait_> ? Wait::cluster_wait : arrival, line);
 }
+// Launches run one after the other: what earlier ones do has ended when a kernel begins, and a later one waits.
+template <class... M>
+__forceinline__ void griddepcontrol_() {}
 
 // ---------------------------------------------------------------------------------------------------- lanes
 

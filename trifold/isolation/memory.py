@@ -1,0 +1,107 @@
+"""Memory in the op's process: that of a call's arguments, and what earlier calls have left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from .channel import Arena
+from .tensors import Json, bytes_of, storage_key
+
+_LARGE = 2**30  # bytes of a GPU's memory that are given back at once
+_POISON = 0xFF  # every floating type reads it as nan
+
+
+@dataclass
+class Held:
+    """Memory of earlier calls: a result's, which the judge may read again; or all of a call whose graph is kept.
+
+    Attributes:
+        tensors: one of each storage, which is filled with nan when this is released.
+        arguments: those of them that the judge sent.
+        outputs, inputs: of the graph; none where no gradient was asked for.
+    """
+
+    tensors: list[Tensor]
+    arguments: list[Tensor]
+    outputs: list[Tensor] = field(default_factory=list)
+    inputs: list[Tensor] = field(default_factory=list)
+
+
+class Memory:
+    """Arguments lie elsewhere in each call, and what is released is filled with nan.
+
+    Attributes:
+        calls: those that are held, by number.
+    """
+
+    def __init__(self) -> None:
+        self.calls: dict[int, Held] = {}
+        self._results: dict[int, tuple[tuple[int, int], Tensor]] = {}
+        self._next = 1
+        self._ballast: list[Tensor] = []
+        self._same_place: list[Tensor] = []
+
+    def result(self, number: int) -> Tensor:
+        """A result that is held."""
+        return self._results[number][1]
+
+    def hold_result(self, owner: Tensor) -> int:
+        """The number of a result's memory; that of an earlier result where it is the same memory."""
+        key = storage_key(owner)
+        for number, (other, _) in self._results.items():
+            if other == key:
+                return number
+        number, self._next = self._next, self._next + 1
+        self._results[number] = key, owner.detach()
+        return number
+
+    def hold(self, held: Held) -> int:
+        number, self._next = self._next, self._next + 1
+        self.calls[number] = held
+        return number
+
+    def release(self, numbers: list[int]) -> None:
+        """Forget calls and results; memory that no other one has is filled with nan: who kept it kept nothing."""
+        gone: list[Tensor] = []
+        for number in numbers:
+            if number in self.calls:
+                gone += self.calls.pop(number).tensors
+            elif number in self._results:
+                gone.append(self._results.pop(number)[1])
+        alive = {storage_key(tensor) for held in self.calls.values() for tensor in held.tensors}
+        alive |= {key for key, _ in self._results.values()}
+        for tensor in gone:
+            if storage_key(tensor) not in alive and tensor.untyped_storage().nbytes() > 0:
+                bytes_of(tensor).fill_(_POISON)
+        large = any(tensor.is_cuda and tensor.untyped_storage().nbytes() >= _LARGE for tensor in gone)
+        gone.clear()
+        if large:  # other processes need it: torch would keep it for a block of the very size
+            torch.cuda.empty_cache()
+
+    def storages(self, incoming: Arena, places: list[Json], *, same_place: bool) -> list[torch.UntypedStorage]:
+        """Fresh memory with the arguments' bytes, elsewhere than the last call's; or the very memory of that call.
+
+        With ``same_place`` the bytes change as a kernel would change them: no version counts it.
+        """
+        sizes = [(place["bytes"], place["device"]) for place in places]
+        before = [(t.untyped_storage().nbytes(), str(t.device)) for t in self._same_place]
+        if not (same_place and sizes == before):
+            self._shuffle_addresses()
+            self._same_place = [torch.empty(n, dtype=torch.uint8, device=device) for n, device in sizes]
+        for tensor, place in zip(self._same_place, places, strict=True):
+            if place["bytes"]:
+                with incoming.reading(place) as data:
+                    bytes_of(tensor).copy_(data)
+        return [tensor.untyped_storage() for tensor in self._same_place]
+
+    def _shuffle_addresses(self) -> None:
+        """Take some memory of the sizes that small tensors have, so that what comes next lies elsewhere."""
+        self._ballast = self._ballast[-6:]
+        self._ballast.append(torch.empty(64 * (1 + (7 * self._next) % 29), dtype=torch.uint8))
+
+    def forget_place(self) -> None:
+        """Give back the memory of the last call's arguments."""
+        self._same_place = []
