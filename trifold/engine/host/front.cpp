@@ -122,7 +122,8 @@ void HostFront::wait() {
   } else if (operation == Wait::barrier && engine::current->index == 0 && start_ring()) {
     return pass_in_ring();
   }
-  const bool barrier = engine::is_barrier(static_cast<engine::Operation>(operation));
+  const bool barrier =
+      operation <= Wait::barrier_or || engine::is_of_cluster(static_cast<engine::Operation>(operation));
   if (Fiber* const next = barrier ? run_ahead() : nullptr; next != nullptr) {
     fiber.pass_to(*next);
   } else {
