@@ -31,8 +31,8 @@ __global__ void same_or_other(int* flag, float* x) {
   x[i] = 2;
 }
 
-// Plain reads beside atomics, for which no compare-and-swap follows, but another operation on the element, a barrier, or
-// the thread's end.
+// Plain reads beside atomics, for which no compare-and-swap follows, but another operation on the element, a barrier,
+// or the thread's end.
 __global__ void looks(int* flag, float* x) {
   const int i = threadIdx.x;
   if (i == 0) {
