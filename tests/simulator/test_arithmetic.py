@@ -253,6 +253,14 @@ def test_complex_numbers_have_numbas_types(operation: Any, expected: Any) -> Non
     assert result == expected
 
 
+@pytest.mark.parametrize("imag", [0.0, -0.0])
+@pytest.mark.parametrize("real", [0.0, -0.0])
+def test_zeros_of_a_complex64_keep_their_signs(real: float, imag: float) -> None:
+    for z in (complex64(complex(real, imag)), complex64(real, imag), +complex64(complex(real, imag))):
+        signs = [math.copysign(1, float(part)) for part in (z.real, z.imag, z.conjugate().imag, (-z).real)]
+        assert signs == [math.copysign(1, part) for part in (real, imag, -imag, -real)]
+
+
 def test_parts_of_a_complex64_are_float32s() -> None:
     z = complex64(2**24, 2**24)
     assert type(z.real) is type(z.imag) is type(device.float32(0))

@@ -14,8 +14,8 @@ from trifold.workspace import OpFiles
 
 ENGINE_ROOT = INCLUDE_ROOT.parent / "engine"
 
-# What only checked builds and whole programs call: instrumented accesses, their faults, a program's own launches.
-_LEFT_OUT = {"instrumentation.cpp", "faults.cpp", "faults.h", "real_functions.cpp", "program_launch.cpp"}
+# What only checked builds and whole programs call: instrumented accesses, a program's own launches.
+_LEFT_OUT = {"instrumentation.cpp", "real_functions.cpp", "program_launch.cpp"}
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
 

@@ -66,16 +66,15 @@ for _name in ("add", "sub", "mul", "truediv", "pow"):
     setattr(Complex64, f"__r{_name}__", _reflected)
 
 
-def complex64(real: Any, imag: Any = 0) -> Complex64:
+def complex64(*parts: Any) -> Complex64:
     """``np.complex64`` and ``numba.complex64``: of a number, or of two parts."""
-    return Complex64(complex(real, imag))
+    return Complex64(complex(*parts))  # of one part: complex(z, 0) would lose the sign of a zero
 
 
-def complex_of(real: Any, imag: Any = None) -> Any:
+def complex_of(*parts: Any) -> Any:
     """``complex``: a complex64 of float32s, else a complex128."""
-    single = all(type(part) is _FLOAT32 for part in (real, imag) if part is not None)
-    made = complex(real) if imag is None else complex(real, imag)
-    return Complex64(made) if single else made
+    made = complex(*parts)
+    return Complex64(made) if all(type(part) is _FLOAT32 for part in parts) else made
 
 
 _FLOAT32 = type(_simulator.float32(0))
