@@ -2,7 +2,7 @@
 //
 // A seed decides which warps, blocks and lanes are slow at which places of the text: one block of 16, one warp of 8,
 // and half of the lanes of another warp of 8. They pause at each visit, all others at one of 64. A pause is at most
-// some 2 µs long. (Lanes wait for each other after a pause wherever the compiler lets a warp meet after a branch.)
+// some 2 µs long.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,23 +19,26 @@ __device__ __forceinline__ unsigned mixed(unsigned a, unsigned b) {
   return bits ^ bits >> 16;
 }
 
-// Not inline: a kernel has hundreds of places, each of which is then one call.
-static __device__ __noinline__ void pause_here(unsigned place) {
-  constexpr unsigned longest = 1023;  // ns, which __nanosleep may double
-  if (seed == 0) return;
+// How long to pause, in ns, which __nanosleep may double. Not inline: a kernel has hundreds of places, each of which is
+// then one call.
+static __device__ __noinline__ unsigned length_of_pause(unsigned place) {
+  constexpr unsigned longest = 1023;
+  if (seed == 0) return 0;
   const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
   const unsigned of_block = mixed(mixed(seed, place), block);
   const unsigned of_warp = mixed(of_block, thread / 32 + 1), of_lane = mixed(of_warp, thread % 32);
   const bool slow = of_block % 16 == 0 || of_warp % 8 == 0 || (of_warp % 8 == 1 && of_lane % 2 == 0);
   const unsigned of_visit = mixed(of_warp, static_cast<unsigned>(clock()));
-  if (slow || of_visit % 64 == 0) __nanosleep(of_visit >> 8 & longest);
+  return slow || of_visit % 64 == 0 ? of_visit >> 8 & longest : 0;
 }
 
-// `place` is a number of the place in the text. On the host nothing.
+// `place` is a number of the place in the text. On the host nothing. Lanes that sleep do not meet the others of their
+// warp after the branch, so that ptxas makes them meet before the next shuffle; where the sleep is in a function that
+// is called, ptxas 13.0 leaves that out, and shuffles take values of lanes that have not arrived.
 __host__ __device__ __forceinline__ void pause([[maybe_unused]] unsigned place) {
 #ifdef __CUDA_ARCH__
-  pause_here(place);
+  if (const unsigned length = length_of_pause(place); length != 0) __nanosleep(length);
 #endif
 }
 
