@@ -177,17 +177,27 @@ def kernels_in(error: BaseException) -> list[str]:
 def know_lines(files: OpFiles) -> None:
     """Have Numba say of which line each instruction of the prototype's kernels is, as ``nvcc -lineinfo`` does. The code
     stays the same. It holds for kernels that no call has compiled yet."""
-    for value in vars(prototype_module(files, "cuda")).values():
-        options = getattr(value, "targetoptions", None)
-        if isinstance(options, dict) and not options.get("debug"):
-            options["lineinfo"] = True
-            if not options.get("device"):
-                value.compile = _with_lines(value.compile, options)
+    functions = [
+        value
+        for value in vars(prototype_module(files, "cuda")).values()
+        if isinstance(options := getattr(value, "targetoptions", None), dict) and not options.get("debug")
+    ]
+    _set_lines(functions, True)
+    for function in functions:
+        if not function.targetoptions.get("device"):
+            function.compile = _with_lines(function.compile, functions)
 
 
-def _with_lines(compile_kernel: Callable[[Any], Any], options: dict[str, Any]) -> Callable[[Any], Any]:
-    """A dispatcher's ``compile`` with lines, or without, where NVVM refuses the debug information (numba-cuda 0.30:
-    ``ERROR_COMPILATION``)."""
+def _set_lines(functions: Sequence[Any], lines: bool) -> None:
+    for function in functions:
+        function.targetoptions["lineinfo"] = lines
+        if function.targetoptions.get("device"):
+            function.overloads.clear()  # each kernel takes what its device functions were compiled to
+
+
+def _with_lines(compile_kernel: Callable[[Any], Any], functions: Sequence[Any]) -> Callable[[Any], Any]:
+    """A dispatcher's ``compile`` with lines, or without, in its device functions too, where NVVM refuses the debug
+    information (numba-cuda 0.30: ``ERROR_COMPILATION``)."""
 
     def compile_with_lines(signature: Any) -> Any:
         try:
@@ -195,11 +205,11 @@ def _with_lines(compile_kernel: Callable[[Any], Any], options: dict[str, Any]) -
         except Exception as error:
             if type(error).__name__.lower() != "nvvmerror":  # of Numba or of cuda.bindings
                 raise
-        options["lineinfo"] = False
+        _set_lines(functions, False)
         try:
             return compile_kernel(signature)
         finally:
-            options["lineinfo"] = True
+            _set_lines(functions, True)
 
     return compile_with_lines
 
