@@ -325,17 +325,24 @@ class OpProcess:
         self._process = self._channel = None
         return cause_of_death(status, self._output, self.element_bytes)
 
-    def close(self) -> None:
-        """End the process, as there is no more to ask. It may write what it counted, for a while."""
+    def close(self) -> str:
+        """End the process, as there is no more to ask. It may write what it counted, for a while.
+
+        Returns:
+            "" where it ended with status 0, else how it ended, in words.
+        """
         if self._channel is None or self._process is None:
-            return
+            return ""
+        assert self._output is not None
         self._channel.socket.close()
         try:
-            wait_for(self._process, self._exit_s)
-            self._channel.close()
-            self._process = self._channel = None
+            status = wait_for(self._process, self._exit_s)
         except TimeoutError:
             self._end()
+            return f"the process did not end within {self._exit_s:g} s"
+        self._channel.close()
+        self._process = self._channel = None
+        return cause_of_death(status, self._output, self.element_bytes) if status else ""
 
     # ----------------------------------------------------------------------------------------------- calls, results
 

@@ -75,6 +75,7 @@ class _Watched:
         log: the file that the tool writes.
         made: the calls that were begun.
         failure: what ended the calls early.
+        end: how the process ended, where not with status 0.
         text: what the tool wrote, after it has ended.
         missed: the kernel instances that no call has launched.
     """
@@ -84,6 +85,7 @@ class _Watched:
     log: Path
     made: list[_Made] = field(default_factory=list)
     failure: Exception | OpDied | None = None
+    end: str = ""
     text: bytes = b""
     missed: list[str] = field(default_factory=list)
 
@@ -158,7 +160,7 @@ def _run(cell: Cell, one: _Watched, calls: Iterable[tuple[str, Call]]) -> None:
             one.missed = [name for name, count in one.process.branches().items() if count == 0]
     except (Exception, OpDied) as error:
         one.failure = error
-    one.process.close()
+    one.end = one.process.close()
     one.text = one.log.read_bytes() if one.log.exists() else b""
 
 
@@ -210,7 +212,8 @@ def _judge(sanitizer: Path, one: _Watched) -> list[str]:
         raise CheckFailed(f"{one.tool} ended without a summary{f': {told}' if told else ''}")
     unknown = [problem for problem in report.problems if not problem.startswith(("Warning", "Info", one.tool))]
     if unknown:
-        raise CheckFailed(f"{one.tool} tells: {'; '.join(unknown)}")
+        ended = f"; after the last call, {one.end}" if one.end else ""
+        raise CheckFailed(f"{one.tool} tells: {'; '.join(unknown)}{ended}")
     of_torch = sorted({finding.kernel for finding in report.findings})
     remarks = [f"{one.tool} tells of torch's own kernels: {', '.join(of_torch)}"] if of_torch else []
     return [*remarks, *(f"{one.tool} tells: {problem}" for problem in report.problems)]
