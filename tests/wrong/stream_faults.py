@@ -127,7 +127,7 @@ SUMS = (
         "a barrier counts one arrival a warp, and two come",
         "each warp has two sums, and a lane for each",
         "layer_norm",
-        Edit(_ROWS, "init(blocks_ == 1 ? N * warps : 1)", "init(blocks_ == 1 ? warps : 1)"),
+        Edit(_ROWS, "blocks_ == 1 ? N * warps : 1", "blocks_ == 1 ? warps : 1"),
         "arrive",
         "backward",
         "gradients",

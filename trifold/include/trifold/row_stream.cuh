@@ -155,7 +155,7 @@ class RowSums {
         lane_(at.thread % Shape::lanes),
         warp_(at.rank * warps + at.thread / Shape::lanes),
         blocks_(at.blocks) {
-    if (!alone && at.thread < sums_under_way) memory_.given[at.thread].init(blocks_ == 1 ? N * warps : 1);
+    if (!alone && at.thread == 0) init_mailboxes(memory_.given, sums_under_way, blocks_ == 1 ? N * warps : 1);
     // The cluster's barrier orders this as well, which racecheck does not know.
     if constexpr (!alone) __syncthreads();
   }
@@ -247,7 +247,7 @@ class PairSums {
     Memory& memory = *of_teams;
     const int sum = lane_ / half, to = lane_ % half % blocks;
     sends_ = lane_ % half < blocks;
-    if (at.thread < sums_under_way) memory.given[at.thread].init(1);
+    if (at.thread == 0) init_mailboxes(memory.given, sums_under_way, 1);
     if (at.thread < 2 * sums_under_way) {
       for (int place = blocks * Shape::warps; place < warp_threads; ++place)
         memory.of_warp[at.thread / 2][at.thread % 2][place] = 0;

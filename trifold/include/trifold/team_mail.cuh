@@ -57,7 +57,7 @@ class TeamMail {
     const auto blocks = static_cast<int>(cluster_blocks());
     alone_ = blocks == 1;
     posts_ *= blocks;
-    if (threadIdx.x < 4) memory.given[threadIdx.x].init(alone_ ? warps_ + 1 : 1);
+    if (threadIdx.x == 0) init_mailboxes(memory.given, 4, alone_ ? warps_ + 1 : 1);
     Mailbox::ready();
     own_ = static_cast<int>(cluster_rank()) * warps_ + static_cast<int>(threadIdx.x) / warp_threads;
   }

@@ -38,7 +38,7 @@ class WarpRowStream {
         own_b_(to_b_ + at.thread * vector_bytes),
         mailboxes_(of_first_lane(shared_address(come_))) {
     asm("" : "+r"(own_a_), "+r"(own_b_));  // are not made anew
-    if (lane_ < Shape::slots) come_[lane_].init(1);
+    if (lane_ == 0) init_mailboxes(come_, Shape::slots, 1);
     // What is behind a row is never copied there.
 #pragma unroll
     for (int i = 0; i < Shape::slots * Shape::pieces; ++i) {
