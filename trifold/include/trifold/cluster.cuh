@@ -106,8 +106,8 @@ struct Mailbox {
   }
 };
 
-// As init(), of several. A loop, which is no predicated instruction: of one, synccheck 2026.4 takes every thread for one
-// that initialises the barrier, and reports that it is initialised again.
+// As init(), of several. A loop, which is no predicated instruction: of one, synccheck 2026.4 takes every thread for
+// one that initialises the barrier, and reports that it is initialised again.
 __device__ __forceinline__ void init_mailboxes(Mailbox* mailboxes, int count, int arrivals) {
 #pragma unroll 1
   for (int i = 0; i < count; ++i) mailboxes[i].init(arrivals);
