@@ -23,7 +23,7 @@ pytestmark = [
 
 
 # The order in which their blocks or warps come by decides what they keep: every result that NumPy accepts is right.
-ANY_ORDER = ("collect_four", "compact_by_ballot")
+ANY_ORDER = ("collect_four", "compact_by_ballot", "ticket_lock")
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,9 @@ def cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
     else:
         cause = f"the process ended with status {status}"
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
-    if status < 0:  # what() of a C++ exception, and the innermost line of Python of the thread that died
+    # What a tool runs ends, as the tool's status, with the signal's number.
+    if status < 0 or any(line.startswith("Fatal Python error") for line in lines):
+        # what() of a C++ exception, and the innermost line of Python of the thread that died
         told = [line for line in lines if line.startswith("what():")][-1:]
         current = itertools.dropwhile(lambda line: not line.startswith("Current thread"), lines)
         told += [line for line in current if line.startswith("File ")][:1]
