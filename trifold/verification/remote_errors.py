@@ -65,7 +65,8 @@ def cause_of_death(status: int, output: IO[bytes], element_bytes: int) -> str:
     # What a tool runs ends, as the tool's status, with the signal's number.
     if status < 0 or any(line.startswith("Fatal Python error") for line in lines):
         # what() of a C++ exception, and the innermost line of Python of the thread that died
-        told = [line for line in lines if line.startswith("what():")][-1:]
+        signs = ("what():",) if status < 0 else ("terminate called", "what():", "Fatal Python error")
+        told = [line for line in lines if line.startswith(signs)][-len(signs) :]
         current = itertools.dropwhile(lambda line: not line.startswith("Current thread"), lines)
         told += [line for line in current if line.startswith("File ")][:1]
     else:
