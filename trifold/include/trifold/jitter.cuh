@@ -2,7 +2,7 @@
 //
 // A seed decides which warps, blocks and lanes are slow at which places of the text: one block of 16, one warp of 8,
 // and half of the lanes of another warp of 8. They pause at each visit, all others at one of 64. A pause is at most
-// some 2 µs long.
+// some 2 µs long; one of 32 is 16 times as long, in which other warps and blocks may go on to a later row.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -30,7 +30,8 @@ static __device__ __noinline__ unsigned length_of_pause(unsigned place) {
   const unsigned of_warp = mixed(of_block, thread / 32 + 1), of_lane = mixed(of_warp, thread % 32);
   const bool slow = of_block % 16 == 0 || of_warp % 8 == 0 || (of_warp % 8 == 1 && of_lane % 2 == 0);
   const unsigned of_visit = mixed(of_warp, static_cast<unsigned>(clock()));
-  return slow || of_visit % 64 == 0 ? of_visit >> 8 & longest : 0;
+  if (!slow && of_visit % 64 != 0) return 0;
+  return (of_visit >> 8 & longest) * ((of_visit >> 18) % 32 == 0 ? 16 : 1);
 }
 
 // `place` is a number of the place in the text. On the host nothing. Lanes that sleep do not meet the others of their
