@@ -32,15 +32,15 @@ def reference(
 
 
 def _exact(logits: Tensor, target: Tensor, ignore_index: int, label_smoothing: float, reduction: str) -> Tensor:
-    """F.cross_entropy with sums in pairs: torch's log_softmax adds up term by term, which of 100,000 columns leaves an
-    error of 900 round-offs."""
+    """F.cross_entropy as the kernel's formula. torch's log_softmax adds up term by term, which of 100,000 columns leaves
+    an error of 900 round-offs, and with label smoothing its gradient multiplies p by a sum of all q, which is 1 but for
+    rounding."""
     below = logits - logits.detach().amax(-1, keepdim=True)
-    log_probabilities = below - below.exp().sum(-1, keepdim=True).log()
-    losses = F.nll_loss(log_probabilities, target, ignore_index=ignore_index, reduction="none")
     counted = target != ignore_index
+    losses = F.nll_loss(below, target, ignore_index=ignore_index, reduction="none")
     if label_smoothing > 0:
-        even = torch.where(counted, -log_probabilities.mean(-1), 0.0)
-        losses = (1 - label_smoothing) * losses + label_smoothing * even
+        losses = (1 - label_smoothing) * losses - label_smoothing * torch.where(counted, below.mean(-1), 0.0)
+    losses = losses + torch.where(counted, below.exp().sum(-1).log(), 0.0)
     if reduction == "none":
         return losses
     return losses.sum() if reduction == "sum" else losses.sum() / counted.sum()
