@@ -82,7 +82,7 @@ void foreign_access(const std::string& memory, AccessType type, engine::Site sit
 
 }  // namespace
 
-Region* peer_region(uintptr_t address, size_t n, AccessType type, engine::Site site) {
+Region* peer_region(uintptr_t address, size_t n, AccessType type, engine::Site site, bool awaited) {
   const auto [region, owner] = checked_memory->find_of_peer(address, n);
   if (region == nullptr) {
     out_of_bounds(address, n, type, site);
@@ -92,7 +92,7 @@ Region* peer_region(uintptr_t address, size_t n, AccessType type, engine::Site s
   engine::Checker& checker = *thread.block->launch->checker;
   const bool ended = owner->live == 0;
   if (!ended && checker.knows_begin(*owner, thread)) {
-    checker.note_visit(*owner, thread, type, site);
+    if (!awaited) checker.note_visit(*owner, thread, type, site);
     return region;
   }
   Finding finding = start_finding(Kind::lifetime, *region, type, site);
@@ -116,11 +116,13 @@ void not_for_operation(uintptr_t address, size_t n, engine::Site site, std::stri
   end_or_go_on(std::move(finding), site);
 }
 
-void address_of_another_block(engine::Dim3 block, engine::Site site) {
+void wrong_shared_address(engine::Site site, const std::string& why) {
   Finding finding =
       start_finding(Kind::out_of_bounds, std::string(engine::name(engine::Space::shared)), "", AccessType::read, site);
-  finding.accesses[0].operation = "access";
-  engine::describe_address_of_another_block(finding, block);
+  finding.accesses[0].operation = "address";
+  const engine::Access& access = finding.accesses[0];
+  finding.message = "out-of-bounds address of shared memory in kernel " + finding.kernel + ": " +
+                    engine::who(access, false) + " has " + why + " At " + engine::where(access.location) + ".";
   end_or_go_on(std::move(finding), site);
 }
 
