@@ -108,7 +108,7 @@ Named named(void* barrier, Operation operation, Line line, bool awaited = false)
   Thread& thread = *engine::current;
   const engine::Block* const owner = turn->front->owner_of_shared(barrier);
   constexpr std::string_view where = "a barrier lies in shared memory.";
-  if (checked_memory == nullptr) {
+  if (checker() == nullptr) {
     if (owner == nullptr) stop_launch("an mbarrier that is not in shared memory", line);
     return {const_cast<Block*>(owner), turn->front->offset_in(*owner, barrier), nullptr};
   }
@@ -121,6 +121,16 @@ Named named(void* barrier, Operation operation, Line line, bool awaited = false)
     return {const_cast<Block*>(owner), turn->front->offset_in(*owner, barrier), region};
   if (owner == nullptr) not_for_operation(address, n, thread.waiting_at, where);
   return {};
+}
+
+// What the core does is no access of the kernel's, although the linker may give it the kernel's copy of a template.
+template <class Work>
+auto by_core(Work work) {
+  struct Back {
+    ~Back() { turn->front->proceed(); }
+  } back;
+  turn->front->interrupt();
+  return work(*turn->front->execution);
 }
 
 engine::MBarrier* live_at(const Named& place) {
@@ -143,7 +153,7 @@ void init_mbarrier(void* barrier, unsigned count, Line line) {
     if (!check()) [[unlikely]]
       refused(*place.region, engine::mbarrier_bytes, thread.waiting_at, check);
   }
-  turn->front->execution->init_mbarrier(thread, *place.owner, place.offset, count);
+  by_core([&](engine::Execution& core) { core.init_mbarrier(thread, *place.owner, place.offset, count); });
   if (place.region != nullptr && live_at(place) != nullptr)
     checker()->mark_mbarrier(*place.region->buffer, address, thread.waiting_at);
 }
@@ -152,7 +162,7 @@ void invalidate_mbarrier(void* barrier, Line line) {
   const Named place = named(barrier, Operation::mbarrier_inval, line);
   if (place.owner == nullptr) return;
   const bool was = live_at(place) != nullptr;
-  turn->front->execution->invalidate_mbarrier(*engine::current, *place.owner, place.offset);
+  by_core([&](engine::Execution& core) { core.invalidate_mbarrier(*engine::current, *place.owner, place.offset); });
   if (was && place.region != nullptr)
     checker()->unmark_mbarrier(*place.region->buffer, reinterpret_cast<uintptr_t>(barrier));
 }
@@ -168,49 +178,56 @@ uint64_t arrive_at_mbarrier(void* barrier, const MBarrierArrival& arrival, Line 
                              .relaxed = arrival.relaxed,
                              .scope = arrival.of_cluster ? engine::cluster_scope : engine::block_scope,
                              .own_only = arrival.own_only};
-  return turn->front->execution->arrive_at_mbarrier(*engine::current, *place.owner, place.offset, made).bits();
+  return by_core([&](engine::Execution& core) {
+    return core.arrive_at_mbarrier(*engine::current, *place.owner, place.offset, made).bits();
+  });
 }
 
 void expect_at_mbarrier(void* barrier, unsigned bytes, bool own_only, Line line) {
   const Named place = named(barrier, Operation::mbarrier_expect, line, true);
-  if (place.owner != nullptr)
-    turn->front->execution->expect_at_mbarrier(*engine::current, *place.owner, place.offset, bytes, own_only);
+  if (place.owner == nullptr) return;
+  by_core([&](engine::Execution& core) {
+    core.expect_at_mbarrier(*engine::current, *place.owner, place.offset, bytes, own_only);
+  });
 }
 
 void complete_at_mbarrier(void* barrier, unsigned bytes, bool own_only, Line line) {
   const Named place = named(barrier, Operation::mbarrier_complete, line, true);
-  if (place.owner != nullptr)
-    turn->front->execution->complete_at_mbarrier(*engine::current, *place.owner, place.offset, bytes, own_only);
+  if (place.owner == nullptr) return;
+  by_core([&](engine::Execution& core) {
+    core.complete_at_mbarrier(*engine::current, *place.owner, place.offset, bytes, own_only);
+  });
 }
 
 bool wait_at_mbarrier(void* barrier, const MBarrierPhase& phase, Line line) {
   const Named place = named(barrier, Operation::mbarrier_test, line);
   if (place.owner == nullptr) return true;
   Thread& thread = *engine::current;
-  engine::Execution& execution = *turn->front->execution;
   const bool tries = phase.patience == Patience::tries;
   engine::MBarrierWait wait{.owner = place.owner,
                             .offset = place.offset,
                             .phase = 0,
                             .scope = phase.of_cluster ? engine::cluster_scope : engine::block_scope,
                             .may_fail = tries};
-  bool ended = phase.by_parity ? execution.has_ended(thread, wait, static_cast<uint32_t>(phase.of))
-                               : execution.has_ended(thread, wait, engine::MBarrierState::of(phase.of));
+  bool ended = by_core([&](engine::Execution& core) {
+    return phase.by_parity ? core.has_ended(thread, wait, static_cast<uint32_t>(phase.of))
+                           : core.has_ended(thread, wait, engine::MBarrierState::of(phase.of));
+  });
   if (!ended) {
     if (phase.patience == Patience::none) {
       look(__builtin_return_address(0));
       return false;
     }
-    if (tries && execution.fails_try_wait()) return false;
+    if (tries && turn->front->execution->fails_try_wait()) return false;
     ended = wait_for_phase(wait, line);
   }
-  if (ended) execution.saw_end(wait);
+  if (ended) turn->front->execution->saw_end(wait);
   return ended;
 }
 
 void fence_mbarrier_inits(Line line) {
   begin_operation(Operation::shared_address, line);
-  turn->front->execution->fence_mbarrier_inits(*engine::current);
+  by_core([](engine::Execution& core) { core.fence_mbarrier_inits(*engine::current); });
 }
 
 }  // namespace trifold::host
