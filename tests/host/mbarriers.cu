@@ -159,24 +159,32 @@ __global__ void __cluster_dims__(4) neighbours(const float* x, float* y) {
   cluster.sync();
 }
 
-// The same with pointers, and what cuda::ptx has; the initialisation is published by a relaxed arrival.
+// The same with pointers, and what cuda::ptx has; the initialisation is published by a relaxed arrival, and each block
+// tells the one before it that its data have been read.
 __global__ void __cluster_dims__(4) neighbours_by_pointers(const float* x, float* y) {
-  __shared__ uint64_t full;
+  __shared__ uint64_t full, empty;
   __shared__ float tile[64];
   const auto cluster = cg::this_cluster();
   const unsigned t = threadIdx.x, i = 64 * blockIdx.x + t, next = (cluster.block_rank() + 1) % 4;
   if (t == 0) {
     ptx::mbarrier_init(&full, 64);
+    ptx::mbarrier_init(&empty, 64);
     ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);  // known
   }
   ptx::barrier_cluster_arrive(ptx::sem_relaxed);
   ptx::barrier_cluster_wait();
-  cluster.map_shared_rank(tile, next)[t] = x[i];
-  ptx::mbarrier_arrive(ptx::sem_release, ptx::scope_cluster, ptx::space_cluster, cluster.map_shared_rank(&full, next));
-  while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &full, 0)) {
+  uint64_t* const next_full = cluster.map_shared_rank(&full, next);
+  uint64_t* const last_empty = cluster.map_shared_rank(&empty, (next + 2) % 4);
+  for (int round = 0; round < 2; ++round) {
+    cluster.map_shared_rank(tile, next)[t] = x[i] * (1 + round);  // sent
+    ptx::mbarrier_arrive(ptx::sem_release, ptx::scope_cluster, ptx::space_cluster, next_full);
+    while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &full, round)) {
+    }
+    y[i] = tile[t] / (1 + round);                                                                // received
+    ptx::mbarrier_arrive(ptx::sem_release, ptx::scope_cluster, ptx::space_cluster, last_empty);  // released
+    while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &empty, round)) {
+    }  // may be sent again
   }
-  y[i] = tile[t];
-  cluster.sync();
 }
 
 // What a relaxed arrival does not release, a fence before it does. y = x of the other half.

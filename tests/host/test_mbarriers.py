@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -315,6 +317,24 @@ MISTAKES = (
         "race or uninitialised read or barrier misuse",
     ),
     Mistake(
+        28,
+        "sent again before the other block has read it",
+        "neighbours_by_pointers",
+        "while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &empty, round)) {",
+        "for (; round < 1 && false;) {",
+        "race or barrier misuse",
+    ),
+    Mistake(
+        33,
+        "arrives at a barrier of a block that need not be there any more",
+        "neighbours_by_pointers",
+        "while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &empty, round)) {",
+        "while (round < 1 && !ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &empty, round)) {",
+        "lifetime",
+        "has exited|exits without waiting for that",
+        ("// released",),
+    ),
+    Mistake(
         34,
         "data of another block behind an arrive of .cta scope",
         "neighbours",
@@ -358,8 +378,8 @@ MISTAKES = (
         36,
         "waits at another block's barrier",
         "neighbours_by_pointers",
-        "ptx::scope_cluster, &full, 0)",
-        "ptx::scope_cluster, cluster.map_shared_rank(&full, next), 0)",
+        "ptx::scope_cluster, &full, round)",
+        "ptx::scope_cluster, cluster.map_shared_rank(&full, next), round)",
         MISUSE,
         "A block initialises, and waits at, barriers of its own shared memory only",
     ),
@@ -559,3 +579,11 @@ __global__ void late() {
         KernelFault, match="for the end of phase 0, but it is in phase 2: a state is good for the phase"
     ):
         RawKernel(text, "late")(1, 1, ())
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
+@pytest.mark.parametrize("name", ["mbarriers.cu", "addresses.cu"])
+def test_nvcc_compiles_the_same_text(name: str, tmp_path: Path) -> None:
+    command = ["nvcc", "-std=c++17", "-arch=sm_90", "-c", HERE / name, "-o", tmp_path / "compiled.o"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

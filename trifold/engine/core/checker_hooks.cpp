@@ -126,6 +126,7 @@ void Checker::fence(Thread& thread, Scope of) {
   const FenceScope scope = of == Scope::block ? block_scope : device_scope;
   Block& block = *thread.block;
   ThreadClock& own = clock(thread);
+  for (auto& [offset, barrier] : block.mbarriers) barrier.fenced |= barrier.initialised.thread == &thread;
   const Knowledge known = graph_.merge(own.acquired, block.clock.acquired);
   Fence& fence = own.fence[scope];
   const Stamp before = fence.stamp;

@@ -122,7 +122,7 @@ void wrong_shared_address(engine::Site site, const std::string& why) {
   finding.accesses[0].operation = "address";
   const engine::Access& access = finding.accesses[0];
   finding.message = "out-of-bounds address of shared memory in kernel " + finding.kernel + ": " +
-                    engine::who(access, false) + " has " + why + " At " + engine::where(access.location) + ".";
+                    engine::who(access, false) + " has, at " + engine::where(access.location) + ", " + why;
   end_or_go_on(std::move(finding), site);
 }
 

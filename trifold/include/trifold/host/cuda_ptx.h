@@ -159,10 +159,6 @@ bool mbarrier_try_wait_parity(sem_t<sem> order, scope_t<scope> threads, uint64_t
 
 // ---------------------------------------------------------------------------------------------------- clusters
 
-template <class T>
-T* mapa(space_cluster_t, const T* address, const uint32_t& rank, Line line = {}) {
-  return static_cast<T*>(trifold::host::map_shared(address, rank, line));
-}
 inline uint32_t getctarank(space_cluster_t, const void* address, Line line = {}) {
   return trifold::host::rank_of_shared(address, line);
 }
