@@ -257,8 +257,7 @@ void Execution::arrive(Thread& thread) {
     warp.polling |= bit(thread);
     return;
   }
-  if (operation == Operation::mbarrier_wait) return wait_at_mbarrier(thread);
-  ++events_;
+  if (operation != Operation::mbarrier_wait) ++events_;
   if (operation <= Operation::barrier_or) {
     arrive_at_barrier(thread);
   } else if (operation == Operation::grid_barrier) {
@@ -267,13 +266,15 @@ void Execution::arrive(Thread& thread) {
     warp.at_active_mask |= bit(thread);
   } else if (operation == Operation::named_barrier || operation == Operation::named_arrive) {
     arrive_at_named_barrier(thread);
-  } else if (is_of_mbarrier(operation) || operation == Operation::shared_address) {
-    warp.ready |= bit(thread);  // what it asks for is not done yet
   } else if (operation == Operation::cluster_wait) {
     wait_at_cluster_barrier(thread);
   } else if (is_of_cluster(operation)) {
     (operation == Operation::cluster_barrier ? warp.at_cluster_barrier : warp.ready) |= bit(thread);
     arrive_at_cluster_barrier(thread);
+  } else if (operation == Operation::mbarrier_wait) {
+    wait_at_mbarrier(thread);
+  } else if (is_of_mbarrier(operation) || operation == Operation::shared_address) {
+    warp.ready |= bit(thread);  // what it asks for is not done yet
   } else {
     arrive_at_rendezvous(thread);
   }
