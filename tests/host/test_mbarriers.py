@@ -242,6 +242,6 @@ __global__ void late() {
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
 @pytest.mark.parametrize("name", ["mbarriers.cu", "addresses.cu"])
 def test_nvcc_compiles_the_same_text(name: str, tmp_path: Path) -> None:
-    command = ["nvcc", "-std=c++17", "-arch=sm_90", "-c", HERE / name, "-o", tmp_path / "compiled.o"]
+    command: list[str | Path] = ["nvcc", "-std=c++17", "-arch=sm_90", "-c", HERE / name, "-o", tmp_path / "compiled.o"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
