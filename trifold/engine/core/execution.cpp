@@ -42,6 +42,7 @@ Execution::Execution(Launch& launch, FrontEnd& front)
       front_(front),
       cluster_order_(launch.clusters(), launch.seed),
       thread_order_(static_cast<uint32_t>(launch.block.size()), launch.seed),
+      chances_(Random::mix(launch.seed)),
       resident_limit_(resident_clusters(launch)) {
   const uint64_t blocks = launch.grid.size(), threads = launch.block.size();
   // Thread::id and Block::id
@@ -115,7 +116,7 @@ Cluster& Execution::open_cluster() {
   free_.pop_back();
   const uint64_t number = launch_.first_cluster + cluster_order_[started_++];
   cluster.live = static_cast<uint32_t>(launch_.block.size() * cluster.blocks.size());
-  cluster.arrived = cluster.phase = 0;
+  cluster.arrived = cluster.phase = cluster.time_outs = 0;
   cluster.clock = {};
   const BlockOrder order(cluster.blocks.size(), launch_.seed == 0 ? 0 : Random::mix(launch_.seed + number) | 1);
   cluster.turns.clear();
@@ -133,6 +134,7 @@ void Execution::open_block(Block& block, Dim3 index) {
   block.arrived_early = false;
   block.live = size;
   block.named.clear();
+  block.mbarriers.clear();
   for (uint32_t i = 0; i < size; ++i) block.threads[i].id = block.id * size + i;
   for (Warp& warp : block.warps) {
     warp.live = warp.ready = warp.exists;
@@ -151,16 +153,18 @@ void Execution::close_cluster(Cluster& cluster) {
 
 // Lets a cluster's threads run until each has exited or waits for what the cluster alone cannot bring about.
 void Execution::settle(Cluster& cluster) {
-  run_ready(cluster);
-  for (int round = 0; cluster.polling() != 0 && round < patience; ++round) {
-    const uint64_t events = events_, changes_before = changes;
-    for (Block* const block : cluster.blocks) {
-      for (Warp& warp : block->warps) warp.ready |= std::exchange(warp.polling, 0);
-      block->polling = 0;
-    }
+  do {
     run_ready(cluster);
-    if (events_ == events && changes == changes_before) break;
-  }
+    for (int round = 0; cluster.polling() != 0 && round < patience; ++round) {
+      const uint64_t events = events_, changes_before = changes;
+      for (Block* const block : cluster.blocks) {
+        for (Warp& warp : block->warps) warp.ready |= std::exchange(warp.polling, 0);
+        block->polling = 0;
+      }
+      run_ready(cluster);
+      if (events_ == events && changes == changes_before) break;
+    }
+  } while (end_try_waits(cluster));
   if (cluster.live != 0 && cluster.polling() == 0 && cluster.at_grid_barrier() != cluster.live) stuck(cluster);
 }
 
@@ -253,7 +257,7 @@ void Execution::arrive(Thread& thread) {
     warp.polling |= bit(thread);
     return;
   }
-  ++events_;
+  if (operation != Operation::mbarrier_wait) ++events_;
   if (operation <= Operation::barrier_or) {
     arrive_at_barrier(thread);
   } else if (operation == Operation::grid_barrier) {
@@ -267,6 +271,10 @@ void Execution::arrive(Thread& thread) {
   } else if (is_of_cluster(operation)) {
     (operation == Operation::cluster_barrier ? warp.at_cluster_barrier : warp.ready) |= bit(thread);
     arrive_at_cluster_barrier(thread);
+  } else if (operation == Operation::mbarrier_wait) {
+    wait_at_mbarrier(thread);
+  } else if (is_of_mbarrier(operation) || operation == Operation::shared_address) {
+    warp.ready |= bit(thread);  // what it asks for is not done yet
   } else {
     arrive_at_rendezvous(thread);
   }

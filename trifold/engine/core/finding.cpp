@@ -130,8 +130,8 @@ void append_access(std::string& out, const Access& access) {
 
 std::string_view name(Kind kind) {
   constexpr std::string_view names[] = {
-      "race",     "out-of-bounds", "misaligned",    "uninitialised read", "barrier divergence", "warp divergence",
-      "deadlock", "lifetime",      "negative index"};
+      "race",     "out-of-bounds",  "misaligned", "uninitialised read", "barrier divergence", "warp divergence",
+      "deadlock", "barrier misuse", "lifetime",   "negative index"};
   return names[static_cast<int>(kind)];
 }
 
@@ -223,6 +223,17 @@ void describe_memory_of_another_block(Finding& finding, Dim3 block) {
                     finding.kernel + ": it is shared memory of block " + coordinates(block) +
                     ", and a block may touch its own only, by " + who(access, false) + " at " + where(access.location) +
                     ". The access did not happen. Pass the value on in global memory, not its address.";
+}
+
+void describe_access_of_barrier(Finding& finding) {
+  const Access& access = finding.accesses[0];
+  const Access& initialised = finding.accesses[1];
+  finding.message = "barrier misuse of " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " +
+                    who(access, true) + " " + verb(access.operation) + " at " + where(access.location) +
+                    ", but it is an mbarrier, which " + who(initialised, false) + " has initialised at " +
+                    where(initialised.location) +
+                    " and nobody has invalidated. Its bytes are for the operations of mbarrier only: keep the data "
+                    "elsewhere, or let mbarrier.inval and a syncthreads come before that.";
 }
 
 void describe_lifetime(Finding& finding, Dim3 block, bool ended) {

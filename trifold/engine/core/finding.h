@@ -19,6 +19,7 @@ enum class Kind : uint8_t {
   barrier_divergence,
   warp_divergence,
   deadlock,
+  barrier_misuse,  // of one in shared memory
   lifetime,        // of a block's shared memory, which others of its cluster access
   negative_index,  // a lint only: Numba wraps a negative index, C++ does not
 };
@@ -81,6 +82,8 @@ void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std
 void describe_constant_write(Finding& finding);
 // Of shared memory that is this other block's.
 void describe_memory_of_another_block(Finding& finding, Dim3 block);
+// Of the bytes of a barrier in shared memory; the second access is its initialisation.
+void describe_access_of_barrier(Finding& finding);
 // Of shared memory of another block of the cluster, which has ended or need not have begun.
 void describe_lifetime(Finding& finding, Dim3 block, bool ended);
 // The same of a block that ends although nothing makes it wait for the other's access.
