@@ -32,9 +32,9 @@ def reference(
 
 
 def _exact(logits: Tensor, target: Tensor, ignore_index: int, label_smoothing: float, reduction: str) -> Tensor:
-    """F.cross_entropy as the kernel's formula. torch's log_softmax adds up term by term, which of 100,000 columns leaves
-    an error of 900 round-offs, and with label smoothing its gradient multiplies p by a sum of all q, which is 1 but for
-    rounding. Rows that are not contiguous are added up term by term, too."""
+    """F.cross_entropy as the kernel's formula. torch's log_softmax adds up term by term, which of 100,000 columns
+    leaves an error of 900 round-offs, and with label smoothing its gradient multiplies p by a sum of all q, which is
+    1 but for rounding. Rows that are not contiguous are added up term by term, too."""
     below = (logits - logits.detach().amax(-1, keepdim=True)).contiguous()
     counted = target != ignore_index
     losses = F.nll_loss(below, target, ignore_index=ignore_index, reduction="none")
