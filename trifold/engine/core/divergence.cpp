@@ -104,6 +104,8 @@ std::string_view name(Operation operation) {
       "cluster.barrier_arrive",
       "barrier.cluster.arrive.relaxed",
       "cluster.barrier_wait",
+      "an asynchronous operation",
+      "cp.async.wait_group",
       "mma.sync",
       "ldmatrix",
       "stmatrix",

@@ -46,6 +46,9 @@ enum class Operation : uint8_t {
   cluster_arrive,          // arrives and goes on
   cluster_arrive_relaxed,  // the same, and orders no accesses of memory
   cluster_wait,            // for the phase at which the thread has arrived
+  // Of asynchronous operations.
+  async_start,  // goes on at once
+  group_wait,   // for groups of them
   // Instructions of the whole warp: each of its 32 lanes has to come.
   mma,
   ldmatrix,
@@ -73,6 +76,13 @@ constexpr bool is_of_whole_warp(Operation operation) {
 std::string_view name(Operation operation);  // as CUDA calls it, without underscores: "syncthreads"
 
 enum class Outcome : uint8_t { waits, exited };
+
+// For all of a thread's committed groups but the last ones, or only until they have read.
+struct GroupWait {
+  GroupKind kind;
+  uint32_t pending;
+  bool reads_only;
+};
 
 // A mistake in the kernel: the launch ends.
 struct Fault : std::exception {
@@ -125,6 +135,13 @@ class Execution {
   // A running thread arrives at the barrier of its cluster and goes on. Throws Fault.
   void arrive_and_go_on(Thread& thread);
 
+  // Asynchronous operations (async.cpp) of a running thread, which goes on. One starts in the open group of its kind.
+  void start(AsyncOperation operation);
+  AsyncGroups& groups_of(Thread& thread, GroupKind kind);
+  void commit_group(Thread& thread, GroupKind kind);
+  bool is_over(Thread& thread, const GroupWait& wait);
+  void pass_groups(Thread& thread, const GroupWait& wait);
+
   // All blocks that were made; after run() threw, they hold the threads that have not exited.
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
 
@@ -136,6 +153,7 @@ class Execution {
   void open_block(Block& block, Dim3 index);
   void close_cluster(Cluster& cluster);
   void settle(Cluster& cluster);
+  void run_all(Cluster& cluster);
   void run_ready(Cluster& cluster);
   bool run_in_order(Block& block);
   bool run_shuffled(Block& block);
@@ -160,6 +178,16 @@ class Execution {
   void waits_without_arrival(const Thread& thread);
   [[noreturn]] void stuck(const Cluster& cluster);
   void block_exits(Block& block);
+  // Asynchronous operations (async.cpp).
+  bool advance(Cluster& cluster);
+  void move_meanwhile(Cluster& cluster);
+  void move_part(AsyncOperations& all, std::deque<AsyncOperation>& queue, size_t place);
+  static GroupsOfThread& groups_of(Thread& thread);
+  static uint32_t end_of_wait(Thread& thread, const GroupWait& wait);
+  static GroupWait asked_for(const Thread& thread);
+  void wait_for_groups(Thread& thread);
+  void wake_from_group(Thread& thread);
+  void find_unawaited(const Block& block);
   // Named barriers (named_barriers.cpp).
   void arrive_at_named_barrier(Thread& thread);
   void complete_named_barrier(Block& block, NamedBarrier& barrier);
@@ -192,6 +220,7 @@ class Execution {
   FrontEnd& front_;
   BlockOrder cluster_order_;
   ThreadOrder thread_order_;
+  Random async_chances_;  // when asynchronous operations move
   uint64_t resident_limit_;  // clusters, as the next two
   uint64_t started_ = 0;
   uint64_t finished_ = 0;
@@ -204,6 +233,9 @@ class Execution {
   std::vector<Cluster*> residents_;  // that wait for others
   size_t next_resident_ = 0;
   std::unordered_set<Site> warned_;  // barriers
+
+  uint64_t meanwhile_ = 0;  // operations that may move after a step of a thread
+  bool woken_ = false;      // a thread can go on, since an operation has moved
 
   uint64_t events_ = 0;  // anything that a thread did but poll
   uint64_t looks_ = 0;   // of threads that polled

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "async.h"
 #include "clock.h"
 #include "named_barrier.h"
 
@@ -77,7 +79,8 @@ struct Thread {
   Block* block = nullptr;
   ThreadClock clock;
   Request request;
-  void* front = nullptr;    // the front end's: a generator, a fiber
+  std::unique_ptr<GroupsOfThread> groups;  // of asynchronous operations; null: it has started none
+  void* front = nullptr;                   // the front end's: a generator, a fiber
   void* operand = nullptr;  // the front end's: what a shuffle exchanges
 };
 
@@ -98,6 +101,7 @@ struct Warp {
   uint32_t arrived = 0;
   uint32_t may_pass = 0;
   uint32_t at_named_barrier = 0;
+  uint32_t at_group = 0;  // waits for asynchronous operations of its own
   Block* block = nullptr;
   Thread* lanes = nullptr;  // the first lane's thread; the others follow it
   WarpClock clock;
@@ -140,6 +144,7 @@ struct Cluster {
   uint32_t arrived = 0;        // the ones that have arrived at the barrier's present phase
   uint32_t phase = 0;          // phases of the barrier that have ended
   ClusterClock clock;
+  std::unique_ptr<AsyncOperations> operations;  // that are under way; null: there was none
 
   bool has(uint32_t block) const {
     for (const Block* const one : blocks)
