@@ -22,6 +22,7 @@ Kind = Literal[
     "barrier divergence",
     "warp divergence",
     "deadlock",
+    "barrier misuse",  # of one in shared memory
     "lifetime",  # of shared memory that another block of the cluster accesses
     "negative index",  # a lint only: Numba wraps a negative index, C++ does not
 ]

@@ -12,6 +12,7 @@ namespace trifold::engine {
 // ------------------------------------------------------------------------------------------------- bytes
 
 AsyncOperation::Part AsyncOperation::next_part() {
+  if (is_over()) return {0, 0};  // of no bytes
   const uint32_t begin = (first_part + parts_done++) % parts() * part_bytes;
   return {begin, std::min(bytes - begin, part_bytes)};
 }
@@ -62,9 +63,12 @@ void Execution::start(AsyncOperation operation) {
     timing = static_cast<decltype(timing)>(async_chances_.below(3));
     operation.first_part = async_chances_.below(operation.parts());
   }
-  AsyncGroup& group = groups_of(*operation.issuer)[static_cast<size_t>(operation.kind)].open();
-  ++group.reading;
-  ++group.writing;
+  if (operation.barrier == nullptr) {
+    AsyncGroups& groups = groups_of(*operation.issuer, operation.kind);
+    operation.group = groups.open_number();
+    ++groups.open().reading;
+    ++groups.open().writing;
+  }
   Cluster& cluster = *operation.issuer->block->cluster;
   operation.meanwhile = timing == meanwhile;
   meanwhile_ += operation.meanwhile ? 1 : 0;
@@ -107,20 +111,26 @@ void Execution::move_meanwhile(Cluster& cluster) {
 void Execution::move_part(AsyncOperations& all, std::deque<AsyncOperation>& queue, size_t place) {
   AsyncOperation& operation = queue[place];
   const bool reads = operation.reads_apart && &queue == &all.moving;
-  if (!operation.is_over()) {
-    if (reads) {
-      operation.read_part();
-    } else if (operation.reads_apart) {
-      operation.write_part();
-    } else {
-      operation.copy_part();
-    }
+  const uint32_t bytes = reads                   ? operation.read_part()
+                         : operation.reads_apart ? operation.write_part()
+                                                 : operation.copy_part();
+  const bool over = operation.is_over();
+  if (operation.barrier != nullptr && bytes != 0) {
+    const bool tells = over && launch_.checker != nullptr;
+    const Actor actor{operation.issuer, operation.site, Operation::async_start};
+    MBarrier& barrier = *operation.barrier;
+    const uint32_t phase = barrier.phase;
+    complete_transactions(barrier, actor, bytes, tells ? launch_.checker->complete_operation(operation.row) : 0);
+    woken_ |= barrier.phase != phase;
   }
-  if (!operation.is_over()) return;
+  if (!over) return;
   Thread& issuer = *operation.issuer;
-  AsyncGroup& group = groups_of(issuer)[static_cast<size_t>(operation.kind)][operation.group];
-  if (reads || !operation.reads_apart) --group.reading;
-  if (!reads) --group.writing;
+  const bool grouped = operation.barrier == nullptr;
+  if (grouped) {
+    AsyncGroup& group = groups_of(issuer, operation.kind)[operation.group];
+    if (reads || !operation.reads_apart) --group.reading;
+    if (!reads) --group.writing;
+  }
   if (reads) {
     operation.parts_done = 0;
     all.writing.push_back(std::move(operation));
@@ -129,18 +139,14 @@ void Execution::move_part(AsyncOperations& all, std::deque<AsyncOperation>& queu
   }
   if (place != 0) std::swap(queue[place], queue.front());
   queue.pop_front();
-  wake_from_group(issuer);
+  if (grouped) wake_from_group(issuer);
 }
 
 // ------------------------------------------------------------------------------------------------- groups
 
-GroupsOfThread& Execution::groups_of(Thread& thread) {
-  if (thread.groups == nullptr) thread.groups = std::make_unique<GroupsOfThread>();
-  return *thread.groups;
-}
-
 AsyncGroups& Execution::groups_of(Thread& thread, GroupKind kind) {
-  return groups_of(thread)[static_cast<size_t>(kind)];
+  if (thread.groups == nullptr) thread.groups = std::make_unique<GroupsOfThread>();
+  return (*thread.groups)[static_cast<size_t>(kind)];
 }
 
 void Execution::commit_group(Thread& thread, GroupKind kind) {
@@ -149,9 +155,8 @@ void Execution::commit_group(Thread& thread, GroupKind kind) {
 
 // The number of the first group of a thread that it need not wait for.
 uint32_t Execution::end_of_wait(Thread& thread, const GroupWait& wait) {
-  const uint32_t open = groups_of(thread, wait.kind).open_number();
-  const uint32_t first = groups_of(thread, wait.kind).first;
-  return open - std::min(open - first, wait.pending);
+  const AsyncGroups& all = groups_of(thread, wait.kind);
+  return all.open_number() - std::min(all.open_number() - all.first, wait.pending);
 }
 
 bool Execution::is_over(Thread& thread, const GroupWait& wait) {

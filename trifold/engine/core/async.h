@@ -15,6 +15,7 @@
 
 namespace trifold::engine {
 
+struct MBarrier;
 struct Thread;
 
 // What of a thread's a wait is for: its copies by cp.async, or its bulk operations.
@@ -55,9 +56,11 @@ struct AsyncOperation {
   uint32_t read_bytes = 0;     // of the source: zeros follow
   Combine combine = nullptr;
   alignas(16) std::array<char, 16> value{};
+  MBarrier* barrier = nullptr;  // that counts its bytes; null: it is one of a group
   GroupKind kind = GroupKind::copies;
   uint32_t group = 0;        // of the issuer's of this kind, its number
   uint32_t row = 0;          // the Checker's
+  uint16_t site = 0;
   bool reads_apart = false;  // its reading can be waited for, and is over before it writes
   bool meanwhile = false;
   uint32_t parts_done = 0;          // of reading, and then of writing

@@ -41,7 +41,8 @@ Checker::Checker(Launch& launch)
     : launch_(launch),
       block_size_(static_cast<uint32_t>(launch.block.size())),
       races_((launch.checks & check_race) != 0),
-      initialisation_((launch.checks & check_uninitialised) != 0) {}
+      initialisation_((launch.checks & check_uninitialised) != 0),
+      graph_(launch.grid, launch.cluster) {}
 
 bool Checker::ordered_by_more(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const {
   const Record record = cell.record(earlier);
@@ -68,6 +69,15 @@ bool Checker::ordered_by_threads(Record record, const Thread& thread) const {
   return false;
 }
 
+bool Checker::happened_before(Record record, const Thread& thread) const {
+  if (record.thread == thread.id) return true;
+  const uint32_t index = record.thread - (thread.id - thread.index);
+  if (index < block_size_ && record.stamp <= thread.block->barrier) return true;
+  if (ordered_by_threads(record, thread)) return true;
+  if (is_operation(record.thread)) return knows_operation(record, thread);
+  return !graph_.empty() && acquired(thread, record, 0);
+}
+
 bool Checker::acquired(const Thread& thread, Record record, uintptr_t atomic_address) const {
   const Block& block = *thread.block;
   const ThreadClock& own = thread.clock;
@@ -80,7 +90,7 @@ void Checker::leave_race(const Buffer& buffer, const Cell& cell, AccessType type
   const Record record = cell.record(earlier);
   const bool wrote = earlier == 0 || cell.has(earlier, is_write);
   const AccessType plain = wrote ? AccessType::write : AccessType::read;
-  violation = {.kind = Kind::race,
+  violation = {.kind = record.thread == barriers_own ? Kind::barrier_misuse : Kind::race,
                .type = type,
                .address = buffer.address_of(cell),
                .other_thread = record.thread,
@@ -166,7 +176,7 @@ void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, S
 bool Checker::write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site) {
   for (Cell& cell : buffer.cells(address, n)) {
     if (!write_cell(buffer, cell, thread, site)) [[unlikely]]
-      return judge == nullptr && racing_write(buffer, address, n, thread);
+      return judge == nullptr && violation.kind == Kind::race && racing_write(buffer, address, n, thread);
   }
   return true;
 }

@@ -76,7 +76,7 @@ enum class WrittenBits : uint8_t {
 };
 
 struct Violation {
-  Kind kind = Kind::race;  // race or uninitialised_read
+  Kind kind = Kind::race;  // race, uninitialised_read, or of a barrier's bytes barrier_misuse
   AccessType type = AccessType::read;
   uintptr_t address = 0;      // of the first byte concerned
   uint32_t other_thread = 0;  // of a race: Thread::id
@@ -135,6 +135,18 @@ struct Checker {
   // A thread has come to a named barrier; and as many as it waits for, of which these go on.
   void arrive(Thread& thread, ArrivalClock& barrier);
   void pass(Block& block, ArrivalClock& barrier, std::span<Thread* const> waiting);
+  // Of a barrier in shared memory (checker_mbarriers.cpp): a thread arrives, and acquires what was released in the
+  // phase that ended last; an operation releases; and the phase ends.
+  void arrive_at_mbarrier(MBarrier& barrier, Thread& thread, const Arrival& arrival);
+  void release_at_mbarrier(MBarrier& barrier, Knowledge released);
+  void end_phase(MBarrier& barrier);
+  void acquire_at_mbarrier(const MBarrier& barrier, Thread& thread, FenceScope scope);
+  // Whether its initialisation is ordered before what the thread does now.
+  bool knows_init(const MBarrier& barrier, const Thread& thread) const;
+  // The bytes of the barrier are its own from here on: any other access of them is a mistake. And: they are memory
+  // again that nobody has written.
+  void mark_mbarrier(Buffer& buffer, uintptr_t address, Site site);
+  void unmark_mbarrier(Buffer& buffer, uintptr_t address);
 
   // An access of n > 0 bytes inside the buffer, which is about to happen. False: see violation.
   bool read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
@@ -244,6 +256,9 @@ struct Checker {
   bool ordered_by_more(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const;
   bool ordered_by_threads(Record record, const Thread& thread) const;
   bool acquired(const Thread& thread, Record record, uintptr_t atomic_address) const;
+  // The same of an access that is remembered elsewhere.
+  bool happened_before(Record record, const Thread& thread) const;
+  Knowledge gathered(uint32_t block, uint32_t first_thread, ArrivalClock& arrivals, FenceScope scope);
   bool out_of_scope(const Cell& cell, int earlier, const Thread& thread, AtomicForm form) const;
   uint64_t group_of(Record record, const Thread& thread) const;
   void remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const {
@@ -267,8 +282,6 @@ struct Checker {
   uint32_t block_of(uint32_t thread) const {
     return is_operation(thread) ? thread & ~uint32_t{1} : thread / block_size_;
   }
-  // Of any access, by a thread or an operation.
-  bool happened_before(Record record, const Thread& thread) const;
   bool knows_operation(Record record, const Thread& thread) const;
   void forget_proxy_fences();
   bool knew(const ProxyFence& fence, uint32_t by, Record record, const Thread& issuer) const;

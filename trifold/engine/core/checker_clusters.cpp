@@ -6,6 +6,9 @@
 namespace trifold::engine {
 
 void Checker::arrive_at_cluster_barrier(Thread& thread, bool releases) {
+  for (auto& [offset, barrier] : thread.block->mbarriers)
+    if (barrier.fenced && barrier.initialised.thread == &thread)
+      barrier.published_in = std::min(barrier.published_in, thread.block->cluster->phase);
   if (!races_ || !releases) return;
   const Stamp mark = tick();
   Block& block = *thread.block;

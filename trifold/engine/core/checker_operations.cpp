@@ -12,15 +12,6 @@ uint32_t Checker::begin_operation(const Thread& issuer, Instruction instruction,
 
 // ------------------------------------------------------------------------------------------------- who knows of one
 
-bool Checker::happened_before(Record record, const Thread& thread) const {
-  if (record.thread == thread.id) return true;
-  const uint32_t index = record.thread - (thread.id - thread.index);
-  if (index < block_size_ && record.stamp <= thread.block->barrier) return true;
-  if (ordered_by_threads(record, thread)) return true;
-  if (is_operation(record.thread)) return knows_operation(record, thread);
-  return !graph_.empty() && acquired(thread, record, 0);
-}
-
 bool Checker::knows_operation(Record record, const Thread& thread) const {
   const OperationRow& row = operations_->of(record.thread);
   if (record.stamp < row.first) return true;  // of an operation that had the row before

@@ -31,7 +31,7 @@ bool Checker::racing_write(Buffer& buffer, uintptr_t address, size_t n, const Th
     return std::ranges::all_of(all_accesses, [&](int earlier) {
       if (ordered(buffer, cell, earlier, thread)) return true;
       // Behind an atomic write, memory does not hold what a plain one left.
-      const bool plain = !cell.has(earlier, is_atomic) && !cell.has(0, is_atomic) &&
+      const bool plain = !cell.has(earlier, is_atomic) && !cell.has(0, is_atomic) && cell.write.thread != barriers_own &&
                          !is_operation(cell.record(earlier).thread);  // which may not have written yet
       return plain && (earlier == 0 || cell.has(earlier, is_write));
     });

@@ -105,6 +105,9 @@ void Execution::waits_without_arrival(const Thread& thread) {
 
 // No thread of the cluster can run, and no other cluster can change that.
 void Execution::stuck(const Cluster& cluster) {
+  for (const Block* const block : cluster.blocks)
+    for (const Warp& warp : block->warps)
+      if (warp.at_mbarrier != 0) stuck_at_mbarriers(cluster);
   if (cluster.arrived == 0)
     for (const Block* const block : cluster.blocks)
       if (block->live != 0 && block->at_grid_barrier != block->live) stuck(*block);

@@ -42,6 +42,7 @@ Execution::Execution(Launch& launch, FrontEnd& front)
       cluster_order_(launch.clusters(), launch.seed),
       thread_order_(static_cast<uint32_t>(launch.block.size()), launch.seed),
       async_chances_(~launch.seed),
+      chances_(Random::mix(launch.seed)),
       resident_limit_(resident_clusters(launch)) {
   const uint64_t blocks = launch.grid.size(), threads = launch.block.size();
   constexpr uint64_t most = first_operation;  // Thread::id and Block::id
@@ -114,7 +115,7 @@ Cluster& Execution::open_cluster() {
   free_.pop_back();
   const uint64_t number = launch_.first_cluster + cluster_order_[started_++];
   cluster.live = static_cast<uint32_t>(launch_.block.size() * cluster.blocks.size());
-  cluster.arrived = cluster.phase = 0;
+  cluster.arrived = cluster.phase = cluster.time_outs = 0;
   cluster.clock = {};
   const BlockOrder order(cluster.blocks.size(), launch_.seed == 0 ? 0 : Random::mix(launch_.seed + number) | 1);
   cluster.turns.clear();
@@ -132,6 +133,7 @@ void Execution::open_block(Block& block, Dim3 index) {
   block.arrived_early = false;
   block.live = size;
   block.named.clear();
+  block.mbarriers.clear();
   for (uint32_t i = 0; i < size; ++i) {
     block.threads[i].id = block.id * size + i;
     if (block.threads[i].groups != nullptr) *block.threads[i].groups = {};
@@ -153,16 +155,18 @@ void Execution::close_cluster(Cluster& cluster) {
 
 // Lets a cluster's threads run until each has exited or waits for what the cluster alone cannot bring about.
 void Execution::settle(Cluster& cluster) {
-  run_all(cluster);
-  for (int round = 0; cluster.polling() != 0 && round < patience; ++round) {
-    const uint64_t events = events_, changes_before = changes;
-    for (Block* const block : cluster.blocks) {
-      for (Warp& warp : block->warps) warp.ready |= std::exchange(warp.polling, 0);
-      block->polling = 0;
-    }
+  do {
     run_all(cluster);
-    if (events_ == events && changes == changes_before) break;
-  }
+    for (int round = 0; cluster.polling() != 0 && round < patience; ++round) {
+      const uint64_t events = events_, changes_before = changes;
+      for (Block* const block : cluster.blocks) {
+        for (Warp& warp : block->warps) warp.ready |= std::exchange(warp.polling, 0);
+        block->polling = 0;
+      }
+      run_all(cluster);
+      if (events_ == events && changes == changes_before) break;
+    }
+  } while (end_try_waits(cluster));
   if (cluster.live != 0 && cluster.polling() == 0 && cluster.at_grid_barrier() != cluster.live) stuck(cluster);
 }
 
@@ -263,6 +267,7 @@ void Execution::arrive(Thread& thread) {
     warp.polling |= bit(thread);
     return;
   }
+  if (operation == Operation::mbarrier_wait) return wait_at_mbarrier(thread);
   ++events_;
   if (operation <= Operation::barrier_or) {
     arrive_at_barrier(thread);
@@ -272,8 +277,9 @@ void Execution::arrive(Thread& thread) {
     warp.at_active_mask |= bit(thread);
   } else if (operation == Operation::named_barrier || operation == Operation::named_arrive) {
     arrive_at_named_barrier(thread);
-  } else if (operation == Operation::async_start) {
-    warp.ready |= bit(thread);
+  } else if (is_of_mbarrier(operation) || operation == Operation::shared_address ||
+             operation == Operation::async_start) {
+    warp.ready |= bit(thread);  // what it asks for is not done yet
   } else if (operation == Operation::group_wait) {
     wait_for_groups(thread);
   } else if (operation == Operation::cluster_wait) {

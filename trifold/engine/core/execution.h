@@ -46,6 +46,15 @@ enum class Operation : uint8_t {
   cluster_arrive,          // arrives and goes on
   cluster_arrive_relaxed,  // the same, and orders no accesses of memory
   cluster_wait,            // for the phase at which the thread has arrived
+  // Of barriers in shared memory; all but the wait go on at once.
+  mbarrier_init,
+  mbarrier_inval,
+  mbarrier_arrive,
+  mbarrier_expect,
+  mbarrier_complete,
+  mbarrier_test,
+  mbarrier_wait,
+  shared_address,  // of shared memory, in 32 bits
   // Of asynchronous operations.
   async_start,  // goes on at once
   group_wait,   // for groups of them
@@ -59,14 +68,19 @@ enum class Operation : uint8_t {
   multiply_matrices,
 };
 
+constexpr bool is_of_mbarrier(Operation operation) {
+  return operation >= Operation::mbarrier_init && operation <= Operation::mbarrier_wait;
+}
+
 constexpr bool is_of_cluster(Operation operation) {
   return operation >= Operation::cluster_barrier && operation <= Operation::cluster_wait;
 }
 
-// Whether a thread comes to a barrier: of its block, some of its threads, its cluster or the grid.
+// Whether a thread comes to a barrier: of its block, some of its threads, its cluster or the grid, or one in shared
+// memory.
 constexpr bool is_barrier(Operation operation) {
   return operation <= Operation::grid_barrier ||
-         (operation >= Operation::named_barrier && operation <= Operation::cluster_wait);
+         (operation >= Operation::named_barrier && operation <= Operation::mbarrier_wait);
 }
 
 constexpr bool is_of_whole_warp(Operation operation) {
@@ -121,6 +135,10 @@ class FrontEnd {
   virtual void work_together(Warp&) {}
   virtual Location locate(Site site) = 0;
   virtual void warn(const Finding& finding) = 0;
+  // What lies at this place of a block's shared memory, as the source calls it.
+  virtual std::string name_of_shared(const Block&, uint32_t offset) const {
+    return "at byte " + std::to_string(offset) + " of shared memory";
+  }
   // Every thread that is left waits or polls, and none did anything since the last time. True: that was long enough.
   virtual bool gives_up() { return false; }
 };
@@ -141,6 +159,34 @@ class Execution {
   void commit_group(Thread& thread, GroupKind kind);
   bool is_over(Thread& thread, const GroupWait& wait);
   void pass_groups(Thread& thread, const GroupWait& wait);
+  // Of a barrier at this offset of a block's shared memory, by a running thread, which goes on. Where what it does is a
+  // mistake, these throw Fault, or do nothing if the launch is to go on.
+  void init_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint64_t count);
+  void invalidate_mbarrier(Thread& thread, Block& owner, uint32_t offset);
+  // Returns the phase and its pending arrivals before this one.
+  MBarrierState arrive_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, const Arrival& arrival);
+  void expect_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes);
+  void complete_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes);
+  // Whether the phase has ended that was pending at this state, or the last one with this parity; if so, the thread
+  // acquires what was released in it. Else `wait` says what it would wait for.
+  bool has_ended(Thread& thread, MBarrierWait& wait, MBarrierState state);
+  bool has_ended(Thread& thread, MBarrierWait& wait, uint32_t parity);
+  // A thread that was told so by either, or at the end of its wait.
+  void saw_end(const MBarrierWait& wait);
+  // Whether a try_wait is to fail at once, for no reason that the kernel could know.
+  bool fails_try_wait();
+  // All barriers that the thread has initialised are so for those who pass the cluster's barrier after it arrives
+  // there.
+  void fence_mbarrier_inits(const Thread& thread);
+
+  // The barrier that a running thread names, for what only its own block's threads may do, or for what others may, too;
+  // null after a finding.
+  MBarrier* find_mbarrier(Thread& thread, Block& owner, uint32_t offset, bool own_only);
+  // Of asynchronous operations: the barrier at which one signals, or null after a finding; so many of its bytes are
+  // written, as this node of the Checker's graph releases (0: nothing is checked); and it arrives.
+  MBarrier* mbarrier_for(const Actor& actor, Block& owner, uint32_t offset);
+  void complete_transactions(MBarrier& barrier, const Actor& actor, uint32_t bytes, Knowledge written);
+  void arrive_later(MBarrier& barrier, const Actor& actor, uint32_t count, Knowledge released);
 
   // All blocks that were made; after run() threw, they hold the threads that have not exited.
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
@@ -182,12 +228,22 @@ class Execution {
   bool advance(Cluster& cluster);
   void move_meanwhile(Cluster& cluster);
   void move_part(AsyncOperations& all, std::deque<AsyncOperation>& queue, size_t place);
-  static GroupsOfThread& groups_of(Thread& thread);
-  static uint32_t end_of_wait(Thread& thread, const GroupWait& wait);
+  uint32_t end_of_wait(Thread& thread, const GroupWait& wait);
   static GroupWait asked_for(const Thread& thread);
   void wait_for_groups(Thread& thread);
   void wake_from_group(Thread& thread);
   void find_unawaited(const Block& block);
+  // Barriers in shared memory (mbarriers.cpp).
+  bool has_ended(Thread& thread, const MBarrier& barrier, const MBarrierWait& wait);
+  void count_arrivals(MBarrier& barrier, const Actor& actor, const Arrival& arrival);
+  void expect(MBarrier& barrier, const Actor& actor, int64_t bytes);
+  void end_phase(MBarrier& barrier);
+  void wait_at_mbarrier(Thread& thread);
+  bool end_try_waits(Cluster& cluster);
+  void misuse(const Actor& actor, const Block& owner, uint32_t offset, std::string what, const Actor* other = nullptr);
+  std::string mbarriers(const Block& block) const;
+  [[noreturn]] void stuck_at_mbarriers(const Cluster& cluster);
+  Access access(const Actor& actor) const;
   // Named barriers (named_barriers.cpp).
   void arrive_at_named_barrier(Thread& thread);
   void complete_named_barrier(Block& block, NamedBarrier& barrier);
@@ -221,6 +277,7 @@ class Execution {
   BlockOrder cluster_order_;
   ThreadOrder thread_order_;
   Random async_chances_;  // when asynchronous operations move
+  Random chances_;           // of what may fail
   uint64_t resident_limit_;  // clusters, as the next two
   uint64_t started_ = 0;
   uint64_t finished_ = 0;

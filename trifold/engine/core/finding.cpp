@@ -170,8 +170,8 @@ void append_access(std::string& out, const Access& access) {
 
 std::string_view name(Kind kind) {
   constexpr std::string_view names[] = {
-      "race",     "out-of-bounds", "misaligned",    "uninitialised read", "barrier divergence", "warp divergence",
-      "deadlock", "lifetime",      "negative index"};
+      "race",     "out-of-bounds",  "misaligned", "uninitialised read", "barrier divergence", "warp divergence",
+      "deadlock", "barrier misuse", "lifetime",   "negative index"};
   return names[static_cast<int>(kind)];
 }
 

@@ -19,6 +19,7 @@ enum class Kind : uint8_t {
   barrier_divergence,
   warp_divergence,
   deadlock,
+  barrier_misuse,  // of one in shared memory
   lifetime,        // of a block's shared memory, which others of its cluster access
   negative_index,  // a lint only: Numba wraps a negative index, C++ does not
 };

@@ -18,6 +18,7 @@ static_assert(static_cast<int>(Wait::sync_warp) == static_cast<int>(Operation::s
 static_assert(static_cast<int>(Wait::active_mask) == static_cast<int>(Operation::active_mask));
 static_assert(static_cast<int>(Wait::cluster_wait) == static_cast<int>(Operation::cluster_wait));
 static_assert(static_cast<int>(Wait::named_arrive) == static_cast<int>(Operation::named_arrive));
+static_assert(static_cast<int>(Wait::shared_address) == static_cast<int>(Operation::shared_address));
 static_assert(static_cast<int>(Wait::mma) == static_cast<int>(Operation::mma));
 static_assert(static_cast<int>(Wait::multiply_matrices) == static_cast<int>(Operation::multiply_matrices));
 

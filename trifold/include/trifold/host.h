@@ -52,6 +52,15 @@ enum class Wait : uint8_t {
   cluster_arrive,
   cluster_arrive_relaxed,
   cluster_wait,
+  // Of barriers in shared memory.
+  mbarrier_init,
+  mbarrier_inval,
+  mbarrier_arrive,
+  mbarrier_expect,
+  mbarrier_complete,
+  mbarrier_test,
+  mbarrier_wait,
+  shared_address,
   // Instructions of the whole warp.
   mma,
   ldmatrix,
