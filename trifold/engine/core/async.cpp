@@ -18,6 +18,7 @@ AsyncOperation::Part AsyncOperation::next_part() {
 }
 
 void AsyncOperation::read(Part part, char* into) const {
+  if (!moves) return;
   const char* const source = from == nullptr ? value.data() : from;
   const uint32_t there = std::clamp(read_bytes, part.begin, part.begin + part.bytes) - part.begin;
   if (there != 0) std::memcpy(into, source + part.begin, there);
@@ -25,6 +26,7 @@ void AsyncOperation::read(Part part, char* into) const {
 }
 
 void AsyncOperation::write(Part part, const char* source) const {
+  if (!moves) return;
   if (combine != nullptr) {
     combine(to + part.begin, source, part.bytes);
   } else {
@@ -68,6 +70,10 @@ void Execution::start(AsyncOperation operation) {
     operation.group = groups.open_number();
     ++groups.open().reading;
     ++groups.open().writing;
+    if (operation.kind == GroupKind::copies) {
+      operation.number = ++operation.issuer->groups->started;
+      ++operation.issuer->groups->under_way;
+    }
   }
   Cluster& cluster = *operation.issuer->block->cluster;
   operation.meanwhile = timing == meanwhile;
@@ -131,6 +137,7 @@ void Execution::move_part(AsyncOperations& all, std::deque<AsyncOperation>& queu
     if (reads || !operation.reads_apart) --group.reading;
     if (!reads) --group.writing;
   }
+  const uint32_t number = operation.number;
   if (reads) {
     operation.parts_done = 0;
     all.writing.push_back(std::move(operation));
@@ -139,6 +146,7 @@ void Execution::move_part(AsyncOperations& all, std::deque<AsyncOperation>& queu
   }
   if (place != 0) std::swap(queue[place], queue.front());
   queue.pop_front();
+  if (number != 0) end_copy(issuer, number);
   if (grouped) wake_from_group(issuer);
 }
 
@@ -146,7 +154,7 @@ void Execution::move_part(AsyncOperations& all, std::deque<AsyncOperation>& queu
 
 AsyncGroups& Execution::groups_of(Thread& thread, GroupKind kind) {
   if (thread.groups == nullptr) thread.groups = std::make_unique<GroupsOfThread>();
-  return (*thread.groups)[static_cast<size_t>(kind)];
+  return thread.groups->of_kind[static_cast<size_t>(kind)];
 }
 
 void Execution::commit_group(Thread& thread, GroupKind kind) {
@@ -196,6 +204,45 @@ void Execution::wake_from_group(Thread& thread) {
   thread.warp->at_group &= ~lane;
   thread.warp->ready |= lane;
   woken_ = true;
+}
+
+// ------------------------------------------------------------------------------------------------- arrivals
+
+void Execution::arrive_after_copies(Thread& thread, MBarrier& barrier, bool counted) {
+  ++events_;
+  AsyncGroups& copies = groups_of(thread, GroupKind::copies);
+  GroupsOfThread& all = *thread.groups;
+  if (counted) ++barrier.pending;
+  LateArrival arrival{&barrier, thread.waiting_at, all.started, all.under_way, {}};
+  for (const AsyncGroup& group : copies.groups)
+    arrival.rows.insert(arrival.rows.end(), group.rows.begin(), group.rows.end());
+  copies.open().shares_row = false;
+  if (all.under_way == 0) {
+    arrive_now(thread, arrival);
+  } else {
+    all.arrivals.push_back(std::move(arrival));
+  }
+}
+
+// One of the thread's copies is complete.
+void Execution::end_copy(Thread& thread, uint32_t number) {
+  GroupsOfThread& all = *thread.groups;
+  --all.under_way;
+  for (LateArrival& arrival : all.arrivals)
+    if (number <= arrival.started) --arrival.under_way;
+  while (!all.arrivals.empty() && all.arrivals.front().under_way == 0) {
+    const LateArrival arrival = std::move(all.arrivals.front());
+    all.arrivals.erase(all.arrivals.begin());
+    arrive_now(thread, arrival);
+  }
+}
+
+void Execution::arrive_now(Thread& thread, const LateArrival& arrival) {
+  const uint32_t phase = arrival.barrier->phase;
+  Knowledge copied = 0;
+  if (launch_.checker != nullptr) copied = launch_.checker->complete_operations(arrival.rows);
+  arrive_later(*arrival.barrier, {&thread, arrival.site, Operation::async_start}, 1, copied);
+  woken_ |= arrival.barrier->phase != phase;
 }
 
 // ------------------------------------------------------------------------------------------------- findings

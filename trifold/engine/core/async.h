@@ -17,6 +17,7 @@ namespace trifold::engine {
 
 struct MBarrier;
 struct Thread;
+enum class Instruction : uint8_t;  // operation_clocks.h
 
 // What of a thread's a wait is for: its copies by cp.async, or its bulk operations.
 enum class GroupKind : uint8_t { copies, bulk };
@@ -25,7 +26,8 @@ enum class GroupKind : uint8_t { copies, bulk };
 struct AsyncGroup {
   uint32_t reading = 0, writing = 0;  // how many of them have still to read, and to write
   std::vector<uint32_t> rows;         // the Checker's numbers of them
-  bool shares_row = false;            // the next one shares the last number
+  bool shares_row = false;            // the next one of its instruction shares the last number
+  Instruction instruction{};          // of the last one
 
   bool is_over(bool reads_only) const { return reading == 0 && (reads_only || writing == 0); }
 };
@@ -41,7 +43,21 @@ struct AsyncGroups {
   AsyncGroup& operator[](uint32_t number) { return groups[number - first]; }
 };
 
-using GroupsOfThread = std::array<AsyncGroups, 2>;  // by GroupKind
+// An arrival at a barrier, once the copies are complete that its thread has started before.
+struct LateArrival {
+  MBarrier* barrier;
+  uint16_t site;
+  uint32_t started;  // the thread's copies until then, and how many of them are under way
+  uint32_t under_way;
+  std::vector<uint32_t> rows;
+};
+
+struct GroupsOfThread {
+  std::array<AsyncGroups, 2> of_kind;  // by GroupKind
+  uint32_t started = 0;                // copies by cp.async, and how many of them are under way
+  uint32_t under_way = 0;
+  std::vector<LateArrival> arrivals;
+};
 
 // What elements of memory become, in place of copied ones.
 using Combine = void (*)(char* to, const char* from, size_t bytes);
@@ -53,12 +69,14 @@ struct AsyncOperation {
   char* to = nullptr;
   const char* from = nullptr;  // null: `value`
   uint32_t bytes = 0;          // that it writes
+  bool moves = true;           // else a mistake keeps it from that, and it only signals
   uint32_t read_bytes = 0;     // of the source: zeros follow
   Combine combine = nullptr;
   alignas(16) std::array<char, 16> value{};
   MBarrier* barrier = nullptr;  // that counts its bytes; null: it is one of a group
   GroupKind kind = GroupKind::copies;
   uint32_t group = 0;        // of the issuer's of this kind, its number
+  uint32_t number = 0;       // of the issuer's copies by cp.async, from 1 on
   uint32_t row = 0;          // the Checker's
   uint16_t site = 0;
   bool reads_apart = false;  // its reading can be waited for, and is over before it writes

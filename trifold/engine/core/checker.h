@@ -186,8 +186,8 @@ struct Checker {
 
   // Of asynchronous operations (checker_operations.cpp). One begins: its number, which those of a group may share.
   uint32_t begin_operation(const Thread& issuer, Instruction instruction, Site site);
-  // One side of it, of n > 0 bytes inside the buffer. False: see violation. late_fence: of the accesses that only the
-  // issuer's own fence keeps apart, the last one.
+  // One side of it, of n > 0 bytes inside the buffer. False: see violation. late_fence: it comes after an access from
+  // which only the issuer's own fence keeps it apart, and no other operation of these lines has.
   struct Issue {
     uint32_t row;
     AccessType type;  // an atomic is a reduction
@@ -202,6 +202,7 @@ struct Checker {
   void wait_for_operation(const Thread& issuer, uint32_t row, bool reads_only);
   // What a barrier learns that counts its bytes, once all are there.
   Knowledge complete_operation(uint32_t row);
+  Knowledge complete_operations(std::span<const uint32_t> rows);
   void fence_proxy(Thread& thread, uint8_t spaces);
   // At a block's exit: an operation that uses its shared memory and that nobody there has waited for.
   struct PendingUse {

@@ -15,7 +15,9 @@ uint32_t Checker::begin_operation(const Thread& issuer, Instruction instruction,
 bool Checker::knows_operation(Record record, const Thread& thread) const {
   const OperationRow& row = operations_->of(record.thread);
   if (record.stamp < row.first) return true;  // of an operation that had the row before
-  if (const Stamp waited = row.waited[record.thread & 1]; waited != 0) return happened_before({row.thread, waited}, thread);
+  const Stamp waited = row.waited[record.thread & 1];
+  if (waited != 0 && happened_before({row.thread, waited}, thread)) return true;
+  if (row.complete_at == 0) return false;
   const ThreadClock& own = thread.clock;
   const bool current = own.since >= thread.block->clock.begin;
   Known& found = own.operations[record.thread >> 1 & (own.operations.size() - 1)];
@@ -41,6 +43,12 @@ Knowledge Checker::complete_operation(uint32_t number) {
     row.complete_at = launch_.now;
   }
   return row.complete;
+}
+
+Knowledge Checker::complete_operations(std::span<const uint32_t> rows) {
+  Knowledge all = 0;
+  for (const uint32_t row : rows) all = graph_.merge(all, complete_operation(row));
+  return all;
 }
 
 // ------------------------------------------------------------------------------------------------- proxies
@@ -162,7 +170,7 @@ bool Checker::issue_after(Buffer& buffer, Cell& cell, int earlier, const Thread&
     case Fenced::by_issuer:
       leave_race(buffer, cell, issue.type, earlier);
       violation.unfenced = true;
-      late_fence = violation;
+      if (operations_->late_fences.emplace(issue.site, violation.other_site).second) late_fence = violation;
       return true;
     case Fenced::missing: break;
   }

@@ -157,6 +157,8 @@ class Execution {
   void start(AsyncOperation operation);
   AsyncGroups& groups_of(Thread& thread, GroupKind kind);
   void commit_group(Thread& thread, GroupKind kind);
+  // The barrier gets an arrival when the thread's copies so far are complete; counted: one more than it waits for.
+  void arrive_after_copies(Thread& thread, MBarrier& barrier, bool counted);
   bool is_over(Thread& thread, const GroupWait& wait);
   void pass_groups(Thread& thread, const GroupWait& wait);
   // Of a barrier at this offset of a block's shared memory, by a running thread, which goes on. Where what it does is a
@@ -232,6 +234,8 @@ class Execution {
   static GroupWait asked_for(const Thread& thread);
   void wait_for_groups(Thread& thread);
   void wake_from_group(Thread& thread);
+  void end_copy(Thread& thread, uint32_t number);
+  void arrive_now(Thread& thread, const LateArrival& arrival);
   void find_unawaited(const Block& block);
   // Barriers in shared memory (mbarriers.cpp).
   bool has_ended(Thread& thread, const MBarrier& barrier, const MBarrierWait& wait);

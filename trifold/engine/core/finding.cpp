@@ -279,9 +279,8 @@ void describe_memory_of_another_block(Finding& finding, Dim3 block) {
 void describe_lifetime(Finding& finding, Dim3 block, bool ended) {
   const Access& access = finding.accesses[0];
   finding.message =
-      "lifetime of " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " + who(access, false) + " " +
-      verb(access.operation) + " at " + where(access.location) + ", but it is shared memory of block " +
-      coordinates(block) +
+      "lifetime of " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " + clause(access, false) +
+      ", but it is shared memory of block " + coordinates(block) +
       (ended ? ", which has exited, and its shared memory with it. The access did not happen. Put a barrier of the "
                "cluster (cluster.sync()) between the last access to another block's shared memory and the end of the "
                "kernel: no block exits before the others are done."
@@ -335,6 +334,36 @@ void describe_misaligned(Finding& finding, std::string_view type, int64_t alignm
                     who(access, false) + " sees byte " + std::to_string(offset) + " of it as " + std::string(type) +
                     " at " + where(access.location) + ", but a GPU loads that type only from multiples of " +
                     std::to_string(alignment) + " bytes. Start the view at such a multiple.";
+}
+
+void describe_misaligned_operation(Finding& finding, int64_t alignment, int64_t offset) {
+  const Access& access = finding.accesses[0];
+  finding.message = "misaligned " + access.instruction + " in kernel " + finding.kernel + ": " + who(access, false) +
+                    " starts it at " + where(access.location) + ", and it " + access.operation + "s " + finding.memory +
+                    " array " + (finding.array.empty() ? "" : finding.array + " ") + "from byte " +
+                    std::to_string(offset) + " on, at an address that is no multiple of " + std::to_string(alignment) +
+                    ". Align the array by __align__(" + std::to_string(alignment) +
+                    "), and move whole pieces of so many bytes.";
+}
+
+void describe_size_of_operation(Finding& finding, int64_t unit, int64_t bytes) {
+  const Access& access = finding.accesses[0];
+  finding.message = "misaligned " + access.instruction + " in kernel " + finding.kernel + ": " + who(access, false) +
+                    " starts it at " + where(access.location) + " with " + std::to_string(bytes) +
+                    " bytes, and it moves only multiples of " + std::to_string(unit) +
+                    ". Pad the row, or let threads copy what is left over.";
+}
+
+void describe_ranks_outside(Finding& finding, uint32_t ranks, uint32_t blocks) {
+  const Access& access = finding.accesses[0];
+  std::string numbers;
+  for (uint32_t rank = blocks; rank < 32; ++rank)
+    if ((ranks >> rank & 1) != 0) numbers += (numbers.empty() ? "" : ", ") + std::to_string(rank);
+  finding.message = "out-of-bounds multicast in kernel " + finding.kernel + ": the mask of the " + access.instruction +
+                    " that " + who(access, false) + " starts at " + where(access.location) + " names rank " + numbers +
+                    " of the cluster, which has " + std::to_string(blocks) +
+                    " blocks. These copies did not happen. Make the mask of the cluster's size: (1 << "
+                    "cluster_nctarank) - 1 are all its blocks.";
 }
 
 void describe_negative_index(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape) {

@@ -96,6 +96,11 @@ void describe_exit_before_operation(Finding& finding, Dim3 block);
 void describe_unknown_address(Finding& finding, uint64_t address);
 // Of memory that is seen as a type which may not start at its address.
 void describe_misaligned(Finding& finding, std::string_view type, int64_t alignment, int64_t offset);
+// The same of an asynchronous operation's address, and of its size.
+void describe_misaligned_operation(Finding& finding, int64_t alignment, int64_t offset);
+void describe_size_of_operation(Finding& finding, int64_t unit, int64_t bytes);
+// Of a copy to blocks of the cluster that are not there.
+void describe_ranks_outside(Finding& finding, uint32_t ranks, uint32_t blocks);
 // Of a negative index that wrapped.
 void describe_negative_index(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape);
 

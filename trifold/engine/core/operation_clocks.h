@@ -14,8 +14,10 @@
 
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "model.h"
@@ -94,6 +96,8 @@ class OperationClocks {
   size_t uses_checked_at = 256;  // so many: those that have been waited for go
   std::unordered_map<uint32_t, std::vector<ProxyFences>> fences;  // by Block::id, of its threads
   Stamp fences_since = 0;                                         // earlier accesses count as fenced
+  // The lines of operations and of earlier accesses that only the issuer's fence keeps apart.
+  std::set<std::pair<Site, Site>> late_fences;
 
  private:
   std::vector<OperationRow> rows_;
