@@ -16,45 +16,45 @@ constexpr int tile_bytes = tile_floats * 4;
 
 // ------------------------------------------------------------------------------------------------- instructions
 
-__device__ __forceinline__ uint32_t at(const void* shared) {
+__device__ __forceinline__ uint32_t window(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
 }
 // In macros, so that a finding has the line of the kernel.
-#define COPY(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at(to)), "l"(from) : "memory")
+#define COPY(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(window(to)), "l"(from) : "memory")
 #define COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
 #define WAIT(count) asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory")
 #define BULK_LOAD(to, from, bytes, barrier)                                                               \
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"  \
-               ::"r"(at(to)), "l"(from), "r"(bytes), "r"(at(barrier)) : "memory")
+               ::"r"(window(to)), "l"(from), "r"(bytes), "r"(window(barrier)) : "memory")
 #define BULK_STORE(to, from, bytes)                                                                        \
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(at(from)), "r"(bytes) \
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(window(from)), "r"(bytes) \
                : "memory")
 #define BULK_COMMIT() asm volatile("cp.async.bulk.commit_group;" ::: "memory")
 #define BULK_WAIT(count) asm volatile("cp.async.bulk.wait_group %0;" ::"n"(count) : "memory")
 #define BULK_WAIT_READ(count) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(count) : "memory")
 #define FENCE() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
 
-#define INIT(barrier, count) asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at(barrier)), "r"(count) : "memory")
+#define INIT(barrier, count) asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(window(barrier)), "r"(count) : "memory")
 #define EXPECT(barrier, bytes)                                                                                \
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(at(barrier)), "r"(bytes) : "memory")
-#define ARRIVE(barrier) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(at(barrier)) : "memory")
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(window(barrier)), "r"(bytes) : "memory")
+#define ARRIVE(barrier) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(window(barrier)) : "memory")
 #define AWAIT(barrier, parity)                                                                               \
   asm volatile(                                                                                              \
       "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }" ::"r"( \
-          at(barrier)),                                                                                      \
+          window(barrier)),                                                                                      \
       "r"(parity)                                                                                            \
       : "memory")
 // The same of what other blocks of the cluster have written.
 #define AWAIT_CLUSTER(barrier, parity)                                                                             \
   asm volatile(                                                                                                    \
       "{ .reg .pred p; again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1; @!p bra "      \
-      "again; }" ::"r"(at(barrier)),                                                                               \
+      "again; }" ::"r"(window(barrier)),                                                                               \
       "r"(parity)                                                                                                  \
       : "memory")
 
 __device__ __forceinline__ uint32_t at_rank(const void* shared, unsigned rank) {
   uint32_t address;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(at(shared)), "r"(rank));
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(window(shared)), "r"(rank));
   return address;
 }
 
@@ -202,7 +202,7 @@ __global__ void copied_kernel(const float* x, float* y) {
     BULK_STORE(y + blockIdx.x * tile_floats, tile, tile_bytes);  // stored
     asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(
                      y + blockIdx.x * tile_floats + tile_floats * gridDim.x),
-                 "r"(at(tile)), "r"(tile_bytes)
+                 "r"(window(tile)), "r"(tile_bytes)
                  : "memory");
     BULK_COMMIT();
     BULK_WAIT(0);
@@ -320,7 +320,7 @@ __global__ void late_arrival_kernel(const float* x, float* y) {
   if (mistake == Mistake::arrives_before_copies) {
     ARRIVE(&full);
   } else {
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(at(&full)) : "memory");
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(window(&full)) : "memory");
   }
   AWAIT(&full, 0);
   for (int i = t; i < tile_floats; i += threads) y[blockIdx.x * tile_floats + i] = 2 * tile[i];  // read
@@ -351,8 +351,8 @@ __global__ void __cluster_dims__(2) multicast_kernel(const float* x, float* y) {
     const uint16_t mask = mistake == Mistake::rank_outside ? 7 : 3;
     asm volatile(
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], "
-        "%4;" ::"r"(at(tile + rank * half)),
-        "l"(from + rank * half), "r"(half * 4), "r"(at(&full)), "h"(mask)
+        "%4;" ::"r"(window(tile + rank * half)),
+        "l"(from + rank * half), "r"(half * 4), "r"(window(&full)), "h"(mask)
         : "memory");  // multicast
   }
   AWAIT_CLUSTER(&full, 0);
@@ -379,7 +379,7 @@ __global__ void __cluster_dims__(2) gather_kernel(const float* x, float* y) {
   if (t == 0)
     asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                      at_rank(tile + rank * half, 0)),
-                 "r"(at(mine)), "r"(half * 4), "r"(at_rank(&full, 0))
+                 "r"(window(mine)), "r"(half * 4), "r"(at_rank(&full, 0))
                  : "memory");  // sent
   if (rank == 0) {
     AWAIT_CLUSTER(&full, 0);

@@ -167,8 +167,8 @@ class Execution {
   void invalidate_mbarrier(Thread& thread, Block& owner, uint32_t offset);
   // Returns the phase and its pending arrivals before this one.
   MBarrierState arrive_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, const Arrival& arrival);
-  void expect_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes);
-  void complete_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes);
+  void expect_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes, bool own_only);
+  void complete_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes, bool own_only);
   // Whether the phase has ended that was pending at this state, or the last one with this parity; if so, the thread
   // acquires what was released in it. Else `wait` says what it would wait for.
   bool has_ended(Thread& thread, MBarrierWait& wait, MBarrierState state);

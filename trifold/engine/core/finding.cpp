@@ -276,6 +276,26 @@ void describe_memory_of_another_block(Finding& finding, Dim3 block) {
                     ". The access did not happen. Pass the value on in global memory, not its address.";
 }
 
+void describe_address_of_another_block(Finding& finding, Dim3 block) {
+  const Access& access = finding.accesses[0];
+  finding.message = "out-of-bounds access of shared memory in kernel " + finding.kernel + ": " + who(access, false) +
+                    " has the address of shared memory of block " + coordinates(block) + " at " +
+                    where(access.location) +
+                    ", in an instruction for its own block's only (.shared, which is .shared::cta). Write "
+                    ".shared::cluster, for what mapa gives.";
+}
+
+void describe_access_of_barrier(Finding& finding) {
+  const Access& access = finding.accesses[0];
+  const Access& initialised = finding.accesses[1];
+  finding.message = "barrier misuse of " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " +
+                    who(access, true) + " " + verb(access.operation) + " at " + where(access.location) +
+                    ", but it is an mbarrier, which " + who(initialised, false) + " has initialised at " +
+                    where(initialised.location) +
+                    " and nobody has invalidated. Its bytes are for the operations of mbarrier only: keep the data "
+                    "elsewhere, or let mbarrier.inval and a syncthreads come before that.";
+}
+
 void describe_lifetime(Finding& finding, Dim3 block, bool ended) {
   const Access& access = finding.accesses[0];
   finding.message =

@@ -158,9 +158,9 @@ void Execution::count_arrivals(MBarrier& barrier, const Actor& by, const Arrival
   end_phase(barrier);
 }
 
-void Execution::expect_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes) {
+void Execution::expect_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes, bool own_only) {
   ++events_;
-  if (MBarrier* const barrier = find_mbarrier(thread, owner, offset, false); barrier != nullptr)
+  if (MBarrier* const barrier = find_mbarrier(thread, owner, offset, own_only); barrier != nullptr)
     expect(*barrier, actor(thread), bytes);
 }
 
@@ -172,8 +172,8 @@ void Execution::expect(MBarrier& barrier, const Actor& by, int64_t bytes) {
              ": it counts up to " + std::to_string(most_transactions) + ".");
 }
 
-void Execution::complete_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes) {
-  if (MBarrier* const barrier = find_mbarrier(thread, owner, offset, false); barrier != nullptr)
+void Execution::complete_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes, bool own_only) {
+  if (MBarrier* const barrier = find_mbarrier(thread, owner, offset, own_only); barrier != nullptr)
     complete_transactions(*barrier, actor(thread), bytes, 0);
 }
 

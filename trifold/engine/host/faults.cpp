@@ -157,6 +157,27 @@ void ranks_outside_cluster(engine::Instruction instruction, uint32_t ranks, uint
   end_or_go_on(std::move(finding), site);
 }
 
+void not_for_operation(uintptr_t address, size_t n, engine::Site site, std::string_view why) {
+  const Region* const region = checked_memory->find(address, n);
+  Finding finding = region != nullptr && region->watched()
+                        ? start_finding(Kind::barrier_misuse, *region, AccessType::atomic, site)
+                        : start_finding(Kind::barrier_misuse, "", "", AccessType::atomic, site);
+  finding.accesses[0].operation = engine::name(static_cast<engine::Operation>(engine::current->request.operation));
+  const engine::Access& access = finding.accesses[0];
+  finding.message = "barrier misuse in kernel " + finding.kernel + ": " + engine::who(access, false) + " calls " +
+                    access.operation + " at " + engine::where(access.location) +
+                    " on memory that is not for it: " + std::string(why);
+  end_or_go_on(std::move(finding), site);
+}
+
+void address_of_another_block(engine::Dim3 block, engine::Site site) {
+  Finding finding =
+      start_finding(Kind::out_of_bounds, std::string(engine::name(engine::Space::shared)), "", AccessType::read, site);
+  finding.accesses[0].operation = "access";
+  engine::describe_address_of_another_block(finding, block);
+  end_or_go_on(std::move(finding), site);
+}
+
 void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site site) {
   if (const auto target = checked_memory->of_another_block(address); target.region != nullptr) {
     access_of_another_block(target, address, n, type, site);
@@ -221,6 +242,17 @@ void constant_written(const Region& region, uintptr_t address, size_t n, AccessT
 
 namespace {
 
+// Who has initialised the barrier that lies there.
+void add_barrier(Finding& finding, uintptr_t address) {
+  const HostFront& front = *turn->front;
+  const auto* const memory = reinterpret_cast<const void*>(address);
+  const engine::Block& owner = *front.owner_of_shared(memory);
+  const uint32_t offset = front.offset_in(owner, memory) / engine::mbarrier_bytes * engine::mbarrier_bytes;
+  const engine::Actor& by = owner.mbarriers.at(offset).initialised;
+  finding.accesses.push_back(
+      {by.thread->place, by.thread->block->index, -1, std::string(engine::name(by.operation)), location_of(by.site)});
+}
+
 // Of what the checker has left, without its words.
 Finding start_finding_of_violation(const Region& region, size_t n, engine::Site site) {
   const engine::Launch& launch = *engine::current->block->launch;
@@ -234,6 +266,7 @@ Finding start_finding_of_violation(const Region& region, size_t n, engine::Site 
     finding.accesses.push_back({launch.thread_index(violation.other_thread), launch.block_index(violation.other_thread),
                                 violation.other_interval, std::string(engine::name(violation.other_type)),
                                 location_of(violation.other_site), std::string(violation.other_by)});
+  if (violation.kind == Kind::barrier_misuse) add_barrier(finding, violation.address);
   if (past && past->earlier) std::swap(finding.accesses[0], finding.accesses[1]);
   return finding;
 }
@@ -271,6 +304,8 @@ Finding finding_of_violation(const Region& region, size_t n, engine::Site site) 
     engine::describe_missing_proxy_fence(finding);
   } else if (finding.kind == Kind::race) {
     engine::describe_race(finding);
+  } else if (finding.kind == Kind::barrier_misuse) {
+    engine::describe_access_of_barrier(finding);
   } else {
     engine::describe_uninitialised(finding);
   }

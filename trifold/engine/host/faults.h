@@ -76,6 +76,12 @@ template <typename Check>
   if (!right) violated(region, n, site);
 }
 
+// These bytes are no memory for the operation that the running thread is about to do on them: "a barrier lies in shared
+// memory".
+[[gnu::cold]] void not_for_operation(uintptr_t address, size_t n, engine::Site site, std::string_view why);
+// A 32-bit address of this other block's shared memory, or of none, in an instruction for the block's own.
+[[gnu::cold]] void address_of_another_block(engine::Dim3 block, engine::Site site);
+
 // An index outside the extent that an array is declared with; what lies there may well be memory of the kernel's: the
 // next row, the struct's next member, another variable on the stack.
 struct DeclaredIndex {

@@ -166,6 +166,24 @@ void meet_whole_warp(Wait operation, Together& own, Line line) {
   meet_warp(operation, 0xffffffff, false, reinterpret_cast<uint64_t>(&own), 0, 0, line);
 }
 
+void begin_operation(Operation operation, Line line) {
+  const auto ask = [&](Request& request) { request.operation = static_cast<uint8_t>(operation); };
+  if (turn == nullptr || turn->plain) {
+    wait(line, ask);
+  } else {
+    ask_for(line, ask).front->end_access();
+  }
+}
+
+bool wait_for_phase(engine::MBarrierWait& phase, Line line) {
+  return wait(line,
+              [&](Request& request) {
+                request.operation = static_cast<uint8_t>(Operation::mbarrier_wait);
+                request.value = reinterpret_cast<uint64_t>(&phase);
+              })
+      .predicate;
+}
+
 void fence(Scope scope) {
   if (turn != nullptr) look(__builtin_return_address(0));
   if (engine::current != nullptr && engine::current->block->launch->checker != nullptr)

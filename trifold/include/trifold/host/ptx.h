@@ -11,6 +11,7 @@
 #include <trifold/host/ptx/floats.h>
 #include <trifold/host/ptx/integers.h>
 #include <trifold/host/ptx/matrices.h>
+#include <trifold/host/ptx/mbarriers.h>
 #include <trifold/host/ptx/memory.h>
 #include <trifold/host/ptx/registers.h>
 #include <trifold/host/ptx/threads.h>
