@@ -51,6 +51,7 @@ Tensor async_copies(const Tensor& x, int64_t kernel, int64_t mistake) {
       case 12: return launch.template operator()<functions_kernel<m>>(tiles);
       case 13: return launch.template operator()<group_copies_kernel<m>>(tiles);
       case 14: return launch.template operator()<no_fence_kernel<m>>(tiles);
+      case 15: return launch.template operator()<ptx_functions_kernel<m>>(2 * tiles);
       default: throw std::runtime_error("there is no such kernel");
     }
   };

@@ -6,6 +6,8 @@
 #include <cooperative_groups/memcpy_async.h>
 #include <cuda_pipeline.h>
 
+#include <cuda/ptx>
+
 #include <trifold/cuda.cuh>
 
 namespace cg = cooperative_groups;
@@ -448,6 +450,72 @@ __global__ void group_copies_kernel(const float* x, float* y) {
   if (mistake != Mistake::no_wait) cg::wait(block);
   for (int i = t; i < half; i += threads) y[blockIdx.x * tile_floats + half + i] = 2 * tile[1][i];  // read last
   if (mistake == Mistake::no_wait) cg::wait(block);
+}
+
+// The same by cuda::ptx: blocks of a pair load a tile for both, send it on to each other, and store it; the sums of
+// both are reduced in memory. y = 2 x.
+template <Mistake mistake>
+__global__ void __cluster_dims__(2) ptx_functions_kernel(const float* x, float* y) {
+  namespace ptx = cuda::ptx;
+  __shared__ __align__(128) float tile[tile_floats], inbox[tile_floats];
+  __shared__ __align__(16) uint32_t numbers[4];
+  __shared__ uint64_t full, received, sent, reduced;
+  const auto cluster = cg::this_cluster();
+  const int t = threadIdx.x, rank = static_cast<int>(cluster.block_rank()), begin = blockIdx.x / 2 * tile_floats;
+  constexpr int half = tile_floats / 2;
+  if (t < 4) numbers[t] = 0;
+  if (t == 0) {
+    ptx::mbarrier_init(&full, 1);
+    ptx::mbarrier_init(&received, 1);
+    ptx::mbarrier_init(&sent, 1);
+    ptx::mbarrier_init(&reduced, 1);
+    ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &full, tile_bytes);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &received, tile_bytes);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &sent, 16);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &reduced, 4);
+  }
+  cluster.sync();
+  if (t == 0) {
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, tile + rank * half, x + begin + rank * half,
+                       tile_bytes / 2, &full, uint16_t{3});
+    while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &full, 0)) {
+    }
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_shared, cluster.map_shared_rank(inbox, 1 - rank), tile, tile_bytes,
+                       cluster.map_shared_rank(&received, 1 - rank));
+    const uint32_t four[4] = {1, 2, 3, static_cast<uint32_t>(rank)};
+    uint32_t* const there = cluster.map_shared_rank(numbers, 1 - rank);
+    ptx::st_async(there, four, cluster.map_shared_rank(&sent, 1 - rank));  // sent by st_async
+  }
+  while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &received, 0)) {
+  }
+  if (mistake != Mistake::no_await)
+    while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &sent, 0)) {
+    }
+  cluster.sync();
+  if (t == 0)
+    ptx::red_async(ptx::op_add, cluster.map_shared_rank(numbers, 1 - rank), 41u,  // reduced
+                   cluster.map_shared_rank(&reduced, 1 - rank));
+  while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &reduced, 0)) {
+  }
+  const bool right = numbers[0] == 42 && numbers[1] == 2 && numbers[3] == static_cast<uint32_t>(1 - rank);
+  if (t == 0) {
+    if (rank == 0)
+      ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, y + begin, inbox, tile_bytes);
+    else if (!right)
+      y[begin] = -1;
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{});
+  }
+  cluster.sync();
+  if (t == 0 && right) {
+    ptx::fence_proxy_async();
+    ptx::cp_reduce_async_bulk(ptx::space_global, ptx::space_shared, ptx::op_add, y + begin + rank * half,
+                              inbox + rank * half, tile_bytes / 2);
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
+  }
+  cluster.sync();
 }
 
 // What needs no fence: bulk loads that are read plainly, a store from what a load has brought, a load into what a store
