@@ -1,8 +1,9 @@
 """``extern __shared__ T name[];`` and ``__shared__ alignas(N) T name;`` in sources that g++ compiles.
 
-All arrays of the first kind are a block's dynamic shared memory. The line is changed in a copy of the source, before g++ reads it;
-line numbers stay. In a function it becomes a reference, bound to that memory. Outside it gets the symbol of one array
-that the library has: ``extern_shared`` of ``<trifold/launch.cuh>``. (In a template, g++ forgets the symbol.)
+All arrays of the first kind are a block's dynamic shared memory. The line is changed in a copy of the source, before
+g++ reads it; line numbers stay. In a function it becomes a reference, bound to that memory. Outside it gets the symbol
+of one array that the library has: ``extern_shared`` of ``<trifold/launch.cuh>``. (In a template, g++ forgets the
+symbol.)
 
 An ``alignas`` between a declaration's specifiers, which nvcc takes, is moved in front of them.
 """
@@ -23,7 +24,7 @@ _ARRAY = re.compile(
 )
 _ALIGNMENT = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 _ALIGNED = re.compile(
-    r"(?P<specifiers>\b(?:(?:extern|static|const|volatile)\s+)*__shared__\s+(?:(?:const|volatile)\s+)*)"
+    r"(?P<specifiers>\b(?:(?:static|const|volatile)\s+)*__shared__\s+(?:(?:const|volatile)\s+)*)"
     r"(?P<alignment>alignas\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))"
 )
 _SPECIFIERS = re.compile(r"\b(?:extern|__shared__)\b")

@@ -276,15 +276,6 @@ void describe_memory_of_another_block(Finding& finding, Dim3 block) {
                     ". The access did not happen. Pass the value on in global memory, not its address.";
 }
 
-void describe_address_of_another_block(Finding& finding, Dim3 block) {
-  const Access& access = finding.accesses[0];
-  finding.message = "out-of-bounds access of shared memory in kernel " + finding.kernel + ": " + who(access, false) +
-                    " has the address of shared memory of block " + coordinates(block) + " at " +
-                    where(access.location) +
-                    ", in an instruction for its own block's only (.shared, which is .shared::cta). Write "
-                    ".shared::cluster, for what mapa gives.";
-}
-
 void describe_access_of_barrier(Finding& finding) {
   const Access& access = finding.accesses[0];
   const Access& initialised = finding.accesses[1];

@@ -86,8 +86,6 @@ void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std
 void describe_constant_write(Finding& finding);
 // Of shared memory that is this other block's.
 void describe_memory_of_another_block(Finding& finding, Dim3 block);
-// Of a 32-bit address of this block's shared memory, in an instruction for the own block's.
-void describe_address_of_another_block(Finding& finding, Dim3 block);
 // Of the bytes of a barrier in shared memory; the second access is its initialisation.
 void describe_access_of_barrier(Finding& finding);
 // Of shared memory of another block of the cluster, which has ended or need not have begun.

@@ -25,6 +25,7 @@ void KnowledgeGraph::clear() {
   addresses_.clear();
   last_of_block_.clear();
   has_narrow_scope_ = false;
+  last_join_ = {};
 }
 
 // A cheap look, a few nodes deep: no is not certain.
@@ -44,7 +45,9 @@ Knowledge KnowledgeGraph::merge(Knowledge a, Knowledge b) {
   constexpr int depth = 3;
   if (contains(a, b, depth)) return a;
   if (contains(b, a, depth)) return b;
-  return add({.type = Type::join, .first = a, .second = b});
+  if (last_join_.first != a || last_join_.second != b)
+    last_join_ = {a, b, add({.type = Type::join, .first = a, .second = b})};
+  return last_join_.made;
 }
 
 Knowledge KnowledgeGraph::at(uintptr_t address) const {

@@ -83,6 +83,9 @@ class KnowledgeGraph {
   std::vector<Stamp> stamps_;
   std::unordered_map<uintptr_t, Address> addresses_;
   std::unordered_map<uint32_t, Knowledge> last_of_block_;
+  struct {
+    Knowledge first = 0, second = 0, made = 0;
+  } last_join_;                    // many threads learn the same
   bool has_narrow_scope_ = false;  // of a block or a cluster
   Dim3 grid_, cluster_;
 };

@@ -256,6 +256,7 @@ void Execution::wait_at_mbarrier(Thread& thread) {
 
 // No thread of the cluster can run: the time of those that only try is over.
 bool Execution::end_try_waits(Cluster& cluster) {
+  if (cluster.live == 0) return false;
   if (cluster.events_at_time_out != events_) cluster.time_outs = 0;
   if (cluster.time_outs == most_time_outs) return false;
   bool any = false;

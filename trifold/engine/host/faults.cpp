@@ -101,7 +101,7 @@ void dead_memory(const CheckedMemory::OfPeer& target, uintptr_t address, size_t 
 
 }  // namespace
 
-Region* peer_region(uintptr_t address, size_t n, AccessType type, engine::Site site) {
+Region* peer_region(uintptr_t address, size_t n, AccessType type, engine::Site site, bool awaited) {
   const CheckedMemory::OfPeer target = checked_memory->find_of_peer(address, n);
   if (target.region == nullptr) {
     out_of_bounds(address, n, type, site);
@@ -109,7 +109,7 @@ Region* peer_region(uintptr_t address, size_t n, AccessType type, engine::Site s
   }
   const Thread& thread = *engine::current;
   if (is_alive(*target.block)) {
-    thread.block->launch->checker->note_visit(*target.block, thread, type, site);
+    if (!awaited) thread.block->launch->checker->note_visit(*target.block, thread, type, site);
     return target.region;
   }
   dead_memory(target, address, n, type, site, {});
@@ -170,11 +170,13 @@ void not_for_operation(uintptr_t address, size_t n, engine::Site site, std::stri
   end_or_go_on(std::move(finding), site);
 }
 
-void address_of_another_block(engine::Dim3 block, engine::Site site) {
+void wrong_shared_address(engine::Site site, const std::string& why) {
   Finding finding =
       start_finding(Kind::out_of_bounds, std::string(engine::name(engine::Space::shared)), "", AccessType::read, site);
-  finding.accesses[0].operation = "access";
-  engine::describe_address_of_another_block(finding, block);
+  finding.accesses[0].operation = "address";
+  const engine::Access& access = finding.accesses[0];
+  finding.message = "out-of-bounds address of shared memory in kernel " + finding.kernel + ": " +
+                    engine::who(access, false) + " has " + why + " At " + engine::where(access.location) + ".";
   end_or_go_on(std::move(finding), site);
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "../core/checker.h"
@@ -17,7 +18,9 @@ namespace trifold::host {
 // What an access of these bytes is of that is not of the running block's own memory, nor global: shared memory of
 // another block of its cluster. Null: it is none's; or that block need not have begun or has ended, and the access is
 // skipped.
-[[gnu::cold]] Region* peer_region(uintptr_t address, size_t n, engine::AccessType type, engine::Site site);
+// `awaited`: the owner sees when it has happened, so that it may exit then.
+[[gnu::cold]] Region* peer_region(uintptr_t address, size_t n, engine::AccessType type, engine::Site site,
+                                  bool awaited = false);
 // The same of an asynchronous operation that the thread starts, but that nothing is skipped; and whose memory it is.
 [[gnu::cold]] CheckedMemory::OfPeer peer_region_of(engine::Instruction instruction, uintptr_t address, size_t n,
                                                    engine::AccessType type, engine::Site site);
@@ -79,8 +82,8 @@ template <typename Check>
 // These bytes are no memory for the operation that the running thread is about to do on them: "a barrier lies in shared
 // memory".
 [[gnu::cold]] void not_for_operation(uintptr_t address, size_t n, engine::Site site, std::string_view why);
-// A 32-bit address of this other block's shared memory, or of none, in an instruction for the block's own.
-[[gnu::cold]] void address_of_another_block(engine::Dim3 block, engine::Site site);
+// An address of shared memory that is none, or not for the running thread's instruction: `why` says which.
+[[gnu::cold]] void wrong_shared_address(engine::Site site, const std::string& why);
 
 // An index outside the extent that an array is declared with; what lies there may well be memory of the kernel's: the
 // next row, the struct's next member, another variable on the stack.

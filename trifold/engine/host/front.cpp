@@ -240,7 +240,7 @@ char* HostFront::at_offset(const engine::Block& owner, uint32_t offset) const {
 }
 
 std::string HostFront::name_of_shared(const engine::Block& owner, uint32_t offset) const {
-  if (checked_memory == nullptr) return FrontEnd::name_of_shared(owner, offset);
+  if (owner.launch->checker == nullptr) return FrontEnd::name_of_shared(owner, offset);
   const auto address = reinterpret_cast<uintptr_t>(at_offset(owner, offset));
   const Region* const region = checked_memory->shared_at(*static_cast<const Slot*>(owner.front), address);
   if (region == nullptr) return FrontEnd::name_of_shared(owner, offset);

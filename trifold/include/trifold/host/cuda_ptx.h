@@ -55,9 +55,6 @@ inline constexpr space_shared_t space_shared{};
 inline void mbarrier_init(uint64_t* barrier, const uint32_t& count, Line line = {}) {
   trifold::host::init_mbarrier(barrier, count, line);
 }
-inline void mbarrier_inval(uint64_t* barrier, Line line = {}) {
-  trifold::host::invalidate_mbarrier(barrier, line);
-}
 inline void fence_mbarrier_init(sem_release_t, scope_cluster_t, Line line = {}) {
   trifold::host::fence_mbarrier_inits(line);
 }
