@@ -25,10 +25,12 @@ __device__ __forceinline__ uint32_t window(const void* shared) {
 #define COPY(to, from) asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(window(to)), "l"(from) : "memory")
 #define COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
 #define WAIT(count) asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory")
-#define BULK_LOAD(to, from, bytes, barrier)                                                               \
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"  \
-               ::"r"(window(to)), "l"(from), "r"(bytes), "r"(window(barrier)) : "memory")
-#define BULK_STORE(to, from, bytes)                                                                        \
+#define BULK_LOAD(to, from, bytes, barrier)                                                                        \
+  asm volatile(                                                                                                    \
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(window(to)), \
+      "l"(from), "r"(bytes), "r"(window(barrier))                                                                  \
+      : "memory")
+#define BULK_STORE(to, from, bytes)                                                                                   \
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(window(from)), "r"(bytes) \
                : "memory")
 #define BULK_COMMIT() asm volatile("cp.async.bulk.commit_group;" ::: "memory")
@@ -36,22 +38,22 @@ __device__ __forceinline__ uint32_t window(const void* shared) {
 #define BULK_WAIT_READ(count) asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(count) : "memory")
 #define FENCE() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
 
-#define INIT(barrier, count) asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(window(barrier)), "r"(count) : "memory")
-#define EXPECT(barrier, bytes)                                                                                \
+#define INIT(barrier, count) \
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(window(barrier)), "r"(count) : "memory")
+#define EXPECT(barrier, bytes) \
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(window(barrier)), "r"(bytes) : "memory")
 #define ARRIVE(barrier) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(window(barrier)) : "memory")
-#define AWAIT(barrier, parity)                                                                               \
-  asm volatile(                                                                                              \
-      "{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }" ::"r"( \
-          window(barrier)),                                                                                      \
-      "r"(parity)                                                                                            \
-      : "memory")
+#define AWAIT(barrier, parity)                                                                                        \
+  asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }" ::"r"( \
+                   window(barrier)),                                                                                  \
+               "r"(parity)                                                                                            \
+               : "memory")
 // The same of what other blocks of the cluster have written.
-#define AWAIT_CLUSTER(barrier, parity)                                                                             \
-  asm volatile(                                                                                                    \
-      "{ .reg .pred p; again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1; @!p bra "      \
-      "again; }" ::"r"(window(barrier)),                                                                               \
-      "r"(parity)                                                                                                  \
+#define AWAIT_CLUSTER(barrier, parity)                                                                        \
+  asm volatile(                                                                                               \
+      "{ .reg .pred p; again: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1; @!p bra " \
+      "again; }" ::"r"(window(barrier)),                                                                      \
+      "r"(parity)                                                                                             \
       : "memory")
 
 __device__ __forceinline__ uint32_t at_rank(const void* shared, unsigned rank) {
@@ -79,21 +81,19 @@ enum class Mistake {
   no_wait,              // of cp.async in its own thread
   written_too_early,    // the source, before it is read
   // Counted by barriers.
-  no_await,              // 13
-  expects_too_much,      // 14
-  expects_too_little,    // 15
-  expects_one_of_two,    // 16
-  receiver_expects_none, // 17
-  receiver_not_ready,    // 17
-  rank_outside,          // 18
-  no_empty_barrier,      // 28
-  sends_to_the_ended,    // 33
-  arrives_before_copies, // by its own arrival in place of that of its copies
+  no_await,               // 13
+  expects_too_much,       // 14
+  expects_too_little,     // 15
+  expects_one_of_two,     // 16
+  receiver_expects_none,  // 17
+  receiver_not_ready,     // 17
+  rank_outside,           // 18
+  no_empty_barrier,       // 28
+  sends_to_the_ended,     // 33
+  arrives_before_copies,  // by its own arrival in place of that of its copies
   // Forms.
   odd_target,  // 50
   odd_size,    // 51
-  past_the_end,
-  all,
 };
 
 // ------------------------------------------------------------------------------------------------- proxies
@@ -147,7 +147,9 @@ __global__ void load_kernel(const float* x, float* y) {
   constexpr int half = tile_floats / 2, bytes = half * 4;
   for (int round = 0; round < 2; ++round) {
     if (t == 0) {
-      constexpr int more = mistake == Mistake::expects_too_much ? 64 : mistake == Mistake::expects_too_little ? -256 : 0;
+      constexpr int more = mistake == Mistake::expects_too_much     ? 64
+                           : mistake == Mistake::expects_too_little ? -256
+                                                                    : 0;
       EXPECT(&full, bytes + more);
       constexpr int off = mistake == Mistake::odd_target ? 1 : 0, less = mistake == Mistake::odd_size ? 4 : 0;
       BULK_LOAD(tile + off, from + round * half, bytes - less, &full);  // loaded
@@ -231,7 +233,7 @@ __global__ void groups_kernel(const float* x, float* y) {
     COPY(tile[1] + 4 * t, from + half + 4 * t);  // copied last
     COMMIT();
     if (mistake == Mistake::no_wait) y[blockIdx.x * tile_floats + 4 * t] = tile[0][4 * t];  // read
-    if (mistake == Mistake::written_too_early) tile[0][4 * t] = 0;                           // too early
+    if (mistake == Mistake::written_too_early) tile[0][4 * t] = 0;                          // too early
     WAIT(1);
   }
   if (mistake == Mistake::lane_waits_for_all) y[blockIdx.x * tile_floats + t] = tile[0][(t ^ 1) * 2];  // read
@@ -481,8 +483,8 @@ __global__ void __cluster_dims__(2) ptx_functions_kernel(const float* x, float* 
                        tile_bytes / 2, &full, uint16_t{3});
     while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &full, 0)) {
     }
-    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_shared, cluster.map_shared_rank(inbox, 1 - rank), tile, tile_bytes,
-                       cluster.map_shared_rank(&received, 1 - rank));
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_shared, cluster.map_shared_rank(inbox, 1 - rank), tile,
+                       tile_bytes, cluster.map_shared_rank(&received, 1 - rank));
     const uint32_t four[4] = {1, 2, 3, static_cast<uint32_t>(rank)};
     uint32_t* const there = cluster.map_shared_rank(numbers, 1 - rank);
     ptx::st_async(there, four, cluster.map_shared_rank(&sent, 1 - rank));  // sent by st_async

@@ -127,7 +127,9 @@ PENDING = "Nothing orders the two.*has waited for"
 MISTAKES = (
     Mistake("store", "no_fence", "race", ("// written", "// stored"), UNFENCED),
     Mistake("store", "written_too_early", "race", ("// stored", "// too early"), "source of a bulk operation is free"),
-    Mistake("store", "no_wait_at_the_end", "lifetime", ("// stored",), "exits without having waited.*wait_group.read 0"),
+    Mistake(
+        "store", "no_wait_at_the_end", "lifetime", ("// stored",), "exits without having waited.*wait_group.read 0"
+    ),
     Mistake("rounds", "fence_in_the_loop", "race", ("// written", "// stored"), UNFENCED),
     Mistake("load", "no_fence_after_a_read", "race", ("// read", "// loaded"), UNFENCED),
     Mistake("load", "no_await", "race or uninitialised read", ("// read",)),
@@ -141,19 +143,21 @@ MISTAKES = (
     Mistake("groups", "written_too_early", "race", ("// copied", "// too early"), PENDING),
     Mistake("groups", "some_wait", "race", ("// copied last", "// read last"), "a syncthreads that comes after"),
     Mistake("groups", "lane_waits_for_all", "race or uninitialised read", ("// read",)),
-    Mistake("ring", "one_group_too_many", "race", ("// stored", "// refilled"), "leaves no group of the source pending"),
+    Mistake(
+        "ring", "one_group_too_many", "race", ("// stored", "// refilled"), "leaves no group of the source pending"
+    ),
     Mistake("ring", "waits_for_read_only", "race", ("// stored", "// its target"), "without .read"),
     Mistake("pipeline", "no_empty_barrier", "race or barrier misuse"),
     Mistake("late_arrival", "arrives_before_copies", "race", ("// copied", "// read"), PENDING),
     Mistake("multicast", "receiver_expects_none", "race or deadlock"),
     Mistake("multicast", "receiver_not_ready", "race", ("// not ready",)),
     Mistake("multicast", "rank_outside", "out-of-bounds", (), "names rank 2 of the cluster, which has 2 blocks"),
-    Mistake("gather", "expects_one_of_two", "race", ("// gathered",), PENDING),
+    Mistake("gather", "expects_one_of_two", "race or uninitialised read", ("// gathered",)),
     Mistake("messages", "no_await", "race or uninitialised read", ("// received",)),
     Mistake("messages", "sends_to_the_ended", "lifetime", ("st.async",)),
     Mistake("functions", "no_wait", "race", ("// copied", "// read"), PENDING),
     Mistake("group_copies", "no_wait", "race", ("// copied last", "// read last"), PENDING),
-    Mistake("ptx_functions", "no_await", "race", ("// sent by st_async", "// reduced"), PENDING),
+    Mistake("ptx_functions", "no_await", "race", ("// sent by st_async", "// reduced"), "complete for those that have waited"),
 )
 
 
@@ -222,7 +226,7 @@ __global__ void load(const float* x, float* y, int bytes) {
         (
             256,
             2,
-            "mbarrier full: to phase 1, 0 of 1 arrival have come, and 256 bytes have come that it does not expect",
+            "mbarrier full: to phase 1, 0 of 1 arrival has come, and 256 bytes have come that it does not expect",
         ),
     ],
 )
