@@ -58,7 +58,7 @@ uint32_t AsyncOperation::write_part() {
 
 // ------------------------------------------------------------------------------------------------- schedule
 
-void Execution::start(AsyncOperation operation) {
+void Execution::start(AsyncOperation&& operation) {
   ++events_;
   enum { early, late, meanwhile } timing = late;
   if (launch_.seed != 0 && operation.bytes != 0) {

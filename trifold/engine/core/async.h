@@ -75,9 +75,9 @@ struct AsyncOperation {
   alignas(16) std::array<char, 16> value{};
   MBarrier* barrier = nullptr;  // that counts its bytes; null: it is one of a group
   GroupKind kind = GroupKind::copies;
-  uint32_t group = 0;        // of the issuer's of this kind, its number
-  uint32_t number = 0;       // of the issuer's copies by cp.async, from 1 on
-  uint32_t row = 0;          // the Checker's
+  uint32_t group = 0;   // of the issuer's of this kind, its number
+  uint32_t number = 0;  // of the issuer's copies by cp.async, from 1 on
+  uint32_t row = 0;     // the Checker's
   uint16_t site = 0;
   bool reads_apart = false;  // its reading can be waited for, and is over before it writes
   bool meanwhile = false;

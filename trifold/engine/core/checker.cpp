@@ -113,8 +113,7 @@ bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int 
 }
 
 bool Checker::uninitialised(const Buffer& buffer, const Cell& cell, AccessType type) {
-  violation = {
-      .kind = Kind::uninitialised_read, .type = type, .address = buffer.address_of(cell), .by = accessing_};
+  violation = {.kind = Kind::uninitialised_read, .type = type, .address = buffer.address_of(cell), .by = accessing_};
   return judge != nullptr && judge->goes_on(violation);
 }
 

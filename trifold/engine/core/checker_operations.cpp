@@ -160,8 +160,8 @@ bool Checker::issue_after(Buffer& buffer, Cell& cell, int earlier, const Thread&
   if (!buffer.holds(record) || record.thread == nobody) return true;
   const bool wrote = earlier == 0 || cell.has(earlier, is_write);
   if (issue.type == AccessType::read && !wrote) return true;
-  const bool both_reduce = issue.type == AccessType::atomic && is_operation(record.thread) &&
-                           cell.has(earlier, is_atomic);
+  const bool both_reduce =
+      issue.type == AccessType::atomic && is_operation(record.thread) && cell.has(earlier, is_atomic);
   if (both_reduce) return true;
   if (!ordered(buffer, cell, earlier, issuer)) return race(buffer, cell, issue.type, earlier);
   if (!is_of_async_proxy((*operations_)[issue.row].instruction)) return true;

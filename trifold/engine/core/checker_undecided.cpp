@@ -31,7 +31,8 @@ bool Checker::racing_write(Buffer& buffer, uintptr_t address, size_t n, const Th
     return std::ranges::all_of(all_accesses, [&](int earlier) {
       if (ordered(buffer, cell, earlier, thread)) return true;
       // Behind an atomic write, memory does not hold what a plain one left.
-      const bool plain = !cell.has(earlier, is_atomic) && !cell.has(0, is_atomic) && cell.write.thread != barriers_own &&
+      const bool plain = !cell.has(earlier, is_atomic) && !cell.has(0, is_atomic) &&
+                         cell.write.thread != barriers_own &&
                          !is_operation(cell.record(earlier).thread);  // which may not have written yet
       return plain && (earlier == 0 || cell.has(earlier, is_write));
     });
@@ -85,8 +86,8 @@ bool Checker::racing_read(Buffer& buffer, uintptr_t address, size_t n, Thread& t
     for (const int earlier : all_accesses) {
       const bool writes = earlier == 0 || cell.has(earlier, is_write);
       if (!writes || ordered(buffer, cell, earlier, thread)) continue;
-      const bool atomic = cell.has(earlier, is_atomic) && !cell.has(earlier, by_volatile) &&
-                          !is_operation(cell.record(earlier).thread);
+      const bool atomic =
+          cell.has(earlier, is_atomic) && !cell.has(earlier, by_volatile) && !is_operation(cell.record(earlier).thread);
       if (!atomic || !has_compare_and_swap(n)) return race(buffer, cell, AccessType::read, earlier);
     }
   }

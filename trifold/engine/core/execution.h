@@ -154,7 +154,7 @@ class Execution {
   void arrive_and_go_on(Thread& thread);
 
   // Asynchronous operations (async.cpp) of a running thread, which goes on. One starts in the open group of its kind.
-  void start(AsyncOperation operation);
+  void start(AsyncOperation&& operation);
   AsyncGroups& groups_of(Thread& thread, GroupKind kind);
   void commit_group(Thread& thread, GroupKind kind);
   // The barrier gets an arrival when the thread's copies so far are complete; counted: one more than it waits for.
@@ -280,7 +280,7 @@ class Execution {
   FrontEnd& front_;
   BlockOrder cluster_order_;
   ThreadOrder thread_order_;
-  Random async_chances_;  // when asynchronous operations move
+  Random async_chances_;     // when asynchronous operations move
   Random chances_;           // of what may fail
   uint64_t resident_limit_;  // clusters, as the next two
   uint64_t started_ = 0;

@@ -50,7 +50,8 @@ std::string wait_for_operation(const Access& operation) {
     return "It is complete for those that have waited for the phase of the mbarrier that counts its bytes.";
   if (operation.operation == "read")
     return "The source of a bulk operation is free once the thread that started it has waited for its group "
-           "(cp.async.bulk.wait_group, or .read, with a count that leaves no group of the source pending), and for other "
+           "(cp.async.bulk.wait_group, or .read, with a count that leaves no group of the source pending), and for "
+           "other "
            "threads after a barrier that comes after that wait; or once the phase of the mbarrier is over that counts "
            "its bytes.";
   return "What a bulk operation writes is there once its thread has waited for its group (cp.async.bulk.wait_group "
@@ -61,8 +62,9 @@ std::string wait_for_operation(const Access& operation) {
 // What would order the two accesses of a race, of which at least one is an asynchronous operation's.
 std::string remedy_of_operation(const Access& later, const Access& earlier) {
   if (!earlier.instruction.empty()) return wait_for_operation(earlier);
-  return std::string("An asynchronous operation begins when it is started: put a barrier, which both threads come to, "
-                     "between the line that ") +
+  return std::string(
+             "An asynchronous operation begins when it is started: put a barrier, which both threads come to, "
+             "between the line that ") +
          earlier.operation + "s and the one that starts it" +
          (later.instruction == "cp.async" ? "." : ", and the fences that order different proxies.");
 }
@@ -218,7 +220,8 @@ void describe_missing_proxy_fence(Finding& finding) {
       (finding.severity == Severity::warning
            ? ". Only the thread that starts it fences between the generic proxy, of loads and stores, and the async "
              "proxy, of bulk operations. PTX does not say that this is enough: let each thread that "
-           : ". The two are ordered, but not for the async proxy, through which bulk operations go: they may find memory "
+           : ". The two are ordered, but not for the async proxy, through which bulk operations go: they may find "
+             "memory "
              "as it was before, or be overtaken. Let each thread that ") +
       earlier.operation + "s it call fence.proxy.async after that, before the barrier that orders the two.";
 }
@@ -322,10 +325,10 @@ void describe_exit_before_operation(Finding& finding, Dim3 block) {
                     " exits without having waited for it, and its shared memory ends with it. " +
                     (grouped && reads ? "Wait by cp.async.bulk.wait_group.read 0, or for the mbarrier that counts its "
                                         "bytes, before the kernel ends."
-                     : own            ? "Wait for its group, or for the mbarrier that counts its bytes, before the kernel "
-                                        "ends."
-                                      : "Let the block wait for the mbarrier that counts the bytes before it ends, or put "
-                                        "a barrier of the cluster between that wait and the end of the kernel.");
+                     : own ? "Wait for its group, or for the mbarrier that counts its bytes, before the kernel "
+                             "ends."
+                           : "Let the block wait for the mbarrier that counts the bytes before it ends, or put "
+                             "a barrier of the cluster between that wait and the end of the kernel.");
 }
 
 void describe_unknown_address(Finding& finding, uint64_t address) {

@@ -46,11 +46,11 @@ enum Side : uint8_t { reads_side, writes_side };
 struct OperationRow {
   uint32_t thread = 0;  // that started them
   uint32_t interval = 0;
-  Stamp first = 0, last = 0;           // when it did
-  std::array<Stamp, 2> waited{};       // when it had waited for each side; 0: not yet
-  Knowledge complete = 0;              // the node that says so to others
-  Stamp complete_at = 0;               // when that was made
-  bool awaited = false;                // a barrier of the cluster lies behind a wait for it
+  Stamp first = 0, last = 0;      // when it did
+  std::array<Stamp, 2> waited{};  // when it had waited for each side; 0: not yet
+  Knowledge complete = 0;         // the node that says so to others
+  Stamp complete_at = 0;          // when that was made
+  bool awaited = false;           // a barrier of the cluster lies behind a wait for it
   Instruction instruction = Instruction::cp_async;
   Site site = 0;
 };
@@ -93,7 +93,7 @@ class OperationClocks {
   const OperationRow& of(uint32_t id) const { return rows_[(id - first_operation) / 2]; }
 
   std::vector<Use> uses;
-  size_t uses_checked_at = 256;  // so many: those that have been waited for go
+  size_t uses_checked_at = 256;                                   // so many: those that have been waited for go
   std::unordered_map<uint32_t, std::vector<ProxyFences>> fences;  // by Block::id, of its threads
   Stamp fences_since = 0;                                         // earlier accesses count as fenced
   // The lines of operations and of earlier accesses that only the issuer's fence keeps apart.

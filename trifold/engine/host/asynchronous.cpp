@@ -38,9 +38,10 @@ engine::MBarrier* mbarrier_at(void* barrier, const Block* of, Line line) {
   auto* const owner = const_cast<Block*>(front.owner_of_shared(barrier));
   if (owner != nullptr && (of == nullptr || owner == of))
     return front.execution->find_mbarrier(*engine::current, *owner, front.offset_in(*owner, barrier), false);
-  const char* const why = owner == nullptr ? "a barrier lies in shared memory."
-                                           : "the barrier that counts an operation's bytes lies in shared memory of the "
-                                             "block that they go to.";
+  const char* const why = owner == nullptr
+                              ? "a barrier lies in shared memory."
+                              : "the barrier that counts an operation's bytes lies in shared memory of the "
+                                "block that they go to.";
   if (checked_memory == nullptr) stop_launch(why, line);
   not_for_operation(reinterpret_cast<uintptr_t>(barrier), engine::mbarrier_bytes, engine::current->waiting_at, why);
   return nullptr;
@@ -125,7 +126,7 @@ uint32_t row_of(const Asynchronous& asked, engine::Execution& execution, Thread&
 }
 
 // To this target, with this barrier.
-void start_one(const Asynchronous& asked, Turn& now, char* to, void* barrier, Line line) {
+void start_one(const Asynchronous& asked, size_t read_bytes, Turn& now, char* to, void* barrier, Line line) {
   Thread& thread = *engine::current;
   const engine::Site site = thread.waiting_at;
   engine::Execution& execution = *now.front->execution;
@@ -134,7 +135,6 @@ void start_one(const Asynchronous& asked, Turn& now, char* to, void* barrier, Li
     operation.barrier = mbarrier_at(barrier, now.front->owner_of_shared(to), line);
     if (operation.barrier == nullptr) return;
   }
-  const size_t read_bytes = std::min(asked.read_bytes, asked.bytes);
   bool right = true;
   if (thread.block->launch->checker != nullptr) {
     Check check(asked, thread, site);
@@ -152,7 +152,7 @@ void start_one(const Asynchronous& asked, Turn& now, char* to, void* barrier, Li
   operation.bytes = static_cast<uint32_t>(asked.bytes);
   operation.read_bytes = static_cast<uint32_t>(read_bytes);
   operation.combine = asked.combine;
-  std::memcpy(operation.value.data(), asked.value, sizeof asked.value);
+  if (asked.from == nullptr) std::memcpy(operation.value.data(), asked.value, sizeof asked.value);
   operation.kind = static_cast<engine::GroupKind>(asked.instruction != Instruction::cp_async);
   operation.site = site;
   operation.reads_apart = barrier == nullptr && asked.instruction != Instruction::cp_async;
@@ -169,6 +169,14 @@ void require_shared(bool is_to_be, const void* address, const Turn& now, Line li
 
 }  // namespace
 
+void start_copy(void* to, const void* from, size_t bytes, size_t read_bytes, Line line) {
+  const Asynchronous asked{
+      .instruction = Instruction::cp_async, .to = to, .from = from, .bytes = bytes, .alignment = bytes};
+  Turn& now = come(line);
+  if (engine::current->block->launch->checker == nullptr) require_shared(true, to, now, line);
+  start_one(asked, std::min(bytes, read_bytes), now, static_cast<char*>(to), nullptr, line);
+}
+
 void start(const Asynchronous& asked, Line line) {
   Turn& now = come(line);
   HostFront& front = *now.front;
@@ -176,7 +184,10 @@ void start(const Asynchronous& asked, Line line) {
     require_shared(asked.to_shared, asked.to, now, line);
     if (asked.from != nullptr) require_shared(asked.from_shared, asked.from, now, line);
   }
-  if (asked.ranks == 0) return start_one(asked, now, static_cast<char*>(asked.to), asked.barrier, line);
+  if (asked.ranks == 0) {
+    start_one(asked, asked.bytes, now, static_cast<char*>(asked.to), asked.barrier, line);
+    return;
+  }
   const Block& own = *engine::current->block;
   const auto blocks = static_cast<uint32_t>(own.cluster->blocks.size());
   if (const uint32_t outside = blocks < 32 ? asked.ranks >> blocks << blocks : 0; outside != 0) {
@@ -185,7 +196,8 @@ void start(const Asynchronous& asked, Line line) {
   }
   for (const Block* const block : own.cluster->blocks) {
     if ((asked.ranks >> block->rank & 1) == 0) continue;
-    start_one(asked, now, front.in_block(asked.to, own, *block), front.in_block(asked.barrier, own, *block), line);
+    start_one(asked, asked.bytes, now, front.in_block(asked.to, own, *block),
+              front.in_block(asked.barrier, own, *block), line);
   }
 }
 

@@ -22,8 +22,6 @@ struct Asynchronous {
   size_t bytes;      // that it writes
   size_t alignment;  // of both addresses
   size_t unit = 1;   // its bytes are a multiple of so many
-  // Of cp.async: so much is read, and zeros follow.
-  size_t read_bytes = ~size_t{0};
   // A reduction: what it makes of so many bytes.
   void (*combine)(char* to, const char* from, size_t bytes) = nullptr;
   // In shared memory of the target's block, a barrier that counts the bytes; null: it is of the thread's open group.
@@ -36,6 +34,9 @@ struct Asynchronous {
 };
 
 void start(const Asynchronous& operation, Line line);
+// A cp.async, which reads so much of the source. (A function of its own: in a checked build, filling a struct takes
+// longer than the copy.)
+void start_copy(void* to, const void* from, size_t bytes, size_t read_bytes, Line line);
 void commit_group(GroupKind kind, Line line);
 // For all groups but the last ones; reads_only: until they have read their sources.
 void wait_for_groups(GroupKind kind, unsigned pending, bool reads_only, Line line);

@@ -1,5 +1,5 @@
-// cuda::ptx's functions for asynchronous operations (CCCL, "PTX": cp.async.bulk, st.async, red.async and the fences that
-// go with them).
+// cuda::ptx's functions for asynchronous operations (CCCL, "PTX": cp.async.bulk, st.async, red.async and the fences
+// that go with them).
 #pragma once
 
 #include <trifold/host/asynchronous.h>
@@ -44,20 +44,16 @@ using trifold::host::Instruction;
 
 namespace words = trifold::ptx::modifier;
 // In the order of dot_op.
-using Words = std::tuple<words::and_, words::or_, words::xor_, words::add_, words::inc_, words::dec_, words::min_,
-                         words::max_>;
+using Words =
+    std::tuple<words::and_, words::or_, words::xor_, words::add_, words::inc_, words::dec_, words::min_, words::max_>;
 // What an element becomes.
 template <class T, dot_op op>
 inline constexpr trifold::ptx::Combine combined =
     trifold::ptx::combine<T, std::tuple_element_t<static_cast<size_t>(op), Words>>;
 
 inline Asynchronous bulk(void* to, const void* from, uint32_t bytes) {
-  return {.instruction = Instruction::cp_async_bulk,
-          .to = to,
-          .from = from,
-          .bytes = bytes,
-          .alignment = 16,
-          .unit = 16};
+  return {
+      .instruction = Instruction::cp_async_bulk, .to = to, .from = from, .bytes = bytes, .alignment = 16, .unit = 16};
 }
 inline Asynchronous bulk_to_shared(void* to, const void* from, uint32_t bytes, uint64_t* barrier, bool from_shared) {
   Asynchronous made = bulk(to, from, bytes);
@@ -73,7 +69,8 @@ inline Asynchronous bulk_to_global(void* to, const void* from, uint32_t bytes) {
 }
 
 template <class T>
-void store(Instruction instruction, trifold::ptx::Combine made, void* to, const T& value, uint64_t* barrier, Line line) {
+void store(Instruction instruction, trifold::ptx::Combine made, void* to, const T& value, uint64_t* barrier,
+           Line line) {
   Asynchronous operation{.instruction = instruction,
                          .to = to,
                          .from = nullptr,

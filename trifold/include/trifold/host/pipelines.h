@@ -14,13 +14,7 @@ inline void __pipeline_memcpy_async(void* to, const void* from, size_t bytes, si
   using namespace trifold::host;
   if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes)
     stop_launch("__pipeline_memcpy_async() of a size that it has not: it copies 4, 8 or 16 bytes,", line);
-  start({.instruction = Instruction::cp_async,
-         .to = to,
-         .from = from,
-         .bytes = bytes,
-         .alignment = bytes,
-         .read_bytes = bytes - zeros},
-        line);
+  start_copy(to, from, bytes, bytes - zeros, line);
 }
 inline void __pipeline_commit(trifold::host::Line line = {}) {
   trifold::host::commit_group(trifold::host::GroupKind::copies, line);

@@ -21,9 +21,8 @@ inline constexpr bool is_bulk = has<modifier::bulk_, M...>;
 template <class... M>
 inline constexpr bool counts_bytes = has<modifier::mbarrier_complete_tx_bytes_, M...>;
 template <class... M>
-using TargetSpace =
-    std::conditional_t<has<modifier::shared_cta_, M...> && !has<modifier::shared_cluster_, M...>, modifier::shared_cta_,
-                       modifier::shared_cluster_>;
+using TargetSpace = std::conditional_t<has<modifier::shared_cta_, M...> && !has<modifier::shared_cluster_, M...>,
+                                       modifier::shared_cta_, modifier::shared_cluster_>;
 
 // ------------------------------------------------------------------------------------------------- cp.async
 
@@ -39,13 +38,7 @@ __forceinline__ void cp_(Address<To> to, Address<From> from, Size size, Read rea
     read_bytes = read ? 0 : bytes;
   else
     read_bytes = get<uint32_t>(read);
-  host::start({.instruction = Instruction::cp_async,
-               .to = pointer<char, modifier::shared_cta_>(to),
-               .from = pointer<const char>(from),
-               .bytes = bytes,
-               .alignment = bytes,
-               .read_bytes = read_bytes},
-              to.line);
+  host::start_copy(pointer<char, modifier::shared_cta_>(to), pointer<const char>(from), bytes, read_bytes, to.line);
 }
 template <class... M, class To, class From, class Size>
   requires(!is_bulk<M...>)
