@@ -157,7 +157,13 @@ MISTAKES = (
     Mistake("messages", "sends_to_the_ended", "lifetime", ("st.async",)),
     Mistake("functions", "no_wait", "race", ("// copied", "// read"), PENDING),
     Mistake("group_copies", "no_wait", "race", ("// copied last", "// read last"), PENDING),
-    Mistake("ptx_functions", "no_await", "race", ("// sent by st_async", "// reduced"), "complete for those that have waited"),
+    Mistake(
+        "ptx_functions",
+        "no_await",
+        "race",
+        ("// sent by st_async", "// reduced"),
+        "complete for those that have waited",
+    ),
 )
 
 

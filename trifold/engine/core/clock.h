@@ -24,8 +24,8 @@ enum FenceScope : uint8_t { block_scope, device_scope, fence_scopes, cluster_sco
 template <typename T>
 using PerScope = std::array<T, fence_scopes>;
 
-// Who made an access: a thread, or from here on one side of an asynchronous operation, of which an even number reads and
-// the odd one behind it writes (operation_clocks.h).
+// Who made an access: a thread, or from here on one side of an asynchronous operation, of which an even number reads
+// and the odd one behind it writes (operation_clocks.h).
 inline constexpr uint32_t first_operation = 0xff000000, last_operation = 0xffffffef;
 
 constexpr bool is_operation(uint32_t thread) {

@@ -82,7 +82,7 @@ struct Thread {
   Request request;
   std::unique_ptr<GroupsOfThread> groups;  // of asynchronous operations; null: it has started none
   void* front = nullptr;                   // the front end's: a generator, a fiber
-  void* operand = nullptr;  // the front end's: what a shuffle exchanges
+  void* operand = nullptr;                 // the front end's: what a shuffle exchanges
 };
 
 // Each live lane is in one of the sets below it, one bit a lane.
