@@ -43,6 +43,7 @@ CLASSES = {
     "ORDERED": "lt le gt ge",
     "UNORDERED": "equ neu ltu leu gtu geu num nan",
     "LOGIC": "and or xor",
+    "COUNTED": "mbarrier::complete_tx::bytes",
 }
 HINTS = {"CACHE", "NC_CACHE", "STORE_CACHE", "EVICT", "KEEP", "ELSE", "POLICY", "PREFETCH"}
 
@@ -218,6 +219,36 @@ mbarrier.test_wait{.parity}.acquire/relaxed.NEAR{.SHARED}.b64 | d, [a], a
 mbarrier.try_wait{.parity}{.SHARED}.b64                 | d, [a], a, a?
 mbarrier.try_wait{.parity}.acquire/relaxed.NEAR{.SHARED}.b64 | d, [a], a, a?
 mbarrier.pending_count.b64                              | d, a
+cp.async.ca/cg.SHARED.global{.PREFETCH}                 | [a], [a], a, a?
+cp.async.ca/cg.SHARED.global.POLICY{.PREFETCH}          | [a], [a], a, h
+cp.async.ca/cg.SHARED.global.POLICY{.PREFETCH}          | [a], [a], a, a, h
+cp.async.commit_group                                   |
+cp.async.wait_group                                     | a
+cp.async.wait_all                                       |
+cp.async.mbarrier.arrive{.noinc}{.SHARED}.b64           | [a]
+cp.async.bulk.shared::cta/shared::cluster.global.COUNTED{.POLICY} | [a], [a], a, [a], h?
+cp.async.bulk.shared::cluster.global.COUNTED.multicast::cluster{.POLICY} | [a], [a], a, [a], a, h?
+cp.async.bulk.shared::cluster.shared::cta.COUNTED       | [a], [a], a, [a]
+cp.async.bulk.global.shared::cta.bulk_group{.POLICY}    | [a], [a], a, h?
+cp.async.bulk.commit_group                              |
+cp.async.bulk.wait_group{.read}                         | a
+cp.async.bulk.prefetch.L2.global{.POLICY}               | [a], a, h?
+cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.and/or/xor.b32 | [a], [a], a, [a]
+cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.add.u32/s32/u64 | [a], [a], a, [a]
+cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.min/max.u32/s32 | [a], [a], a, [a]
+cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.inc/dec.u32 | [a], [a], a, [a]
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.and/or/xor.b32/b64 | [a], [a], a, h?
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.add.u32/s32/u64/f32/f64 | [a], [a], a, h?
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.add.noftz.f16/bf16 | [a], [a], a, h?
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.inc/dec.u32 | [a], [a], a, h?
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.min/max.u32/s32/u64/s64/f16/bf16 | [a], [a], a, h?
+st.async{.weak}{.shared::cluster}.COUNTED{.VECTOR}.b32/b64/u32/u64/s32/s64/f32/f64 | [a], A, [a]
+red.async.relaxed.cluster{.shared::cluster}.COUNTED.and/or/xor.b32 | [a], a, [a]
+red.async.relaxed.cluster{.shared::cluster}.COUNTED.add.u32/s32/u64 | [a], a, [a]
+red.async.relaxed.cluster{.shared::cluster}.COUNTED.min/max.u32/s32 | [a], a, [a]
+red.async.relaxed.cluster{.shared::cluster}.COUNTED.inc/dec.u32 | [a], a, [a]
+fence.proxy.async{.global/shared::cta/shared::cluster}  |
+fence.proxy.alias                                       |
 griddepcontrol.wait/launch_dependents                   |
 shfl.sync.up/down/bfly/idx.b32                          | d|p, a, a, a, a
 vote.sync.all/any/uni.pred                              | d, a, a

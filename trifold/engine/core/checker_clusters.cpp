@@ -51,6 +51,7 @@ void Checker::complete_cluster_barrier(Cluster& cluster, std::span<Block* const>
       if ((thread.warp->at_cluster_barrier >> thread.lane & 1) != 0) pass_cluster_barrier(thread);
   }
   if (whole.size() == cluster.blocks.size()) cluster.clock.barrier = launch_.now - 1;
+  if (operations_ != nullptr) note_awaited(cluster);
 }
 
 void Checker::pass_cluster_barrier(Thread& thread) {

@@ -29,6 +29,7 @@ Stamp Checker::tick() {
 void Checker::forget(Stamp mark) {
   graph_.clear();
   grid_ = mark;
+  if (operations_ != nullptr) forget_proxy_fences();
   for (Block* const block : blocks_) {
     BlockClock& clock = block->clock;
     block->barrier = clock.begin = mark;
@@ -53,6 +54,7 @@ void Checker::start_again() {
   Buffer::forget_all(past);
   all_barriers_ = false;
   launch_.now = past + 1;
+  if (operations_ != nullptr) operations_->start_again(past);
   forget(past);
   for (Block* const block : blocks_) {
     for (std::vector<Stamp>& fences : block->clock.fences) fences.assign(fences.size(), 0);
@@ -84,6 +86,7 @@ void Checker::end_block(Block& block) {
   if (place == blocks_.rend()) return;
   *place = blocks_.back();
   blocks_.pop_back();
+  if (operations_ != nullptr) std::erase_if(operations_->uses, [&](const Use& use) { return use.owner == &block; });
 }
 
 // A thread's clock, emptied if it is of an earlier time than its block.

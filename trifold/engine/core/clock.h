@@ -24,6 +24,20 @@ enum FenceScope : uint8_t { block_scope, device_scope, fence_scopes, cluster_sco
 template <typename T>
 using PerScope = std::array<T, fence_scopes>;
 
+// Who made an access: a thread, or from here on one side of an asynchronous operation, of which an even number reads
+// and the odd one behind it writes (operation_clocks.h).
+inline constexpr uint32_t first_operation = 0xff000000, last_operation = 0xffffffef;
+
+constexpr bool is_operation(uint32_t thread) {
+  return thread >= first_operation && thread <= last_operation;
+}
+
+// An access that a thread was found to know.
+struct Known {
+  uint32_t thread = 0;
+  Stamp stamp = 0;
+};
+
 // What a thread knew when it fenced.
 struct Fence {
   Stamp stamp = 0;         // its own accesses up to here; 0: no fence
@@ -37,6 +51,8 @@ struct ThreadClock {
   PerScope<Fence> fence{};         // its last ones
   PerScope<Knowledge> released{};  // by fences of other lanes before a rendezvous: its next atomic passes it on
   PerScope<Knowledge> said{};      // what its last atomic released
+  // Of operations, the last ones by their numbers: their memory is accessed again and again.
+  mutable std::array<Known, 4> operations{};
 };
 
 // What the lanes of a warp know of each other, where that is not the same for all of them.

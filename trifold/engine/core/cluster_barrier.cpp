@@ -132,7 +132,9 @@ void Execution::stuck(const Cluster& cluster) {
 
 // Shared memory ends with its block: what other blocks of the cluster do there has to come before.
 void Execution::block_exits(Block& block) {
-  if (launch_.checker == nullptr || block.cluster->blocks.size() == 1) return;
+  if (launch_.checker == nullptr) return;
+  find_unawaited(block);
+  if (block.cluster->blocks.size() == 1) return;
   const std::optional<Visit> visit = launch_.checker->visit_not_awaited(block);
   if (!visit) return;
   Finding found = finding(Kind::lifetime, Severity::error);

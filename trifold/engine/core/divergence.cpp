@@ -119,6 +119,8 @@ std::string_view name(Operation operation) {
       "mbarrier.test_wait",
       "mbarrier.try_wait",
       "cvta",
+      "an asynchronous operation",
+      "cp.async.wait_group",
       "mma.sync",
       "ldmatrix",
       "stmatrix",

@@ -55,6 +55,9 @@ enum class Operation : uint8_t {
   mbarrier_test,
   mbarrier_wait,
   shared_address,  // of shared memory, in 32 bits
+  // Of asynchronous operations.
+  async_start,  // goes on at once
+  group_wait,   // for groups of them
   // Instructions of the whole warp: each of its 32 lanes has to come.
   mma,
   ldmatrix,
@@ -87,6 +90,13 @@ constexpr bool is_of_whole_warp(Operation operation) {
 std::string_view name(Operation operation);  // as CUDA calls it, without underscores: "syncthreads"
 
 enum class Outcome : uint8_t { waits, exited };
+
+// For all of a thread's committed groups but the last ones, or only until they have read.
+struct GroupWait {
+  GroupKind kind;
+  uint32_t pending;
+  bool reads_only;
+};
 
 // A mistake in the kernel: the launch ends.
 struct Fault : std::exception {
@@ -143,6 +153,14 @@ class Execution {
   // A running thread arrives at the barrier of its cluster and goes on. Throws Fault.
   void arrive_and_go_on(Thread& thread);
 
+  // Asynchronous operations (async.cpp) of a running thread, which goes on. One starts in the open group of its kind.
+  void start(AsyncOperation&& operation);
+  AsyncGroups& groups_of(Thread& thread, GroupKind kind);
+  void commit_group(Thread& thread, GroupKind kind);
+  // The barrier gets an arrival when the thread's copies so far are complete; counted: one more than it waits for.
+  void arrive_after_copies(Thread& thread, MBarrier& barrier, bool counted);
+  bool is_over(Thread& thread, const GroupWait& wait);
+  void pass_groups(Thread& thread, const GroupWait& wait);
   // Of a barrier at this offset of a block's shared memory, by a running thread, which goes on. Where what it does is a
   // mistake, these throw Fault, or do nothing if the launch is to go on.
   void init_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint64_t count);
@@ -183,6 +201,7 @@ class Execution {
   void open_block(Block& block, Dim3 index);
   void close_cluster(Cluster& cluster);
   void settle(Cluster& cluster);
+  void run_all(Cluster& cluster);
   void run_ready(Cluster& cluster);
   bool run_in_order(Block& block);
   bool run_shuffled(Block& block);
@@ -207,6 +226,17 @@ class Execution {
   void waits_without_arrival(const Thread& thread);
   [[noreturn]] void stuck(const Cluster& cluster);
   void block_exits(Block& block);
+  // Asynchronous operations (async.cpp).
+  bool advance(Cluster& cluster);
+  void move_meanwhile(Cluster& cluster);
+  void move_part(AsyncOperations& all, AsyncQueue& queue, size_t place);
+  uint32_t end_of_wait(Thread& thread, const GroupWait& wait);
+  static GroupWait asked_for(const Thread& thread);
+  void wait_for_groups(Thread& thread);
+  void wake_from_group(Thread& thread);
+  void end_copy(Thread& thread, uint32_t number);
+  void arrive_now(Thread& thread, const LateArrival& arrival);
+  void find_unawaited(const Block& block);
   // Barriers in shared memory (mbarriers.cpp).
   bool has_ended(Thread& thread, const MBarrier& barrier, const MBarrierWait& wait);
   void count_arrivals(MBarrier& barrier, const Actor& actor, const Arrival& arrival);
@@ -250,6 +280,7 @@ class Execution {
   FrontEnd& front_;
   BlockOrder cluster_order_;
   ThreadOrder thread_order_;
+  Random async_chances_;     // when asynchronous operations move
   Random chances_;           // of what may fail
   uint64_t resident_limit_;  // clusters, as the next two
   uint64_t started_ = 0;
@@ -263,6 +294,9 @@ class Execution {
   std::vector<Cluster*> residents_;  // that wait for others
   size_t next_resident_ = 0;
   std::unordered_set<Site> warned_;  // barriers
+
+  uint64_t meanwhile_ = 0;  // operations that may move after a step of a thread
+  bool woken_ = false;      // a thread can go on, since an operation has moved
 
   uint64_t events_ = 0;  // anything that a thread did but poll
   uint64_t looks_ = 0;   // of threads that polled

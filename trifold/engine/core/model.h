@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "async.h"
 #include "clock.h"
 #include "mbarrier.h"
 #include "named_barrier.h"
@@ -78,8 +80,9 @@ struct Thread {
   Block* block = nullptr;
   ThreadClock clock;
   Request request;
-  void* front = nullptr;    // the front end's: a generator, a fiber
-  void* operand = nullptr;  // the front end's: what a shuffle exchanges
+  std::unique_ptr<GroupsOfThread> groups;  // of asynchronous operations; null: it has started none
+  void* front = nullptr;                   // the front end's: a generator, a fiber
+  void* operand = nullptr;                 // the front end's: what a shuffle exchanges
 };
 
 // Each live lane is in one of the sets below it, one bit a lane.
@@ -99,6 +102,7 @@ struct Warp {
   uint32_t arrived = 0;
   uint32_t may_pass = 0;
   uint32_t at_named_barrier = 0;
+  uint32_t at_group = 0;  // waits for asynchronous operations of its own
   uint32_t at_mbarrier = 0;
   Block* block = nullptr;
   Thread* lanes = nullptr;  // the first lane's thread; the others follow it
@@ -146,6 +150,7 @@ struct Cluster {
   uint32_t time_outs = 0;
   uint64_t events_at_time_out = 0;
   ClusterClock clock;
+  std::unique_ptr<AsyncOperations> operations;  // that are under way; null: there was none
 
   bool has(uint32_t block) const {
     for (const Block* const one : blocks)

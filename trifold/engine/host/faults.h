@@ -21,6 +21,18 @@ namespace trifold::host {
 // `awaited`: the owner sees when it has happened, so that it may exit then.
 [[gnu::cold]] Region* peer_region(uintptr_t address, size_t n, engine::AccessType type, engine::Site site,
                                   bool awaited = false);
+// The same of an asynchronous operation that the thread starts, but that nothing is skipped; and whose memory it is.
+[[gnu::cold]] CheckedMemory::OfPeer peer_region_of(engine::Instruction instruction, uintptr_t address, size_t n,
+                                                   engine::AccessType type, engine::Site site);
+// Such an operation's address, its size, the ranks that it names, and Checker::late_fence.
+[[gnu::cold]] void misaligned_operation(engine::Instruction instruction, const Region* region, uintptr_t address,
+                                        size_t alignment, engine::AccessType type, engine::Site site);
+[[gnu::cold]] void odd_size_of_operation(engine::Instruction instruction, size_t bytes, size_t unit, engine::Site site);
+[[gnu::cold]] void ranks_outside_cluster(engine::Instruction instruction, uint32_t ranks, uint32_t blocks,
+                                         engine::Site site);
+[[gnu::cold]] void fenced_late(const Region& region, engine::Site site);
+// So wide are the elements by which such an operation's place in an array is told, where they are not known.
+inline constexpr size_t usual_element = 4;
 // No region has these bytes: the access is skipped.
 [[gnu::cold]] void out_of_bounds(uintptr_t address, size_t n, engine::AccessType type, engine::Site site);
 [[gnu::cold]] void misaligned(const Region& region, uintptr_t address, size_t n, engine::AccessType type,

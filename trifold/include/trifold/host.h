@@ -61,6 +61,8 @@ enum class Wait : uint8_t {
   mbarrier_test,
   mbarrier_wait,
   shared_address,
+  async_start,
+  group_wait,
   // Instructions of the whole warp.
   mma,
   ldmatrix,

@@ -7,6 +7,7 @@
 
 #include <trifold/host/ptx/bits.h>
 #include <trifold/host/ptx/conversions.h>
+#include <trifold/host/ptx/copies.h>
 #include <trifold/host/ptx/floats.h>
 #include <trifold/host/ptx/integers.h>
 #include <trifold/host/ptx/matrices.h>

@@ -6,6 +6,7 @@
 
 #include <trifold/host.h>
 #include <trifold/host/addresses.h>
+#include <trifold/host/asynchronous.h>
 #include <trifold/host/atomics.h>
 #include <trifold/host/ptx/registers.h>
 
@@ -270,9 +271,19 @@ __forceinline__ void red_(Address<R> address, std::tuple<A...> from) {
              from);
 }
 
+// Between the generic and the async proxy, of which memory the modifiers may say; aliases of addresses there are none.
+template <class... M>
+__forceinline__ void fence_proxy() {
+  constexpr unsigned spaces = has<modifier::global_, M...> ? host::global_proxy
+                              : of_shared<M...>            ? host::shared_proxy
+                                                           : host::global_proxy | host::shared_proxy;
+  if constexpr (has<modifier::async_, M...>) host::fence_proxy(spaces);
+}
 template <class... M>
 __forceinline__ void fence_(host::Line line = {}) {
-  if constexpr (has<modifier::mbarrier_init_, M...>)
+  if constexpr (has<modifier::proxy_, M...>)
+    fence_proxy<M...>();
+  else if constexpr (has<modifier::mbarrier_init_, M...>)
     host::fence_mbarrier_inits(line);
   else
     host::fence(scope_of<M...>);
