@@ -18,12 +18,10 @@ bool Checker::knows_operation(Record record, const Thread& thread) const {
   const Stamp waited = row.waited[record.thread & 1];
   if (waited != 0 && happened_before({row.thread, waited}, thread)) return true;
   if (row.complete_at == 0) return false;
-  const ThreadClock& own = thread.clock;
-  const bool current = own.since >= thread.block->clock.begin;
-  Known& found = own.operations[record.thread >> 1 & (own.operations.size() - 1)];
-  if (current && found.thread == record.thread && record.stamp <= found.stamp) return true;
+  OperationClocks::Known& found = operations_->known(thread.id, record.thread);
+  if (found.thread == thread.id && found.operation == record.thread && record.stamp <= found.stamp) return true;
   if (graph_.empty() || !acquired(thread, record, 0)) return false;
-  if (current) found = {record.thread, record.stamp};
+  found = {thread.id, record.thread, record.stamp};
   return true;
 }
 

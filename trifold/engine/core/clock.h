@@ -32,12 +32,6 @@ constexpr bool is_operation(uint32_t thread) {
   return thread >= first_operation && thread <= last_operation;
 }
 
-// An access that a thread was found to know.
-struct Known {
-  uint32_t thread = 0;
-  Stamp stamp = 0;
-};
-
 // What a thread knew when it fenced.
 struct Fence {
   Stamp stamp = 0;         // its own accesses up to here; 0: no fence
@@ -51,8 +45,6 @@ struct ThreadClock {
   PerScope<Fence> fence{};         // its last ones
   PerScope<Knowledge> released{};  // by fences of other lanes before a rendezvous: its next atomic passes it on
   PerScope<Knowledge> said{};      // what its last atomic released
-  // Of operations, the last ones by their numbers: their memory is accessed again and again.
-  mutable std::array<Known, 4> operations{};
 };
 
 // What the lanes of a warp know of each other, where that is not the same for all of them.

@@ -31,6 +31,7 @@ uint32_t OperationClocks::add(const Thread& issuer, Instruction instruction, Sit
 }
 
 void OperationClocks::start_again(Stamp past) {
+  known_.fill({});
   for (OperationRow& row : rows_) {
     row.first = row.last = past;
     row.complete_at = std::min(row.complete_at, past);

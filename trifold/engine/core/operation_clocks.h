@@ -92,6 +92,15 @@ class OperationClocks {
   OperationRow& operator[](uint32_t row) { return rows_[row]; }
   const OperationRow& of(uint32_t id) const { return rows_[(id - first_operation) / 2]; }
 
+  // What a thread was found to know of an operation that a barrier counted: its memory is accessed again and again.
+  struct Known {
+    uint32_t thread = nobody, operation = 0;
+    Stamp stamp = 0;
+  };
+  Known& known(uint32_t thread, uint32_t operation) {
+    return known_[(thread * 4 + (operation >> 1) % 4) % known_.size()];
+  }
+
   std::vector<Use> uses;
   size_t uses_checked_at = 256;                                   // so many: those that have been waited for go
   std::unordered_map<uint32_t, std::vector<ProxyFences>> fences;  // by Block::id, of its threads
@@ -102,6 +111,7 @@ class OperationClocks {
  private:
   std::vector<OperationRow> rows_;
   uint32_t next_ = 0;
+  std::array<Known, 4096> known_{};
 };
 
 }  // namespace trifold::engine
