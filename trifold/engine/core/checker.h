@@ -225,9 +225,9 @@ struct Checker {
   };
 
   // Leave the violation; false where the access ends with it. `earlier`: 0 is the cell's write, 1 and 2 are the others.
-  bool race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier);
-  bool uninitialised(const Buffer& buffer, const Cell& cell, AccessType type);
-  void leave_race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier);
+  [[gnu::cold]] bool race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier);
+  [[gnu::cold]] bool uninitialised(const Buffer& buffer, const Cell& cell, AccessType type);
+  [[gnu::cold]] void leave_race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier);
   // Accesses that race: whether they may yet turn out right.
   bool racing_read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
   bool racing_write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread);
