@@ -31,7 +31,7 @@ OP = "normal_sample"
 Measured = dict[str, float]
 
 
-def figures(unchecked: Measured, checked: Measured, build: Measured, cluster: float) -> list[Figure]:
+def figures(unchecked: Measured, checked: Measured, build: Measured, cluster: float, copy: float) -> list[Figure]:
     """What is asked for, and what was measured."""
     return [
         Figure("a thread's barrier, 128 threads", 10, unchecked["barrier 128"], "ns"),
@@ -40,6 +40,7 @@ def figures(unchecked: Measured, checked: Measured, build: Measured, cluster: fl
         Figure("a thread of an elementwise kernel, one core", 1.5, unchecked["elementwise"], "ns"),
         Figure("two cores: times as fast", 1.7, unchecked["two cores"], "×", at_least=True),
         Figure("an access with checks", 50, checked["access"], "ns"),
+        Figure("a cp.async of 16 bytes with checks: times a load and a store", 5, copy, "×"),
         Figure("shadow of a byte, floats", 40, checked["shadow of floats"], "bytes"),
         Figure("shadow of a byte, bytes", 40, checked["shadow of bytes"], "bytes"),
         Figure("grown over 1000 launches", 64, unchecked["growth"], "KiB"),
@@ -96,6 +97,50 @@ def measure_cluster_barrier() -> float:
         return min(times)
 
     return fastest("of_cluster") / fastest("of_block")
+
+
+COPIES = """
+#include <cuda_pipeline.h>
+constexpr int pieces = 64;
+__global__ void by_thread(const float4* x, float* y, int count) {
+  __shared__ float4 tile[pieces][32];
+  for (int i = 0; i < count; ++i) {
+    for (int piece = 0; piece < pieces; ++piece) tile[piece][threadIdx.x] = x[32 * piece + threadIdx.x];
+    __syncthreads();
+  }
+  y[threadIdx.x] = tile[0][threadIdx.x].x;
+}
+__global__ void by_copy(const float4* x, float* y, int count) {
+  __shared__ float4 tile[pieces][32];
+  for (int i = 0; i < count; ++i) {
+    for (int piece = 0; piece < pieces; ++piece)
+      __pipeline_memcpy_async(&tile[piece][threadIdx.x], x + 32 * piece + threadIdx.x, 16);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncthreads();
+  }
+  y[threadIdx.x] = tile[0][threadIdx.x].x;
+}
+"""
+
+
+def measure_copy() -> float:
+    """What a cp.async of 16 bytes costs with checks, its wait included, in loads and stores of as much."""
+    import numpy as np
+
+    from trifold.host import RawKernel
+
+    x, y = np.ones(64 * 32 * 4, np.float32), np.zeros(32, np.float32)
+
+    def fastest(name: str) -> float:
+        kernel, times = RawKernel(COPIES, name), []
+        for _ in range(15):
+            start = time.thread_time()
+            kernel(1, 32, (x, y, 20))
+            times.append(time.thread_time() - start)
+        return min(times)
+
+    return fastest("by_copy") / fastest("by_thread")
 
 
 def measure_build() -> Measured:
@@ -170,7 +215,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         unchecked = measure_kernels(recipe.GXX_FLAGS, Path(folder))
         checked = measure_kernels(recipe.CHECKED_FLAGS, Path(folder))
-    found = figures(unchecked, checked, measure_build(), measure_cluster_barrier())
+    found = figures(unchecked, checked, measure_build(), measure_cluster_barrier(), measure_copy())
     print(asked.verdicts(found))
     if arguments.json:
         asked.write(arguments.json, found, environment=_environment(load))

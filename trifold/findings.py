@@ -22,6 +22,7 @@ Kind = Literal[
     "barrier divergence",
     "warp divergence",
     "deadlock",
+    "barrier misuse",  # of one in shared memory
     "lifetime",  # of shared memory that another block of the cluster accesses
     "negative index",  # a lint only: Numba wraps a negative index, C++ does not
 ]
@@ -37,6 +38,8 @@ class Access:
         interval: barriers of the block that had completed; None where it is no longer known.
         operation: read, write, atomic, or what the thread waits for (barrier, …).
         file, line, function: the line of the kernel; "" and 0 where it is not known.
+        instruction: of an asynchronous operation that made the access and that the thread started there (cp.async, …);
+            "" where the thread made it.
     """
 
     thread: tuple[int, int, int]
@@ -46,6 +49,7 @@ class Access:
     file: str
     line: int
     function: str
+    instruction: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ _OTHER_TYPES = {
     "elect": {0: "u32", 1: "u32"},
     "mapa": {2: "u32"},
     "getctarank": {0: "u32"},
+    "isspacep": {0: "pred", 1: "b64"},
     "movmatrix": {0: "b32", 1: "b32"},
     "dp4a": {0: "u32", 1: "u32", 2: "u32", 3: "u32"},
     "dp2a": {0: "u32", 1: "u32", 2: "u32", 3: "u32"},
@@ -95,8 +96,8 @@ def _statement(opcode: str, form: Form) -> str:
             if kind in ("d", "d|p", "D", "V", "{d}")
             else partial(_operand, "in", inputs)
         )
-        if constant:
-            written.append(constant)
+        if constant or kind == "_":
+            written.append(constant or kind)
         elif kind in ("{d}", "{a}"):
             registers = map(write, _registers(form.opcode, at, types, modifiers))
             written.append("{" + ", ".join(registers) + "}")
@@ -128,6 +129,8 @@ def _type(form: Form, at: int, types: list[str], modifiers: list[str]) -> str:
         return "pred" if "red" in modifiers and at == len(form.operands) - 1 else "u32"
     if opcode == "setp" and at == 3:
         return "pred"
+    if opcode == "mbarrier":
+        return _type_of_mbarrier(at, modifiers)
     if found := _OTHER_TYPES.get(opcode, {}).get(at):
         return found
     if "wide" in modifiers and at in (0, 3):
@@ -135,6 +138,16 @@ def _type(form: Form, at: int, types: list[str], modifiers: list[str]) -> str:
     if opcode == "slct" and at < 3:
         return types[0]
     return types[0] if at == 0 else types[-1]
+
+
+def _type_of_mbarrier(at: int, modifiers: list[str]) -> str:
+    """Counts, bytes and parities have 32 bits, and states 64."""
+    if "pending_count" in modifiers:
+        return ("b32", "b64")[at]
+    waits = "test_wait" in modifiers or "try_wait" in modifiers
+    if at == 0:
+        return "pred" if waits else "b64"
+    return "b64" if waits and "parity" not in modifiers else "b32"
 
 
 def _registers(opcode: str, at: int, types: list[str], modifiers: list[str]) -> list[str]:

@@ -175,7 +175,11 @@ def body(statement: str, before: str = "__device__ void f(unsigned a, float x)")
 
 
 REFUSED = {
-    "mbarrier.init.b64 is not yet on the CPU: write it": 'asm("mbarrier.init.b64 [%0], 1;" : : "l"(p));',
+    "wgmma.fence.sync.aligned is not yet on the CPU: write it": 'asm("wgmma.fence.sync.aligned;");',
+    "mapa.shared::cluster.u32 has 2 operands": 'asm("mapa.shared::cluster.u32 %0, %1;" : "=r"(a) : "r"(a));',
+    "mbarrier.arrive.shared::cluster.b64 returns nothing": (
+        'asm("mbarrier.arrive.shared::cluster.b64 %0, [%1];" : "=l"(s) : "r"(a));'
+    ),
     "frob.b32 is no instruction of PTX": 'asm("frob.b32 %0;" : "=r"(a));',
     "add.u128 is not yet on the CPU, which has add.INT": 'asm("add.u128 %0, %0, 1;" : "+r"(a));',
     "add.u32 has 2 operands and not 3": 'asm("add.u32 %0, %0;" : "+r"(a));',

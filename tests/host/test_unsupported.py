@@ -78,7 +78,10 @@ __global__ void parent_kernel(float* y) {
         ("float v = tex2DLod<float>(t, x, y, 0);", "a texture"),
         ("surf2Dwrite(v, s, x, y);", "a surface"),
         ("__nv_fp8_e4m3 x;", "an 8-bit or smaller float"),
-        ("cuda::barrier<cuda::thread_scope_block> b;", "libcu++ (cuda::)"),
+        (
+            "cuda::atomic_ref<int> a(*p);",
+            "libcu++ (cuda::) beyond cuda::barrier and what cuda::ptx has of barriers and clusters",
+        ),
         ("curand_init(seed, i, 0, &state);", "cuRAND"),
         ("// asm volatile is not needed", None),
         ("int context = texture_size; plasma(1);", None),

@@ -4,8 +4,8 @@
 nothing reaches the C++ function that runs the instruction: ``trifold::ptx::<opcode>`` in <trifold/host/ptx.h>.
 
 Operands: ``d`` is written and ``a`` read, ``[a]`` is an address, ``V`` and ``A`` are as ``d`` and ``a``, or ``{…}``
-where the form has ``.v2`` or ``.v4``, ``{d}`` and ``{a}`` are lists of any length, ``d|p`` may have a predicate, ``h``
-is a hint, ``?`` may be left out; ``carry`` is not in the text.
+where the form has ``.v2`` or ``.v4``, ``{d}`` and ``{a}`` are lists of any length, ``d|p`` may have a predicate, ``_``
+is itself, ``h`` is a hint, ``?`` may be left out; ``carry`` is not in the text.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ CLASSES = {
     "WRITABLE": "global local shared shared::cta shared::cluster",
     "COMMON": "global shared shared::cta shared::cluster",  # to threads
     "SHARED": "shared shared::cta",
+    "OF_CLUSTER": "shared shared::cta shared::cluster",
+    "NEAR": "cta cluster",
     "VECTOR": "v2 v4",
     "CACHE": "ca cg cs lu cv",
     "NC_CACHE": "ca cg cs",
@@ -41,6 +43,7 @@ CLASSES = {
     "ORDERED": "lt le gt ge",
     "UNORDERED": "equ neu ltu leu gtu geu num nan",
     "LOGIC": "and or xor",
+    "COUNTED": "mbarrier::complete_tx::bytes",
 }
 HINTS = {"CACHE", "NC_CACHE", "STORE_CACHE", "EVICT", "KEEP", "ELSE", "POLICY", "PREFETCH"}
 
@@ -50,8 +53,11 @@ TYPES = frozenset(_TYPES.split())
 _ROWS = """
 mov.BITS/INT/f32/f64/pred                               | D, A
 cvta{.to}.SPACE.u64                                     | d, a
+isspacep.global/local/shared/shared::cta/shared::cluster | d, a
 mapa{.shared::cluster}.u64                              | d, a, a
+mapa.shared::cluster.u32                                | d, a, a
 getctarank{.shared::cluster}.u64                        | d, a
+getctarank.shared::cluster.u32                          | d, a
 selp.BITS/INT/f32/f64                                   | d, a, a, a
 slct{.ftz}.b16/b32/b64/u16/u32/u64/s16/s32/s64/f32/f64.s32/f32 | d, a, a, a
 set.eq/ne/ORDERED/UNORDERED{.ftz}.u32/s32/f32.u16/u32/u64/s16/s32/s64/f32/f64 | d, a, a
@@ -89,6 +95,7 @@ prefetchu.L1                                            | [a]
 createpolicy.fractional.KEEP{.ELSE}.b64 | d, h?
 membar.cta/gl/sys                                       |
 fence{.sc/acq_rel/acquire/release}.SCOPE                |
+fence.mbarrier_init.release.cluster                     |
 
 add/sub.INT                                             | d, a, a
 add/sub.sat.s32                                         | d, a, a
@@ -193,6 +200,54 @@ barrier{.cta}.red.popc{.aligned}.u32                    | d, a, a
 barrier{.cta}.red.popc{.aligned}.u32                    | d, a, a, a
 barrier{.cta}.red.and/or{.aligned}.pred                 | d, a, a
 barrier{.cta}.red.and/or{.aligned}.pred                 | d, a, a, a
+mbarrier.init{.SHARED}.b64                              | [a], a
+mbarrier.inval{.SHARED}.b64                             | [a]
+mbarrier.expect_tx/complete_tx{.OF_CLUSTER}.b64         | [a], a
+mbarrier.expect_tx/complete_tx.relaxed.NEAR{.OF_CLUSTER}.b64 | [a], a
+mbarrier.arrive/arrive_drop{.SHARED}.b64                | d, [a], a?
+mbarrier.arrive/arrive_drop.release/relaxed.NEAR{.SHARED}.b64 | d, [a], a?
+mbarrier.arrive/arrive_drop.shared::cluster.b64         | _, [a], a?
+mbarrier.arrive/arrive_drop.release/relaxed.NEAR.shared::cluster.b64 | _, [a], a?
+mbarrier.arrive/arrive_drop.expect_tx{.SHARED}.b64      | d, [a], a
+mbarrier.arrive/arrive_drop.expect_tx.release/relaxed.NEAR{.SHARED}.b64 | d, [a], a
+mbarrier.arrive/arrive_drop.expect_tx.shared::cluster.b64 | _, [a], a
+mbarrier.arrive/arrive_drop.expect_tx.release/relaxed.NEAR.shared::cluster.b64 | _, [a], a
+mbarrier.arrive/arrive_drop.noComplete{.SHARED}.b64     | d, [a], a
+mbarrier.arrive/arrive_drop.noComplete.release.cta{.SHARED}.b64 | d, [a], a
+mbarrier.test_wait{.parity}{.SHARED}.b64                | d, [a], a
+mbarrier.test_wait{.parity}.acquire/relaxed.NEAR{.SHARED}.b64 | d, [a], a
+mbarrier.try_wait{.parity}{.SHARED}.b64                 | d, [a], a, a?
+mbarrier.try_wait{.parity}.acquire/relaxed.NEAR{.SHARED}.b64 | d, [a], a, a?
+mbarrier.pending_count.b64                              | d, a
+cp.async.ca/cg.SHARED.global{.PREFETCH}                 | [a], [a], a, a?
+cp.async.ca/cg.SHARED.global.POLICY{.PREFETCH}          | [a], [a], a, h
+cp.async.ca/cg.SHARED.global.POLICY{.PREFETCH}          | [a], [a], a, a, h
+cp.async.commit_group                                   |
+cp.async.wait_group                                     | a
+cp.async.wait_all                                       |
+cp.async.mbarrier.arrive{.noinc}{.SHARED}.b64           | [a]
+cp.async.bulk.shared::cta/shared::cluster.global.COUNTED{.POLICY} | [a], [a], a, [a], h?
+cp.async.bulk.shared::cluster.global.COUNTED.multicast::cluster{.POLICY} | [a], [a], a, [a], a, h?
+cp.async.bulk.shared::cluster.shared::cta.COUNTED       | [a], [a], a, [a]
+cp.async.bulk.global.shared::cta.bulk_group{.POLICY}    | [a], [a], a, h?
+cp.async.bulk.commit_group                              |
+cp.async.bulk.wait_group{.read}                         | a
+cp.async.bulk.prefetch.L2.global{.POLICY}               | [a], a, h?
+cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.and/or/xor.u32/s32/u64/s64 | [a], [a], a, [a]
+cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.add/min/max.u32/s32/u64/s64 | [a], [a], a, [a]
+cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.inc/dec.u32 | [a], [a], a, [a]
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.and/or/xor.b32/b64 | [a], [a], a, h?
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.add.u32/s32/u64/s64/f32/f64 | [a], [a], a, h?
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.add.noftz.f16/bf16 | [a], [a], a, h?
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.inc/dec.u32 | [a], [a], a, h?
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.min/max.u32/s32/u64/s64/f16/bf16 | [a], [a], a, h?
+st.async{.weak}{.shared::cluster}.COUNTED{.VECTOR}.b32/b64/u32/u64/s32/s64/f32/f64 | [a], A, [a]
+red.async{.relaxed}{.cluster}{.shared::cluster}.COUNTED.and/or/xor.b32/b64 | [a], a, [a]
+red.async{.relaxed}{.cluster}{.shared::cluster}.COUNTED.add.u32/s32/u64/s64 | [a], a, [a]
+red.async{.relaxed}{.cluster}{.shared::cluster}.COUNTED.min/max.u32/s32/u64/s64 | [a], a, [a]
+red.async{.relaxed}{.cluster}{.shared::cluster}.COUNTED.inc/dec.u32 | [a], a, [a]
+fence.proxy.async{.global/shared::cta/shared::cluster}  |
+fence.proxy.alias                                       |
 griddepcontrol.wait/launch_dependents                   |
 shfl.sync.up/down/bfly/idx.b32                          | d|p, a, a, a, a
 vote.sync.all/any/uni.pred                              | d, a, a

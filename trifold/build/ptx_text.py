@@ -263,7 +263,9 @@ class _Translator:
                 case "d|p":
                     first, _, second = (part.strip() for part in operand.partition("|"))
                     arguments += [self._written(first, scope), self._written(second or "_", scope)]
-                case "d":
+                case "_" if operand != "_":
+                    raise self._error(f"{opcode} returns nothing: its destination is _ and not {_shown(operand)}")
+                case "d" | "_":
                     arguments.append(self._written(operand, scope))
                 case "{d}":
                     arguments.append(self._vector(operand, 0, scope, self._written))

@@ -1,8 +1,11 @@
-"""``extern __shared__ T name[];`` in sources that g++ compiles.
+"""``extern __shared__ T name[];`` and ``__shared__ alignas(N) T name;`` in sources that g++ compiles.
 
-All such arrays are a block's dynamic shared memory. The line is changed in a copy of the source, before g++ reads it;
-line numbers stay. In a function it becomes a reference, bound to that memory. Outside it gets the symbol of one array
-that the library has: ``extern_shared`` of ``<trifold/launch.cuh>``. (In a template, g++ forgets the symbol.)
+All arrays of the first kind are a block's dynamic shared memory. The line is changed in a copy of the source, before
+g++ reads it; line numbers stay. In a function it becomes a reference, bound to that memory. Outside it gets the symbol
+of one array that the library has: ``extern_shared`` of ``<trifold/launch.cuh>``. (In a template, g++ forgets the
+symbol.)
+
+An ``alignas`` between a declaration's specifiers, which nvcc takes, is moved in front of them.
 """
 
 from __future__ import annotations
@@ -20,13 +23,20 @@ _ARRAY = re.compile(
     r"\b(?P<name>\w+)\s*\[\s*\](?P<inner>(?:\s*\[[^\];]*\])*)\s*(?:__attribute__\s*\(\(.*?\)\)\s*)?;", re.DOTALL
 )
 _ALIGNMENT = re.compile(r"\b(?:__align__|alignas|__attribute__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+_ALIGNED = re.compile(
+    r"(?P<specifiers>\b(?:(?:static|const|volatile)\s+)*__shared__\s+(?:(?:const|volatile)\s+)*)"
+    r"(?P<alignment>alignas\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))"
+)
 _SPECIFIERS = re.compile(r"\b(?:extern|__shared__)\b")
 _NAMESPACE = re.compile(r"\bnamespace\b[^;{}()]*$|\bextern\s*\"C(?:\+\+)?\"\s*$")
 
 
 def rewrite(text: str) -> tuple[str, bool]:
     """The source with its arrays bound to dynamic shared memory, and whether one of them needs DEFINITION."""
-    if "__shared__" not in text or "extern" not in text:
+    if "__shared__" not in text:
+        return text, False
+    text = _with_alignments_in_front(text)
+    if "extern" not in text:
         return text, False
     code = cpp_text.without_directives(cpp_text.without_comments(text))
     parts, end, outside = [], 0, False
@@ -48,6 +58,16 @@ def rewrite(text: str) -> tuple[str, bool]:
             at = array.end("inner")
             parts.append(f'{text[begin:at]} __asm__("{_SYMBOL}"){text[at:end]}')
     return "".join(parts) + text[end:], outside
+
+
+def _with_alignments_in_front(text: str) -> str:
+    code = cpp_text.without_comments(text)
+    parts, end = [], 0
+    for declared in _ALIGNED.finditer(code):
+        specifiers, alignment = (text[slice(*declared.span(group))] for group in ("specifiers", "alignment"))
+        parts += [text[end : declared.start()], alignment, " ", specifiers]
+        end = declared.end()
+    return "".join([*parts, text[end:]])
 
 
 def _inside_a_function(before: str) -> bool:

@@ -41,8 +41,11 @@ FEATURES = (
     ),
     Feature("a surface", re.compile(r"\bsurf\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaSurfaceObject_t\b"), _GUARD),
     Feature("an 8-bit or smaller float", re.compile(r"\b__nv_fp[468]\w*|<cuda_fp[468]\.h>"), _GUARD),
-    Feature("libcu++ (cuda::)", re.compile(r"\bcuda::|<cuda/"), _GUARD),
-    Feature("asynchronous copying (memcpy_async)", re.compile(r"\bmemcpy_async\b|\b__pipeline_\w+"), _GUARD),
+    Feature(
+        "libcu++ (cuda::) beyond cuda::barrier and what cuda::ptx has of barriers, clusters and copies",
+        re.compile(r"\bcuda::(?!ptx\b|barrier\b|device\b|thread_scope)|<cuda/(?!ptx>|barrier>)"),
+        _GUARD,
+    ),
     Feature("cuRAND", re.compile(r"<curand|\bcurand\w*\s*\("), "draw with <trifold/philox.cuh> instead"),
     Feature("a launch with <<<...>>>", re.compile(r"<<<"), "launch with trifold::launch<kernel>(...) instead"),
 )

@@ -17,14 +17,14 @@ from trifold.host.cuda_source import Edit, Kernel, SourceFile, walk
 
 TORCH_HEADER = re.compile(r"(torch|ATen|c10|pybind11)/.+")
 _LIBRARY_HEADER = re.compile(
-    r"((curand|cublas|cudnn|cufft|cusparse|cusolver|nvrtc|nccl|npp|nvml|cuda_pipeline|cudaProfiler|cuda_profiler)\w*"
+    r"((curand|cublas|cudnn|cufft|cusparse|cusolver|nvrtc|nccl|npp|nvml|cudaProfiler|cuda_profiler)\w*"
     r"\.h|(cub|thrust|cuda|cutlass|cute|nvtx3|cooperative_groups)/.+)"
 )
 
 _WORDS = (
     ("textures and surfaces", rb"\btexture\s*<|\bcuda(?:Texture|Surface)Object_t\b|\b(?:tex|surf)[123]D\w*"),
     ("tensor-core fragments of less than 8 bits", rb"\bwmma\s*::\s*experimental\b"),
-    ("asynchronous copies", rb"\b__pipeline_\w+|\bcuda\s*::\s*(?:barrier|pipeline|memcpy_async)\b"),
+    ("pipelines of libcu++", rb"\bcuda\s*::\s*(?:pipeline|memcpy_async)\b"),
     ("cooperative launches on several devices", rb"\bcudaLaunchCooperativeKernelMultiDevice\b"),
 )
 _API_NAME = re.compile(r"\bcuda[A-Z]\w*")

@@ -41,13 +41,22 @@ Checker::Checker(Launch& launch)
     : launch_(launch),
       block_size_(static_cast<uint32_t>(launch.block.size())),
       races_((launch.checks & check_race) != 0),
-      initialisation_((launch.checks & check_uninitialised) != 0) {}
+      initialisation_((launch.checks & check_uninitialised) != 0),
+      graph_(launch.grid, launch.cluster) {}
 
 bool Checker::ordered_by_more(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const {
   const Record record = cell.record(earlier);
+  if (ordered_by_threads(record, thread)) return true;
+  if (is_operation(record.thread)) return knows_operation(record, thread);
+  const bool atomic = cell.has(earlier, is_atomic);
+  return !graph_.empty() && acquired(thread, record, atomic ? buffer.address_of(cell) : 0);
+}
+
+// By barriers, but for that of the thread's own block, and by rendezvous of its warp.
+bool Checker::ordered_by_threads(Record record, const Thread& thread) const {
   if (record.stamp <= grid_) return true;
   const Cluster& cluster = *thread.block->cluster;
-  if (record.stamp <= cluster.clock.barrier && cluster.has(record.thread / block_size_)) return true;
+  if (record.stamp <= cluster.clock.barrier && cluster.has(block_of(record.thread))) return true;
   const uint32_t index = record.thread - (thread.id - thread.index);
   if (index < block_size_ && index / warp_size == thread.index / warp_size) {
     const WarpClock& warp = thread.warp->clock;
@@ -57,14 +66,22 @@ bool Checker::ordered_by_more(const Buffer& buffer, const Cell& cell, int earlie
     const bool partial = warp.partial > thread.block->barrier;
     if (partial && record.stamp <= warp.lanes->seen[thread.lane][lane]) return true;
   }
-  const bool atomic = cell.has(earlier, is_atomic);
-  return !graph_.empty() && acquired(thread, record, atomic ? buffer.address_of(cell) : 0);
+  return false;
+}
+
+bool Checker::happened_before(Record record, const Thread& thread) const {
+  if (record.thread == thread.id) return true;
+  const uint32_t index = record.thread - (thread.id - thread.index);
+  if (index < block_size_ && record.stamp <= thread.block->barrier) return true;
+  if (ordered_by_threads(record, thread)) return true;
+  if (is_operation(record.thread)) return knows_operation(record, thread);
+  return !graph_.empty() && acquired(thread, record, 0);
 }
 
 bool Checker::acquired(const Thread& thread, Record record, uintptr_t atomic_address) const {
   const Block& block = *thread.block;
   const ThreadClock& own = thread.clock;
-  const KnowledgeGraph::Query query{record.thread, record.thread / block_size_, record.stamp, atomic_address};
+  const KnowledgeGraph::Query query{record.thread, block_of(record.thread), record.stamp, atomic_address};
   if (own.since >= block.clock.begin && graph_.knows(own.acquired, block.id, query)) return true;
   return graph_.knows(block.clock.acquired, block.id, query);
 }
@@ -73,13 +90,21 @@ void Checker::leave_race(const Buffer& buffer, const Cell& cell, AccessType type
   const Record record = cell.record(earlier);
   const bool wrote = earlier == 0 || cell.has(earlier, is_write);
   const AccessType plain = wrote ? AccessType::write : AccessType::read;
-  violation = {.kind = Kind::race,
+  violation = {.kind = record.thread == barriers_own ? Kind::barrier_misuse : Kind::race,
                .type = type,
                .address = buffer.address_of(cell),
                .other_thread = record.thread,
                .other_type = cell.has(earlier, is_atomic) ? AccessType::atomic : plain,
                .other_site = cell.site(earlier),
-               .other_interval = interval_of(record.thread / block_size_, record.stamp)};
+               .by = accessing_};
+  if (is_operation(record.thread)) {
+    const OperationRow& other = operations_->of(record.thread);
+    violation.other_thread = other.thread;
+    violation.other_interval = other.interval;
+    violation.other_by = name(other.instruction);
+  } else {
+    violation.other_interval = interval_of(block_of(record.thread), record.stamp);
+  }
 }
 
 bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int earlier) {
@@ -88,7 +113,7 @@ bool Checker::race(const Buffer& buffer, const Cell& cell, AccessType type, int 
 }
 
 bool Checker::uninitialised(const Buffer& buffer, const Cell& cell, AccessType type) {
-  violation = {.kind = Kind::uninitialised_read, .type = type, .address = buffer.address_of(cell)};
+  violation = {.kind = Kind::uninitialised_read, .type = type, .address = buffer.address_of(cell), .by = accessing_};
   return judge != nullptr && judge->goes_on(violation);
 }
 
@@ -121,13 +146,14 @@ inline bool Checker::read_cell(Buffer& buffer, Cell& cell, const Thread& thread,
 
 // The warp, of a thread of the same block as this one; else the block.
 uint64_t Checker::group_of(Record record, const Thread& thread) const {
-  const uint32_t block = record.thread / block_size_;
+  const uint32_t block = block_of(record.thread);
   return block == thread.block->id ? uint64_t{record.thread % block_size_ / warp_size} : ~uint64_t{block};
 }
 
 // Keeps a read or an atomic beside those that it does not make superfluous. Of more than two unordered ones, those of
 // different blocks, then of different warps, are kept: what comes after one of them need not come after the other.
-void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const {
+void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits,
+                       uint32_t by) const {
   const auto replaceable = [&](int other) {
     return !cell.has(other, is_write) && surely_ordered(buffer, cell.other[other - 1], thread);
   };
@@ -141,7 +167,7 @@ void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, S
   } else {
     return;
   }
-  cell.other[place - 1] = {thread.id, launch_.now};
+  cell.other[place - 1] = {by, launch_.now};
   cell.other_site[place - 1] = site;
   cell.set_traits(place, traits);
 }
@@ -149,7 +175,7 @@ void Checker::remember(Cell& cell, const Buffer& buffer, const Thread& thread, S
 bool Checker::write(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread, Site site) {
   for (Cell& cell : buffer.cells(address, n)) {
     if (!write_cell(buffer, cell, thread, site)) [[unlikely]]
-      return judge == nullptr && racing_write(buffer, address, n, thread);
+      return judge == nullptr && violation.kind == Kind::race && racing_write(buffer, address, n, thread);
   }
   return true;
 }
@@ -171,7 +197,8 @@ bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Th
     const bool unwritten = may_be_uninitialised && !buffer.holds(cell.write);
     if (unwritten && !uninitialised(buffer, cell, AccessType::atomic)) return false;
     for (int earlier = 0; races && earlier < 3; ++earlier) {
-      if (cell.has(earlier, is_atomic) && !out_of_scope(cell, earlier, thread, access.form)) continue;
+      const bool by_thread = !is_operation(cell.record(earlier).thread);
+      if (by_thread && cell.has(earlier, is_atomic) && !out_of_scope(cell, earlier, thread, access.form)) continue;
       if (ordered(buffer, cell, earlier, thread)) continue;
       if (!racing_atomic(buffer, cell, earlier, address, n, thread, access.site)) return false;
     }
@@ -182,7 +209,7 @@ bool Checker::check_atomic(Buffer& buffer, uintptr_t address, size_t n, const Th
 // CUDA C++ Programming Guide, "Thread Scopes": both atomics must be of a scope that the other thread is in.
 inline bool Checker::out_of_scope(const Cell& cell, int earlier, const Thread& thread, AtomicForm form) const {
   const bool narrow = form == AtomicForm::block || cell.has(earlier, for_block);
-  return narrow && cell.record(earlier).thread / block_size_ != thread.block->id;
+  return narrow && block_of(cell.record(earlier).thread) != thread.block->id;
 }
 
 bool Checker::awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread) {
@@ -213,7 +240,7 @@ void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& t
           cell.record(other).thread == thread.id)
         cell.set_traits(other, is_guess);
     if (wrote) {
-      note_wrote(cell, buffer, thread, access.site, traits);
+      note_wrote(cell, buffer, thread, access.site, traits, thread.id);
     } else if (races_) {
       remember(cell, buffer, thread, access.site, traits);
     }
@@ -232,19 +259,21 @@ void Checker::note_atomic(Buffer& buffer, uintptr_t address, size_t n, Thread& t
 // atomic alone orders nothing, so one that only its own block has seen must stay remembered.
 bool Checker::settled(const Buffer& buffer, Record record, const Thread& thread) const {
   if (!buffer.holds(record) || record.stamp <= grid_) return true;
+  if (is_operation(record.thread)) return false;
   const Block& block = *thread.block;
   const Cluster& cluster = *block.cluster;
   if (cluster.blocks.size() > 1)
-    return !cluster.has(record.thread / block_size_) ||
+    return !cluster.has(block_of(record.thread)) ||
            (buffer.space() == Space::shared && record.stamp <= cluster.clock.barrier);
-  return record.thread / block_size_ != block.id || (buffer.space() == Space::shared && record.stamp <= block.barrier);
+  return block_of(record.thread) != block.id || (buffer.space() == Space::shared && record.stamp <= block.barrier);
 }
 
 // An atomic write. Beside it stay remembered, as far as there is room: ordinary writes that are not settled, atomics of
 // other threads that are not ordered before it (a read after both must come after both), ordinary reads. One of a
 // wider scope does not stand for one of block scope: other blocks' atomics race with that one alone.
-void Checker::note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const {
-  Cell now{.write = {thread.id, launch_.now}, .write_site = site, .traits = traits};
+void Checker::note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits,
+                         uint32_t by) const {
+  Cell now{.write = {by, launch_.now}, .write_site = site, .traits = traits};
   int place = 1;
   const auto keep = [&](int earlier) {
     now.other[place - 1] = cell.record(earlier);

@@ -26,15 +26,18 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "finding.h"
 #include "knowledge.h"
 #include "model.h"
+#include "operation_clocks.h"
 #include "shadow.h"
 
 namespace trifold::engine {
@@ -73,7 +76,7 @@ enum class WrittenBits : uint8_t {
 };
 
 struct Violation {
-  Kind kind = Kind::race;  // race or uninitialised_read
+  Kind kind = Kind::race;  // race, uninitialised_read, or of a barrier's bytes barrier_misuse
   AccessType type = AccessType::read;
   uintptr_t address = 0;      // of the first byte concerned
   uint32_t other_thread = 0;  // of a race: Thread::id
@@ -81,6 +84,10 @@ struct Violation {
   Site other_site = 0;
   int64_t other_interval = -1;  // barriers that its block had passed; -1: not known any more
   bool among_writes = false;    // all that the access races with are plain writes, as it is one itself
+  // The asynchronous operations that made the accesses; empty: the threads themselves. And: the two are ordered, but
+  // for the async proxy.
+  std::string_view by = {}, other_by = {};
+  bool unfenced = false;
   // Of a read that its thread made before, and that turns out wrong only now.
   struct Past {
     Site site;
@@ -128,6 +135,18 @@ struct Checker {
   // A thread has come to a named barrier; and as many as it waits for, of which these go on.
   void arrive(Thread& thread, ArrivalClock& barrier);
   void pass(Block& block, ArrivalClock& barrier, std::span<Thread* const> waiting);
+  // Of a barrier in shared memory (checker_mbarriers.cpp): a thread arrives, and acquires what was released in the
+  // phase that ended last; an operation releases; and the phase ends.
+  void arrive_at_mbarrier(MBarrier& barrier, Thread& thread, const Arrival& arrival);
+  void release_at_mbarrier(MBarrier& barrier, Knowledge released);
+  void end_phase(MBarrier& barrier);
+  void acquire_at_mbarrier(const MBarrier& barrier, Thread& thread, FenceScope scope);
+  // Whether its initialisation is ordered before what the thread does now.
+  bool knows_init(const MBarrier& barrier, const Thread& thread) const;
+  // The bytes of the barrier are its own from here on: any other access of them is a mistake. And: they are memory
+  // again that nobody has written.
+  void mark_mbarrier(Buffer& buffer, uintptr_t address, Site site);
+  void unmark_mbarrier(Buffer& buffer, uintptr_t address);
 
   // An access of n > 0 bytes inside the buffer, which is about to happen. False: see violation.
   bool read(Buffer& buffer, uintptr_t address, size_t n, Thread& thread, Site site);
@@ -164,6 +183,33 @@ struct Checker {
   // Of a volatile write in shared memory, before it is noted. False: another thread has read the bytes by volatile,
   // with nothing that orders the two, and goes on without another look at them, so that it did not wait for this write.
   bool awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread);
+
+  // Of asynchronous operations (checker_operations.cpp). One begins: its number, which those of a group may share.
+  uint32_t begin_operation(const Thread& issuer, Instruction instruction, Site site);
+  // One side of it, of n > 0 bytes inside the buffer. False: see violation. late_fence: it comes after an access from
+  // which only the issuer's own fence keeps it apart, and no other operation of these lines has.
+  struct Issue {
+    uint32_t row;
+    AccessType type;  // an atomic is a reduction
+    Site site;
+    bool reads = false;  // of an atomic: the memory's own value
+  };
+  bool issue(Buffer& buffer, uintptr_t address, size_t n, const Thread& issuer, const Issue& issue);
+  std::optional<Violation> late_fence;
+  // It uses a block's shared memory, by reading or writing it, or by a signal there.
+  void note_use(const Use& use);
+  // Its own thread has waited for its group.
+  void wait_for_operation(const Thread& issuer, uint32_t row, bool reads_only);
+  // What a barrier learns that counts its bytes, once all are there.
+  Knowledge complete_operation(uint32_t row);
+  Knowledge complete_operations(std::span<const uint32_t> rows);
+  void fence_proxy(Thread& thread, uint8_t spaces);
+  // At a block's exit: an operation that uses its shared memory and that nobody there has waited for.
+  struct PendingUse {
+    const OperationRow& operation;
+    Use use;
+  };
+  std::optional<PendingUse> use_not_awaited(const Block& owner) const;
 
   Violation violation;
   Judge* judge = nullptr;  // null: an access ends with its first violation
@@ -209,10 +255,17 @@ struct Checker {
     return index < block_size_ && record.stamp <= thread.block->barrier;
   }
   bool ordered_by_more(const Buffer& buffer, const Cell& cell, int earlier, const Thread& thread) const;
+  bool ordered_by_threads(Record record, const Thread& thread) const;
   bool acquired(const Thread& thread, Record record, uintptr_t atomic_address) const;
+  // The same of an access that is remembered elsewhere.
+  bool happened_before(Record record, const Thread& thread) const;
+  Knowledge gathered(uint32_t block, uint32_t first_thread, ArrivalClock& arrivals, FenceScope scope);
   bool out_of_scope(const Cell& cell, int earlier, const Thread& thread, AtomicForm form) const;
   uint64_t group_of(Record record, const Thread& thread) const;
-  void remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const;
+  void remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const {
+    remember(cell, buffer, thread, site, traits, thread.id);
+  }
+  void remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits, uint32_t by) const;
   static ThreadClock& clock(Thread& thread);
   static std::array<Stamp, warp_size> known_mates(const Thread& thread);
   static Stamp known_lane(const Warp& warp, uint32_t lane, uint32_t other);
@@ -223,7 +276,23 @@ struct Checker {
   int64_t interval_of(uint32_t block, Stamp stamp) const;
   void passed_barrier(uint32_t block, Stamp mark);
   bool settled(const Buffer& buffer, Record record, const Thread& thread) const;
-  void note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits) const;
+  void note_wrote(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits,
+                  uint32_t by) const;
+
+  // The block of a thread; of an operation, a number that is no block's.
+  uint32_t block_of(uint32_t thread) const {
+    return is_operation(thread) ? thread & ~uint32_t{1} : thread / block_size_;
+  }
+  bool knows_operation(Record record, const Thread& thread) const;
+  void forget_proxy_fences();
+  bool knew(const ProxyFence& fence, uint32_t by, Record record, const Thread& issuer) const;
+  bool fence_orders(uint32_t by, const ProxyFences& all, Record record, Space space, const Thread& issuer) const;
+  enum class Fenced : uint8_t { in_time, by_issuer, missing };
+  Fenced fenced(Record record, Space space, const Thread& issuer) const;
+  bool issue_after(Buffer& buffer, Cell& cell, int earlier, const Thread& issuer, const Issue& issue);
+  void note_issue(Cell& cell, const Buffer& buffer, const Thread& issuer, const Issue& issue) const;
+  bool is_awaited(const Use& use, const Block& by) const;
+  void note_awaited(const Cluster& cluster);
 
   struct Passed {
     Stamp stamp;
@@ -240,6 +309,8 @@ struct Checker {
   std::vector<Passed> barriers_;  // that blocks passed, to tell in which interval an access was
   bool all_barriers_ = true;      // none was left out
   std::vector<UndecidedRead> undecided_reads_;
+  std::unique_ptr<OperationClocks> operations_;  // made when first needed
+  std::string_view accessing_;                   // the operation whose access is checked; empty: a thread's
   std::set<std::tuple<const Buffer*, Site, Site>> same_bits_;  // memory, and the two lines that wrote it
 };
 

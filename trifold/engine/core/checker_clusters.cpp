@@ -6,6 +6,9 @@
 namespace trifold::engine {
 
 void Checker::arrive_at_cluster_barrier(Thread& thread, bool releases) {
+  for (auto& [offset, barrier] : thread.block->mbarriers)
+    if (barrier.fenced && barrier.initialised.thread == &thread)
+      barrier.published_in = std::min(barrier.published_in, thread.block->cluster->phase);
   if (!races_ || !releases) return;
   const Stamp mark = tick();
   Block& block = *thread.block;
@@ -48,6 +51,7 @@ void Checker::complete_cluster_barrier(Cluster& cluster, std::span<Block* const>
       if ((thread.warp->at_cluster_barrier >> thread.lane & 1) != 0) pass_cluster_barrier(thread);
   }
   if (whole.size() == cluster.blocks.size()) cluster.clock.barrier = launch_.now - 1;
+  if (operations_ != nullptr) note_awaited(cluster);
 }
 
 void Checker::pass_cluster_barrier(Thread& thread) {

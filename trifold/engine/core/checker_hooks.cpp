@@ -29,6 +29,7 @@ Stamp Checker::tick() {
 void Checker::forget(Stamp mark) {
   graph_.clear();
   grid_ = mark;
+  if (operations_ != nullptr) forget_proxy_fences();
   for (Block* const block : blocks_) {
     BlockClock& clock = block->clock;
     block->barrier = clock.begin = mark;
@@ -39,6 +40,11 @@ void Checker::forget(Stamp mark) {
     block->cluster->clock.phase_end = 0;
     for (Warp& warp : block->warps) warp.clock.fenced = {};
     for (NamedBarrier& barrier : block->named) barrier.clock = {};
+    for (auto& [offset, barrier] : block->mbarriers) {
+      for (MBarrierClock::OfBlock& each : barrier.clock.gathering) each.arrivals = {};
+      barrier.clock.present = barrier.clock.ended = {};
+      barrier.since = before_launch;
+    }
   }
 }
 
@@ -48,6 +54,7 @@ void Checker::start_again() {
   Buffer::forget_all(past);
   all_barriers_ = false;
   launch_.now = past + 1;
+  if (operations_ != nullptr) operations_->start_again(past);
   forget(past);
   for (Block* const block : blocks_) {
     for (std::vector<Stamp>& fences : block->clock.fences) fences.assign(fences.size(), 0);
@@ -79,6 +86,7 @@ void Checker::end_block(Block& block) {
   if (place == blocks_.rend()) return;
   *place = blocks_.back();
   blocks_.pop_back();
+  if (operations_ != nullptr) std::erase_if(operations_->uses, [&](const Use& use) { return use.owner == &block; });
 }
 
 // A thread's clock, emptied if it is of an earlier time than its block.
@@ -147,6 +155,7 @@ void Checker::arrive(Thread& thread, ArrivalClock& barrier) {
   const Block& block = *thread.block;
   const ThreadClock& own = clock(thread);
   const std::array<Stamp, warp_size> mates = known_mates(thread);
+  barrier.barrier = block.barrier;
   barrier.stamps.resize(block.threads.size());
   barrier.stamps[thread.index] = mark;
   add_mates(barrier.stamps, thread, mates);
@@ -161,16 +170,20 @@ void Checker::arrive(Thread& thread, ArrivalClock& barrier) {
   }
 }
 
+// What the threads of a block knew that have arrived; what they knew at fences is added to what others released.
+Knowledge Checker::gathered(uint32_t block, uint32_t first_thread, ArrivalClock& arrivals, FenceScope scope) {
+  for (const FenceScope of_fence : {block_scope, device_scope}) {
+    if (arrivals.fences[of_fence].empty()) continue;
+    const Knowledge fenced = graph_.fences(first_thread, arrivals.fences[of_fence], block, arrivals.barrier,
+                                           arrivals.fenced_acquired[of_fence], of_fence);
+    arrivals.released[of_fence] = graph_.merge(arrivals.released[of_fence], fenced);
+  }
+  return graph_.fences(first_thread, arrivals.stamps, block, arrivals.barrier, arrivals.acquired, scope);
+}
+
 void Checker::pass(Block& block, ArrivalClock& barrier, std::span<Thread* const> waiting) {
   if (!races_) return;
-  const uint32_t first = block.threads[0].id;
-  const Knowledge known = graph_.fences(first, barrier.stamps, block.id, block.barrier, barrier.acquired, block_scope);
-  for (const FenceScope scope : {block_scope, device_scope}) {
-    if (barrier.fences[scope].empty()) continue;
-    const Knowledge fenced =
-        graph_.fences(first, barrier.fences[scope], block.id, block.barrier, barrier.fenced_acquired[scope], scope);
-    barrier.released[scope] = graph_.merge(barrier.released[scope], fenced);
-  }
+  const Knowledge known = gathered(block.id, block.threads[0].id, barrier, block_scope);
   for (Thread* const thread : waiting) {
     ThreadClock& own = clock(*thread);
     own.acquired = graph_.merge(own.acquired, known);

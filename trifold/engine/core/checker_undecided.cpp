@@ -31,7 +31,9 @@ bool Checker::racing_write(Buffer& buffer, uintptr_t address, size_t n, const Th
     return std::ranges::all_of(all_accesses, [&](int earlier) {
       if (ordered(buffer, cell, earlier, thread)) return true;
       // Behind an atomic write, memory does not hold what a plain one left.
-      const bool plain = !cell.has(earlier, is_atomic) && !cell.has(0, is_atomic);
+      const bool plain = !cell.has(earlier, is_atomic) && !cell.has(0, is_atomic) &&
+                         cell.write.thread != barriers_own &&
+                         !is_operation(cell.record(earlier).thread);  // which may not have written yet
       return plain && (earlier == 0 || cell.has(earlier, is_write));
     });
   });
@@ -84,7 +86,8 @@ bool Checker::racing_read(Buffer& buffer, uintptr_t address, size_t n, Thread& t
     for (const int earlier : all_accesses) {
       const bool writes = earlier == 0 || cell.has(earlier, is_write);
       if (!writes || ordered(buffer, cell, earlier, thread)) continue;
-      const bool atomic = cell.has(earlier, is_atomic) && !cell.has(earlier, by_volatile);
+      const bool atomic =
+          cell.has(earlier, is_atomic) && !cell.has(earlier, by_volatile) && !is_operation(cell.record(earlier).thread);
       if (!atomic || !has_compare_and_swap(n)) return race(buffer, cell, AccessType::read, earlier);
     }
   }
@@ -116,7 +119,7 @@ bool Checker::racing_atomic(Buffer& buffer, Cell& cell, int earlier, uintptr_t a
 
 // The thread that has made this access, if it has come to no barrier since; null: it has, or has ended.
 Thread* Checker::undecided_reader(Record record) const {
-  const auto block = std::ranges::find(blocks_, record.thread / block_size_, &Block::id);
+  const auto block = std::ranges::find(blocks_, block_of(record.thread), &Block::id);
   if (block == blocks_.end() || record.stamp <= (*block)->barrier) return nullptr;
   Thread& thread = (*block)->threads[record.thread % block_size_];
   const Warp& warp = *thread.warp;

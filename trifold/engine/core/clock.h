@@ -17,11 +17,26 @@ using Stamp = uint32_t;
 // A node in the graph of what was released and acquired (knowledge.h); 0 knows nothing.
 using Knowledge = uint32_t;
 
-// A fence of block scope orders threads of its block only. Index of the pairs below.
-enum FenceScope : uint8_t { block_scope, device_scope, fence_scopes };
+// A fence of block scope orders threads of its block only. Index of the pairs below. Of a cluster's scope are only
+// arrivals at barriers in shared memory: a fence is then one of the device's.
+enum FenceScope : uint8_t { block_scope, device_scope, fence_scopes, cluster_scope = fence_scopes };
 
 template <typename T>
 using PerScope = std::array<T, fence_scopes>;
+
+// Who made an access: a thread, or from here on one side of an asynchronous operation, of which an even number reads
+// and the odd one behind it writes (operation_clocks.h).
+inline constexpr uint32_t first_operation = 0xff000000, last_operation = 0xffffffef;
+
+constexpr bool is_operation(uint32_t thread) {
+  return thread >= first_operation && thread <= last_operation;
+}
+
+// An access that a thread was found to know.
+struct Known {
+  uint32_t thread = 0;
+  Stamp stamp = 0;
+};
 
 // What a thread knew when it fenced.
 struct Fence {
@@ -36,6 +51,8 @@ struct ThreadClock {
   PerScope<Fence> fence{};         // its last ones
   PerScope<Knowledge> released{};  // by fences of other lanes before a rendezvous: its next atomic passes it on
   PerScope<Knowledge> said{};      // what its last atomic released
+  // Of operations, the last ones by their numbers: their memory is accessed again and again.
+  mutable std::array<Known, 4> operations{};
 };
 
 // What the lanes of a warp know of each other, where that is not the same for all of them.
@@ -85,13 +102,33 @@ struct ClusterClock {
   Knowledge phase_end = 0;  // what the arrivals at the last phase released
 };
 
-// What the threads knew that have come to a named barrier, as they came.
+// What the threads of a block knew that have come to a named barrier, or to one in shared memory, as they came.
 struct ArrivalClock {
+  Stamp barrier = 0;                      // the block's accesses up to here
   std::vector<Stamp> stamps;              // each thread of the block up to here
   Knowledge acquired = 0;                 // and what they had acquired
   PerScope<std::vector<Stamp>> fences{};  // each thread up to here, by fences before
   PerScope<Knowledge> fenced_acquired{};  // and what had been acquired at these
   PerScope<Knowledge> released{};         // by other threads' fences: an atomic of any that waited passes it on
+};
+
+// What those knew that have come to a barrier in shared memory, and what asynchronous operations wrote before they
+// signalled it.
+struct MBarrierClock {
+  struct OfBlock {
+    uint32_t block, first_thread;
+    FenceScope scope;
+    ArrivalClock arrivals;
+  };
+  struct Released {
+    Knowledge of_block = 0;           // by threads of its own block, and by operations
+    Knowledge of_cluster = 0;         // by all
+    PerScope<Knowledge> fenced = {};  // by other threads' fences: an atomic of any that waited passes it on
+  };
+
+  std::vector<OfBlock> gathering;  // in the present phase
+  Released present;                // the same, of relaxed arrivals behind a fence, and of operations
+  Released ended;                  // by all of the phase before it
 };
 
 }  // namespace trifold::engine

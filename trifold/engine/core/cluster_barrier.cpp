@@ -105,6 +105,9 @@ void Execution::waits_without_arrival(const Thread& thread) {
 
 // No thread of the cluster can run, and no other cluster can change that.
 void Execution::stuck(const Cluster& cluster) {
+  for (const Block* const block : cluster.blocks)
+    for (const Warp& warp : block->warps)
+      if (warp.at_mbarrier != 0) stuck_at_mbarriers(cluster);
   if (cluster.arrived == 0)
     for (const Block* const block : cluster.blocks)
       if (block->live != 0 && block->at_grid_barrier != block->live) stuck(*block);
@@ -129,7 +132,9 @@ void Execution::stuck(const Cluster& cluster) {
 
 // Shared memory ends with its block: what other blocks of the cluster do there has to come before.
 void Execution::block_exits(Block& block) {
-  if (launch_.checker == nullptr || block.cluster->blocks.size() == 1) return;
+  if (launch_.checker == nullptr) return;
+  find_unawaited(block);
+  if (block.cluster->blocks.size() == 1) return;
   const std::optional<Visit> visit = launch_.checker->visit_not_awaited(block);
   if (!visit) return;
   Finding found = finding(Kind::lifetime, Severity::error);

@@ -45,11 +45,18 @@ std::string remedy(const Thread& caller, std::string_view of_masks) {
          "of them, and before any of them exits.";
 }
 
+// Of a thread that waits at a barrier in shared memory.
+const MBarrierWait& wait_of(const Thread& thread) {
+  return *reinterpret_cast<const MBarrierWait*>(thread.request.value);
+}
+
 // "wait in syncthreads()", "poll memory"; of one thread "waits", "polls".
-std::string activity(const Thread& thread, bool one) {
+std::string activity(const Thread& thread, bool one, const std::string& barrier = {}) {
   const Operation operation = operation_of(thread);
   if (operation == Operation::poll) return one ? "polls memory" : "poll memory";
   std::string text = (one ? "waits in " : "wait in ") + std::string(name(operation));
+  if (operation == Operation::mbarrier_wait)
+    return text + "() for the end of phase " + std::to_string(wait_of(thread).phase) + " of " + barrier;
   text += operation == Operation::named_barrier
               ? " " + std::to_string(thread.request.lane) + ", " + std::to_string(thread.request.clamp)
               : "()";
@@ -104,6 +111,16 @@ std::string_view name(Operation operation) {
       "cluster.barrier_arrive",
       "barrier.cluster.arrive.relaxed",
       "cluster.barrier_wait",
+      "mbarrier.init",
+      "mbarrier.inval",
+      "mbarrier.arrive",
+      "mbarrier.expect_tx",
+      "mbarrier.complete_tx",
+      "mbarrier.test_wait",
+      "mbarrier.try_wait",
+      "cvta",
+      "an asynchronous operation",
+      "cp.async.wait_group",
       "mma.sync",
       "ldmatrix",
       "stmatrix",
@@ -145,12 +162,15 @@ void Execution::go_on_after(Finding found, Site site) {
 // thread becomes one of the finding's accesses.
 std::string Execution::waiting(Finding& finding, const Block& block) const {
   using Group = std::pair<const Thread*, std::vector<uint32_t>>;
-  std::map<std::tuple<Site, uint8_t, uint32_t>, size_t> number;
+  std::map<std::tuple<Site, uint8_t, uint32_t, uint64_t>, size_t> number;
   std::vector<Group> groups;
   for (const Thread& thread : block.threads) {
     if ((thread.warp->live >> thread.lane & 1) == 0) continue;
     const uint32_t mask = waits_with_mask(thread) ? thread.request.mask : 0;
-    const auto [at, fresh] = number.try_emplace({thread.waiting_at, thread.request.operation, mask}, groups.size());
+    const bool at_mbarrier = (thread.warp->at_mbarrier >> thread.lane & 1) != 0;
+    const uint64_t phase = at_mbarrier ? uint64_t{wait_of(thread).offset} << 32 | wait_of(thread).phase : 0;
+    const auto [at, fresh] =
+        number.try_emplace({thread.waiting_at, thread.request.operation, mask, phase}, groups.size());
     if (fresh) groups.push_back({&thread, {}});
     groups[at->second].second.push_back(thread.index);
   }
@@ -158,8 +178,10 @@ std::string Execution::waiting(Finding& finding, const Block& block) const {
   for (size_t i = 0; i < std::min(groups.size(), groups_shown); ++i) {
     const auto& [thread, indices] = groups[i];
     finding.accesses.push_back(access(*thread));
-    text += "\n  " + thread_ranges(indices, launch_.block) + " " + activity(*thread, indices.size() == 1) + " at " +
-            where(finding.accesses.back().location);
+    const bool at_mbarrier = (thread->warp->at_mbarrier >> thread->lane & 1) != 0;
+    const std::string barrier = at_mbarrier ? front_.name_of_shared(block, wait_of(*thread).offset) : "";
+    text += "\n  " + thread_ranges(indices, launch_.block) + " " + activity(*thread, indices.size() == 1, barrier) +
+            " at " + where(finding.accesses.back().location);
   }
   if (groups.size() > groups_shown) text += "\n  and " + std::to_string(groups.size() - groups_shown) + " more groups";
   if (const std::vector<uint32_t> gone = exited(block); !gone.empty())
@@ -315,7 +337,8 @@ void Execution::deadlock() {
         ": nobody has changed memory while threads looked " + std::to_string(looks_ - looks_before_idle_) + " times";
   found.message += ".";
   for (size_t i = 0; i < std::min(blocks.size(), blocks_shown); ++i)
-    found.message += "\n block " + coordinate(blocks[i]->index) + ":" + waiting(found, *blocks[i]);
+    found.message +=
+        "\n block " + coordinate(blocks[i]->index) + ":" + mbarriers(*blocks[i]) + waiting(found, *blocks[i]);
   const uint64_t unlisted = blocks.size() - std::min(blocks.size(), blocks_shown);
   if (unlisted != 0)
     found.message +=

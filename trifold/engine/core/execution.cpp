@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 
 #include "checker.h"
 
@@ -42,10 +41,11 @@ Execution::Execution(Launch& launch, FrontEnd& front)
       front_(front),
       cluster_order_(launch.clusters(), launch.seed),
       thread_order_(static_cast<uint32_t>(launch.block.size()), launch.seed),
+      async_chances_(~launch.seed),
+      chances_(Random::mix(launch.seed)),
       resident_limit_(resident_clusters(launch)) {
   const uint64_t blocks = launch.grid.size(), threads = launch.block.size();
-  // Thread::id and Block::id
-  constexpr uint64_t most = std::numeric_limits<uint32_t>::max();
+  constexpr uint64_t most = first_operation;  // Thread::id and Block::id
   if (blocks > most / threads)
     throw LaunchMistake("kernel " + launch.kernel + " is launched with " + std::to_string(blocks) + " blocks of " +
                             std::to_string(threads) + " threads, which are more threads than the " +
@@ -115,7 +115,7 @@ Cluster& Execution::open_cluster() {
   free_.pop_back();
   const uint64_t number = launch_.first_cluster + cluster_order_[started_++];
   cluster.live = static_cast<uint32_t>(launch_.block.size() * cluster.blocks.size());
-  cluster.arrived = cluster.phase = 0;
+  cluster.arrived = cluster.phase = cluster.time_outs = 0;
   cluster.clock = {};
   const BlockOrder order(cluster.blocks.size(), launch_.seed == 0 ? 0 : Random::mix(launch_.seed + number) | 1);
   cluster.turns.clear();
@@ -133,7 +133,11 @@ void Execution::open_block(Block& block, Dim3 index) {
   block.arrived_early = false;
   block.live = size;
   block.named.clear();
-  for (uint32_t i = 0; i < size; ++i) block.threads[i].id = block.id * size + i;
+  block.mbarriers.clear();
+  for (uint32_t i = 0; i < size; ++i) {
+    block.threads[i].id = block.id * size + i;
+    if (block.threads[i].groups != nullptr) *block.threads[i].groups = {};
+  }
   for (Warp& warp : block.warps) {
     warp.live = warp.ready = warp.exists;
     warp.arrived = warp.may_pass = 0;
@@ -151,16 +155,18 @@ void Execution::close_cluster(Cluster& cluster) {
 
 // Lets a cluster's threads run until each has exited or waits for what the cluster alone cannot bring about.
 void Execution::settle(Cluster& cluster) {
-  run_ready(cluster);
-  for (int round = 0; cluster.polling() != 0 && round < patience; ++round) {
-    const uint64_t events = events_, changes_before = changes;
-    for (Block* const block : cluster.blocks) {
-      for (Warp& warp : block->warps) warp.ready |= std::exchange(warp.polling, 0);
-      block->polling = 0;
+  do {
+    run_all(cluster);
+    for (int round = 0; cluster.polling() != 0 && round < patience; ++round) {
+      const uint64_t events = events_, changes_before = changes;
+      for (Block* const block : cluster.blocks) {
+        for (Warp& warp : block->warps) warp.ready |= std::exchange(warp.polling, 0);
+        block->polling = 0;
+      }
+      run_all(cluster);
+      if (events_ == events && changes == changes_before) break;
     }
-    run_ready(cluster);
-    if (events_ == events && changes == changes_before) break;
-  }
+  } while (end_try_waits(cluster));
   if (cluster.live != 0 && cluster.polling() == 0 && cluster.at_grid_barrier() != cluster.live) stuck(cluster);
 }
 
@@ -195,6 +201,12 @@ void Execution::count_idle_round() {
 }
 
 // ------------------------------------------------------------------------------------------------- threads
+
+// The threads that are ready and, whenever none is, the operations that are under way.
+void Execution::run_all(Cluster& cluster) {
+  do run_ready(cluster);
+  while (advance(cluster));
+}
 
 void Execution::run_ready(Cluster& cluster) {
   for (bool ran = true; ran;) {
@@ -236,6 +248,8 @@ void Execution::step(Thread& thread) {
   } else {
     leave(thread);
   }
+  if (meanwhile_ != 0) [[unlikely]]
+    move_meanwhile(*thread.block->cluster);
 }
 
 void Execution::arrive_and_go_on(Thread& thread) {
@@ -253,6 +267,7 @@ void Execution::arrive(Thread& thread) {
     warp.polling |= bit(thread);
     return;
   }
+  if (operation == Operation::mbarrier_wait) return wait_at_mbarrier(thread);
   ++events_;
   if (operation <= Operation::barrier_or) {
     arrive_at_barrier(thread);
@@ -262,6 +277,11 @@ void Execution::arrive(Thread& thread) {
     warp.at_active_mask |= bit(thread);
   } else if (operation == Operation::named_barrier || operation == Operation::named_arrive) {
     arrive_at_named_barrier(thread);
+  } else if (is_of_mbarrier(operation) || operation == Operation::shared_address ||
+             operation == Operation::async_start) {
+    warp.ready |= bit(thread);  // what it asks for is not done yet
+  } else if (operation == Operation::group_wait) {
+    wait_for_groups(thread);
   } else if (operation == Operation::cluster_wait) {
     wait_at_cluster_barrier(thread);
   } else if (is_of_cluster(operation)) {

@@ -46,6 +46,18 @@ enum class Operation : uint8_t {
   cluster_arrive,          // arrives and goes on
   cluster_arrive_relaxed,  // the same, and orders no accesses of memory
   cluster_wait,            // for the phase at which the thread has arrived
+  // Of barriers in shared memory; all but the wait go on at once.
+  mbarrier_init,
+  mbarrier_inval,
+  mbarrier_arrive,
+  mbarrier_expect,
+  mbarrier_complete,
+  mbarrier_test,
+  mbarrier_wait,
+  shared_address,  // of shared memory, in 32 bits
+  // Of asynchronous operations.
+  async_start,  // goes on at once
+  group_wait,   // for groups of them
   // Instructions of the whole warp: each of its 32 lanes has to come.
   mma,
   ldmatrix,
@@ -56,14 +68,19 @@ enum class Operation : uint8_t {
   multiply_matrices,
 };
 
+constexpr bool is_of_mbarrier(Operation operation) {
+  return operation >= Operation::mbarrier_init && operation <= Operation::mbarrier_wait;
+}
+
 constexpr bool is_of_cluster(Operation operation) {
   return operation >= Operation::cluster_barrier && operation <= Operation::cluster_wait;
 }
 
-// Whether a thread comes to a barrier: of its block, some of its threads, its cluster or the grid.
+// Whether a thread comes to a barrier: of its block, some of its threads, its cluster or the grid, or one in shared
+// memory.
 constexpr bool is_barrier(Operation operation) {
   return operation <= Operation::grid_barrier ||
-         (operation >= Operation::named_barrier && operation <= Operation::cluster_wait);
+         (operation >= Operation::named_barrier && operation <= Operation::mbarrier_wait);
 }
 
 constexpr bool is_of_whole_warp(Operation operation) {
@@ -73,6 +90,13 @@ constexpr bool is_of_whole_warp(Operation operation) {
 std::string_view name(Operation operation);  // as CUDA calls it, without underscores: "syncthreads"
 
 enum class Outcome : uint8_t { waits, exited };
+
+// For all of a thread's committed groups but the last ones, or only until they have read.
+struct GroupWait {
+  GroupKind kind;
+  uint32_t pending;
+  bool reads_only;
+};
 
 // A mistake in the kernel: the launch ends.
 struct Fault : std::exception {
@@ -111,6 +135,10 @@ class FrontEnd {
   virtual void work_together(Warp&) {}
   virtual Location locate(Site site) = 0;
   virtual void warn(const Finding& finding) = 0;
+  // What lies at this place of a block's shared memory, as the source calls it.
+  virtual std::string name_of_shared(const Block&, uint32_t offset) const {
+    return "at byte " + std::to_string(offset) + " of shared memory";
+  }
   // Every thread that is left waits or polls, and none did anything since the last time. True: that was long enough.
   virtual bool gives_up() { return false; }
 };
@@ -125,6 +153,43 @@ class Execution {
   // A running thread arrives at the barrier of its cluster and goes on. Throws Fault.
   void arrive_and_go_on(Thread& thread);
 
+  // Asynchronous operations (async.cpp) of a running thread, which goes on. One starts in the open group of its kind.
+  void start(AsyncOperation&& operation);
+  AsyncGroups& groups_of(Thread& thread, GroupKind kind);
+  void commit_group(Thread& thread, GroupKind kind);
+  // The barrier gets an arrival when the thread's copies so far are complete; counted: one more than it waits for.
+  void arrive_after_copies(Thread& thread, MBarrier& barrier, bool counted);
+  bool is_over(Thread& thread, const GroupWait& wait);
+  void pass_groups(Thread& thread, const GroupWait& wait);
+  // Of a barrier at this offset of a block's shared memory, by a running thread, which goes on. Where what it does is a
+  // mistake, these throw Fault, or do nothing if the launch is to go on.
+  void init_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint64_t count);
+  void invalidate_mbarrier(Thread& thread, Block& owner, uint32_t offset);
+  // Returns the phase and its pending arrivals before this one.
+  MBarrierState arrive_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, const Arrival& arrival);
+  void expect_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes, bool own_only);
+  void complete_at_mbarrier(Thread& thread, Block& owner, uint32_t offset, uint32_t bytes, bool own_only);
+  // Whether the phase has ended that was pending at this state, or the last one with this parity; if so, the thread
+  // acquires what was released in it. Else `wait` says what it would wait for.
+  bool has_ended(Thread& thread, MBarrierWait& wait, MBarrierState state);
+  bool has_ended(Thread& thread, MBarrierWait& wait, uint32_t parity);
+  // A thread that was told so by either, or at the end of its wait.
+  void saw_end(const MBarrierWait& wait);
+  // Whether a try_wait is to fail at once, for no reason that the kernel could know.
+  bool fails_try_wait();
+  // All barriers that the thread has initialised are so for those who pass the cluster's barrier after it arrives
+  // there.
+  void fence_mbarrier_inits(const Thread& thread);
+
+  // The barrier that a running thread names, for what only its own block's threads may do, or for what others may, too;
+  // null after a finding.
+  MBarrier* find_mbarrier(Thread& thread, Block& owner, uint32_t offset, bool own_only);
+  // Of asynchronous operations: the barrier at which one signals, or null after a finding; so many of its bytes are
+  // written, as this node of the Checker's graph releases (0: nothing is checked); and it arrives.
+  MBarrier* mbarrier_for(const Actor& actor, Block& owner, uint32_t offset);
+  void complete_transactions(MBarrier& barrier, const Actor& actor, uint32_t bytes, Knowledge written);
+  void arrive_later(MBarrier& barrier, const Actor& actor, uint32_t count, Knowledge released);
+
   // All blocks that were made; after run() threw, they hold the threads that have not exited.
   const std::vector<std::unique_ptr<Block>>& blocks() const { return blocks_; }
 
@@ -136,6 +201,7 @@ class Execution {
   void open_block(Block& block, Dim3 index);
   void close_cluster(Cluster& cluster);
   void settle(Cluster& cluster);
+  void run_all(Cluster& cluster);
   void run_ready(Cluster& cluster);
   bool run_in_order(Block& block);
   bool run_shuffled(Block& block);
@@ -160,6 +226,28 @@ class Execution {
   void waits_without_arrival(const Thread& thread);
   [[noreturn]] void stuck(const Cluster& cluster);
   void block_exits(Block& block);
+  // Asynchronous operations (async.cpp).
+  bool advance(Cluster& cluster);
+  void move_meanwhile(Cluster& cluster);
+  void move_part(AsyncOperations& all, std::deque<AsyncOperation>& queue, size_t place);
+  uint32_t end_of_wait(Thread& thread, const GroupWait& wait);
+  static GroupWait asked_for(const Thread& thread);
+  void wait_for_groups(Thread& thread);
+  void wake_from_group(Thread& thread);
+  void end_copy(Thread& thread, uint32_t number);
+  void arrive_now(Thread& thread, const LateArrival& arrival);
+  void find_unawaited(const Block& block);
+  // Barriers in shared memory (mbarriers.cpp).
+  bool has_ended(Thread& thread, const MBarrier& barrier, const MBarrierWait& wait);
+  void count_arrivals(MBarrier& barrier, const Actor& actor, const Arrival& arrival);
+  void expect(MBarrier& barrier, const Actor& actor, int64_t bytes);
+  void end_phase(MBarrier& barrier);
+  void wait_at_mbarrier(Thread& thread);
+  bool end_try_waits(Cluster& cluster);
+  void misuse(const Actor& actor, const Block& owner, uint32_t offset, std::string what, const Actor* other = nullptr);
+  std::string mbarriers(const Block& block) const;
+  [[noreturn]] void stuck_at_mbarriers(const Cluster& cluster);
+  Access access(const Actor& actor) const;
   // Named barriers (named_barriers.cpp).
   void arrive_at_named_barrier(Thread& thread);
   void complete_named_barrier(Block& block, NamedBarrier& barrier);
@@ -192,6 +280,8 @@ class Execution {
   FrontEnd& front_;
   BlockOrder cluster_order_;
   ThreadOrder thread_order_;
+  Random async_chances_;     // when asynchronous operations move
+  Random chances_;           // of what may fail
   uint64_t resident_limit_;  // clusters, as the next two
   uint64_t started_ = 0;
   uint64_t finished_ = 0;
@@ -204,6 +294,9 @@ class Execution {
   std::vector<Cluster*> residents_;  // that wait for others
   size_t next_resident_ = 0;
   std::unordered_set<Site> warned_;  // barriers
+
+  uint64_t meanwhile_ = 0;  // operations that may move after a step of a thread
+  bool woken_ = false;      // a thread can go on, since an operation has moved
 
   uint64_t events_ = 0;  // anything that a thread did but poll
   uint64_t looks_ = 0;   // of threads that polled

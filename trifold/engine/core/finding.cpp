@@ -31,10 +31,49 @@ std::string memory_and_element(const Finding& finding) {
          element(finding.array, finding.index);
 }
 
+// "thread (3, 0, 0) of block (1, 0, 0) writes it at kernel.cu:12"
+std::string clause(const Access& access, bool with_interval) {
+  if (access.instruction.empty())
+    return who(access, with_interval) + " " + verb(access.operation) + " at " + where(access.location);
+  return "the " + access.instruction + " that " + who(access, false) + " starts at " + where(access.location) + " " +
+         verb(access.operation);
+}
+
+// What has to lie between an asynchronous operation and what touches the same memory later.
+std::string wait_for_operation(const Access& operation) {
+  const std::string& instruction = operation.instruction;
+  if (instruction == "cp.async")
+    return "A cp.async is complete for its own thread once that has waited for its group (cp.async.wait_group, "
+           "__pipeline_wait_prior), and for other threads after a syncthreads that comes after that wait; or for those "
+           "that have waited for the mbarrier at which cp.async.mbarrier.arrive arrives.";
+  if (instruction == "st.async" || instruction == "red.async")
+    return "It is complete for those that have waited for the phase of the mbarrier that counts its bytes.";
+  if (operation.operation == "read")
+    return "The source of a bulk operation is free once the thread that started it has waited for its group "
+           "(cp.async.bulk.wait_group, or .read, with a count that leaves no group of the source pending), and for "
+           "other "
+           "threads after a barrier that comes after that wait; or once the phase of the mbarrier is over that counts "
+           "its bytes.";
+  return "What a bulk operation writes is there once its thread has waited for its group (cp.async.bulk.wait_group "
+         "without .read, which is for the source alone), or for those that have waited for the phase of the mbarrier "
+         "that counts its bytes.";
+}
+
+// What would order the two accesses of a race, of which at least one is an asynchronous operation's.
+std::string remedy_of_operation(const Access& later, const Access& earlier) {
+  if (!earlier.instruction.empty()) return wait_for_operation(earlier);
+  return std::string(
+             "An asynchronous operation begins when it is started: put a barrier, which both threads come to, "
+             "between the line that ") +
+         earlier.operation + "s and the one that starts it" +
+         (later.instruction == "cp.async" ? "." : ", and the fences that order different proxies.");
+}
+
 // What would order the two accesses of a race.
 std::string remedy(const Finding& finding) {
   const Access& later = finding.accesses[0];
   const Access& earlier = finding.accesses[1];
+  if (!later.instruction.empty() || !earlier.instruction.empty()) return remedy_of_operation(later, earlier);
   const bool over_blocks = finding.memory == name(Space::shared) && later.block != earlier.block;
   if (finding.severity == Severity::warning) {
     return "volatile makes the compiler load and store, and no thread wait: put a syncwarp (or a syncthreads) between "
@@ -68,15 +107,17 @@ std::string remedy(const Finding& finding) {
          "to read it.";
 }
 
-// "race on shared array element x[0] in kernel k: … writes it at …, and … writes it at …. Nothing orders the two"
+// "race on shared array element x[0] in kernel k: … writes it at …, and … writes it at …"
 std::string two_accesses(const Finding& finding) {
   const Access& later = finding.accesses[0];
   const Access& earlier = finding.accesses[1];
-  const bool one_block = later.block == earlier.block;
-  return "race on " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " + who(earlier, true) + " " +
-         verb(earlier.operation) + " at " + where(earlier.location) + ", and " + who(later, true) + " " +
-         verb(later.operation) + " at " + where(later.location) + ". Nothing orders the two" +
-         (one_block ? "" : ", they are of different blocks");
+  return "race on " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " + clause(earlier, true) +
+         ", and " + clause(later, true);
+}
+
+std::string unordered_accesses(const Finding& finding) {
+  const bool one_block = finding.accesses[0].block == finding.accesses[1].block;
+  return two_accesses(finding) + ". Nothing orders the two" + (one_block ? "" : ", they are of different blocks");
 }
 
 void append_json(std::string& out, std::string_view text) {
@@ -123,6 +164,7 @@ void append_access(std::string& out, const Access& access) {
   append_key(out, "line");
   out += std::to_string(access.location.line);
   append_field(out, "function", access.location.function);
+  append_field(out, "instruction", access.instruction);
   out += '}';
 }
 
@@ -130,8 +172,8 @@ void append_access(std::string& out, const Access& access) {
 
 std::string_view name(Kind kind) {
   constexpr std::string_view names[] = {
-      "race",     "out-of-bounds", "misaligned",    "uninitialised read", "barrier divergence", "warp divergence",
-      "deadlock", "lifetime",      "negative index"};
+      "race",     "out-of-bounds",  "misaligned", "uninitialised read", "barrier divergence", "warp divergence",
+      "deadlock", "barrier misuse", "lifetime",   "negative index"};
   return names[static_cast<int>(kind)];
 }
 
@@ -168,12 +210,25 @@ std::string element(std::string_view array, const std::vector<int64_t>& index) {
 }
 
 void describe_race(Finding& finding) {
-  finding.message = two_accesses(finding) + ": which comes first can change from run to run. " + remedy(finding);
+  finding.message = unordered_accesses(finding) + ": which comes first can change from run to run. " + remedy(finding);
+}
+
+void describe_missing_proxy_fence(Finding& finding) {
+  const Access& earlier = finding.accesses[1];
+  finding.message =
+      two_accesses(finding) +
+      (finding.severity == Severity::warning
+           ? ". Only the thread that starts it fences between the generic proxy, of loads and stores, and the async "
+             "proxy, of bulk operations. PTX does not say that this is enough: let each thread that "
+           : ". The two are ordered, but not for the async proxy, through which bulk operations go: they may find "
+             "memory "
+             "as it was before, or be overtaken. Let each thread that ") +
+      earlier.operation + "s it call fence.proxy.async after that, before the barrier that orders the two.";
 }
 
 void describe_same_bits(Finding& finding) {
   finding.severity = Severity::warning;
-  finding.message = two_accesses(finding) +
+  finding.message = unordered_accesses(finding) +
                     ", but both wrote the same value: whichever comes first, memory is the same. CUDA C++ calls that a "
                     "data race all the same, and with another value it is a mistake: let one thread write it, or use "
                     "an atomic.";
@@ -190,8 +245,7 @@ void describe_uninitialised(Finding& finding) {
     why = "Local memory holds whatever was there before: write each element before it is read.";
   }
   finding.message = "uninitialised read of " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " +
-                    who(access, false) + " reads it at " + where(access.location) +
-                    ", but nobody has written it yet. " + why;
+                    clause(access, false) + ", but nobody has written it yet. " + why;
 }
 
 void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape) {
@@ -225,12 +279,22 @@ void describe_memory_of_another_block(Finding& finding, Dim3 block) {
                     ". The access did not happen. Pass the value on in global memory, not its address.";
 }
 
+void describe_access_of_barrier(Finding& finding) {
+  const Access& access = finding.accesses[0];
+  const Access& initialised = finding.accesses[1];
+  finding.message = "barrier misuse of " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " +
+                    who(access, true) + " " + verb(access.operation) + " at " + where(access.location) +
+                    ", but it is an mbarrier, which " + who(initialised, false) + " has initialised at " +
+                    where(initialised.location) +
+                    " and nobody has invalidated. Its bytes are for the operations of mbarrier only: keep the data "
+                    "elsewhere, or let mbarrier.inval and a syncthreads come before that.";
+}
+
 void describe_lifetime(Finding& finding, Dim3 block, bool ended) {
   const Access& access = finding.accesses[0];
   finding.message =
-      "lifetime of " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " + who(access, false) + " " +
-      verb(access.operation) + " at " + where(access.location) + ", but it is shared memory of block " +
-      coordinates(block) +
+      "lifetime of " + memory_and_element(finding) + " in kernel " + finding.kernel + ": " + clause(access, false) +
+      ", but it is shared memory of block " + coordinates(block) +
       (ended ? ", which has exited, and its shared memory with it. The access did not happen. Put a barrier of the "
                "cluster (cluster.sync()) between the last access to another block's shared memory and the end of the "
                "kernel: no block exits before the others are done."
@@ -247,6 +311,24 @@ void describe_exit_before_access(Finding& finding, Dim3 block) {
                     " exits without waiting for that, and its shared memory ends with it. Put a barrier of the cluster "
                     "(cluster.sync()) between the last access to another block's shared memory and the end of the "
                     "kernel: no block exits before the others are done.";
+}
+
+void describe_exit_before_operation(Finding& finding, Dim3 block) {
+  const Access& access = finding.accesses[0];
+  const bool reads = access.operation == "read";
+  const bool own = access.block == block;
+  const bool grouped = access.instruction.starts_with("cp.") && own;
+  finding.message = "lifetime of shared memory in kernel " + finding.kernel + ": the " + access.instruction + " that " +
+                    who(access, false) + " starts at " + where(access.location) + " " +
+                    (reads ? "reads" : "writes or signals to") + " shared memory of block " + coordinates(block) +
+                    ", but block " + coordinates(block) +
+                    " exits without having waited for it, and its shared memory ends with it. " +
+                    (grouped && reads ? "Wait by cp.async.bulk.wait_group.read 0, or for the mbarrier that counts its "
+                                        "bytes, before the kernel ends."
+                     : own ? "Wait for its group, or for the mbarrier that counts its bytes, before the kernel "
+                             "ends."
+                           : "Let the block wait for the mbarrier that counts the bytes before it ends, or put "
+                             "a barrier of the cluster between that wait and the end of the kernel.");
 }
 
 void describe_unknown_address(Finding& finding, uint64_t address) {
@@ -266,6 +348,36 @@ void describe_misaligned(Finding& finding, std::string_view type, int64_t alignm
                     who(access, false) + " sees byte " + std::to_string(offset) + " of it as " + std::string(type) +
                     " at " + where(access.location) + ", but a GPU loads that type only from multiples of " +
                     std::to_string(alignment) + " bytes. Start the view at such a multiple.";
+}
+
+void describe_misaligned_operation(Finding& finding, int64_t alignment, int64_t offset) {
+  const Access& access = finding.accesses[0];
+  finding.message = "misaligned " + access.instruction + " in kernel " + finding.kernel + ": " + who(access, false) +
+                    " starts it at " + where(access.location) + ", and it " + access.operation + "s " + finding.memory +
+                    " array " + (finding.array.empty() ? "" : finding.array + " ") + "from byte " +
+                    std::to_string(offset) + " on, at an address that is no multiple of " + std::to_string(alignment) +
+                    ". Align the array by __align__(" + std::to_string(alignment) +
+                    "), and move whole pieces of so many bytes.";
+}
+
+void describe_size_of_operation(Finding& finding, int64_t unit, int64_t bytes) {
+  const Access& access = finding.accesses[0];
+  finding.message = "misaligned " + access.instruction + " in kernel " + finding.kernel + ": " + who(access, false) +
+                    " starts it at " + where(access.location) + " with " + std::to_string(bytes) +
+                    " bytes, and it moves only multiples of " + std::to_string(unit) +
+                    ". Pad the row, or let threads copy what is left over.";
+}
+
+void describe_ranks_outside(Finding& finding, uint32_t ranks, uint32_t blocks) {
+  const Access& access = finding.accesses[0];
+  std::string numbers;
+  for (uint32_t rank = blocks; rank < 32; ++rank)
+    if ((ranks >> rank & 1) != 0) numbers += (numbers.empty() ? "" : ", ") + std::to_string(rank);
+  finding.message = "out-of-bounds multicast in kernel " + finding.kernel + ": the mask of the " + access.instruction +
+                    " that " + who(access, false) + " starts at " + where(access.location) + " names rank " + numbers +
+                    " of the cluster, which has " + std::to_string(blocks) +
+                    " blocks. These copies did not happen. Make the mask of the cluster's size: (1 << "
+                    "cluster_nctarank) - 1 are all its blocks.";
 }
 
 void describe_negative_index(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape) {

@@ -19,6 +19,7 @@ enum class Kind : uint8_t {
   barrier_divergence,
   warp_divergence,
   deadlock,
+  barrier_misuse,  // of one in shared memory
   lifetime,        // of a block's shared memory, which others of its cluster access
   negative_index,  // a lint only: Numba wraps a negative index, C++ does not
 };
@@ -46,6 +47,7 @@ struct Access {
   int64_t interval = -1;  // barriers that the block had passed; -1: not known any more
   std::string operation;  // read, write, atomic, barrier, …
   Location location;
+  std::string instruction = "";  // of an asynchronous operation, which the thread started there; empty: its own
 };
 
 struct Finding {
@@ -71,6 +73,9 @@ std::string element(std::string_view array, const std::vector<int64_t>& index);
 
 // The words of a race: the access that found it, and the earlier one. Fills finding.message from the other fields.
 void describe_race(Finding& finding);
+// Of an operation of the async proxy that touches what a thread has accessed, with no proxy fence between; or, as a
+// warning, with the issuer's fence alone.
+void describe_missing_proxy_fence(Finding& finding);
 // Of two writes that left the same bits; it becomes a warning.
 void describe_same_bits(Finding& finding);
 // Of a read of memory that nobody wrote.
@@ -81,14 +86,23 @@ void describe_out_of_bounds(Finding& finding, int axis, int64_t index, const std
 void describe_constant_write(Finding& finding);
 // Of shared memory that is this other block's.
 void describe_memory_of_another_block(Finding& finding, Dim3 block);
+// Of the bytes of a barrier in shared memory; the second access is its initialisation.
+void describe_access_of_barrier(Finding& finding);
 // Of shared memory of another block of the cluster, which has ended or need not have begun.
 void describe_lifetime(Finding& finding, Dim3 block, bool ended);
 // The same of a block that ends although nothing makes it wait for the other's access.
 void describe_exit_before_access(Finding& finding, Dim3 block);
+// Of a block that ends although an asynchronous operation uses its shared memory.
+void describe_exit_before_operation(Finding& finding, Dim3 block);
 // Of an address that no array is near.
 void describe_unknown_address(Finding& finding, uint64_t address);
 // Of memory that is seen as a type which may not start at its address.
 void describe_misaligned(Finding& finding, std::string_view type, int64_t alignment, int64_t offset);
+// The same of an asynchronous operation's address, and of its size.
+void describe_misaligned_operation(Finding& finding, int64_t alignment, int64_t offset);
+void describe_size_of_operation(Finding& finding, int64_t unit, int64_t bytes);
+// Of a copy to blocks of the cluster that are not there.
+void describe_ranks_outside(Finding& finding, uint32_t ranks, uint32_t blocks);
 // Of a negative index that wrapped.
 void describe_negative_index(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape);
 

@@ -9,12 +9,23 @@ Knowledge KnowledgeGraph::add(const Node& node) {
   return static_cast<Knowledge>(nodes_.size() - 1);
 }
 
+uint64_t KnowledgeGraph::cluster_of(uint32_t block) const {
+  const Dim3 clusters{grid_.x / cluster_.x, grid_.y / cluster_.y, grid_.z / cluster_.z}, at = grid_.at(block);
+  return clusters.linear({at.x / cluster_.x, at.y / cluster_.y, at.z / cluster_.z});
+}
+
+bool KnowledgeGraph::is_for(const Node& node, uint32_t block) const {
+  if (node.scope == device_scope || node.block == block) return true;
+  return node.scope == cluster_scope && cluster_of(node.block) == cluster_of(block);
+}
+
 void KnowledgeGraph::clear() {
   nodes_.assign(1, Node{});
   stamps_.clear();
   addresses_.clear();
   last_of_block_.clear();
-  has_block_scope_ = false;
+  has_narrow_scope_ = false;
+  last_join_ = {};
 }
 
 // A cheap look, a few nodes deep: no is not certain.
@@ -26,15 +37,17 @@ bool KnowledgeGraph::contains(Knowledge whole, Knowledge part, int depth) const 
   const bool at_addresses = outer.location != 0 && inner.location != 0;
   if (at_addresses && outer.location == inner.location) return true;
   if (outer.type == Type::join && contains(outer.first, part, depth - 1)) return true;
-  // Another thread's knowledge tells less than the same acquired at first hand where fences of block scope are in it.
-  return (outer.type == Type::join || !has_block_scope_) && contains(outer.second, part, depth - 1);
+  // Another thread's knowledge tells less than the same acquired at first hand where fences of narrow scope are in it.
+  return (outer.type == Type::join || !has_narrow_scope_) && contains(outer.second, part, depth - 1);
 }
 
 Knowledge KnowledgeGraph::merge(Knowledge a, Knowledge b) {
   constexpr int depth = 3;
   if (contains(a, b, depth)) return a;
   if (contains(b, a, depth)) return b;
-  return add({.type = Type::join, .first = a, .second = b});
+  if (last_join_.first != a || last_join_.second != b)
+    last_join_ = {a, b, add({.type = Type::join, .first = a, .second = b})};
+  return last_join_.made;
 }
 
 Knowledge KnowledgeGraph::at(uintptr_t address) const {
@@ -52,7 +65,7 @@ Knowledge KnowledgeGraph::release(uintptr_t address, const Thread& thread, const
     before.stamp = stamp;  // a loop of atomics after one fence, as a thread that polls has
     return said;
   }
-  if (scope == block_scope) has_block_scope_ = true;
+  if (scope != device_scope) has_narrow_scope_ = true;
   Knowledge& last_of_block = last_of_block_[thread.block->id];
   last_of_block = add({.type = Type::release,
                        .scope = scope,
@@ -71,7 +84,7 @@ Knowledge KnowledgeGraph::release(uintptr_t address, const Thread& thread, const
 
 Knowledge KnowledgeGraph::fences(uint32_t first_thread, std::span<const Stamp> stamps, uint32_t block, Stamp barrier,
                                  Knowledge acquired, FenceScope scope) {
-  if (scope == block_scope) has_block_scope_ = true;
+  if (scope != device_scope) has_narrow_scope_ = true;
   const auto place = static_cast<uint32_t>(stamps_.size());
   stamps_.insert(stamps_.end(), stamps.begin(), stamps.end());
   Knowledge& last_of_block = last_of_block_[block];
@@ -109,7 +122,7 @@ bool KnowledgeGraph::knows(Knowledge known, uint32_t acquirer_block, const Query
   for (Knowledge number = last->second; number != 0; number = nodes_[number].same_block) {
     const Node& node = nodes_[number];
     if (number > known || !tells(node, query)) continue;
-    const bool heard = node.scope == device_scope || node.block == acquirer_block;
+    const bool heard = is_for(node, acquirer_block);
     if (heard && (number == known || (location != 0 && location == node.location))) return true;
     tellers.push_back(number);
     if (tellers.size() == few && reaches(known, acquirer_block, tellers)) return true;
@@ -129,10 +142,10 @@ bool KnowledgeGraph::reaches(Knowledge known, uint32_t acquirer_block, std::span
     const auto [number, acquirer] = stack.back();
     stack.pop_back();
     if (number < targets.back()) continue;  // parents have smaller numbers
-    const uint64_t visit = uint64_t{number} << 32 | (has_block_scope_ ? acquirer : 0);
+    const uint64_t visit = uint64_t{number} << 32 | (has_narrow_scope_ ? acquirer : 0);
     if (!visited.insert(visit).second) continue;
     const Node& node = nodes_[number];
-    const bool heard = node.scope == device_scope || node.block == acquirer;
+    const bool heard = is_for(node, acquirer);
     if (heard && std::binary_search(targets.rbegin(), targets.rend(), number)) return true;
     stack.push_back({node.first, acquirer});
     if (heard) stack.push_back({node.second, node.type == Type::join ? acquirer : node.block});

@@ -16,6 +16,9 @@ namespace trifold::engine {
 
 class KnowledgeGraph {
  public:
+  // Of a launch with this grid, in clusters of these extents.
+  KnowledgeGraph(Dim3 grid, Dim3 cluster) : grid_(grid), cluster_(cluster) {}
+
   // Both together; no node is made where one is seen to contain the other.
   Knowledge merge(Knowledge a, Knowledge b);
 
@@ -69,6 +72,9 @@ class KnowledgeGraph {
   };
 
   Knowledge add(const Node& node);
+  // Whether what a node releases is for this block's threads.
+  bool is_for(const Node& node, uint32_t block) const;
+  uint64_t cluster_of(uint32_t block) const;
   bool contains(Knowledge whole, Knowledge part, int depth) const;
   bool tells(const Node& node, const Query& query) const;
   bool reaches(Knowledge known, uint32_t acquirer_block, std::span<const Knowledge> targets) const;
@@ -77,7 +83,11 @@ class KnowledgeGraph {
   std::vector<Stamp> stamps_;
   std::unordered_map<uintptr_t, Address> addresses_;
   std::unordered_map<uint32_t, Knowledge> last_of_block_;
-  bool has_block_scope_ = false;
+  struct {
+    Knowledge first = 0, second = 0, made = 0;
+  } last_join_;                    // many threads learn the same
+  bool has_narrow_scope_ = false;  // of a block or a cluster
+  Dim3 grid_, cluster_;
 };
 
 }  // namespace trifold::engine

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "async.h"
 #include "clock.h"
+#include "mbarrier.h"
 #include "named_barrier.h"
 
 namespace trifold::engine {
@@ -77,8 +80,9 @@ struct Thread {
   Block* block = nullptr;
   ThreadClock clock;
   Request request;
-  void* front = nullptr;    // the front end's: a generator, a fiber
-  void* operand = nullptr;  // the front end's: what a shuffle exchanges
+  std::unique_ptr<GroupsOfThread> groups;  // of asynchronous operations; null: it has started none
+  void* front = nullptr;                   // the front end's: a generator, a fiber
+  void* operand = nullptr;                 // the front end's: what a shuffle exchanges
 };
 
 // Each live lane is in one of the sets below it, one bit a lane.
@@ -98,6 +102,8 @@ struct Warp {
   uint32_t arrived = 0;
   uint32_t may_pass = 0;
   uint32_t at_named_barrier = 0;
+  uint32_t at_group = 0;  // waits for asynchronous operations of its own
+  uint32_t at_mbarrier = 0;
   Block* block = nullptr;
   Thread* lanes = nullptr;  // the first lane's thread; the others follow it
   WarpClock clock;
@@ -124,6 +130,7 @@ struct Block {
   bool arrived_early = false;
   uint32_t phases_seen = 0;         // phases of the cluster's barrier whose end a thread of the block has waited for
   std::vector<NamedBarrier> named;  // by their numbers; empty: none was used
+  MBarriers mbarriers;              // in its shared memory
   Launch* launch = nullptr;
   std::vector<Thread> threads;
   std::vector<Warp> warps;
@@ -139,7 +146,11 @@ struct Cluster {
   uint32_t live = 0;           // threads of all its blocks that have not exited, and of these
   uint32_t arrived = 0;        // the ones that have arrived at the barrier's present phase
   uint32_t phase = 0;          // phases of the barrier that have ended
+  // Rounds in which the time of all its threads' try_waits has run out, since this count of Execution's events.
+  uint32_t time_outs = 0;
+  uint64_t events_at_time_out = 0;
   ClusterClock clock;
+  std::unique_ptr<AsyncOperations> operations;  // that are under way; null: there was none
 
   bool has(uint32_t block) const {
     for (const Block* const one : blocks)

@@ -17,6 +17,9 @@ inline constexpr Stamp before_launch = 1;
 // Who wrote before the launch: no thread.
 inline constexpr uint32_t nobody = ~uint32_t{0};
 
+// Who wrote the bytes of a barrier in shared memory: nothing orders any other access after that.
+inline constexpr uint32_t barriers_own = nobody - 1;
+
 struct ByteRange {
   uintptr_t begin, end;
 

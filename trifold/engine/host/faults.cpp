@@ -82,25 +82,102 @@ void foreign_access(const std::string& memory, AccessType type, engine::Site sit
 
 }  // namespace
 
-Region* peer_region(uintptr_t address, size_t n, AccessType type, engine::Site site) {
-  const auto [region, owner] = checked_memory->find_of_peer(address, n);
-  if (region == nullptr) {
+namespace {
+
+// Whether a block's shared memory is there for certain.
+bool is_alive(const engine::Block& owner) {
+  const Thread& thread = *engine::current;
+  return owner.live != 0 && thread.block->launch->checker->knows_begin(owner, thread);
+}
+
+void dead_memory(const CheckedMemory::OfPeer& target, uintptr_t address, size_t n, AccessType type, engine::Site site,
+                 std::string_view instruction) {
+  Finding finding = start_finding(Kind::lifetime, *target.region, type, site);
+  finding.accesses[0].instruction = instruction;
+  finding.index = {index_in(*target.region, address, width_of(*target.region, n))};
+  engine::describe_lifetime(finding, target.block->index, target.block->live == 0);
+  end_or_go_on(std::move(finding), site);
+}
+
+}  // namespace
+
+Region* peer_region(uintptr_t address, size_t n, AccessType type, engine::Site site, bool awaited) {
+  const CheckedMemory::OfPeer target = checked_memory->find_of_peer(address, n);
+  if (target.region == nullptr) {
     out_of_bounds(address, n, type, site);
     return nullptr;
   }
   const Thread& thread = *engine::current;
-  engine::Checker& checker = *thread.block->launch->checker;
-  const bool ended = owner->live == 0;
-  if (!ended && checker.knows_begin(*owner, thread)) {
-    checker.note_visit(*owner, thread, type, site);
-    return region;
+  if (is_alive(*target.block)) {
+    if (!awaited) thread.block->launch->checker->note_visit(*target.block, thread, type, site);
+    return target.region;
   }
-  Finding finding = start_finding(Kind::lifetime, *region, type, site);
-  finding.index = {index_in(*region, address, width_of(*region, n))};
-  engine::describe_lifetime(finding, owner->index, ended);
-  end_or_go_on(std::move(finding), site);
+  dead_memory(target, address, n, type, site, {});
   skip_access(address, n);
   return nullptr;
+}
+
+CheckedMemory::OfPeer peer_region_of(engine::Instruction instruction, uintptr_t address, size_t n, AccessType type,
+                                     engine::Site site) {
+  const CheckedMemory::OfPeer target = checked_memory->find_of_peer(address, n);
+  if (target.region == nullptr) {
+    const Region* const begins_in = checked_memory->find_any(address, 1);
+    out_of_bounds(begins_in != nullptr ? begins_in->end : address, usual_element, type, site);
+    end_skipping();
+    return target;
+  }
+  if (is_alive(*target.block)) return target;
+  dead_memory(target, address, usual_element, type, site, name(instruction));
+  return {nullptr, nullptr};
+}
+
+void misaligned_operation(engine::Instruction instruction, const Region* region, uintptr_t address, size_t alignment,
+                          AccessType type, engine::Site site) {
+  Finding finding = region != nullptr && region->watched() ? start_finding(Kind::misaligned, *region, type, site)
+                                                           : start_finding(Kind::misaligned, "", "", type, site);
+  finding.accesses[0].instruction = name(instruction);
+  const uintptr_t begin = region != nullptr ? region->begin : address & ~(alignment - 1);
+  engine::describe_misaligned_operation(finding, static_cast<int64_t>(alignment),
+                                        static_cast<int64_t>(address - begin));
+  end_or_go_on(std::move(finding), site);
+}
+
+void odd_size_of_operation(engine::Instruction instruction, size_t bytes, size_t unit, engine::Site site) {
+  Finding finding = start_finding(Kind::misaligned, "", "", AccessType::write, site);
+  finding.accesses[0].instruction = name(instruction);
+  engine::describe_size_of_operation(finding, static_cast<int64_t>(unit), static_cast<int64_t>(bytes));
+  end_or_go_on(std::move(finding), site);
+}
+
+void ranks_outside_cluster(engine::Instruction instruction, uint32_t ranks, uint32_t blocks, engine::Site site) {
+  Finding finding =
+      start_finding(Kind::out_of_bounds, std::string(name(engine::Space::shared)), "", AccessType::write, site);
+  finding.accesses[0].instruction = name(instruction);
+  engine::describe_ranks_outside(finding, ranks, blocks);
+  end_or_go_on(std::move(finding), site);
+}
+
+void not_for_operation(uintptr_t address, size_t n, engine::Site site, std::string_view why) {
+  const Region* const region = checked_memory->find(address, n);
+  Finding finding = region != nullptr && region->watched()
+                        ? start_finding(Kind::barrier_misuse, *region, AccessType::atomic, site)
+                        : start_finding(Kind::barrier_misuse, "", "", AccessType::atomic, site);
+  finding.accesses[0].operation = engine::name(static_cast<engine::Operation>(engine::current->request.operation));
+  const engine::Access& access = finding.accesses[0];
+  finding.message = "barrier misuse in kernel " + finding.kernel + ": " + engine::who(access, false) + " calls " +
+                    access.operation + " at " + engine::where(access.location) +
+                    " on memory that is not for it: " + std::string(why);
+  end_or_go_on(std::move(finding), site);
+}
+
+void wrong_shared_address(engine::Site site, const std::string& why) {
+  Finding finding =
+      start_finding(Kind::out_of_bounds, std::string(engine::name(engine::Space::shared)), "", AccessType::read, site);
+  finding.accesses[0].operation = "address";
+  const engine::Access& access = finding.accesses[0];
+  finding.message = "out-of-bounds address of shared memory in kernel " + finding.kernel + ": " +
+                    engine::who(access, false) + " has " + why + " At " + engine::where(access.location) + ".";
+  end_or_go_on(std::move(finding), site);
 }
 
 void out_of_bounds(uintptr_t address, size_t n, AccessType type, engine::Site site) {
@@ -167,6 +244,17 @@ void constant_written(const Region& region, uintptr_t address, size_t n, AccessT
 
 namespace {
 
+// Who has initialised the barrier that lies there.
+void add_barrier(Finding& finding, uintptr_t address) {
+  const HostFront& front = *turn->front;
+  const auto* const memory = reinterpret_cast<const void*>(address);
+  const engine::Block& owner = *front.owner_of_shared(memory);
+  const uint32_t offset = front.offset_in(owner, memory) / engine::mbarrier_bytes * engine::mbarrier_bytes;
+  const engine::Actor& by = owner.mbarriers.at(offset).initialised;
+  finding.accesses.push_back(
+      {by.thread->place, by.thread->block->index, -1, std::string(engine::name(by.operation)), location_of(by.site)});
+}
+
 // Of what the checker has left, without its words.
 Finding start_finding_of_violation(const Region& region, size_t n, engine::Site site) {
   const engine::Launch& launch = *engine::current->block->launch;
@@ -175,10 +263,12 @@ Finding start_finding_of_violation(const Region& region, size_t n, engine::Site 
   Finding finding = start_finding(violation.kind, region, violation.type, past ? past->site : site);
   if (past) finding.accesses[0].interval = past->interval;
   finding.index = {index_in(region, violation.address, width_of(region, past ? past->n : n))};
+  finding.accesses[0].instruction = violation.by;
   if (violation.kind == Kind::race)
     finding.accesses.push_back({launch.thread_index(violation.other_thread), launch.block_index(violation.other_thread),
                                 violation.other_interval, std::string(engine::name(violation.other_type)),
-                                location_of(violation.other_site)});
+                                location_of(violation.other_site), std::string(violation.other_by)});
+  if (violation.kind == Kind::barrier_misuse) add_barrier(finding, violation.address);
   if (past && past->earlier) std::swap(finding.accesses[0], finding.accesses[1]);
   return finding;
 }
@@ -212,8 +302,12 @@ namespace {
 
 Finding finding_of_violation(const Region& region, size_t n, engine::Site site) {
   Finding finding = start_finding_of_violation(region, n, site);
-  if (finding.kind == Kind::race) {
+  if (finding.kind == Kind::race && engine::current->block->launch->checker->violation.unfenced) {
+    engine::describe_missing_proxy_fence(finding);
+  } else if (finding.kind == Kind::race) {
     engine::describe_race(finding);
+  } else if (finding.kind == Kind::barrier_misuse) {
+    engine::describe_access_of_barrier(finding);
   } else {
     engine::describe_uninitialised(finding);
   }
@@ -224,6 +318,16 @@ Finding finding_of_violation(const Region& region, size_t n, engine::Site site) 
 
 void violated(const Region& region, size_t n, engine::Site site) {
   turn->front->abandon(finding_of_violation(region, n, site));
+}
+
+void fenced_late(const Region& region, engine::Site site) {
+  engine::Checker& checker = *engine::current->block->launch->checker;
+  checker.violation = *checker.late_fence;
+  Finding finding = start_finding_of_violation(region, usual_element, site);
+  finding.severity = engine::Severity::warning;
+  engine::describe_missing_proxy_fence(finding);
+  turn->front->warn(finding);
+  turn->front->proceed();
 }
 
 AccessJudge::AccessJudge(const Region& region, size_t n, engine::Site site) : region_(region), n_(n), site_(site) {}

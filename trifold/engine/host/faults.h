@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "../core/checker.h"
@@ -17,7 +18,21 @@ namespace trifold::host {
 // What an access of these bytes is of that is not of the running block's own memory, nor global: shared memory of
 // another block of its cluster. Null: it is none's; or that block need not have begun or has ended, and the access is
 // skipped.
-[[gnu::cold]] Region* peer_region(uintptr_t address, size_t n, engine::AccessType type, engine::Site site);
+// `awaited`: the owner sees when it has happened, so that it may exit then.
+[[gnu::cold]] Region* peer_region(uintptr_t address, size_t n, engine::AccessType type, engine::Site site,
+                                  bool awaited = false);
+// The same of an asynchronous operation that the thread starts, but that nothing is skipped; and whose memory it is.
+[[gnu::cold]] CheckedMemory::OfPeer peer_region_of(engine::Instruction instruction, uintptr_t address, size_t n,
+                                                   engine::AccessType type, engine::Site site);
+// Such an operation's address, its size, the ranks that it names, and Checker::late_fence.
+[[gnu::cold]] void misaligned_operation(engine::Instruction instruction, const Region* region, uintptr_t address,
+                                        size_t alignment, engine::AccessType type, engine::Site site);
+[[gnu::cold]] void odd_size_of_operation(engine::Instruction instruction, size_t bytes, size_t unit, engine::Site site);
+[[gnu::cold]] void ranks_outside_cluster(engine::Instruction instruction, uint32_t ranks, uint32_t blocks,
+                                         engine::Site site);
+[[gnu::cold]] void fenced_late(const Region& region, engine::Site site);
+// So wide are the elements by which such an operation's place in an array is told, where they are not known.
+inline constexpr size_t usual_element = 4;
 // No region has these bytes: the access is skipped.
 [[gnu::cold]] void out_of_bounds(uintptr_t address, size_t n, engine::AccessType type, engine::Site site);
 [[gnu::cold]] void misaligned(const Region& region, uintptr_t address, size_t n, engine::AccessType type,
@@ -63,6 +78,12 @@ template <typename Check>
   checker.judge = nullptr;
   if (!right) violated(region, n, site);
 }
+
+// These bytes are no memory for the operation that the running thread is about to do on them: "a barrier lies in shared
+// memory".
+[[gnu::cold]] void not_for_operation(uintptr_t address, size_t n, engine::Site site, std::string_view why);
+// An address of shared memory that is none, or not for the running thread's instruction: `why` says which.
+[[gnu::cold]] void wrong_shared_address(engine::Site site, const std::string& why);
 
 // An index outside the extent that an array is declared with; what lies there may well be memory of the kernel's: the
 // next row, the struct's next member, another variable on the stack.

@@ -111,10 +111,7 @@ Fiber* HostFront::run_ahead() {
 }
 
 void HostFront::wait() {
-  if (skipping) [[unlikely]]
-    end_skipping();
-  if (engine::current->undecided != 0) [[unlikely]]
-    decide_before_wait(*engine::current);
+  end_access();
   Fiber& fiber = *running;
   const auto operation = static_cast<Wait>(engine::current->request.operation);
   if (!ring_.empty()) {
@@ -131,11 +128,15 @@ void HostFront::wait() {
   }
 }
 
-void HostFront::arrive() {
+void HostFront::end_access() {
   if (skipping) [[unlikely]]
     end_skipping();
   if (engine::current->undecided != 0) [[unlikely]]
     decide_before_wait(*engine::current);
+}
+
+void HostFront::arrive() {
+  end_access();
   execution->arrive_and_go_on(*engine::current);
 }
 
@@ -228,6 +229,24 @@ const engine::Block* HostFront::owner_of_shared(const void* address) const {
   for (const engine::Block* const block : own.cluster->blocks)
     if (in_block(address, *block, *block) != nullptr) return block;
   return nullptr;
+}
+
+uint32_t HostFront::offset_in(const engine::Block& owner, const void* address) const {
+  return slots_.offset_of(address, *static_cast<const Slot*>(owner.front));
+}
+
+char* HostFront::at_offset(const engine::Block& owner, uint32_t offset) const {
+  return slots_.at(offset, *static_cast<const Slot*>(owner.front));
+}
+
+std::string HostFront::name_of_shared(const engine::Block& owner, uint32_t offset) const {
+  if (owner.launch->checker == nullptr) return FrontEnd::name_of_shared(owner, offset);
+  const auto address = reinterpret_cast<uintptr_t>(at_offset(owner, offset));
+  const Region* const region = checked_memory->shared_at(*static_cast<const Slot*>(owner.front), address);
+  if (region == nullptr) return FrontEnd::name_of_shared(owner, offset);
+  const size_t index = (address - region->begin) / engine::mbarrier_bytes;
+  const bool whole = region->end - region->begin == engine::mbarrier_bytes;
+  return region->array + (whole ? "" : "[" + std::to_string(index) + "]");
 }
 
 void HostFront::shuffle(engine::Warp& warp, uint32_t lanes) {

@@ -92,6 +92,8 @@ class HostFront final : public engine::FrontEnd {
 
   // The current thread waits for what its request says, and goes on when this returns.
   void wait();
+  // It comes to what its request says: its last access is over, and decided.
+  void end_access();
   // It arrives at the barrier of its cluster, as its request says, and goes on.
   void arrive();
   // Where all threads of the block come to one plain barrier after the other, they pass to each other in a ring, and
@@ -105,6 +107,11 @@ class HostFront final : public engine::FrontEnd {
   // Of the running block's cluster: the block in whose shared memory an address lies, and what another one has there.
   const engine::Block* owner_of_shared(const void* address) const;
   char* in_block(const void* address, const engine::Block& from, const engine::Block& to) const;
+  // An address in 32 bits of shared memory of the running block's cluster: where it lies in the window of its block;
+  // and what lies there.
+  uint32_t offset_in(const engine::Block& owner, const void* address) const;
+  char* at_offset(const engine::Block& owner, uint32_t offset) const;
+  std::string name_of_shared(const engine::Block& owner, uint32_t offset) const override;
   // Of a thread of the running block that is not the running one.
   Whereabouts whereabouts(uint32_t index) const;
 
@@ -156,6 +163,10 @@ class HostFront final : public engine::FrontEnd {
 // The running thread may wait for another one to change memory: it found it unchanged, at a call with this return
 // address. After some such looks of its own others get their turn.
 void look(const void* caller);
+// The running thread is about to do this at this line, and does not wait for it. From here on the core runs its launch.
+void begin_operation(engine::Operation operation, Line line);
+// It waits for the phase, and is told whether it has ended.
+bool wait_for_phase(engine::MBarrierWait& wait, Line line);
 // At once, after so many looks.
 void poll(engine::Site site, uint32_t looks);
 

@@ -276,6 +276,11 @@ CheckedMemory::OfPeer CheckedMemory::find_of_peer(uintptr_t address, size_t n) {
   return {nullptr, nullptr};
 }
 
+const Region* CheckedMemory::shared_at(const Slot& slot, uintptr_t address) {
+  const Region* const region = holding(slots_[slot.number].regions, address, 1);
+  return region != nullptr && region->shared ? region : nullptr;
+}
+
 // Visits what the running block may touch.
 template <class Visit>
 void CheckedMemory::for_running(Visit visit) const {

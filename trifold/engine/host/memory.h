@@ -83,6 +83,8 @@ class CheckedMemory {
     const engine::Block* block;
   };
   OfBlock of_another_block(uintptr_t address) const;
+  // What a slot's block has at this address of its shared memory; null: nothing.
+  const Region* shared_at(const Slot& slot, uintptr_t address);
   // Volatile accesses of this shared array have been told of, in whichever block.
   void note_told(const Region& region);
   // The one that an address outside all of them belongs to most likely; null: none is near.

@@ -39,6 +39,9 @@ Entry* table() {
 }
 #endif
 
+// Addresses in a window are as aligned as the memory that they stand for, up to what CUDA asks for anywhere.
+constexpr size_t window_alignment = 1024;
+
 // A map has room for so many slots.
 constexpr size_t slots_in_map = 16;
 constexpr size_t page = 4096;
@@ -74,7 +77,7 @@ Slots::Storage Slots::storage_of(const void* variable) {
                    .image = reinterpret_cast<const char*>(info->dlpi_addr + part.p_vaddr),
                    .image_bytes = part.p_filesz,
                    .bytes = part.p_memsz,
-                   .alignment = std::max<size_t>(part.p_align, 1)};
+                   .alignment = std::max<size_t>(part.p_align, window_alignment)};
           return 1;
         }
         return 0;
@@ -151,6 +154,30 @@ char* Slots::moved(const void* address, const Slot& from, const Slot& to) const 
   if (place >= from.storage && place < from.storage + storage_.bytes) return to.storage + (place - from.storage);
   const bool dynamic = place >= from.shared && place < from.shared + kernel_.shared_bytes;
   return dynamic ? to.shared + (place - from.shared) : nullptr;
+}
+
+// A window has the storage first, then dynamic shared memory, with a red zone in front of each.
+uint32_t Slots::storage_offset() const {
+  return static_cast<uint32_t>(red_zone + reinterpret_cast<uintptr_t>(storage_.own) % window_alignment);
+}
+
+uint32_t Slots::dynamic_offset() const {
+  return static_cast<uint32_t>(rounded_up(storage_offset() + storage_.bytes + red_zone, window_alignment));
+}
+
+uint32_t Slots::offset_of(const void* address, const Slot& slot) const {
+  const auto* const place = static_cast<const char*>(address);
+  if (place >= slot.storage && place < slot.storage + storage_.bytes)
+    return storage_offset() + static_cast<uint32_t>(place - slot.storage);
+  const bool dynamic = place >= slot.shared && place <= slot.shared + kernel_.shared_bytes;
+  return dynamic ? dynamic_offset() + static_cast<uint32_t>(place - slot.shared) : 0;
+}
+
+char* Slots::at(uint32_t offset, const Slot& slot) const {
+  if (offset < red_zone) return reinterpret_cast<char*>(uintptr_t{offset});
+  const bool dynamic = offset >= dynamic_offset() - red_zone && kernel_.shared_bytes != 0;
+  const auto from = static_cast<ptrdiff_t>(dynamic ? dynamic_offset() : storage_offset());
+  return (dynamic ? slot.shared : slot.storage) + (static_cast<ptrdiff_t>(offset) - from);
 }
 
 void Slots::enter(const Slot& slot) {

@@ -18,7 +18,8 @@
 
 namespace trifold::host {
 
-// Memory in front of dynamic shared memory and behind it that belongs to nobody.
+// Memory in front of dynamic shared memory and behind it that belongs to nobody. As much is nothing at the begin of a
+// window of shared memory, so that no address is 0.
 inline constexpr size_t red_zone = 1024;
 
 struct Slot {
@@ -42,6 +43,10 @@ class Slots {
   Slot& make(const engine::Block& block);
   // Where what one slot has at this address lies in the other one; null: it is not the first one's.
   char* moved(const void* address, const Slot& from, const Slot& to) const;
+  // Where what has this address lies in the slot's window of shared memory, which begins as that of all others does; 0:
+  // it is not the slot's. And what lies there, if anything does.
+  uint32_t offset_of(const void* address, const Slot& slot) const;
+  char* at(uint32_t offset, const Slot& slot) const;
   // The library's code uses this one from here on, on this OS thread.
   void enter(const Slot& slot);
 
@@ -55,6 +60,8 @@ class Slots {
   };
 
   static Storage storage_of(const void* variable);
+  uint32_t storage_offset() const;
+  uint32_t dynamic_offset() const;
   void require_table() const;
   char* take_memory(size_t bytes);
   [[noreturn]] void refuse(const char* why) const;

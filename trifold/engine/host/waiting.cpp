@@ -18,6 +18,7 @@ static_assert(static_cast<int>(Wait::sync_warp) == static_cast<int>(Operation::s
 static_assert(static_cast<int>(Wait::active_mask) == static_cast<int>(Operation::active_mask));
 static_assert(static_cast<int>(Wait::cluster_wait) == static_cast<int>(Operation::cluster_wait));
 static_assert(static_cast<int>(Wait::named_arrive) == static_cast<int>(Operation::named_arrive));
+static_assert(static_cast<int>(Wait::shared_address) == static_cast<int>(Operation::shared_address));
 static_assert(static_cast<int>(Wait::mma) == static_cast<int>(Operation::mma));
 static_assert(static_cast<int>(Wait::multiply_matrices) == static_cast<int>(Operation::multiply_matrices));
 
@@ -163,6 +164,24 @@ WarpAnswer meet_warp(Wait operation, unsigned mask, bool predicate, uint64_t val
 
 void meet_whole_warp(Wait operation, Together& own, Line line) {
   meet_warp(operation, 0xffffffff, false, reinterpret_cast<uint64_t>(&own), 0, 0, line);
+}
+
+void begin_operation(Operation operation, Line line) {
+  const auto ask = [&](Request& request) { request.operation = static_cast<uint8_t>(operation); };
+  if (turn == nullptr || turn->plain) {
+    wait(line, ask);
+  } else {
+    ask_for(line, ask).front->end_access();
+  }
+}
+
+bool wait_for_phase(engine::MBarrierWait& phase, Line line) {
+  return wait(line,
+              [&](Request& request) {
+                request.operation = static_cast<uint8_t>(Operation::mbarrier_wait);
+                request.value = reinterpret_cast<uint64_t>(&phase);
+              })
+      .predicate;
 }
 
 void fence(Scope scope) {

@@ -21,6 +21,7 @@
 
 #else
 
+#include <trifold/host/addresses.h>
 #include <trifold/host/atomics.h>
 #include <trifold/host/barriers.h>
 #include <trifold/host/clocks.h>

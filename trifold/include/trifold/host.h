@@ -52,6 +52,17 @@ enum class Wait : uint8_t {
   cluster_arrive,
   cluster_arrive_relaxed,
   cluster_wait,
+  // Of barriers in shared memory.
+  mbarrier_init,
+  mbarrier_inval,
+  mbarrier_arrive,
+  mbarrier_expect,
+  mbarrier_complete,
+  mbarrier_test,
+  mbarrier_wait,
+  shared_address,
+  async_start,
+  group_wait,
   // Instructions of the whole warp.
   mma,
   ldmatrix,
@@ -173,6 +184,48 @@ bool is_cooperative();
 // block's memory the address lies.
 void* map_shared(const void* address, unsigned rank, Line line);
 unsigned rank_of_shared(const void* address, Line line);
+
+// Addresses of shared memory in 32 bits. One of the block's own is an offset in its window, of which 0 to 1023 are
+// nothing; one of another block of the cluster has that one's rank, plus 1, in the upper byte.
+uint32_t shared_address(const void* memory, Line line);
+// What lies there; own_only: where only the block's own memory will do.
+void* shared_memory(uint32_t address, bool own_only, Line line);
+// The same place in that block of the cluster; and the block that it is in.
+uint32_t map_shared_address(uint32_t address, unsigned rank, Line line);
+unsigned rank_of_shared_address(uint32_t address, Line line);
+// Whether a pointer leads to shared memory of the running block, or of its cluster; to memory of the running thread.
+bool is_shared(const void* memory, bool of_cluster, Line line);
+bool is_local(const void* memory);
+
+// Operations on a barrier in shared memory (PTX's mbarrier). own_only: in the form for the block's own barriers.
+struct MBarrierArrival {
+  unsigned count = 1;
+  unsigned bytes = 0;  // that are expected, if it `expects` some
+  bool expects = false;
+  bool drops = false;  // it comes no more, in later phases either
+  bool must_not_complete = false;
+  bool relaxed = false;
+  bool of_cluster = false;  // the scope of its release
+  bool own_only = true;
+};
+// How long a thread waits: not at all, until it loses its patience, or for ever.
+enum class Patience : uint8_t { none, tries, waits };
+struct MBarrierPhase {
+  uint64_t of;  // its parity, or the state that an arrival in it has returned
+  bool by_parity;
+  Patience patience;
+  bool of_cluster = false;  // the scope of its acquire
+};
+void init_mbarrier(void* barrier, unsigned count, Line line);
+void invalidate_mbarrier(void* barrier, Line line);
+// Returns the state of the phase before it. The upper half is the count of pending arrivals.
+uint64_t arrive_at_mbarrier(void* barrier, const MBarrierArrival& arrival, Line line);
+void expect_at_mbarrier(void* barrier, unsigned bytes, bool own_only, Line line);
+void complete_at_mbarrier(void* barrier, unsigned bytes, bool own_only, Line line);
+// Whether the phase has ended.
+bool wait_at_mbarrier(void* barrier, const MBarrierPhase& phase, Line line);
+// What the thread has initialised is so for all who pass the barrier of the cluster at which it arrives next.
+void fence_mbarrier_inits(Line line);
 
 // The block's dynamic shared memory, and the running thread's lane.
 void* dynamic_shared();

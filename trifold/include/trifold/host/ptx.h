@@ -7,9 +7,11 @@
 
 #include <trifold/host/ptx/bits.h>
 #include <trifold/host/ptx/conversions.h>
+#include <trifold/host/ptx/copies.h>
 #include <trifold/host/ptx/floats.h>
 #include <trifold/host/ptx/integers.h>
 #include <trifold/host/ptx/matrices.h>
+#include <trifold/host/ptx/mbarriers.h>
 #include <trifold/host/ptx/memory.h>
 #include <trifold/host/ptx/registers.h>
 #include <trifold/host/ptx/threads.h>

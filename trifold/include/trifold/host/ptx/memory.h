@@ -1,10 +1,12 @@
 // Loads, stores, atomics and fences. Each access is a plain one of C++, a volatile one or an atomic of the dialect, so
 // that the checked build sees it at its line with its scope.
 //
-// Of shared memory, an address is a pointer's 64 bits: cvta changes nothing.
+// An address of shared memory is one in 32 bits, in a register of 32 or 64, or a pointer's 64 bits.
 #pragma once
 
 #include <trifold/host.h>
+#include <trifold/host/addresses.h>
+#include <trifold/host/asynchronous.h>
 #include <trifold/host/atomics.h>
 #include <trifold/host/ptx/registers.h>
 
@@ -16,39 +18,87 @@
 
 namespace trifold::ptx {
 
-// `[register + offset]`.
+// `[register + offset]`, and the instruction's line.
 template <class R>
 struct Address {
   R base;
   int64_t offset;
+  host::Line line;
 };
 template <class R>
-__forceinline__ Address<R> at(R base, int64_t offset) {
-  return {base, offset};
+__forceinline__ Address<R> at(R base, int64_t offset, host::Line line = {}) {
+  return {base, offset, line};
+}
+
+// Whether an instruction is for shared memory alone.
+template <class... M>
+inline constexpr bool of_shared =
+    has<modifier::shared_, M...> || has<modifier::shared_cta_, M...> || has<modifier::shared_cluster_, M...>;
+
+// No pointer has so small a number.
+inline bool is_in_window(uint64_t address) {
+  return address >> 32 == 0;
 }
 
 // The place that all instructions ask where an address leads to.
 template <class W, class... M, class R>
 __forceinline__ W* pointer(Address<R> address) {
-  static_assert(host::same_as<R, uint64_t>,
-                "32-bit addresses of shared memory are not yet on the CPU: pass the pointer, with the constraint l");
-  return reinterpret_cast<W*>(address.base + static_cast<uint64_t>(address.offset));
+  static_assert(host::same_as<R, uint64_t> || host::same_as<R, uint32_t>, "an address has 32 or 64 bits");
+  const uint64_t at = static_cast<uint64_t>(address.base) + static_cast<uint64_t>(address.offset);
+  if constexpr (of_shared<M...>) {
+    constexpr bool own_only = !has<modifier::shared_cluster_, M...>;
+    if (sizeof(R) == 4 || is_in_window(at))
+      return static_cast<W*>(host::shared_memory(static_cast<uint32_t>(at), own_only, address.line));
+  } else {
+    static_assert(
+        sizeof(R) == 8,
+        "an address of 32 bits is one of shared memory, for instructions with .shared: pass the pointer, with "
+        "the constraint l");
+  }
+  return reinterpret_cast<W*>(at);
 }
+
 template <class T, class... M, class D, class A>
-__forceinline__ void cvta_(D& d, A a) {
-  static_assert(sizeof(T) == 8, "32-bit addresses of shared memory are not yet on the CPU: use cvta with .u64");
-  put(d, get<T>(a));
+__forceinline__ void cvta_(D& d, A a, host::Line line = {}) {
+  uint64_t address = get<T>(a);
+  if constexpr (of_shared<M...>) {
+    constexpr bool to = has<modifier::to_, M...>;
+    if (to && !is_in_window(address))
+      address = host::shared_address(reinterpret_cast<const void*>(address), line);
+    else if (!to && is_in_window(address))
+      address = reinterpret_cast<uint64_t>(host::shared_memory(static_cast<uint32_t>(address), false, line));
+  }
+  put(d, address);
+}
+template <class Space, class D, class A>
+__forceinline__ void isspacep_(D& d, A a, host::Line line = {}) {
+  const auto* const address = reinterpret_cast<const void*>(get<uint64_t>(a));
+  if constexpr (host::same_as<Space, modifier::global_>)
+    put(d, __isGlobal(address, line) != 0);
+  else if constexpr (host::same_as<Space, modifier::local_>)
+    put(d, host::is_local(address));
+  else
+    put(d, host::is_shared(address, has<modifier::shared_cluster_, Space>, line));
 }
 
 // Of shared memory of the cluster's blocks.
 template <class T, class... M, class D, class A, class B>
 __forceinline__ void mapa_(D& d, A a, B rank, host::Line line = {}) {
-  const auto* const address = reinterpret_cast<const void*>(get<uint64_t>(a));
-  put(d, reinterpret_cast<uint64_t>(host::map_shared(address, get<uint32_t>(rank), line)));
+  static_assert(sizeof(T) == 8 || of_shared<M...>, "mapa of 32 bits is mapa.shared::cluster.u32");
+  const T address = get<T>(a);
+  if (sizeof(T) == 4 || (of_shared<M...> && is_in_window(address)))
+    put(d, T{host::map_shared_address(static_cast<uint32_t>(address), get<uint32_t>(rank), line)});
+  else
+    put(d, static_cast<T>(reinterpret_cast<uint64_t>(
+               host::map_shared(reinterpret_cast<const void*>(uint64_t{address}), get<uint32_t>(rank), line))));
 }
 template <class T, class... M, class D, class A>
 __forceinline__ void getctarank_(D& d, A a, host::Line line = {}) {
-  put(d, uint32_t{host::rank_of_shared(reinterpret_cast<const void*>(get<uint64_t>(a)), line)});
+  static_assert(sizeof(T) == 8 || of_shared<M...>, "getctarank of 32 bits is getctarank.shared::cluster.u32");
+  const T address = get<T>(a);
+  const bool in_window = sizeof(T) == 4 || (of_shared<M...> && is_in_window(address));
+  put(d, uint32_t{in_window ? host::rank_of_shared_address(static_cast<uint32_t>(address), line)
+                            : host::rank_of_shared(reinterpret_cast<const void*>(uint64_t{address}), line)});
 }
 
 // What an access moves: words that may be anything's, at a boundary of their whole size.
@@ -202,7 +252,7 @@ __forceinline__ void atom_(D& d, Address<R> address, A expected, B value) {
 template <class T, class... M, class... D, class R, class... A, size_t... i>
 __forceinline__ void atom_elements(std::tuple<D...> to, Address<R> address, std::tuple<A...> from,
                                    std::index_sequence<i...>) {
-  (atom_<T, M...>(std::get<i>(to), at(address.base, address.offset + static_cast<int64_t>(i * sizeof(T))),
+  (atom_<T, M...>(std::get<i>(to), at(address.base, address.offset + static_cast<int64_t>(i * sizeof(T)), address.line),
                   std::get<i>(from)),
    ...);
 }
@@ -217,12 +267,26 @@ __forceinline__ void red_(Address<R> address, A a) {
 template <class T, class... M, class R, class... A>
 __forceinline__ void red_(Address<R> address, std::tuple<A...> from) {
   int64_t offset = address.offset - static_cast<int64_t>(sizeof(T));
-  std::apply([&](auto... each) { (red_<T, M...>(at(address.base, offset += sizeof(T)), each), ...); }, from);
+  std::apply([&](auto... each) { (red_<T, M...>(at(address.base, offset += sizeof(T), address.line), each), ...); },
+             from);
 }
 
+// Between the generic and the async proxy, of which memory the modifiers may say; aliases of addresses there are none.
 template <class... M>
-__forceinline__ void fence_() {
-  host::fence(scope_of<M...>);
+__forceinline__ void fence_proxy() {
+  constexpr unsigned spaces = has<modifier::global_, M...> ? host::global_proxy
+                              : of_shared<M...>            ? host::shared_proxy
+                                                           : host::global_proxy | host::shared_proxy;
+  if constexpr (has<modifier::async_, M...>) host::fence_proxy(spaces);
+}
+template <class... M>
+__forceinline__ void fence_(host::Line line = {}) {
+  if constexpr (has<modifier::proxy_, M...>)
+    fence_proxy<M...>();
+  else if constexpr (has<modifier::mbarrier_init_, M...>)
+    host::fence_mbarrier_inits(line);
+  else
+    host::fence(scope_of<M...>);
 }
 template <class Of>
 __forceinline__ void membar_() {

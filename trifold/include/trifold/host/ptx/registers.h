@@ -54,6 +54,11 @@ struct warp_; struct arrive_; struct wait_; struct launch_dependents_; struct re
 struct all_; struct any_; struct uni_; struct ballot_;
 struct m8n8_; struct m8n8k4_; struct m8n8k16_; struct m16n8k4_; struct m16n8k8_; struct m16n8k16_; struct m16n8k32_;
 struct row_; struct col_; struct satfinite_; struct x1_; struct x2_; struct x4_; struct trans_;
+struct init_; struct inval_; struct expect_tx_; struct complete_tx_; struct arrive_drop_; struct noComplete_;
+struct test_wait_; struct try_wait_; struct parity_; struct pending_count_; struct mbarrier_init_;
+struct async_; struct ca_; struct cg_; struct bulk_; struct bulk_group_; struct commit_group_; struct wait_group_;
+struct wait_all_; struct read_; struct mbarrier_; struct noinc_; struct reduce_; struct prefetch_;
+struct mbarrier_complete_tx_bytes_; struct multicast_cluster_; struct proxy_; struct alias_;
 struct nc_; struct L1_; struct L2_; struct L2_evict_last_; struct L2_evict_normal_; struct fractional_;
 // clang-format on
 }  // namespace modifier
