@@ -40,7 +40,7 @@ _OTHER_TYPES = {
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _TWICE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 # PTX has constants here.
-_CONSTANTS = {("lop3", 4): "0x80"}
+_CONSTANTS = {("lop3", 4): "0x80", ("cp", 0): "0", ("cp", 1): "16", ("cp", 2): "16"}
 
 
 def instructions() -> Iterator[str]:
@@ -89,7 +89,7 @@ def _statement(opcode: str, form: Form) -> str:
             if kind == "h?" and "L2::cache_hint" in modifiers:
                 written.append(_operand("in", inputs, "b64"))
             continue
-        constant = _CONSTANTS.get((form.opcode, at))
+        constant = _CONSTANTS.get((form.opcode, at)) if kind == "a" else None
         operand_type = _type(form, at, types, modifiers)
         write = (
             partial(_operand, "out", outputs)
@@ -103,6 +103,8 @@ def _statement(opcode: str, form: Form) -> str:
             written.append("{" + ", ".join(registers) + "}")
         elif kind == "[a]":
             written.append(f"[{_operand('in', inputs, 'b64')}]")
+        elif kind == "h":
+            written.append(_operand("in", inputs, "b64"))
         elif kind in ("V", "A") and vector:
             written.append("{" + ", ".join([write(operand_type) for _ in range(vector)]) + "}")
         elif kind == "d|p" and operand_type != "pred":
@@ -127,6 +129,8 @@ def _type(form: Form, at: int, types: list[str], modifiers: list[str]) -> str:
         return "u32"
     if opcode in ("bar", "barrier") and at > 0:
         return "pred" if "red" in modifiers and at == len(form.operands) - 1 else "u32"
+    if opcode == "cp":
+        return "b16" if "multicast::cluster" in modifiers else "u32"
     if opcode == "setp" and at == 3:
         return "pred"
     if opcode == "mbarrier":

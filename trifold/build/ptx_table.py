@@ -233,19 +233,20 @@ cp.async.bulk.global.shared::cta.bulk_group{.POLICY}    | [a], [a], a, h?
 cp.async.bulk.commit_group                              |
 cp.async.bulk.wait_group{.read}                         | a
 cp.async.bulk.prefetch.L2.global{.POLICY}               | [a], a, h?
-cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.and/or/xor.u32/s32/u64/s64 | [a], [a], a, [a]
-cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.add/min/max.u32/s32/u64/s64 | [a], [a], a, [a]
+cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.and/or/xor.b32 | [a], [a], a, [a]
+cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.add.u32/s32/u64 | [a], [a], a, [a]
+cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.min/max.u32/s32 | [a], [a], a, [a]
 cp.reduce.async.bulk.shared::cluster.shared::cta.COUNTED.inc/dec.u32 | [a], [a], a, [a]
 cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.and/or/xor.b32/b64 | [a], [a], a, h?
-cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.add.u32/s32/u64/s64/f32/f64 | [a], [a], a, h?
+cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.add.u32/s32/u64/f32/f64 | [a], [a], a, h?
 cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.add.noftz.f16/bf16 | [a], [a], a, h?
 cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.inc/dec.u32 | [a], [a], a, h?
 cp.reduce.async.bulk.global.shared::cta.bulk_group{.POLICY}.min/max.u32/s32/u64/s64/f16/bf16 | [a], [a], a, h?
 st.async{.weak}{.shared::cluster}.COUNTED{.VECTOR}.b32/b64/u32/u64/s32/s64/f32/f64 | [a], A, [a]
-red.async{.relaxed}{.cluster}{.shared::cluster}.COUNTED.and/or/xor.b32/b64 | [a], a, [a]
-red.async{.relaxed}{.cluster}{.shared::cluster}.COUNTED.add.u32/s32/u64/s64 | [a], a, [a]
-red.async{.relaxed}{.cluster}{.shared::cluster}.COUNTED.min/max.u32/s32/u64/s64 | [a], a, [a]
-red.async{.relaxed}{.cluster}{.shared::cluster}.COUNTED.inc/dec.u32 | [a], a, [a]
+red.async.relaxed.cluster{.shared::cluster}.COUNTED.and/or/xor.b32 | [a], a, [a]
+red.async.relaxed.cluster{.shared::cluster}.COUNTED.add.u32/s32/u64 | [a], a, [a]
+red.async.relaxed.cluster{.shared::cluster}.COUNTED.min/max.u32/s32 | [a], a, [a]
+red.async.relaxed.cluster{.shared::cluster}.COUNTED.inc/dec.u32 | [a], a, [a]
 fence.proxy.async{.global/shared::cta/shared::cluster}  |
 fence.proxy.alias                                       |
 griddepcontrol.wait/launch_dependents                   |

@@ -81,11 +81,11 @@ void Execution::start(AsyncOperation&& operation) {
   if (cluster.operations == nullptr) cluster.operations = std::make_unique<AsyncOperations>();
   AsyncOperations& all = *cluster.operations;
   if (timing != early) {
-    all.moving.push_back(std::move(operation));
+    all.moving.push(std::move(operation));
     return;
   }
   AsyncOperations alone;
-  alone.moving.push_back(std::move(operation));
+  alone.moving.push(std::move(operation));
   while (!alone.empty()) move_part(alone, alone.moving.empty() ? alone.writing : alone.moving, 0);
 }
 
@@ -114,7 +114,7 @@ void Execution::move_meanwhile(Cluster& cluster) {
   if (queue[place].meanwhile) move_part(all, queue, place);
 }
 
-void Execution::move_part(AsyncOperations& all, std::deque<AsyncOperation>& queue, size_t place) {
+void Execution::move_part(AsyncOperations& all, AsyncQueue& queue, size_t place) {
   AsyncOperation& operation = queue[place];
   const bool reads = operation.reads_apart && &queue == &all.moving;
   const uint32_t bytes = reads                   ? operation.read_part()
@@ -140,12 +140,11 @@ void Execution::move_part(AsyncOperations& all, std::deque<AsyncOperation>& queu
   const uint32_t number = operation.number;
   if (reads) {
     operation.parts_done = 0;
-    all.writing.push_back(std::move(operation));
+    all.writing.push(std::move(operation));
   } else {
     meanwhile_ -= operation.meanwhile ? 1 : 0;
   }
-  if (place != 0) std::swap(queue[place], queue.front());
-  queue.pop_front();
+  queue.remove(place);
   if (number != 0) end_copy(issuer, number);
   if (grouped) wake_from_group(issuer);
 }

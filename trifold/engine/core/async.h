@@ -9,8 +9,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace trifold::engine {
@@ -101,10 +101,31 @@ struct AsyncOperation {
   void write(Part part, const char* source) const;
 };
 
+// Operations in the order of their start. (A std::deque asks for memory with every second one.)
+class AsyncQueue {
+ public:
+  bool empty() const { return begin_ == operations_.size(); }
+  size_t size() const { return operations_.size() - begin_; }
+  AsyncOperation& operator[](size_t place) { return operations_[begin_ + place]; }
+  void push(AsyncOperation&& operation) { operations_.push_back(std::move(operation)); }
+  // The first one takes the place of this one.
+  void remove(size_t place) {
+    if (place != 0) std::swap((*this)[place], (*this)[0]);
+    ++begin_;
+    if (begin_ != operations_.size() && (begin_ < 64 || begin_ < operations_.size() / 2)) return;
+    operations_.erase(operations_.begin(), operations_.begin() + static_cast<ptrdiff_t>(begin_));
+    begin_ = 0;
+  }
+
+ private:
+  std::vector<AsyncOperation> operations_;
+  size_t begin_ = 0;
+};
+
 // Those of a cluster that are under way, the oldest first.
 struct AsyncOperations {
-  std::deque<AsyncOperation> moving;   // those that read, or read and write at once
-  std::deque<AsyncOperation> writing;  // those that have read what they are to write
+  AsyncQueue moving;   // those that read, or read and write at once
+  AsyncQueue writing;  // those that have read what they are to write
 
   bool empty() const { return moving.empty() && writing.empty(); }
 };

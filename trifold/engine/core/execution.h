@@ -229,7 +229,7 @@ class Execution {
   // Asynchronous operations (async.cpp).
   bool advance(Cluster& cluster);
   void move_meanwhile(Cluster& cluster);
-  void move_part(AsyncOperations& all, std::deque<AsyncOperation>& queue, size_t place);
+  void move_part(AsyncOperations& all, AsyncQueue& queue, size_t place);
   uint32_t end_of_wait(Thread& thread, const GroupWait& wait);
   static GroupWait asked_for(const Thread& thread);
   void wait_for_groups(Thread& thread);

@@ -19,8 +19,6 @@ using host::Instruction;
 template <class... M>
 inline constexpr bool is_bulk = has<modifier::bulk_, M...>;
 template <class... M>
-inline constexpr bool counts_bytes = has<modifier::mbarrier_complete_tx_bytes_, M...>;
-template <class... M>
 using TargetSpace = std::conditional_t<has<modifier::shared_cta_, M...> && !has<modifier::shared_cluster_, M...>,
                                        modifier::shared_cta_, modifier::shared_cluster_>;
 
@@ -101,7 +99,7 @@ __forceinline__ void copy_counted(Instruction instruction, Combine made, Address
               to.line);
 }
 template <class... M, class To, class From, class Size, class Barrier>
-  requires(is_bulk<M...> && counts_bytes<M...>)
+  requires(is_bulk<M...> && !has<modifier::reduce_, M...>)
 __forceinline__ void cp_(Address<To> to, Address<From> from, Size size, Address<Barrier> barrier) {
   copy_counted<M...>(Instruction::cp_async_bulk, nullptr, to, from, size, barrier, 0);
 }
