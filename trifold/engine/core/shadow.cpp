@@ -83,6 +83,13 @@ void Buffer::refine(unsigned shift) {
   deallocate(old_cells, old_count);
 }
 
+void Buffer::note_discarded(uintptr_t address, size_t n) {
+  for (Cell& cell : cells(address, n)) {
+    cell = {.other = {cell.write}, .other_site = {cell.write_site}};  // what it races with is found, still
+    cell.set_traits(1, is_write);
+  }
+}
+
 void Buffer::note_written_beside(std::span<const ByteRange> unwritten) {
   uintptr_t from = begin_;
   const auto note_until = [&](uintptr_t to) {

@@ -3,7 +3,9 @@
 
 #include <trifold/cuda.cuh>
 
-#ifndef TRIFOLD_CPU
+#ifdef TRIFOLD_CPU
+#include <trifold/host/ptx.h>
+#endif
 
 namespace trifold {
 
@@ -30,7 +32,7 @@ __device__ __forceinline__ void wait_for_all_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#if !defined(TRIFOLD_GPU_ARCH) || TRIFOLD_GPU_ARCH >= 900
 
 // Asks for `bytes`, a multiple of 16, from a 16-byte boundary in global memory, to be in L2. A kernel may ask before it
 // waits for earlier ones: what they write goes to L2 as well, so that nothing there is out of date.
@@ -54,5 +56,3 @@ __device__ __forceinline__ void copy_bulk(unsigned to, const void* from, int byt
 #endif
 
 }  // namespace trifold
-
-#endif
