@@ -98,8 +98,8 @@ def for_gxx(binding: Path, folder: Path, capability: str) -> str:
     """The text of ``binding`` as g++ compiles it, in ``folder``; ``capability`` is of the GPU that it is for.
 
     Where it, what it includes from its own folder, or a header of trifold has to be changed
-    (:mod:`trifold.build.port_text`), changed copies of the headers are written into ``folder``, where the compiler looks
-    first.
+    (:mod:`trifold.build.port_text`), changed copies of the headers are written into ``folder``, where the compiler
+    looks first.
     """
     root, texts = binding.resolve().parent, _own_texts(binding)
     for name, text in port_text.trifold_headers(INCLUDE_ROOT).items():
