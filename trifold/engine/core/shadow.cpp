@@ -85,8 +85,11 @@ void Buffer::refine(unsigned shift) {
 
 void Buffer::note_discarded(uintptr_t address, size_t n) {
   for (Cell& cell : cells(address, n)) {
-    cell = {.other = {cell.write}, .other_site = {cell.write_site}};  // what it races with is found, still
-    cell.set_traits(1, is_write);
+    Cell left;  // what it races with is found, still
+    left.other[0] = cell.write;
+    left.other_site[0] = cell.write_site;
+    left.set_traits(1, is_write);
+    cell = left;
   }
 }
 
