@@ -45,6 +45,14 @@ __device__ __forceinline__ void forget_line(const void* line) {
   asm volatile("discard.global.L2 [%0], 128;" ::"l"(line) : "memory");
 }
 
+// The thread's next bulk copy reads whole vectors of 16 bytes, of the first and the last of which not all is the
+// tensor's. What is not is never used; no GPU minds, and here the checks on the CPU learn that it is meant.
+__device__ __forceinline__ void reads_whole_vectors() {
+#ifdef TRIFOLD_CPU
+  host::allow_neighbours();
+#endif
+}
+
 // Copies `bytes`, a multiple of 16, from and to 16-byte boundaries, for the barrier in shared memory at `mailbox`,
 // which counts them as they come (sm_90 on; PTX ISA, cp.async.bulk). One thread asks for all of it.
 __device__ __forceinline__ void copy_bulk(unsigned to, const void* from, int bytes, unsigned mailbox) {
