@@ -45,6 +45,13 @@ __device__ __forceinline__ void forget_line(const void* line) {
   asm volatile("discard.global.L2 [%0], 128;" ::"l"(line) : "memory");
 }
 
+// By each thread that has read or written shared memory which a bulk copy is to overwrite or to read, before the
+// barrier that orders the two: such copies go through another proxy, which need not wait for that. (PTX ISA, "Async
+// proxy")
+__device__ __forceinline__ void fence_before_bulk_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // The thread's next bulk copy reads whole vectors of 16 bytes, of the first and the last of which not all is the
 // tensor's. What is not is never used; no GPU minds, and here the checks on the CPU learn that it is meant.
 __device__ __forceinline__ void reads_whole_vectors() {
