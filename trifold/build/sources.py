@@ -102,9 +102,9 @@ def for_gxx(binding: Path, folder: Path, capability: str) -> str:
     looks first.
     """
     root, texts = binding.resolve().parent, _own_texts(binding)
-    for name, text in port_text.trifold_headers(INCLUDE_ROOT).items():
-        if root / name not in texts:
-            _write_copy(folder / name, INCLUDE_ROOT / name, text)
+    for header, text in port_text.trifold_headers(INCLUDE_ROOT).items():
+        if root / header not in texts:
+            _write_copy(folder / header, INCLUDE_ROOT / header, text)
     made = port_text.for_gxx(texts, quoted, capability)
     if made.texts == texts:
         return with_line_directive(binding)
