@@ -50,8 +50,6 @@ struct Choices<float> {
                       TeamWithEdges<Team::block, 8, 512, 2>>;
 };
 
-#ifndef TRIFOLD_CPU
-
 using Long = Teams<TeamWithEdges<Team::cluster, 8, 128, 8>, TeamWithEdges<Team::cluster, 8, 256, 4>,
                    TeamWithEdges<Team::cluster, 8, 512, 2>>;
 
@@ -72,8 +70,6 @@ bool launch_in_turns(trifold::Stream stream, const Rows& logits, Targets targets
   return true;
 }
 
-#endif
-
 // `residual` is null where no gradient is asked for, and `count` where it is not divided.
 template <class T, class L>
 void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, T* residual,
@@ -92,14 +88,15 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
     if (trifold::launch_row_teams<T>(typename Choices<T>::Short{}, stream, logits.count, logits.columns, cut,
                                      in_registers))
       return;
-#ifndef TRIFOLD_CPU
-    const auto long_rows = [&]<Cut cut, class Choice>() {
-      return (residual == nullptr && launch_in_turns<T, L, cut, Choice>(stream, logits, targets, losses, smoothing)) ||
-             trifold::launch_teams<cut, Choice>(stream, logits.count, trifold::pieces_of<T>(logits.columns, cut),
-                                                in_registers);
-    };
-    if (trifold::with_cut(cut, [&]<Cut own>() { return trifold::any_of<own>(Long{}, long_rows); })) return;
-#endif
+    if constexpr (trifold::gpu_paths) {
+      const auto long_rows = [&]<Cut cut, class Choice>() {
+        return (residual == nullptr &&
+                launch_in_turns<T, L, cut, Choice>(stream, logits, targets, losses, smoothing)) ||
+               trifold::launch_teams<cut, Choice>(stream, logits.count, trifold::pieces_of<T>(logits.columns, cut),
+                                                  in_registers);
+      };
+      if (trifold::with_cut(cut, [&]<Cut own>() { return trifold::any_of<own>(Long{}, long_rows); })) return;
+    }
   }
   trifold::launch<cross_entropy_kernel<T, L>>(stream, trifold::block_a_row(logits.count), cross_entropy_block, 0, x,
                                               logits.stride, targets.first, targets.stride, targets.ignored, losses,

@@ -167,8 +167,6 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   store_residual(out, x, at, part, exps, target, all, smoothing, columns, share);
 }
 
-#ifndef TRIFOLD_CPU
-
 // The losses alone of rows that would be a cluster's. As nothing need be kept, a block takes the parts of all `parts`
 // warps of the cluster in turns, and the losses are the same bit for bit.
 template <class T, class L, trifold::Cut cut, class Choice>
@@ -201,8 +199,6 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const trifold::RowExps all = trifold::combine<T>(trifold::Posts<trifold::WarpExps>{of_part, parts}, smooth);
   if (lane == 0) losses[row] = L(target.template loss<T>(logit, all, smoothing, columns));
 }
-
-#endif
 
 // One block: how many rows are not ignored.
 __global__ void cross_entropy_count_kernel(const int64_t* targets, int64_t targets_stride, int64_t ignored,

@@ -55,7 +55,6 @@ void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
                                      x.count, x.columns);
 }
 
-#ifndef TRIFOLD_CPU
 // False, and nothing is launched: no cluster holds a row.
 template <class Shape, class T>
 bool launch_softmax_backward_stream(trifold::Stream stream, const Rows& grad_y, const Rows& y, T* grad_x) {
@@ -74,7 +73,6 @@ bool launch_softmax_backward_stream(trifold::Stream stream, const Rows& grad_y, 
                                    static_cast<int>(share));
   return true;
 }
-#endif
 
 template <class T>
 void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const Rows& y, T* grad_x) {
@@ -87,14 +85,12 @@ void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const R
     const Cut cut = trifold::row_cut<T>(y.columns, {{grad, grad_y.stride}, {result, y.stride}, {grad_x, y.columns}});
     if (trifold::launch_row_teams<T>(typename Choices<T>::Backward{}, stream, y.count, y.columns, cut, in_registers))
       return;
-#ifndef TRIFOLD_CPU
-    if constexpr (sizeof(T) == sizeof(float)) {
+    if constexpr (trifold::gpu_paths && sizeof(T) == sizeof(float)) {
       if (cut == Cut::whole ? launch_softmax_backward_stream<LongestBackward>(stream, grad_y, y, grad_x)
                             : trifold::launch_cut_teams<T, Cut::ragged>(LongestRaggedBackward{}, stream, y.count,
                                                                         y.columns, in_registers))
         return;
     }
-#endif
   }
   trifold::launch<softmax_backward_kernel<T>>(stream, trifold::block_a_row(y.count), softmax_block, 0, grad,
                                               grad_y.stride, result, y.stride, grad_x, y.count, y.columns);

@@ -122,8 +122,6 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   grad.store(out, at);
 }
 
-#ifndef TRIFOLD_CPU
-
 // softmax_backward_kernel with rows that stream through shared memory (row_stream.cuh), in whole pieces: for those so
 // long that registers hold them for one block a multiprocessor, which then waits where no other one goes on. Of the
 // columns, a block of a cluster has `share`.
@@ -189,5 +187,3 @@ __global__ void __launch_bounds__(Shape::block, 1)
   trifold::cluster_wait();
 #endif
 }
-
-#endif

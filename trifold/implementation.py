@@ -21,6 +21,7 @@ import torch
 
 from trifold.cells import Device, Form, Kind
 from trifold.errors import PrototypeError, SchemaError, WorkspaceError
+from trifold.host import settings
 from trifold.port.wiring import Library, Operators, bind
 from trifold.workspace import OpFiles, Workspace, import_file
 
@@ -202,7 +203,8 @@ def reference(files: OpFiles) -> Callable[..., Any]:
 
 
 def _namespace(kind: str, files: OpFiles) -> str:
-    return f"trifold_{kind}_{files.name}_{files.digest[:12]}"
+    paths = "_gpu_paths" if settings.gpu_paths() else ""
+    return f"trifold_{kind}{paths}_{files.name}_{files.digest[:12]}"
 
 
 def _execute(files: OpFiles, namespace: str) -> tuple[ModuleType, Library]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic
 
 from trifold.build import device_code, inline_ptx, launch_bounds, shared_arrays
@@ -43,3 +44,15 @@ def for_gxx(texts: Mapping[Key, str], named: Callable[[Key], str], capability: s
     definitions = (shared_arrays.DEFINITION,) if any(outside for _, outside in bound.values()) else ()
     includes = (inline_ptx.HEADER,) if any(map(inline_ptx.needs_header, translated.values())) else ()
     return PortText(rewritten.texts, rewritten.headers, definitions, includes)
+
+
+def trifold_headers(include: Path) -> dict[Path, str]:
+    """The headers of trifold's in the folder ``include`` that have inline PTX or launch bounds, as g++ compiles them,
+    by their paths there. All lines keep their numbers."""
+    changed = {}
+    for path in sorted((include / "trifold").glob("*.cuh")):
+        text = path.read_text(encoding="utf-8")
+        rewritten = launch_bounds.rewrite(inline_ptx.rewrite(text))
+        if rewritten != text:
+            changed[path.relative_to(include)] = rewritten
+    return changed

@@ -92,6 +92,7 @@ red{.relaxed/release}{.SCOPE}{.COMMON}.inc/dec{.POLICY}.u32 | [a], a, h?
 red{.relaxed/release}{.SCOPE}{.COMMON}.min/max{.POLICY}.u32/u64/s32/s64 | [a], a, h?
 prefetch{.global/local}.L1/L2/L2::evict_last/L2::evict_normal | [a]
 prefetchu.L1                                            | [a]
+discard{.global}.L2                                     | [a], a
 createpolicy.fractional.KEEP{.ELSE}.b64 | d, h?
 membar.cta/gl/sys                                       |
 fence{.sc/acq_rel/acquire/release}.SCOPE                |

@@ -131,7 +131,7 @@ class Recipe:
 def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_FLAGS) -> Recipe:
     """g++, through load_inline."""
     gxx, capability = toolchain.find_gxx(), settings.name_of()
-    flags = (*flags_of_form, *_standard(), *definitions(namespace, "CPU"))
+    flags = (*flags_of_form, *_standard(), *definitions(namespace, "CPU"), *_paths(capability))
     link = (*LINK_FLAGS, *host_flags(), *(["--coverage"] if "--coverage" in flags else []))
 
     def check() -> None:
@@ -170,6 +170,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         "-std=c++20",
         *CHECKED_FLAGS,
         *definitions(namespace, "CPU"),
+        *_paths(capability),
         *(f"-I{folder}" for folder in (binding.parent, sources.INCLUDE_ROOT, sources.CPU_INCLUDE_ROOT)),
         f"-isystem{torch_folder / 'include'}",
     )
@@ -309,6 +310,11 @@ def for_nvcc_alone(binding: Path, namespace: str, arch: str, form: Form = "fast"
 def definitions(namespace: str, dispatch_key: str) -> tuple[str, ...]:
     """The macros that a binding needs: the stable ABI's version, and what it registers into and for."""
     return (TORCH_TARGET, f"-DTRIFOLD_NAMESPACE={namespace}", f"-DTRIFOLD_DISPATCH_KEY={dispatch_key}")
+
+
+def _paths(capability: str) -> tuple[str, ...]:
+    """The macro by which launches on the CPU choose kernels as for a GPU of this capability, if that is asked for."""
+    return (f"-DTRIFOLD_GPU_PATHS={capability.replace('.', '')}0",) if settings.gpu_paths() else ()
 
 
 def _standard() -> tuple[str, ...]:

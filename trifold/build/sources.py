@@ -97,10 +97,14 @@ def capability_for(binding: Path, capability: str) -> str:
 def for_gxx(binding: Path, folder: Path, capability: str) -> str:
     """The text of ``binding`` as g++ compiles it, in ``folder``; ``capability`` is of the GPU that it is for.
 
-    Where it or what it includes from its own folder has to be changed (:mod:`trifold.build.port_text`), changed copies
-    of the headers are written into ``folder``, where the compiler looks first. (trifold's own headers are as they are.)
+    Where it, what it includes from its own folder, or a header of trifold has to be changed
+    (:mod:`trifold.build.port_text`), changed copies of the headers are written into ``folder``, where the compiler
+    looks first.
     """
     root, texts = binding.resolve().parent, _own_texts(binding)
+    for header, text in port_text.trifold_headers(INCLUDE_ROOT).items():
+        if root / header not in texts:
+            _write_copy(folder / header, INCLUDE_ROOT / header, text)
     made = port_text.for_gxx(texts, quoted, capability)
     if made.texts == texts:
         return with_line_directive(binding)
@@ -108,12 +112,15 @@ def for_gxx(binding: Path, folder: Path, capability: str) -> str:
         (folder / name).write_text(text, encoding="utf-8")
     for path, text in made.texts.items():
         if path != binding.resolve():
-            copy = folder / path.relative_to(root)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(f"#line 1 {quoted(path)}\n{text}", encoding="utf-8")
+            _write_copy(folder / path.relative_to(root), path, text)
     define = "".join(f"#define {name}\n" for name in made.definitions)
     include = "".join(f"#include <{name}>\n" for name in made.includes)
     return f"{define}{include}#line 1 {quoted(binding)}\n{made.texts[binding.resolve()]}"
+
+
+def _write_copy(copy: Path, path: Path, text: str) -> None:
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy.write_text(f"#line 1 {quoted(path)}\n{text}", encoding="utf-8")
 
 
 def _own_texts(binding: Path) -> dict[Path, str]:

@@ -1,7 +1,8 @@
-"""What holds for launches on the CPU: how long one may take, how large a thread's stack is, which GPU's limits hold.
+"""What holds for launches on the CPU: how long one may take, how large a thread's stack is, which GPU's limits hold,
+and whose kernels ports choose there.
 
-The environment variables TRIFOLD_KERNEL_SECONDS, TRIFOLD_KERNEL_STACK_KIB and TRIFOLD_COMPUTE_CAPABILITY set them for a
-process; the library itself reads the first two when it is loaded.
+The environment variables TRIFOLD_KERNEL_SECONDS, TRIFOLD_KERNEL_STACK_KIB, TRIFOLD_COMPUTE_CAPABILITY and TRIFOLD_PATHS
+set them for a process; the library itself reads the first two when it is loaded.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from trifold.simulator.limits import LIMITS
 KERNEL_SECONDS = "TRIFOLD_KERNEL_SECONDS"
 KERNEL_STACK = "TRIFOLD_KERNEL_STACK_KIB"
 COMPUTE_CAPABILITY = "TRIFOLD_COMPUTE_CAPABILITY"
+PATHS = "TRIFOLD_PATHS"
 DEFAULT_CAPABILITY = "9.0"
 
 _MOST_STACK_KIB = 1 << 20
@@ -60,6 +62,18 @@ def name_of(capability: str | None = None) -> str:
     if name not in LIMITS:
         raise LaunchError(f"compute capability '{capability}' is not known", f"give one of {', '.join(LIMITS)}")
     return name
+
+
+def gpu_paths(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether ports that are built for the CPU choose among their kernels as on a GPU.
+
+    Raises:
+        LaunchError: TRIFOLD_PATHS is neither ``cpu``, which is the default, nor ``gpu``.
+    """
+    paths = environment.get(PATHS) or "cpu"
+    if paths not in ("cpu", "gpu"):
+        raise LaunchError(f"{PATHS} is '{paths}'", "set it to cpu or gpu")
+    return paths == "gpu"
 
 
 @contextmanager

@@ -14,8 +14,10 @@ import gdb
 import gdb.printing
 
 INCLUDE_ROOT = Path(__file__).resolve().parents[2] / "include"
-# Functions that kernels call and that one may want to step through; the other headers are the dialect and the launch.
-DEVICE_LIBRARY = ("philox.cuh", "reduce.cuh", "vector.cuh")
+# Functions that kernels call and that one may want to step through; the other headers are the dialect, the launch, and
+# single instructions.
+_OTHERS = {"cuda.cuh", "launch.cuh", "packed.cuh", "async_copies.cuh", "cluster.cuh"}
+DEVICE_LIBRARY = frozenset(path.name for path in (INCLUDE_ROOT / "trifold").glob("*.cuh")) - _OTHERS
 
 
 class _Coordinates:

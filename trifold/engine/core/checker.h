@@ -185,7 +185,7 @@ struct Checker {
   bool awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread);
 
   // Of asynchronous operations (checker_operations.cpp). One begins: its number, which those of a group may share.
-  uint32_t begin_operation(const Thread& issuer, Instruction instruction, Site site);
+  uint32_t begin_operation(Thread& issuer, Instruction instruction, Site site);
   // One side of it, of n > 0 bytes inside the buffer. False: see violation. late_fence: it comes after an access from
   // which only the issuer's own fence keeps it apart, and no other operation of these lines has.
   struct Issue {
@@ -268,6 +268,8 @@ struct Checker {
   void remember(Cell& cell, const Buffer& buffer, const Thread& thread, Site site, uint16_t traits, uint32_t by) const;
   static ThreadClock& clock(Thread& thread);
   static std::array<Stamp, warp_size> known_mates(const Thread& thread);
+  // A node of all that the thread knows now, its own accesses included.
+  Knowledge known_now(Thread& thread);
   static Stamp known_lane(const Warp& warp, uint32_t lane, uint32_t other);
   void share_acquired(Warp& warp, uint32_t lanes);
   void share_fences(Warp& warp, uint32_t lanes);

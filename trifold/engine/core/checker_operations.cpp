@@ -5,9 +5,22 @@
 
 namespace trifold::engine {
 
-uint32_t Checker::begin_operation(const Thread& issuer, Instruction instruction, Site site) {
+uint32_t Checker::begin_operation(Thread& issuer, Instruction instruction, Site site) {
   if (operations_ == nullptr) operations_ = std::make_unique<OperationClocks>();
-  return operations_->add(issuer, instruction, site, launch_.now);
+  const bool sends = instruction == Instruction::st_async || instruction == Instruction::red_async;
+  const Knowledge issued = races_ && sends ? known_now(issuer) : 0;
+  const uint32_t number = operations_->add(issuer, instruction, site, launch_.now);
+  (*operations_)[number].issued = issued;
+  return number;
+}
+
+// What is sent to another block, and counted there with release semantics, comes after all that its issuer knew.
+Knowledge Checker::known_now(Thread& thread) {
+  const Block& block = *thread.block;
+  const Knowledge learnt = graph_.merge(clock(thread).acquired, block.clock.acquired);
+  std::array<Stamp, warp_size> mates = known_mates(thread);
+  mates[thread.lane] = tick();
+  return graph_.fences(thread.id - thread.lane, mates, block.id, block.barrier, learnt, device_scope);
 }
 
 // ------------------------------------------------------------------------------------------------- who knows of one
@@ -37,7 +50,7 @@ Knowledge Checker::complete_operation(uint32_t number) {
   if (row.complete_at <= grid_ || row.complete_at < row.last) {
     const std::array<Stamp, 2> sides{row.last, row.last};
     const uint32_t id = OperationClocks::id(number, reads_side);
-    row.complete = graph_.fences(id, sides, id, 0, 0, device_scope);
+    row.complete = graph_.fences(id, sides, id, 0, row.issued, device_scope);
     row.complete_at = launch_.now;
   }
   return row.complete;

@@ -49,6 +49,7 @@ struct OperationRow {
   Stamp first = 0, last = 0;      // when it did
   std::array<Stamp, 2> waited{};  // when it had waited for each side; 0: not yet
   Knowledge complete = 0;         // the node that says so to others
+  Knowledge issued = 0;           // what it passes on of its issuer's knowledge
   Stamp complete_at = 0;          // when that was made
   bool awaited = false;           // a barrier of the cluster lies behind a wait for it
   Instruction instruction = Instruction::cp_async;

@@ -83,6 +83,16 @@ void Buffer::refine(unsigned shift) {
   deallocate(old_cells, old_count);
 }
 
+void Buffer::note_discarded(uintptr_t address, size_t n) {
+  for (Cell& cell : cells(address, n)) {
+    Cell left;  // what it races with is found, still
+    left.other[0] = cell.write;
+    left.other_site[0] = cell.write_site;
+    left.set_traits(1, is_write);
+    cell = left;
+  }
+}
+
 void Buffer::note_written_beside(std::span<const ByteRange> unwritten) {
   uintptr_t from = begin_;
   const auto note_until = [&](uintptr_t to) {

@@ -93,6 +93,8 @@ class Buffer {
   }
   // The same of all bytes but these parts, which are in the order of their addresses.
   void note_written_beside(std::span<const ByteRange> unwritten);
+  // The last access of these bytes was a write that left nothing there: they are unwritten from then on.
+  void note_discarded(uintptr_t address, size_t n);
   // The parts of these bytes that nobody has written.
   std::vector<ByteRange> unwritten(ByteRange bytes) const;
   // Whether somebody has written this byte; whether a thread of the launch has; and how many bytes share one answer.

@@ -51,6 +51,9 @@ engine::Instruction instruction_of(const Asynchronous& asked) {
   return static_cast<engine::Instruction>(asked.instruction);
 }
 
+// The thread whose next operation may read whole vectors of 16 bytes of which it may not read each byte.
+const Thread* reads_neighbours = nullptr;
+
 // One side of an operation, as the checks see it.
 struct Accessed {
   uintptr_t address;
@@ -62,7 +65,11 @@ struct Accessed {
 class Check {
  public:
   Check(const Asynchronous& asked, Thread& thread, engine::Site site)
-      : asked_(asked), thread_(thread), checker_(*thread.block->launch->checker), site_(site) {}
+      : asked_(asked),
+        thread_(thread),
+        checker_(*thread.block->launch->checker),
+        site_(site),
+        neighbours_(reads_neighbours == &thread) {}
 
   bool form() {
     if (asked_.bytes % asked_.unit == 0) return true;
@@ -72,17 +79,19 @@ class Check {
 
   // Its number is `row`, if it is to be noted.
   bool side(const Accessed& access, uint32_t row) {
-    const auto& [address, n, type] = access;
+    auto [address, n, type] = access;
     if (n == 0) return true;
     const Block* owner = thread_.block;
     Region* region = checked_memory->find(address, n);
+    const bool misaligned = address % asked_.alignment != 0;
+    if (region == nullptr && neighbours_ && type == AccessType::read) region = without_neighbours(address, n);
     if (region == nullptr) {
       const auto peer = peer_region_of(instruction_of(asked_), address, n, type, site_);
       region = peer.region;
       owner = peer.block;
       if (region == nullptr) return false;
     }
-    if (address % asked_.alignment != 0) {
+    if (misaligned) {
       misaligned_operation(instruction_of(asked_), region, address, asked_.alignment, type, site_);
       return false;
     }
@@ -104,10 +113,25 @@ class Check {
   }
 
  private:
+  // The region of all but some of the first and the last 16 bytes, and what remains; null: there is none.
+  static Region* without_neighbours(uintptr_t& address, size_t& n) {
+    constexpr uintptr_t vector_bytes = 16;
+    const uintptr_t end = address + n;
+    for (const uintptr_t inside : {address + n / 2, address, end - 1}) {
+      Region* const region = checked_memory->find(inside, 1);
+      if (region == nullptr || region->begin >= address + vector_bytes || end >= region->end + vector_bytes) continue;
+      address = std::max(address, region->begin);
+      n = std::min(end, region->end) - address;
+      return region;
+    }
+    return nullptr;
+  }
+
   const Asynchronous& asked_;
   Thread& thread_;
   Checker& checker_;
   engine::Site site_;
+  bool neighbours_;
 };
 
 // The operations of a group have one number, as far as they are of one kind.
@@ -167,17 +191,7 @@ void require_shared(bool is_to_be, const void* address, const Turn& now, Line li
   if (!is_to_be && is) stop_launch("an asynchronous operation of global memory with an address of shared memory", line);
 }
 
-}  // namespace
-
-void start_copy(void* to, const void* from, size_t bytes, size_t read_bytes, Line line) {
-  const Asynchronous asked{
-      .instruction = Instruction::cp_async, .to = to, .from = from, .bytes = bytes, .alignment = bytes};
-  Turn& now = come(line);
-  if (engine::current->block->launch->checker == nullptr) require_shared(true, to, now, line);
-  start_one(asked, std::min(bytes, read_bytes), now, static_cast<char*>(to), nullptr, line);
-}
-
-void start(const Asynchronous& asked, Line line) {
+void start_everywhere(const Asynchronous& asked, Line line) {
   Turn& now = come(line);
   HostFront& front = *now.front;
   if (engine::current->block->launch->checker == nullptr) {
@@ -199,6 +213,25 @@ void start(const Asynchronous& asked, Line line) {
     start_one(asked, asked.bytes, now, front.in_block(asked.to, own, *block),
               front.in_block(asked.barrier, own, *block), line);
   }
+}
+
+}  // namespace
+
+void start_copy(void* to, const void* from, size_t bytes, size_t read_bytes, Line line) {
+  const Asynchronous asked{
+      .instruction = Instruction::cp_async, .to = to, .from = from, .bytes = bytes, .alignment = bytes};
+  Turn& now = come(line);
+  if (engine::current->block->launch->checker == nullptr) require_shared(true, to, now, line);
+  start_one(asked, std::min(bytes, read_bytes), now, static_cast<char*>(to), nullptr, line);
+}
+
+void start(const Asynchronous& asked, Line line) {
+  start_everywhere(asked, line);
+  reads_neighbours = nullptr;
+}
+
+void allow_neighbours() {
+  reads_neighbours = engine::current;
 }
 
 void commit_group(GroupKind kind, Line line) {

@@ -278,6 +278,15 @@ void checked_store(void* p, size_t bytes, Scope scope, uint64_t value) {
   });
 }
 
+void checked_discard(void* p, size_t bytes) {
+  const void* const caller = __builtin_return_address(0);
+  checked_access(p, bytes, AccessType::write, true, caller);
+  if (skips(reinterpret_cast<uintptr_t>(p))) return;
+  const Region* const region = checked_memory->find(reinterpret_cast<uintptr_t>(p), bytes);
+  if (region != nullptr && region->buffer != nullptr)
+    region->buffer->note_discarded(reinterpret_cast<uintptr_t>(p), bytes);
+}
+
 }  // namespace trifold::host
 
 using trifold::engine::AccessType;

@@ -136,7 +136,10 @@ bool of_the_dialect(std::string_view file) {
   const size_t at = file.rfind(folder);
   if (at == file.npos) return false;
   const std::string_view header = file.substr(at + folder.size());
-  return header != "philox.cuh" && header != "reduce.cuh" && header != "vector.cuh";
+  const bool of_device_library = header.find('/') == header.npos && header.ends_with(".cuh");
+  constexpr std::string_view of_instructions[] = {"cuda.cuh", "launch.cuh", "packed.cuh", "async_copies.cuh",
+                                                  "cluster.cuh"};
+  return !of_device_library || std::ranges::count(of_instructions, header) != 0;
 }
 
 std::vector<engine::Location> ask_for_frames(const void* address) {

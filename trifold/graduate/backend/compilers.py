@@ -121,7 +121,7 @@ class _Workshop:
 
     def _cpu_object(self, op: str) -> None:
         folder = self.folder / f"{op}.sources"
-        extra = _for_gxx(self.root / self.plan.sources, folder)
+        extra = _for_gxx(self.root / self.plan.sources, self.root / self.plan.include, folder)
         flags = ("-std=c++20", "-fPIC", *self.plan.gxx_flags, *self._definitions("CPU"), *extra, *self._same_paths())
         own = (f"-I{folder}", f"-I{self.root / self.plan.include}", f"-I{self.root / self.plan.cpu_include}")
         headers = (*own, *(f"-isystem{path}" for path in _torch_headers()))
@@ -232,8 +232,9 @@ def _run_all(jobs: Sequence[Callable[[], object]]) -> None:
             raise
 
 
-def _for_gxx(sources: Path, folder: Path) -> tuple[str, ...]:
-    """Write the kernels as g++ compiles them into ``folder``; returns the flags that they need."""
+def _for_gxx(sources: Path, include: Path, folder: Path) -> tuple[str, ...]:
+    """Write the kernels as g++ compiles them, and the headers of trifold's that it is to find in place of those in
+    ``include``, into ``folder``; returns the flags that they need."""
     paths = sorted(path for path in sources.rglob("*") if path.is_file())
     texts = {path.relative_to(sources): path.read_text(encoding="utf-8") for path in paths}
 
@@ -242,7 +243,7 @@ def _for_gxx(sources: Path, folder: Path) -> tuple[str, ...]:
         return f'"{line}"'
 
     made = port_text.for_gxx(texts, quoted, _EMULATED_GPU)
-    for name, text in made.texts.items():
+    for name, text in {**made.texts, **port_text.trifold_headers(include)}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"#line 1 {quoted(name)}\n{text}", encoding="utf-8")
     for header, text in made.headers.items():

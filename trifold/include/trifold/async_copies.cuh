@@ -3,7 +3,9 @@
 
 #include <trifold/cuda.cuh>
 
-#ifndef TRIFOLD_CPU
+#ifdef TRIFOLD_CPU
+#include <trifold/host/ptx.h>
+#endif
 
 namespace trifold {
 
@@ -30,7 +32,7 @@ __device__ __forceinline__ void wait_for_all_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#if !defined(TRIFOLD_GPU_ARCH) || TRIFOLD_GPU_ARCH >= 900
 
 // Asks for `bytes`, a multiple of 16, from a 16-byte boundary in global memory, to be in L2. A kernel may ask before it
 // waits for earlier ones: what they write goes to L2 as well, so that nothing there is out of date.
@@ -41,6 +43,21 @@ __device__ __forceinline__ void prefetch_to_l2(const void* from, int bytes) {
 // Lets L2 forget the line of memory that begins there: it is not written to memory, and undefined from now on.
 __device__ __forceinline__ void forget_line(const void* line) {
   asm volatile("discard.global.L2 [%0], 128;" ::"l"(line) : "memory");
+}
+
+// By each thread that has read or written shared memory which a bulk copy is to overwrite or to read, before the
+// barrier that orders the two: such copies go through another proxy, which need not wait for that. (PTX ISA, "Async
+// proxy")
+__device__ __forceinline__ void fence_before_bulk_copies() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// The thread's next bulk copy reads whole vectors of 16 bytes, of the first and the last of which not all is the
+// tensor's. What is not is never used; no GPU minds, and here the checks on the CPU learn that it is meant.
+__device__ __forceinline__ void reads_whole_vectors() {
+#ifdef TRIFOLD_CPU
+  host::allow_neighbours();
+#endif
 }
 
 // Copies `bytes`, a multiple of 16, from and to 16-byte boundaries, for the barrier in shared memory at `mailbox`,
@@ -54,5 +71,3 @@ __device__ __forceinline__ void copy_bulk(unsigned to, const void* from, int byt
 #endif
 
 }  // namespace trifold
-
-#endif

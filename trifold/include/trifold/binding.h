@@ -330,7 +330,13 @@ inline void check_launch() {
 class OnDevice {
  public:
   explicit OnDevice(const Tensor&) {}
-  Stream stream() const { return {}; }
+  Stream stream() const {
+#ifdef TRIFOLD_GPU_PATHS
+    return {.starts_early = TRIFOLD_GPU_PATHS >= 900};
+#else
+    return {};
+#endif
+  }
 };
 
 inline void check_launch() {}

@@ -13,7 +13,8 @@ inline constexpr int most_blocks_a_cluster = 16;
 
 }  // namespace trifold
 
-#if !defined(TRIFOLD_CPU) && (!defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900)
+// Defined where the architecture has clusters: as the CPU has, and where nvcc compiles host code.
+#if !defined(TRIFOLD_GPU_ARCH) || TRIFOLD_GPU_ARCH >= 900
 #define TRIFOLD_CLUSTERS
 
 namespace trifold {

@@ -31,6 +31,8 @@ class CopiedNumbers {
     const int first = (at.first - base + behind) * static_cast<int>(sizeof(T));
     words_ = reinterpret_cast<const uint32_t*>(all) + first / 4;
     odd_ = first % 4;
+    if constexpr (!reads_unwritten)
+      while (there_ > 0 && !at.touches(there_ - 1)) --there_;
     if (of_columns == nullptr)
       fill(all, otherwise);
     else if (threadIdx.x == 0)
@@ -42,6 +44,7 @@ class CopiedNumbers {
   }
   // Behind wait().
   __device__ __forceinline__ Packed<T> piece(int k, const RowCut<T, cut>&) const {
+    if (k >= there_) return Packed<T>::all(otherwise_);
     const T* const from = own_ + k * warp_threads * size;
     if constexpr (cut == Cut::whole) return *reinterpret_cast<const Packed<T>*>(from);
     const auto odd = static_cast<unsigned>(reinterpret_cast<uintptr_t>(from) % 4);
@@ -52,10 +55,13 @@ class CopiedNumbers {
   struct Pieces {
     const uint32_t* first;
     unsigned odd;
+    int there;
 
-    __device__ __forceinline__ Packed<T> operator[](int k) const { return joined(first + k * warp_threads * 4, odd); }
+    __device__ __forceinline__ Packed<T> operator[](int k) const {
+      return k >= there ? Packed<T>::all(T(0.0f)) : joined(first + k * warp_threads * 4, odd);
+    }
   };
-  __device__ __forceinline__ Pieces pieces() const { return {words_, odd_}; }
+  __device__ __forceinline__ Pieces pieces() const { return {words_, odd_, there_}; }
   __device__ __forceinline__ float number(int column) const {
     return float(of_columns_ == nullptr ? otherwise_ : of_columns_[column]);
   }
@@ -66,6 +72,7 @@ class CopiedNumbers {
   const T* own_;           // of the thread's first piece
   const uint32_t* words_;  // the word in which that begins, so many bytes behind the word's beginning
   unsigned odd_;
+  int there_ = V;  // so many of the thread's pieces are read; on a GPU those beyond the row are, too
 
   // A piece that begins `odd` bytes behind these words.
   //
@@ -75,7 +82,9 @@ class CopiedNumbers {
     Packed<T> piece;
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      piece.words[i] = sizeof(T) == 4 ? words[i] : __funnelshift_r(words[i], words[i + 1], 8 * odd);
+      piece.words[i] = sizeof(T) == 4 || (!reads_unwritten && odd == 0)
+                           ? words[i]
+                           : __funnelshift_r(words[i], words[i + 1], 8 * odd);
     return piece;
   }
 
@@ -91,6 +100,7 @@ class CopiedNumbers {
     unsigned blocks = 0;
 #pragma unroll
     for (int mate = 0; mate < Choice::mates; ++mate) blocks |= 1u << place.of(mate, place.rank);
+    reads_whole_vectors();
     copy_to_blocks(blocks, shared_address(all + first), from + first * size, count * vector_bytes,
                    shared_address(&mailbox));
   }

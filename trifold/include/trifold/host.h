@@ -171,6 +171,8 @@ uint64_t checked_update(void* p, size_t bytes, Scope scope, Made (*made)(const v
 // A load and a store of so many bytes, as one atomic access of the kernel's.
 uint64_t checked_load(const void* p, size_t bytes, Scope scope);
 void checked_store(void* p, size_t bytes, Scope scope, uint64_t value);
+// What these bytes held is lost, as if a store of nothing defined had been made.
+void checked_discard(void* p, size_t bytes);
 
 void fence(Scope scope);
 // The running kernel's clusters: their shape, and whether the launch or the kernel gives one.

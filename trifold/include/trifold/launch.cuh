@@ -46,6 +46,14 @@ struct Stream {
   bool starts_early = false;  // whether its device can start a kernel before the one before it has ended
 };
 
+// Whether launches choose among a port's kernels as for a GPU. Else those for clusters are not even made: on the CPU
+// they take longer than others, to compile and to run.
+#ifdef TRIFOLD_GPU_PATHS
+inline constexpr bool gpu_paths = true;
+#else
+inline constexpr bool gpu_paths = false;
+#endif
+
 inline constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
@@ -116,6 +124,17 @@ int resident_clusters(dim3 block, std::size_t shared, unsigned blocks_a_cluster,
     if (cudaOccupancyMaxActiveClusters(&found->second, Kernel, &launch.config) != cudaSuccess) cudaGetLastError();
   }
   return found->second;
+}
+
+// Of a multiprocessor's 65,536 registers, how many a thread of `Kernel` takes.
+template <auto Kernel>
+int registers_a_thread() {
+  static const int registers = [] {
+    cudaFuncAttributes attributes{};
+    cudaFuncGetAttributes(&attributes, Kernel);
+    return static_cast<int>(ceil_div(attributes.numRegs, 8) * 8);
+  }();
+  return registers;
 }
 
 // As `launch`, in clusters. One of a single block is launched as such too: in a kernel that is launched without
@@ -261,6 +280,18 @@ void launch_kernel(const host::Kernel& kernel, const Args&... args) {
 template <auto Kernel, class... Args>
 void launch(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
   launch_kernel<Kernel>(kernel_of<Kernel>(grid, block, shared), args...);
+}
+
+// As of a device of eight multiprocessors that hold a block each: teams have several rows where there are some dozens.
+template <auto Kernel>
+constexpr int resident_clusters(dim3, std::size_t, unsigned blocks_a_cluster, std::size_t) {
+  return blocks_a_cluster < 8 ? 8 / static_cast<int>(blocks_a_cluster) : 1;
+}
+
+// The CPU's registers are not a GPU's.
+template <auto Kernel>
+constexpr int registers_a_thread() {
+  return 0;
 }
 
 // As many blocks a cluster as the kernel may have on an sm_90.

@@ -104,11 +104,15 @@ __device__ __forceinline__ void write_rows(RowPart<T, cut, V> (&x)[R], const Pac
       for (int j = 0; j < R; ++j)
 #pragma unroll
         for (int k = first; k < first + Choice::chunk; ++k)
-          if (at.within(k)) write(out.value[j] + at.column(k), x[j].piece[k]);
+          if (at.within(k))
+            write(out.value[j] + at.column(k), x[j].piece[k]);  // trifold: allow race, all write the same value
     }
     if (cut == Cut::inner && at.edge >= 0)
 #pragma unroll
-      for (int j = 0; j < R; ++j) out.value[j][at.edge] = T(make.value[j](float(x[j].edge), of_edge...));
+      for (int j = 0; j < R; ++j) {
+        const T result(make.value[j](float(x[j].edge), of_edge...));
+        out.value[j][at.edge] = result;  // trifold: allow race, all write the same value
+      }
   };
   write_all((cut == Cut::inner && at.edge >= 0 ? numbers.number(at.edge) : 0.0f)...);
 #pragma unroll

@@ -7,8 +7,6 @@
 #include <trifold/sums.cuh>
 #include <trifold/warp_rows.cuh>
 
-#ifndef TRIFOLD_CPU
-
 namespace trifold {
 
 // What the kernels take.
@@ -482,5 +480,3 @@ __global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers 
 }
 
 }  // namespace trifold
-
-#endif

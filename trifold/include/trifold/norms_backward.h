@@ -8,8 +8,6 @@
 
 namespace trifold {
 
-#ifndef TRIFOLD_CPU
-
 // The rows that a team adds up before its sums go to a part of their own: of so many terms the last bits are lost.
 inline constexpr int64_t most_rows_a_sum = 512;
 
@@ -110,12 +108,7 @@ struct PartSums {
   // if not, they crowd together where the first ones end, and it takes longer.
   template <auto kernel>
   bool fits_beside(int threads, int64_t multiprocessors) const {
-    static const int registers = [] {
-      cudaFuncAttributes attributes{};
-      cudaFuncGetAttributes(&attributes, kernel);
-      return static_cast<int>(ceil_div(attributes.numRegs, 8) * 8);
-    }();
-    return registers * threads + add_parts_registers * add_parts_block <= 65536 &&
+    return registers_a_thread<kernel>() * threads + add_parts_registers * add_parts_block <= 65536 &&
            int64_t{grid.x} * grid.y <= multiprocessors;
   }
 
@@ -151,7 +144,7 @@ template <class T, std::size_t N>
 bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, const T* weight,
                                const compute_t<T>* mean, const compute_t<T>* rstd, T* grad_x,
                                const std::array<Tensor, N>& of_parameters, bool wanted) {
-  if constexpr (sizeof(T) == sizeof(double)) {
+  if constexpr (sizeof(T) == sizeof(double) || !gpu_paths) {
     return false;
   } else {
     constexpr int64_t size = Vector<T>::size;
@@ -233,16 +226,5 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
                                               });
   }
 }
-
-#else
-
-// What does it needs a GPU.
-template <class T, std::size_t N>
-bool norm_backward_in_one_pass(Stream, const Rows&, const Rows&, const T*, const compute_t<T>*, const compute_t<T>*, T*,
-                               const std::array<Tensor, N>&, bool) {
-  return false;
-}
-
-#endif
 
 }  // namespace trifold

@@ -181,7 +181,7 @@ class RowSums {
   __device__ __forceinline__ Pack<float, N> take(int row) {
     const unsigned slot = static_cast<unsigned>(row) % sums_under_way;
     memory_.given[slot].wait(static_cast<unsigned>(row) / sums_under_way % 2);
-    const unsigned given = shared_address(&memory_.of_warp[slot][lane_ / lanes][lane_ % lanes]);
+    const unsigned given = shared_address(memory_.of_warp[slot][lane_ / lanes] + lane_ % lanes);
     const int count = blocks_ * warps - lane_ % lanes;
     float sum = count > 0 ? shared_float(given) : 0;
     if (count > lanes) sum += shared_float(given + lanes * int{sizeof(float)});
@@ -271,7 +271,7 @@ class PairSums {
     float own = shuffle_xor(passed, half);
     if (row > 0) wait(row - 1);
     own += kept;
-    float taken = four_of(row - 1);
+    float taken = reads_unwritten || row > 0 ? four_of(row - 1) : 0;
     own += shuffle_xor(own, quarter);
 #pragma unroll
     for (int distance = quarter / 2; distance > 0; distance /= 2) {

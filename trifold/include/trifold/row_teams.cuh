@@ -173,7 +173,7 @@ __device__ __forceinline__ Posts<Post> team_posts(const Post& own) {
     return {of_warp, warps};
   } else {
 #ifdef TRIFOLD_CLUSTERS
-    __shared__ alignas(16) Post of_warp[most_warps];
+    alignas(16) __shared__ Post of_warp[most_warps];
     const ClusterPlace at = ClusterPlace::get<mates>();
     Mailbox& mailbox = cluster_mailbox<Post>();
     if constexpr (mates == 1) {

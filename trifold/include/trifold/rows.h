@@ -152,8 +152,9 @@ inline int64_t teams_of(int64_t rows, int64_t held, int64_t apart) {
 // Launches the kernel of a choice for so many teams, if they hold rows of so many pieces.
 template <Cut cut, class Choice, class Use>
 bool launch_teams(Stream stream, int64_t teams, int64_t pieces, Use use) {
-  if constexpr (Choice::team == Team::cluster) {
-#ifndef TRIFOLD_CPU
+  if constexpr (Choice::team == Team::cluster && !gpu_paths) {
+    return false;
+  } else if constexpr (Choice::team == Team::cluster) {
     const auto shape = ClusterShape::of<Choice>(pieces);
     const int64_t blocks = shape.blocks * Choice::mates, clusters = ceil_div(teams, Choice::mates);
     if (!shape.exists(stream) || blocks > Choice::most_in_cluster || clusters > most_blocks / blocks) return false;
@@ -168,9 +169,6 @@ bool launch_teams(Stream stream, int64_t teams, int64_t pieces, Use use) {
                                 static_cast<unsigned>(blocks), args...);
     });
     return fits;
-#else
-    return false;
-#endif
   } else {
     constexpr int lanes = team_lanes(Choice::team);
     const bool alone = Choice::team == Team::block;

@@ -143,7 +143,7 @@ class TeamStream {
 #pragma unroll
     for (int k = 0; k < V; ++k)
       if (at_.within(k)) slot(head_)[k * warp_threads] = pack<T>([&](int i) { return f(k, i); });
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // before a copy to there
+    fence_before_bulk_copies();
   }
   // Sums of its elements that the thread has; and how many these are.
   __device__ __forceinline__ ShiftedSums head_sums() const {
@@ -205,6 +205,7 @@ class TeamStream {
   __device__ __forceinline__ void next() {
     if (mail_.leads() && has_head())
       mail_.tell(of_class() + slots * teams() + shares_.classes * __shfl_sync(0xffffffffu, next_, 0), n_);
+    fence_before_bulk_copies();
     __syncwarp();  // all lanes have read what is overwritten
     fetch(tail(), row_[slots]);
     turn_ ^= head_ == slots - 1;

@@ -41,36 +41,37 @@ __global__ inline void begin_counts_kernel(int* counters) {
 // Choice>(start) calls start.template operator()<Kernel>(args...), whose last argument is then how they share the rows.
 template <Cut cut, class Choice, class T, class Use>
 bool launch_team_stream(Stream stream, const Rows& x, Use use) {
-#ifndef TRIFOLD_CPU
-  constexpr int64_t most_behind = cut == Cut::whole ? 0 : line_bytes / int64_t{sizeof(T)} - 1;
-  const int64_t rows = x.count, pieces = pieces_of<T>(x.columns + most_behind, Cut::whole);
-  const auto shape = ClusterShape::of<Choice>(pieces);
-  if (!shape.exists(stream) || shape.blocks > Choice::most_blocks || rows > most_blocks / 2) return false;
-  const auto blocks = static_cast<unsigned>(shape.blocks);
-  const auto shared = static_cast<std::size_t>(Choice::bytes(static_cast<int>(shape.threads)));
-  bool fits = false;
-  use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
-    const int64_t most = resident_clusters<Kernel>(shape.block(), shared, blocks,
-                                                   static_cast<std::size_t>(Choice::bytes(Choice::threads)));
-    fits = most > 0;
-    if (!fits) return;
-    const AlikeRows alike = cut == Cut::whole ? AlikeRows{std::min(rows, most), 1, vector_bytes}
-                                              : share_alike(rows, x.columns, sizeof(T), most);
-    StreamedRows share{nullptr, static_cast<int>(rows), static_cast<int>(alike.teams), alike.boundary};
-    std::optional<Tensor> counters;
-    if (rows > Choice::slots * alike.teams) {
-      share.classes = static_cast<int>(alike.classes);
-      counters = scratch<T, int>(x.tensor, alike.classes);
-      share.counters = reinterpret_cast<int*>(mutable_data<T>(*counters));
-      launch_early<begin_counts_kernel>(stream, dim3(1), dim3(static_cast<unsigned>(alike.classes)), 0, share.counters);
-    }
-    launch_clusters<Kernel>(stream, dim3(static_cast<unsigned>(alike.teams * shape.blocks)), shape.block(), shared,
-                            blocks, args..., share);
-  });
-  return fits;
-#else
-  return false;
-#endif
+  if constexpr (!gpu_paths) {
+    return false;
+  } else {
+    constexpr int64_t most_behind = cut == Cut::whole ? 0 : line_bytes / int64_t{sizeof(T)} - 1;
+    const int64_t rows = x.count, pieces = pieces_of<T>(x.columns + most_behind, Cut::whole);
+    const auto shape = ClusterShape::of<Choice>(pieces);
+    if (!shape.exists(stream) || shape.blocks > Choice::most_blocks || rows > most_blocks / 2) return false;
+    const auto blocks = static_cast<unsigned>(shape.blocks);
+    const auto shared = static_cast<std::size_t>(Choice::bytes(static_cast<int>(shape.threads)));
+    bool fits = false;
+    use.template operator()<cut, Choice>([&]<auto Kernel>(auto... args) {
+      const int64_t most = resident_clusters<Kernel>(shape.block(), shared, blocks,
+                                                     static_cast<std::size_t>(Choice::bytes(Choice::threads)));
+      fits = most > 0;
+      if (!fits) return;
+      const AlikeRows alike = cut == Cut::whole ? AlikeRows{std::min(rows, most), 1, vector_bytes}
+                                                : share_alike(rows, x.columns, sizeof(T), most);
+      StreamedRows share{nullptr, static_cast<int>(rows), static_cast<int>(alike.teams), alike.boundary};
+      std::optional<Tensor> counters;
+      if (rows > Choice::slots * alike.teams) {
+        share.classes = static_cast<int>(alike.classes);
+        counters = scratch<T, int>(x.tensor, alike.classes);
+        share.counters = reinterpret_cast<int*>(mutable_data<T>(*counters));
+        launch_early<begin_counts_kernel>(stream, dim3(1), dim3(static_cast<unsigned>(alike.classes)), 0,
+                                          share.counters);
+      }
+      launch_clusters<Kernel>(stream, dim3(static_cast<unsigned>(alike.teams * shape.blocks)), shape.block(), shared,
+                              blocks, args..., share);
+    });
+    return fits;
+  }
 }
 
 }  // namespace trifold

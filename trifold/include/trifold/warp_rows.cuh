@@ -65,6 +65,7 @@ class WarpRowStream {
 
   // With each row that is read, another one is asked for, where the one before it was.
   __device__ __forceinline__ void refill(int) {
+    fence_before_bulk_copies();
     __syncwarp();  // all lanes have read that
     fetch(head_ == 0 ? Shape::slots - 1 : head_ - 1);
   }

@@ -298,6 +298,11 @@ template <class... M, class R>
 __forceinline__ void prefetch_(Address<R>) {}
 template <class... M, class R>
 __forceinline__ void prefetchu_(Address<R>) {}
+// The bytes are undefined until somebody writes them.
+template <class... M, class R, class Size>
+__forceinline__ void discard_(Address<R> address, Size size) {
+  if constexpr (host::checked) host::checked_discard(pointer<char, M...>(address), get<uint32_t>(size));
+}
 template <class T, class... M, class D>
 __forceinline__ void createpolicy_(D& d) {
   put(d, T{0});
