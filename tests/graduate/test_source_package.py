@@ -90,7 +90,7 @@ def test_files_that_the_kernels_include_are_carried(tmp_path: Path) -> None:
     files.header.write_text(f'#include "rows/more.cuh"\n{files.header.read_text()}')
     more = {folder / "rows" / "more.cuh", folder / "rows" / "last.cuh"}
     assert set(headers.own_sources(files)) == {files.binding, files.header, *more}
-    compilers._for_gxx(folder, tmp_path / "gxx")
+    compilers._for_gxx(folder, tmp_path / "no headers", tmp_path / "gxx")
     assert (tmp_path / "gxx" / "rows" / "last.cuh").read_text().startswith('#line 1 "rows/last.cuh"\n')
 
 

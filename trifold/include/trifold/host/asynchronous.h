@@ -34,8 +34,8 @@ struct Asynchronous {
 };
 
 void start(const Asynchronous& operation, Line line);
-// The running thread's next operation makes no use of what it reads, in its first and its last 16 bytes, outside of what
-// it may read.
+// The running thread's next operation makes no use of what it reads, in its first and its last 16 bytes, outside of
+// what it may read.
 void allow_neighbours();
 // A cp.async, which reads so much of the source. (A function of its own: in a checked build, filling a struct takes
 // longer than the copy.)
