@@ -46,7 +46,7 @@ def test_kernels_for_gxx_have_their_shared_arrays_and_their_launch_bounds(tmp_pa
     sources.mkdir()
     (sources / "op.cu").write_text(_BOUNDED)
     (sources / "op.cuh").write_text("__device__ int one() { return 1; }\n")
-    assert compilers._for_gxx(sources, tmp_path / "gxx") == ()
+    assert compilers._for_gxx(sources, tmp_path / "no headers", tmp_path / "gxx") == ()
     assert (tmp_path / "gxx" / "op.cu").read_text().splitlines() == [
         '#line 1 "op.cu"',
         "__global__ void __launch_bounds__(64) kernel(float* y) {" + launch_bounds.constant("64"),
@@ -61,7 +61,7 @@ def test_kernels_with_inline_ptx_have_what_translates_and_runs_it(tmp_path: Path
     sources = tmp_path / "sources"
     sources.mkdir()
     (sources / "op.cu").write_text('__global__ void kernel(float* y) {\n  asm volatile("bar.sync 0;");\n}\n')
-    assert compilers._for_gxx(sources, tmp_path / "gxx") == ("-include", "trifold/host/ptx.h")
+    assert compilers._for_gxx(sources, tmp_path / "no headers", tmp_path / "gxx") == ("-include", "trifold/host/ptx.h")
     assert "asm" not in (tmp_path / "gxx" / "op.cu").read_text()
     carried = headers.headers_of([sources / "op.cu"])
     assert {"trifold/host/ptx.h", "trifold/host/ptx/memory.h", "trifold/host/warp.h"} <= carried.keys()
