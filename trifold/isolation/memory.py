@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -9,6 +11,8 @@ from torch import Tensor
 
 from .channel import Arena
 from .tensors import Json, bytes_of, storage_key
+
+Key = tuple[int, int]  # of a storage: see storage_key
 
 _LARGE = 2**30  # bytes of a GPU's memory that are given back at once
 _POISON = 0xFF  # every floating type reads it as nan
@@ -39,28 +43,36 @@ class Memory:
 
     def __init__(self) -> None:
         self.calls: dict[int, Held] = {}
-        self._results: dict[int, tuple[tuple[int, int], Tensor]] = {}
+        self._keys: dict[int, list[Key]] = {}  # of what is held, by number, as they were then
+        self._holders: Counter[Key] = Counter()
+        self._results: dict[int, Tensor] = {}
+        self._numbers: dict[Key, int] = {}  # of results
         self._next = 1
         self._ballast: list[Tensor] = []
         self._same_place: list[Tensor] = []
 
     def result(self, number: int) -> Tensor:
         """A result that is held."""
-        return self._results[number][1]
+        return self._results[number]
 
     def hold_result(self, owner: Tensor) -> int:
         """The number of a result's memory; that of an earlier result where it is the same memory."""
         key = storage_key(owner)
-        for number, (other, _) in self._results.items():
-            if other == key:
-                return number
-        number, self._next = self._next, self._next + 1
-        self._results[number] = key, owner.detach()
-        return number
+        if key not in self._numbers:
+            self._numbers[key] = self._number([owner])
+            self._results[self._numbers[key]] = owner.detach()
+        return self._numbers[key]
 
     def hold(self, held: Held) -> int:
-        number, self._next = self._next, self._next + 1
+        number = self._number(held.tensors)
         self.calls[number] = held
+        return number
+
+    def _number(self, tensors: Iterable[Tensor]) -> int:
+        """A number for what keeps the tensors' storages."""
+        number, self._next = self._next, self._next + 1
+        self._keys[number] = [storage_key(tensor) for tensor in tensors]
+        self._holders.update(self._keys[number])
         return number
 
     def release(self, numbers: list[int]) -> None:
@@ -70,11 +82,14 @@ class Memory:
             if number in self.calls:
                 gone += self.calls.pop(number).tensors
             elif number in self._results:
-                gone.append(self._results.pop(number)[1])
-        alive = {storage_key(tensor) for held in self.calls.values() for tensor in held.tensors}
-        alive |= {key for key, _ in self._results.values()}
+                gone.append(self._results.pop(number))
+                del self._numbers[self._keys[number][0]]
+            for key in self._keys.pop(number, ()):
+                self._holders[key] -= 1
+                if self._holders[key] == 0:
+                    del self._holders[key]
         for tensor in gone:
-            if storage_key(tensor) not in alive and tensor.untyped_storage().nbytes() > 0:
+            if storage_key(tensor) not in self._holders and tensor.untyped_storage().nbytes() > 0:
                 bytes_of(tensor).fill_(_POISON)
         large = any(tensor.is_cuda and tensor.untyped_storage().nbytes() >= _LARGE for tensor in gone)
         gone.clear()

@@ -68,44 +68,50 @@ def _integers(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, generator:
 
 
 def _floating(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int, generator: torch.Generator) -> Tensor:
-    normal = torch.randn(shape, generator=generator, dtype=torch.float64)
-    unit = torch.rand(shape, generator=generator, dtype=torch.float64)
-    sign = torch.where(torch.rand(shape, generator=generator) < 0.5, -1.0, 1.0).double()
+    def normal() -> Tensor:
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    def unit() -> Tensor:
+        return torch.rand(shape, generator=generator, dtype=torch.float64)
+
+    def sign() -> Tensor:
+        return torch.randint(0, 2, shape, generator=generator, dtype=torch.float64).mul_(2).sub_(1)
+
     info = torch.finfo(dtype)
     match fill:
         case "exact":
             values = torch.randint(-4, 5, shape, generator=generator).double()
         case "wide":
-            values = sign * torch.exp2(16 * unit - 8)
+            values = sign() * torch.exp2(16 * unit() - 8)
         case "zero":
-            values = sign * 0.0
+            values = sign() * 0.0
         case "special" | "squarable":
             numbers = [x for x in special_numbers(dtype) if fill == "special" or abs(x) != info.max]
             specials = torch.tensor(numbers, dtype=torch.float64)
-            count = normal.numel()  # half of the places, each special number in turn
+            values = normal().flatten()
+            count = len(values)  # half of the places, each special number in turn
             places = torch.randperm(count, generator=generator)[: (count + 1) // 2]
             first = int(torch.randint(0, len(specials), (), generator=generator))
-            values = normal.flatten()
             values[places] = specials[(torch.arange(len(places)) + first) % len(specials)]
             values = values.view(shape)
         case "huge":
-            values = sign * info.max * (0.25 + 0.75 * unit)
+            values = sign() * info.max * (0.25 + 0.75 * unit())
         case "tiny":
-            values = sign * info.tiny * (1 + 8 * unit)
+            values = sign() * info.tiny * (1 + 8 * unit())
         case "subnormal":
-            values = sign * info.tiny * unit
+            values = sign() * info.tiny * unit()
         case "range":
             largest, smallest = (math.frexp(x)[1] - 1 for x in (info.max, info.smallest_normal * info.eps))
             powers = torch.tensor([math.ldexp(1, n) for n in range(smallest, largest + 1)], dtype=torch.float64)
             chosen = powers[torch.randint(0, len(powers), shape, generator=generator)]
             # A narrower dtype rounds what is just below the next power of two up to it, at the top to infinity.
-            values = (sign * (1 + unit) * chosen).clamp(-info.max, info.max)
+            values = (sign() * (1 + unit()) * chosen).clamp(-info.max, info.max)
         case "lone":
-            values = _with_lone_specials(normal, seed)
+            values = _with_lone_specials(normal(), seed)
         case "masked":
-            values = torch.where(unit < 0.25, float("-inf"), normal)
+            values = torch.where(unit() < 0.25, float("-inf"), normal())
         case _:
-            values = normal
+            values = normal()
     return values.to(dtype)
 
 

@@ -22,6 +22,7 @@ from trifold.findings import Finding, KernelFault
 from trifold.spec import Call, IndexCase, Limits, Result, Spec, TensorCase
 from trifold.spec.call import Path, tensor_at
 from trifold.verification.report import Failure
+from trifold.verification.seeding import seed
 from trifold.workspace import OpFiles
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ class Cell:
     def invoke_whole(self, call: Call, arguments: Arguments | None = None) -> Any:
         """As :meth:`invoke`; the results as the function gives them, nested or None."""
         made = arguments or call.arguments(self.device)
-        torch.manual_seed(call.seed)
+        seed(call.seed)
         return self.with_written(call, self.implementation.function(*made[0], **made[1]), made)
 
     def refer(self, call: Call, arguments: Arguments | None = None, *, exact: bool = False) -> tuple[Tensor, ...]:
@@ -234,7 +235,7 @@ class Cell:
         made = arguments or call.arguments(self.device)
         if exact:
             made = self.converted(*made)
-        torch.manual_seed(call.seed)
+        seed(call.seed)
         try:
             return self.with_written(call, self.reference(*made[0], **made[1]), made)
         except Exception as error:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from trifold.spec import Call, Result
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
+from trifold.verification.seeding import seed
 from trifold.verification.tolerance import exact_mismatch, form_mismatch, mismatch, same_bits, zero_sign_mismatch
 
 
@@ -114,11 +115,11 @@ def scales(cell: Cell, call: Call, dtype: torch.dtype | None = None) -> tuple[Te
     if spec.scale is None:
         sizes = _of_numbers(cell.refer(call, (_absolute(args), _absolute(kwargs))))
     else:
-        torch.manual_seed(call.seed)
+        seed(call.seed)
         sizes = _padded(cell, as_tuple(spec.scale(cell.reference, *args, **kwargs)))
     if spec.working_scale is None:
         return sizes
-    torch.manual_seed(call.seed)
+    seed(call.seed)
     working = _padded(cell, as_tuple(spec.working_scale(cell.reference, *args, **kwargs)))
     return with_working(sizes, working, dtype or call.dtype)
 

@@ -22,6 +22,7 @@ from trifold.verification.checks.differentiation import (
 )
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.comparison import same_values
+from trifold.verification.seeding import seed
 from trifold.verification.tolerance import same_bits, share_memory
 
 _ON_CPU = 2048  # elements, of calls that are repeated there: a block and more
@@ -213,7 +214,7 @@ def _follows_changes(cell: Cell, call: Call) -> None:
 
 def _moves_on(cell: Cell, call: Call) -> None:
     args, kwargs = call.arguments(cell.device)
-    torch.manual_seed(call.seed)
+    seed(call.seed)
     first, second = (as_tuple(cell.implementation.function(*args, **kwargs))[0] for _ in range(2))
     if same_bits(first, second):
         raise CheckFailed("two calls in a row draw the same numbers: the generator is not advanced", call)

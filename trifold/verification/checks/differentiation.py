@@ -15,6 +15,7 @@ from trifold.spec.call import Path, put_at, tensor_at
 from trifold.spec.case import AnyCase
 from trifold.verification.cell import Arguments, Cell, CheckFailed, as_tuple
 from trifold.verification.comparison import with_working
+from trifold.verification.seeding import seed
 from trifold.verification.tolerance import mismatch, same_bits
 
 
@@ -60,7 +61,7 @@ def forward(cell: Cell, call: Call, function: Callable[..., Any], arguments: Arg
     """``function`` on the call's arguments (made here, unless given); those that have a gradient require it."""
     made = arguments or call.arguments(cell.device)
     inputs = require_gradients(made, call, cell.gradient_paths(call))
-    torch.manual_seed(call.seed)
+    seed(call.seed)
     return Forward(inputs, as_tuple(cell.with_written(call, function(*made[0], **made[1]), made)))
 
 
@@ -148,7 +149,7 @@ def differentiate(
     change = _only_floating(convert)
     arguments = tuple(mapped(list(call.arguments(cell.device)), change))
     inputs = require_gradients(arguments, call, paths)
-    torch.manual_seed(call.seed)
+    seed(call.seed)
     results = as_tuple(function(*arguments[0], **arguments[1]))
     # The upstream gradient is drawn in the op's dtype: the same numbers for the implementation and the reference.
     asked = [number for number in cell.gradient_results(results) if results[number].requires_grad]
@@ -282,7 +283,7 @@ def _stated(cell: Cell, call: Call, stated: Callable[..., Any], outer: Upstream 
     results = cell.refer(call, made)
     make = outer or upstream_gradient
     given = [exact(make(results[k], call.dtype, call.seed + k)) for k in cell.gradient_results(results)]
-    torch.manual_seed(call.seed)
+    seed(call.seed)
     return as_tuple(stated(cell.reference, *given, *made[0], **made[1]))
 
 

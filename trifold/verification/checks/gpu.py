@@ -18,6 +18,7 @@ from trifold.verification.checks.contract import others
 from trifold.verification.checks.differentiation import forward, require_gradients
 from trifold.verification.checks.instances import launching_calls
 from trifold.verification.comparison import same_values
+from trifold.verification.seeding import seed
 from trifold.verification.tolerance import same_bits
 
 _REPLAYS = 2  # of a graph, each with other numbers
@@ -34,7 +35,7 @@ def _beside(cell: Cell, call: Call, what: str, *, gradients: bool = False, **mor
     arguments = call.arguments(cell.device)
     if gradients:
         require_gradients(arguments, call, cell.gradient_paths(call))
-    torch.manual_seed(call.seed)
+    seed(call.seed)
     return cell.process.beside(what, *arguments, **more)
 
 
@@ -65,7 +66,7 @@ def graph(cell: Cell) -> None:
     """Captured once, replayed with other arguments; a random op draws new numbers, and repeats them by seed."""
     for call in _calls(cell):
         replays = [] if cell.spec.random else list(itertools.islice(others(call), _REPLAYS))
-        torch.manual_seed(call.seed)
+        seed(call.seed)
         sets = [call.arguments(cell.device), *(other.arguments(cell.device) for other in replays)]
         told, tensors = cell.process.beside("graph", [list(one) for one in sets], {}, draws=cell.spec.random)
         if cell.spec.random:

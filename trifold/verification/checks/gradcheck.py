@@ -22,6 +22,7 @@ from trifold.verification.checks.differentiation import (
     require_gradients,
     upstream_gradient,
 )
+from trifold.verification.seeding import seed
 
 
 def _differentiated(cell: Cell, call: Call, function: Callable[..., Any]) -> tuple[Callable[..., Any], list[Tensor]]:
@@ -36,7 +37,7 @@ def _differentiated(cell: Cell, call: Call, function: Callable[..., Any]) -> tup
         arguments = tuple(mapped([*made], lambda tensor: tensor))
         for path, tensor in zip(paths, tensors, strict=True):
             put_at(arguments, path, tensor)
-        torch.manual_seed(call.seed)
+        seed(call.seed)
         results = as_tuple(function(*arguments[0], **arguments[1]))
         chosen = [results[number] for number in cell.gradient_results(results)]
         return chosen[0] if len(chosen) == 1 else tuple(chosen)
@@ -182,7 +183,7 @@ def _second(
 
     arguments = tuple(mapped([*call.arguments(cell.device)], change))
     inputs = require_gradients(arguments, call, cell.gradient_paths(call))
-    torch.manual_seed(call.seed)
+    seed(call.seed)
     every = as_tuple(function(*arguments[0], **arguments[1]))
     results = [every[number] for number in cell.gradient_results(every) if every[number].requires_grad]
     outer = [convert(upstream_gradient(result, call.dtype, 5 + k)).requires_grad_() for k, result in enumerate(results)]

@@ -24,6 +24,7 @@ from trifold.verification.checks.differentiation import (
     unit_upstream_gradient,
 )
 from trifold.verification.comparison import Expected
+from trifold.verification.seeding import seed
 from trifold.verification.tolerance import form_mismatch, same_bits
 
 _FAKE_CALLS = 80
@@ -34,7 +35,7 @@ _SHAPES = 24  # calls that are drawn for another shape
 def _with_gradients(cell: Cell, call: Call) -> tuple[list[Any], dict[str, Any]]:
     arguments = call.arguments(cell.device)
     require_gradients(arguments, call, cell.gradient_paths(call))
-    torch.manual_seed(call.seed)
+    seed(call.seed)
     return arguments
 
 

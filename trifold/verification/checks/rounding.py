@@ -25,6 +25,7 @@ from trifold.verification.checks.differentiation import (
     stated_gradient_errors,
 )
 from trifold.verification.comparison import scales
+from trifold.verification.seeding import seed
 
 # Of each dtype. The mean of as many errors shows a bias of 1/200 of a unit in the last place; in the simulator, 1/70.
 _RESULTS = 100_000
@@ -129,7 +130,7 @@ def _results(cell: Cell, call: Call) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         errors = _by_scale(cell, scales(cell, call, torch.float32), exact)
     else:
         args, kwargs = cell.converted(*call.arguments(cell.device))
-        torch.manual_seed(call.seed)
+        seed(call.seed)
         errors = as_tuple(stated(cell.reference, *args, **kwargs))
     yield from zip(cell.invoke(call), exact, errors, strict=True)
 
