@@ -171,6 +171,7 @@ class Cell:
     origins: Origins | None = None
     accepted: tuple[dict[str, Any], ...] = ()
     launching: tuple[tuple[str, Call], ...] | None = None
+    _kept: dict[tuple[Limits, int], list[Call]] = field(default_factory=dict)  # drawn calls, by limits and salt
 
     @property
     def kind(self) -> str:
@@ -350,30 +351,36 @@ class Cell:
         for name, call in self.fixed_calls() if fixed else ():
             self.run_case(test, call, name)
         for number in range(self.search.examples if examples is None else examples):
-            self._search(lambda call: self.run_case(test, call), self.limits, salt=number)
+            for call in self._drawn(self.limits, number):
+                try:
+                    self.run_case(test, call)
+                except CheckFailed:
+                    self._shrink(lambda call: self.run_case(test, call), self.limits, number)
+                    raise
 
     def drawn_calls(self, limits: Limits, count: int, *, salt: int = 0) -> list[Call]:
         """Calls drawn within ``limits``: the same for each run of one seed."""
-        drawn: list[Call] = []
-        for number in range(count):
-            self._search(drawn.append, limits, salt=salt + number, phases=(Phase.generate,))
-        return drawn
+        return [call for number in range(count) for call in self._drawn(limits, salt + number)]
 
-    def _search(
-        self,
-        test: Callable[[Call], None],
-        limits: Limits,
-        *,
-        salt: int,
-        phases: tuple[Phase, ...] = (Phase.generate, Phase.shrink),
-    ) -> None:
-        """Run ``test`` on one call; one that fails is shrunk.
+    def _drawn(self, limits: Limits, salt: int) -> list[Call]:
+        """One call, of salt 0 two: each check that asks has the same, which are drawn once."""
+        if (limits, salt) not in self._kept:
+            kept: list[Call] = []
+            self._search(kept.append, limits, salt, (Phase.generate,))
+            self._kept[limits, salt] = kept
+        return self._kept[limits, salt]
+
+    def _shrink(self, test: Callable[[Call], None], limits: Limits, salt: int) -> None:
+        """Raises what ``test`` does on the simplest call that hypothesis finds near one that was drawn and fails."""
+        self._search(test, limits, salt, (Phase.generate, Phase.shrink))
+
+    def _search(self, test: Callable[[Call], None], limits: Limits, salt: int, phases: tuple[Phase, ...]) -> None:
+        """Run ``test`` on one call.
 
         Hypothesis begins with the simplest call, which would be the same each time and is left out; and in one long
         search, half of its calls are variations of earlier ones.
         """
         calls = 0
-
         simplest: Call | None = None
 
         def draw(call: Call) -> None:
