@@ -69,6 +69,15 @@ def norm_edges(parameters: int) -> tuple[Call, ...]:
     return (*with_parameters, *without, *(lone for call in alone for lone in _with_one(call, parameters)))
 
 
+def norm_gpu_edges(
+    parameters: int, *, halves: Sequence[tuple[int, int]], floats: Sequence[tuple[int, int]]
+) -> tuple[Call, ...]:
+    """Calls with all parameters, of these rows and columns: ``halves`` in each half type, ``floats`` in float32."""
+    places = [(shape, dtype) for dtype in (torch.float16, torch.bfloat16) for shape in halves]
+    places += [(shape, torch.float32) for shape in floats]
+    return tuple(_with_parameters(Call((TensorCase(shape, dtype),)), parameters) for shape, dtype in places)
+
+
 def norm_smooth(parameters: int) -> tuple[Call, ...]:
     """Small float64 calls: without parameters, with them, and several dimensions. (The last one is also compiled.)"""
     rows = [
