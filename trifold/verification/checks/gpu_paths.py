@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Set
 
 from trifold.build.sources import chooses_paths
+from trifold.places import number_of
 from trifold.spec import Call
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
 from trifold.verification.checks.agreement import Run, require_same
@@ -49,7 +50,7 @@ def gpu_paths(cell: Cell) -> str:
     if run.missing:
         names = ", ".join(sorted(run.missing))
         raise CheckFailed(f"no case reaches {names}, which a GPU takes; add a call that does: Spec(gpu_edges=...)")
-    parts = [f"{len(kernels)} kernels that a GPU alone takes, each launched", *run.found.accept(cell)]
+    parts = [f"{number_of(len(kernels), 'kernel')} that a GPU alone takes, each launched", *run.found.accept(cell)]
     parts += run.found.missed(cell.met) if cell.met is not None else []
     parts += [f"left out, with the code of {same}: {name}" for name, same in sorted(process.left_out(_FORM).items())]
     return "; ".join([*parts, *run.found.warnings()])
