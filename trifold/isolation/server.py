@@ -27,7 +27,7 @@ from trifold.cells import Device, Kind
 from trifold.errors import ToolchainError, TrifoldError
 from trifold.findings import KernelFault
 from trifold.host.runtime import prepare
-from trifold.host.settings import KERNEL_SECONDS
+from trifold.host.settings import KERNEL_SECONDS, gpu_paths
 from trifold.implementation import Implementation, load_port, load_prototype
 from trifold.workspace import OpFiles, Workspace
 
@@ -40,6 +40,7 @@ from .source import without_reference
 from .tensors import Json, Packed, Unpacking, flattened
 from .torch_results import TorchResults
 
+_GPU_ALIGNMENT = 512  # bytes, of what torch's allocator for GPUs gives
 _GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded on the CPU
 
 
@@ -143,7 +144,7 @@ class Server:
         """Call the public function."""
         storages, generators = self._receive(request)
         self._record(request)
-        with self._guarded(request), self.checking.watching(request["schedules"]) as found:
+        with self._guarded(request), self._aligned(request), self.checking.watching(request["schedules"]) as found:
             made = self.memory.storages(self.channel.incoming, storages, same_place=request.get("place") == "same")
             values = Unpacking(made.__getitem__, generators.__getitem__).value(
                 {"list": [request["args"], request["kwargs"]]}
@@ -166,7 +167,7 @@ class Server:
         """Gradients of what a call or an earlier backward has left; ``outer`` has None where no gradient comes."""
         held = self.memory.calls[request["handle"]]
         storages, _ = self._receive(request)
-        with self._guarded(request), self.checking.watching(request["schedules"]) as found:
+        with self._guarded(request), self._aligned(request), self.checking.watching(request["schedules"]) as found:
             made = self.memory.storages(self.channel.incoming, storages, same_place=False)
             outer = Unpacking(made.__getitem__).value(request["outer"])
             create_graph = bool(request["create_graph"])
@@ -326,6 +327,11 @@ class Server:
             after = self._port_launches()
             kernels = [name for name, count in after.items() if count > before.get(name, 0)]
             raise RuntimeError(f"{first_lines(error)}, in {_either(kernels or beside.kernels_in(error))}") from error
+
+    def _aligned(self, request: Json) -> contextlib.AbstractContextManager[None]:
+        """Where the CPU runs a GPU's kernels, tensors begin as they do there: sums may depend on lines of memory."""
+        of_gpu = request["form"] == "gpu paths" or (self.setup.device == "cpu" and gpu_paths())
+        return guard.aligned(_GPU_ALIGNMENT) if of_gpu else contextlib.nullcontext()
 
     def _port_launches(self) -> dict[str, int]:
         """How often each kernel of a port on a GPU was launched."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -72,8 +73,9 @@ def norm_edges(parameters: int) -> tuple[Call, ...]:
 def norm_gpu_edges(
     parameters: int, *, halves: Sequence[tuple[int, int]], floats: Sequence[tuple[int, int]]
 ) -> tuple[Call, ...]:
-    """Calls with all parameters, of these rows and columns: ``halves`` in each half type, ``floats`` in float32."""
-    places = [(shape, dtype) for dtype in (torch.float16, torch.bfloat16) for shape in halves]
+    """Calls with all parameters, of these rows and columns: ``halves`` in the half types in turn, ``floats`` in
+    float32."""
+    places = list(zip(halves, itertools.cycle((torch.float16, torch.bfloat16)), strict=False))
     places += [(shape, torch.float32) for shape in floats]
     return tuple(_with_parameters(Call((TensorCase(shape, dtype),)), parameters) for shape, dtype in places)
 

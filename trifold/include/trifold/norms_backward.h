@@ -34,8 +34,8 @@ struct ShapeChoice {
 template <class... Choices>
 struct Shapes {};
 
-// Clusters of 1 to 16 blocks, of either shape. A build with one choice of each mode has small ones, here and below, so
-// that rows which the CPU is soon done with reach the choices behind these.
+// Clusters of 1 to 16 blocks, of either shape. A build with one choice of each mode has those of up to two, and the
+// longest rows below are two blocks' there, so that rows which the CPU is soon done with reach all choices.
 template <class Shape, class Larger>
 constexpr auto clusters_of() {
   using Small = Shapes<ShapeChoice<Shape, 1>, ShapeChoice<Larger, 1>, ShapeChoice<Shape, 2>, ShapeChoice<Larger, 2>>;
@@ -69,7 +69,7 @@ struct BackwardChoices {
       Shapes<ShapeChoice<RowStreamShape<4, 4, 32, 8, 3, rows_in_bulk>, 1>,
              ShapeChoice<RowStreamShape<4, 4, 128, 2, 3>, 1>, ShapeChoice<Block, 1>,
              ShapeChoice<RowStreamShape<2, 2, 416, 1, 4, centred ? rows_of_pairs | rows_gathered : 0>, 2>>;
-  using Longest = Shapes<ShapeChoice<RowStreamShape<8, 4, 256, 1, 4>, one_of_each_mode ? 4 : 16>>;
+  using Longest = Shapes<ShapeChoice<RowStreamShape<8, 4, 256, 1, 4>, one_of_each_mode ? 2 : 16>>;
 
   static constexpr auto whole =
       joined(Short{}, Gathered{}, Ungathered{}, WholeBlocks{}, clusters_of<Block, Larger>(), Longest{});
@@ -84,7 +84,7 @@ struct BackwardChoices<sizeof(float), centred> {
   using EdgedBlocks = Shapes<ShapeChoice<Block, 1>, ShapeChoice<Larger, 1>,
                              ShapeChoice<RowStreamShape<5, 5, 384, 1, 3, rows_kept | rows_paced | rows_end_rarely>, 2>>;
   using LongestShape = RowStreamShape<16, 2, 256, 1, 13>;
-  using Longest = Shapes<ShapeChoice<LongestShape, one_of_each_mode ? 4 : 8>, ShapeChoice<LongestShape, 16>>;
+  using Longest = Shapes<ShapeChoice<LongestShape, one_of_each_mode ? 2 : 8>, ShapeChoice<LongestShape, 16>>;
 
   static constexpr auto whole = joined(Warps{}, WholeBlocks{}, clusters_of<Block, Larger>(), Longest{});
   static constexpr auto edged = joined(Warps{}, EdgedBlocks{}, clusters_of<Block, Larger>(), Longest{});

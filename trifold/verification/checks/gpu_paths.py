@@ -36,7 +36,7 @@ def gpu_paths(cell: Cell) -> str:
     process = cell.process
     usual = process.branches()
     process.load(build=True, form=_FORM)
-    kernels = set(process.branches(_FORM)) - usual.keys()
+    kernels = {_of_any_half(name) for name in process.branches(_FORM).keys() - usual.keys()}
     if not kernels:
         raise NotRun(Absence.SAME_KERNELS)
     run = _Calls(cell, kernels)
@@ -103,4 +103,17 @@ class _Calls:
         self.found.take(told, call)
 
     def _launches(self) -> Counter[str]:
-        return Counter(self._cell.process.branches(_FORM))
+        """How often each kernel was launched, of either half type."""
+        counts: Counter[str] = Counter()
+        for name, count in self._cell.process.branches(_FORM).items():
+            counts[_of_any_half(name)] += count
+        return counts
+
+
+def _of_any_half(kernel: str) -> str:
+    """Its name with one half type for both, in which a kernel's code is the same but for conversions.
+
+    >>> _of_any_half("add_kernel<__nv_bfloat16>")
+    'add_kernel<__half>'
+    """
+    return kernel.replace("__nv_bfloat16", "__half")
