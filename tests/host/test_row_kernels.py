@@ -22,8 +22,7 @@ from trifold.verification.checks.gradients import require_right
 from trifold.verification.checks.values import compare
 from trifold.verification.load_spec import load_spec
 
-# Teams of clusters that hold one row, and two. Others take half a minute more to build.
-OPS = ("softmax", "rms_norm")
+OP = "softmax"  # clusters, streams and counts; the norms, which have more, take half a minute to build
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -53,10 +52,9 @@ def cell_of(implementation: Implementation) -> Cell:
     return Cell(load_spec(files), implementation, "cpu", reference(files), Search(0), Limits(), lambda *case: None)
 
 
-@pytest.mark.parametrize("op", OPS)
-def test_the_kernels_of_a_gpu_are_right_without_checks(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernels_of_a_gpu_are_right_without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(settings.PATHS, "gpu")
-    port = load_port(GALLERY.op(op))
+    port = load_port(GALLERY.op(OP))
     cell = cell_of(port)
 
     def make_calls() -> None:
@@ -64,12 +62,12 @@ def test_the_kernels_of_a_gpu_are_right_without_checks(op: str, monkeypatch: pyt
             require_right_call(cell, call)
 
     templates = {re.sub("<.*", "", name) for name in launched(port, make_calls)}
-    assert {f"{op}_rows_kernel", f"{op}_stream_kernel", "begin_counts_kernel"} <= templates
-    assert any("backward_stream_kernel" in name for name in templates)
+    streams = {"begin_counts_kernel", "softmax_stream_kernel", "softmax_backward_stream_kernel"}
+    assert templates == streams | {"softmax_rows_kernel", "softmax_backward_rows_kernel"}
 
 
 def test_the_cpu_chooses_plain_kernels_unless_asked() -> None:
-    port = load_port(GALLERY.op("softmax"))
+    port = load_port(GALLERY.op(OP))
     call = Call((TensorCase((3, 16_388), torch.float32, seed=1),))
     assert launched(port, lambda: require_right_call(cell_of(port), call)) == {
         "softmax_kernel<float>",
