@@ -1,4 +1,4 @@
-#include <trifold/rows.h>
+#include <trifold/exp_rows.h>
 
 #include "cross_entropy.cuh"
 
@@ -85,9 +85,9 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
           x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, count, logits.count,
           columns, smoothing);
     };
-    if (trifold::launch_row_teams<T>(typename Choices<T>::Short{}, stream, logits.count, logits.columns, cut,
-                                     in_registers))
-      return;
+    using Modes = trifold::ExpModes<T>;
+    const auto choices = trifold::built_of<Modes>(typename Choices<T>::Short{});
+    if (trifold::launch_row_teams<T>(choices, stream, logits.count, logits.columns, cut, in_registers)) return;
     if constexpr (trifold::gpu_paths) {
       const auto long_rows = [&]<Cut cut, class Choice>() {
         return (residual == nullptr &&
@@ -95,7 +95,8 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
                trifold::launch_teams<cut, Choice>(stream, logits.count, trifold::pieces_of<T>(logits.columns, cut),
                                                   in_registers);
       };
-      if (trifold::with_cut(cut, [&]<Cut own>() { return trifold::any_of<own>(Long{}, long_rows); })) return;
+      const auto longer = trifold::built_of<Modes>(Long{});
+      if (trifold::with_cut(cut, [&]<Cut own>() { return trifold::any_of<own>(longer, long_rows); })) return;
     }
   }
   trifold::launch<cross_entropy_kernel<T, L>>(stream, trifold::block_a_row(logits.count), cross_entropy_block, 0, x,

@@ -1,3 +1,4 @@
+#include <trifold/exp_rows.h>
 #include <trifold/team_stream.h>
 
 #include "softmax.cuh"
@@ -25,8 +26,11 @@ struct Choices<float> {
                          TeamWithEdges<Team::block, 8, 512, 1>, TeamWithEdges<Team::cluster, 4, 512, 2>>;
 };
 // Of float32, the longest rows that a cluster holds, whole or not: those of which a cluster in registers would have 16
-// blocks forward.
-inline constexpr int64_t longest_from = 131'073;
+// blocks forward. A build with one choice of each mode has half as long ones stream: so the CPU is done with them soon.
+inline constexpr int64_t longest_from = trifold::one_of_each_mode ? 65'537 : 131'073;
+bool streams(Cut cut, int64_t columns) {
+  return cut == Cut::whole && columns >= longest_from;
+}
 using LongestForward = trifold::StreamChoice<16, 3, 256, 1>;
 using LongestBackward = trifold::RowStreamShape<16, 2, 256, 1, 13>;
 using LongestRaggedBackward = Teams<TeamWithEdges<Team::cluster, 8, 512, 1>>;
@@ -41,15 +45,14 @@ void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
       const auto streaming = [&]<Cut, class Choice>(auto start) {
         start.template operator()<softmax_stream_kernel<T, Choice>>(first, x.stride, y, columns);
       };
-      if (cut == Cut::whole && x.columns >= longest_from &&
-          trifold::launch_team_stream<Cut::whole, LongestForward, T>(stream, x, streaming))
+      if (streams(cut, x.columns) && trifold::launch_team_stream<Cut::whole, LongestForward, T>(stream, x, streaming))
         return;
     }
     const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
       start.template operator()<softmax_rows_kernel<T, cut, Choice>>(first, x.stride, y, x.count, columns);
     };
-    if (trifold::launch_row_teams<T>(typename Choices<T>::Forward{}, stream, x.count, x.columns, cut, in_registers))
-      return;
+    const auto choices = trifold::built_of<trifold::ExpModes<T>>(typename Choices<T>::Forward{});
+    if (trifold::launch_row_teams<T>(choices, stream, x.count, x.columns, cut, in_registers)) return;
   }
   trifold::launch<softmax_kernel<T>>(stream, trifold::block_a_row(x.count), softmax_block, 0, first, x.stride, y,
                                      x.count, x.columns);
@@ -83,8 +86,9 @@ void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const R
           grad, grad_y.stride, result, y.stride, grad_x, y.count, static_cast<int>(y.columns));
     };
     const Cut cut = trifold::row_cut<T>(y.columns, {{grad, grad_y.stride}, {result, y.stride}, {grad_x, y.columns}});
-    if (trifold::launch_row_teams<T>(typename Choices<T>::Backward{}, stream, y.count, y.columns, cut, in_registers))
-      return;
+    const auto choices = trifold::built_of<trifold::TeamModes>(typename Choices<T>::Backward{});
+    const bool in_memory = trifold::gpu_paths && sizeof(T) == sizeof(float) && streams(cut, y.columns);
+    if (!in_memory && trifold::launch_row_teams<T>(choices, stream, y.count, y.columns, cut, in_registers)) return;
     if constexpr (trifold::gpu_paths && sizeof(T) == sizeof(float)) {
       if (cut == Cut::whole ? launch_softmax_backward_stream<LongestBackward>(stream, grad_y, y, grad_x)
                             : trifold::launch_cut_teams<T, Cut::ragged>(LongestRaggedBackward{}, stream, y.count,

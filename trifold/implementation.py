@@ -113,16 +113,21 @@ def load_port(files: OpFiles, form: Literal["fast", "debug", "coverage", "jitter
         return _loaded[namespace]
 
 
-def load_checked_port(files: OpFiles) -> Implementation:
+def load_checked_port(files: OpFiles, *, gpu_paths: bool | None = None) -> Implementation:
     """The port of an op as built for the CPU with checks: a mistake of a kernel is a :class:`trifold.KernelFault`.
 
     Its calls run under the schedules that :func:`trifold.host.runtime.schedules` sets; it runs CPU tensors alone.
+
+    Args:
+        files: of the op.
+        gpu_paths: it launches the kernels that a GPU would; default: what TRIFOLD_PATHS says.
     """
+    asked = settings.gpu_paths() if gpu_paths is None else gpu_paths
     with _lock:
-        namespace = _namespace("checked_port", files)
+        namespace = _namespace("checked_port", files, asked)
         if namespace not in _loaded:
             module, library = _execute(files, namespace)
-            kernels = _CheckedKernels(files, f"{namespace}_kernels", module.op)
+            kernels = _CheckedKernels(files, f"{namespace}_kernels", module.op, asked)
             for name in module.op.schemas:
                 library.registry.impl(name, functools.partial(kernels.call, name), "CPU")
             _loaded[namespace] = _implementation("port", files, module, lambda _: kernels.load())
@@ -202,9 +207,9 @@ def reference(files: OpFiles) -> Callable[..., Any]:
     return function
 
 
-def _namespace(kind: str, files: OpFiles) -> str:
-    paths = "_gpu_paths" if settings.gpu_paths() else ""
-    return f"trifold_{kind}{paths}_{files.name}_{files.digest[:12]}"
+def _namespace(kind: str, files: OpFiles, gpu_paths: bool | None = None) -> str:
+    asked = settings.gpu_paths() if gpu_paths is None else gpu_paths
+    return f"trifold_{kind}{'_gpu_paths' if asked else ''}_{files.name}_{files.digest[:12]}"
 
 
 def _execute(files: OpFiles, namespace: str) -> tuple[ModuleType, Library]:
@@ -297,6 +302,7 @@ class _CheckedKernels:
     files: OpFiles
     namespace: str
     operators: Operators
+    gpu_paths: bool
     registry: torch.library.Library | None = None
     library: BuiltLibrary | None = None
 
@@ -305,7 +311,7 @@ class _CheckedKernels:
 
         with _lock:
             if self.library is None:
-                library = build(self.files, "cpu", self.namespace, form="checked")
+                library = build(self.files, "cpu", self.namespace, form="checked", gpu_paths=self.gpu_paths)
                 registry = torch.library.Library(self.namespace, "DEF")
                 try:
                     for schema in self.operators.schemas.values():

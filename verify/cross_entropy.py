@@ -349,6 +349,14 @@ spec = Spec(
         )
     ]
     + [Call((x, IndexCase(x.shape[:-1], x.shape[-1], seed=2)), {"reduction": "none"}) for x in row_specials()],
+    # Rows that no block holds, whole and not; so many that their losses alone are made without clusters.
+    gpu_edges=[
+        _call((5, 16_392), torch.float16, reduction="none"),
+        _call((5, 16_392), torch.bfloat16),
+        _call((5, 16_401), torch.bfloat16, reduction="none"),
+        _call((5, 16_401), torch.float16),
+        *(_call((9, columns), torch.float32, label_smoothing=0.1) for columns in (4100, 4101)),
+    ],
     bad_calls=[
         _bad_call("integer logits", ("logits", "int64"), logits=torch.zeros(3, 5, dtype=torch.int64)),
         _bad_call("not a tensor", ("logits",), logits="three"),

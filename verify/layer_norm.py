@@ -25,6 +25,7 @@ from trifold.spec.norms import (
     norm_calls,
     norm_edges,
     norm_far_from_zero,
+    norm_gpu_edges,
     norm_many_rows,
     norm_of_ones,
     norm_one_pass,
@@ -38,6 +39,23 @@ _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
     ("special", (20, 3), "squarable", "nan and inf make their own row nan, and no other one"),
     ("equal", (2, 300), "zero", "a variance of 0: eps alone is left, inside the root"),
     ("tiny", (2, 300), "tiny", "a variance that underflows"),
+)
+
+# In the order of BackwardChoices (trifold/norms_backward.h): rows of a part of a warp, of a warp, of warps, of a block,
+# of clusters, and the longest. Forward they come in groups, two to a team of clusters, or as streams. Whole ones first.
+_HALVES = (
+    *((250, 64), (60, 512), (72, 584), (20, 2048), (9, 4104), (3, 16_392)),
+    # Of (9, 5700), sums are made by tensor cores, since its threads have few pieces too many.
+    *((300, 100), (70, 901), (20, 2049), (9, 5700), (9, 10_004), (1, 16_401)),
+)
+# Of the longest whole ones, more than teams begin with.
+_FLOATS = ((300, 100), (9, 2052), (9, 4100), (7, 16_388), (70, 102), (9, 2050), (9, 4102), (1, 16_401))
+# Rows that begin otherwise than their results do, and so do parameters.
+_NOT_IN_ONE_PASS = Call(
+    (
+        TensorCase((9, 5700), torch.float16, "padded"),
+        *(TensorCase((5700,), torch.float16, "offset", seed=seed) for seed in (7, 8)),
+    )
 )
 
 
@@ -134,6 +152,7 @@ spec = Spec(
         *norm_special_parameters(2),
     ],
     edges=norm_edges(2),
+    gpu_edges=[*norm_gpu_edges(2, halves=_HALVES, floats=_FLOATS), _NOT_IN_ONE_PASS],
     bad_calls=norm_bad_calls("weight", "bias"),
     properties=[
         Property("shift", _shift_invariant, "layer_norm depends on differences alone; E[x²] - E[x]² does not"),

@@ -24,6 +24,7 @@ from trifold.spec.norms import (
     norm_benchmarks,
     norm_calls,
     norm_edges,
+    norm_gpu_edges,
     norm_many_rows,
     norm_of_ones,
     norm_one_pass,
@@ -38,6 +39,18 @@ _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
     ("masked", (5, 37), "masked", "a row with inf is 0 but there"),
     ("zero", (2, 300), "zero", "a mean square of 0: eps alone is left, inside the root"),
     ("tiny", (2, 300), "tiny", "a mean square that underflows"),
+)
+
+# In the order of BackwardChoices (trifold/norms_backward.h): rows of a part of a warp, of a warp, of warps, of a block,
+# of clusters, and the longest. Forward they come in groups, two to a team of clusters, or as streams. Whole ones first.
+_HALVES = (
+    *((250, 64), (60, 512), (20, 2048), (9, 4104), (5, 8200), (3, 16_392), (1, 33_800)),
+    *((300, 100), (70, 901), (20, 2049), (9, 4108), (1, 16_401), (1, 33_801)),
+)
+# Of the longest whole ones, more than teams begin with.
+_FLOATS = (
+    *((300, 100), (9, 2052), (9, 4100), (5, 8196), (7, 32_772)),
+    *((70, 102), (9, 1030), (9, 5002), (1, 16_401), (1, 17_001)),
 )
 
 
@@ -93,6 +106,7 @@ spec = Spec(
         *norm_special_parameters(1),
     ],
     edges=norm_edges(1),
+    gpu_edges=norm_gpu_edges(1, halves=_HALVES, floats=_FLOATS),
     bad_calls=norm_bad_calls("weight"),
     properties=[
         norm_scale_invariant(),

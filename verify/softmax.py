@@ -27,6 +27,12 @@ from trifold.spec.fills import Fill
 _LONG_FILLS: tuple[tuple[torch.dtype, Fill], ...] = ((torch.float16, "wide"), (torch.bfloat16, "exact"))
 
 
+# Columns that no block holds: of whole rows, and of rows that do not begin at 16-byte boundaries.
+_CLUSTERS, _HALF_TYPES = (16_392, 16_401), (torch.float16, torch.bfloat16)
+# And the longest: whole ones stream, more of them than teams begin with; of others backward has a choice of its own.
+_FLOAT_CLUSTERS = ((2, 4100), (2, 4101), (4, 65_540), (1, 131_081))
+
+
 def eager(x: Tensor) -> Tensor:
     return torch.softmax(x, -1)
 
@@ -137,6 +143,10 @@ spec = Spec(
         for dtype, fill in _LONG_FILLS
     ],
     edges=row_edges(1),
+    gpu_edges=[
+        *(Call((TensorCase((2, n), dtype),)) for n, dtype in zip(_CLUSTERS, _HALF_TYPES, strict=True)),
+        *(Call((TensorCase(shape, torch.float32),)) for shape in _FLOAT_CLUSTERS),
+    ],
     bad_calls=elementwise_bad_calls("x"),
     properties=[
         Property("rows sum to 1", _rows_sum_to_one, "they are probabilities"),

@@ -102,7 +102,7 @@ def test_each_trick_fails_in_the_row_that_the_page_names() -> None:
 
 def test_each_field_of_a_spec_that_loosens_a_row_is_named() -> None:
     page = (ROOT / "docs/verification.md").read_text(encoding="utf-8").partition("\n## What a spec may state\n")[2]
-    inputs = {"calls", "smooth", "samples", "edges", "bad_calls", "properties", "benchmarks"}
+    inputs = {"calls", "smooth", "samples", "edges", "gpu_edges", "bad_calls", "properties", "benchmarks"}
     assert {field.name for field in dataclasses.fields(Spec)} - inputs <= set(re.findall(r"`(\w+)`", page))
 
 

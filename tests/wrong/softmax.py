@@ -37,6 +37,15 @@ SOFTMAX = (
         message="race on shared array",
     ),
     Wrong(
+        name="a slot of shared memory is read before it is copied to",
+        why="on a GPU the copies have come, nearly always; on the CPU no plain kernel has any",
+        op="softmax",
+        edits=edits("header", ("        stream.wait(q);\n", "")),
+        row="gpu paths",
+        implementation="port",
+        message="softmax_backward_stream_kernel",
+    ),
+    Wrong(
         name="the row's stride is taken for its length",
         why="rows follow one another in a tensor that was not cut from another",
         op="softmax",

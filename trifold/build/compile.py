@@ -13,13 +13,20 @@ from trifold.build.library import BuiltLibrary, CompiledObject
 from trifold.build.recipe import Recipe
 from trifold.cells import Device, Form
 from trifold.errors import BuildError
+from trifold.host import settings
 from trifold.workspace import OpFiles
 
 Notify = Callable[[str], None]
 
 
 def build(
-    files: OpFiles, device: Device, namespace: str, *, form: Form = "fast", notify: Notify = cache.tell_on_stderr
+    files: OpFiles,
+    device: Device,
+    namespace: str,
+    *,
+    form: Form = "fast",
+    gpu_paths: bool | None = None,
+    notify: Notify = cache.tell_on_stderr,
 ) -> BuiltLibrary:
     """The library of ``cuda_src/<op>.cu`` for ``device``, which registers into the torch namespace ``namespace``.
 
@@ -35,6 +42,7 @@ def build(
             ``"checked"``, which checks each access of memory in a kernel (trifold.host.runtime runs its calls), and
             ``"coverage"``, which counts lines and branches for gcov; for ``"cuda"`` alone ``"jittered"``, in which
             threads pause at random around what they wait for each other with.
+        gpu_paths: launches on the CPU choose among the kernels as for a GPU; default: what TRIFOLD_PATHS says.
         notify: told if another process is building the same library.
 
     Raises:
@@ -50,18 +58,22 @@ def build(
         raise ValueError(f"only a build for the CPU has the form {form!r}")
     if device == "cpu" and form == "jittered":
         raise ValueError("only a build for CUDA has the form 'jittered'")
-    plan = _plan(device, form)
+    asked = settings.gpu_paths() if gpu_paths is None else gpu_paths
+    plan = _plan(device, form, asked)
     target = device if form == "fast" else form if device == "cpu" else f"{device}-{form}"
+    if device == "cpu" and asked:
+        target += "-gpu-paths"
     product, cached = _produce(files, target, lambda: plan(files.binding.resolve(), namespace), notify)
     return BuiltLibrary(files.name, device, namespace, product.path, product.log, time.monotonic() - started, cached)
 
 
-def _plan(device: Device, form: Form) -> Callable[[Path, str], Recipe]:
+def _plan(device: Device, form: Form, gpu_paths: bool) -> Callable[[Path, str], Recipe]:
     if device == "cuda":
         return lambda binding, namespace: recipe.for_cuda(binding, namespace, form)
     if form == "checked":
-        return recipe.for_checks
-    return lambda binding, namespace: recipe.for_cpu(binding, namespace, recipe.FLAGS_OF_FORM[form])
+        return lambda binding, namespace: recipe.for_checks(binding, namespace, gpu_paths=gpu_paths)
+    flags = recipe.FLAGS_OF_FORM[form]
+    return lambda binding, namespace: recipe.for_cpu(binding, namespace, flags, gpu_paths=gpu_paths)
 
 
 def compile_only(

@@ -20,23 +20,29 @@ class Manifest:
         implementations: for each C++ function that it registers, its name and the schema's types that its C++
             type stands for, such as ``"sigmoid": "(Tensor) -> Tensor"``.
         branches: for each kernel instance that a launch can reach, how often it was launched in this process.
+        left_out: from each choice of a kernel's constants that this build lacks to one that has the same code
+            (trifold/choices.h).
     """
 
     implementations: dict[str, str] = field(default_factory=dict)
     branches: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> Manifest:
         """Read the lines of ``trifold_manifest()`` (trifold/binding.h); a name that stands twice is added up."""
         implementations: dict[str, str] = {}
         branches: dict[str, int] = {}
+        left_out: dict[str, str] = {}
         for line in text.splitlines():
             kind, name, value = line.split("\t")
             if kind == "implementation":
                 implementations[name] = value
-            else:
+            elif kind == "branch":
                 branches[name] = branches.get(name, 0) + int(value)
-        return cls(implementations, branches)
+            else:
+                left_out[name] = value
+        return cls(implementations, branches, left_out)
 
 
 @dataclass(frozen=True)

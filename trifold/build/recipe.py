@@ -128,10 +128,12 @@ class Recipe:
     for_cpu: bool = False
 
 
-def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_FLAGS) -> Recipe:
-    """g++, through load_inline."""
+def for_cpu(
+    binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_FLAGS, *, gpu_paths: bool = False
+) -> Recipe:
+    """g++, through load_inline; with ``gpu_paths``, launches choose among the kernels as for a GPU."""
     gxx, capability = toolchain.find_gxx(), settings.name_of()
-    flags = (*flags_of_form, *_standard(), *definitions(namespace, "CPU"), *_paths(capability))
+    flags = (*flags_of_form, *_standard(), *definitions(namespace, "CPU"), *_paths(capability, gpu_paths))
     link = (*LINK_FLAGS, *host_flags(), *(["--coverage"] if "--coverage" in flags else []))
 
     def check() -> None:
@@ -161,8 +163,9 @@ def for_cpu(binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_
     return Recipe(facts, environment(gxx), check, prepare, for_cpu=True)
 
 
-def for_checks(binding: Path, namespace: str) -> Recipe:
-    """g++ called directly, for the CPU with checks: the shared arrays get space between them in the assembly."""
+def for_checks(binding: Path, namespace: str, *, gpu_paths: bool = False) -> Recipe:
+    """g++ called directly, for the CPU with checks: the shared arrays get space between them in the assembly. With
+    ``gpu_paths``, launches choose among the kernels as for a GPU."""
     import torch
 
     gxx, torch_folder, capability = toolchain.find_gxx(), Path(torch.__path__[0]), settings.name_of()
@@ -170,7 +173,7 @@ def for_checks(binding: Path, namespace: str) -> Recipe:
         "-std=c++20",
         *CHECKED_FLAGS,
         *definitions(namespace, "CPU"),
-        *_paths(capability),
+        *_paths(capability, gpu_paths),
         *(f"-I{folder}" for folder in (binding.parent, sources.INCLUDE_ROOT, sources.CPU_INCLUDE_ROOT)),
         f"-isystem{torch_folder / 'include'}",
     )
@@ -312,9 +315,9 @@ def definitions(namespace: str, dispatch_key: str) -> tuple[str, ...]:
     return (TORCH_TARGET, f"-DTRIFOLD_NAMESPACE={namespace}", f"-DTRIFOLD_DISPATCH_KEY={dispatch_key}")
 
 
-def _paths(capability: str) -> tuple[str, ...]:
+def _paths(capability: str, gpu_paths: bool) -> tuple[str, ...]:
     """The macro by which launches on the CPU choose kernels as for a GPU of this capability, if that is asked for."""
-    return (f"-DTRIFOLD_GPU_PATHS={capability.replace('.', '')}0",) if settings.gpu_paths() else ()
+    return (f"-DTRIFOLD_GPU_PATHS={capability.replace('.', '')}0",) if gpu_paths else ()
 
 
 def _standard() -> tuple[str, ...]:

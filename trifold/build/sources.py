@@ -36,6 +36,8 @@ REWRITERS = tuple(
     )
 )
 
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_ASKS = re.compile(r"(?<!bool )\bgpu_paths\b")  # but for its own definition
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.MULTILINE)
 
 
@@ -45,8 +47,18 @@ def local_sources(binding: Path) -> tuple[Path, ...]:
     Headers of the system, CUDA and torch are not among them: the version of what they belong to stands for them.
     An ``#include`` inside a comment or an inactive branch counts as well, which at worst rebuilds too often.
     """
+    return _with_included(binding, (path.resolve() for path in INCLUDE_ROOT.rglob("*") if path.is_file()))
+
+
+def included_sources(binding: Path) -> tuple[Path, ...]:
+    """``binding`` and the files that it includes, of trifold or from their own folders, as :func:`local_sources`."""
+    return _with_included(binding)
+
+
+def _with_included(binding: Path, others: Iterable[Path] = ()) -> tuple[Path, ...]:
+    """``binding``, the others, and every file that they include, sorted."""
     seen: set[Path] = set()
-    waiting = [binding.resolve(), *(path.resolve() for path in INCLUDE_ROOT.rglob("*") if path.is_file())]
+    waiting = [binding.resolve(), *others]
     while waiting:
         path = waiting.pop()
         if path in seen:
@@ -63,8 +75,17 @@ def local_sources(binding: Path) -> tuple[Path, ...]:
 
 
 def own_sources(binding: Path) -> tuple[Path, ...]:
-    """:func:`local_sources` without the headers of trifold."""
-    return tuple(path for path in local_sources(binding) if not path.is_relative_to(INCLUDE_ROOT))
+    """:func:`included_sources` without the headers of trifold, and without copies of these beside the binding."""
+    root = binding.resolve().parent
+    headers = {INCLUDE_ROOT, *(root / path.name for path in INCLUDE_ROOT.iterdir() if path.is_dir())}
+    return tuple(path for path in included_sources(binding) if not any(path.is_relative_to(h) for h in headers))
+
+
+def chooses_paths(binding: Path) -> bool:
+    """Whether launches of the port may choose other kernels on a GPU than on the CPU: something that it includes asks
+    ``trifold::gpu_paths`` for that."""
+    texts = (path.read_text(encoding="utf-8", errors="replace") for path in included_sources(binding))
+    return any(_ASKS.search(_COMMENT.sub("", text)) for text in texts)
 
 
 def digest(sources: Iterable[Path], facts: Iterable[str]) -> str:

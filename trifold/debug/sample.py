@@ -33,8 +33,8 @@ class NamedCall:
 
 
 def named_calls(spec: Spec) -> tuple[NamedCall, ...]:
-    """The spec's samples under their own names, then its edges, numbered."""
-    edges = [NamedCall(f"edge {number}", call) for number, call in enumerate(spec.edges, 1)]
+    """The spec's samples under their own names, then its edges, numbered; those of a GPU come last."""
+    edges = [NamedCall(f"edge {number}", call) for number, call in enumerate((*spec.edges, *spec.gpu_edges), 1)]
     return (*(NamedCall(sample.name, sample.call) for sample in spec.samples), *edges)
 
 

@@ -150,6 +150,9 @@ void* allocate_or_pass_on(size_t alignment, size_t size) {
   return guarded != nullptr ? guarded : __libc_memalign(alignment, size);
 }
 
+// Blocks of torch begin at a multiple of so many bytes, or of as many as it asks for.
+std::atomic<size_t> least_alignment{1};
+
 // How many calls of this thread came through the three functions that matter; for trifold_guard_is_active.
 [[gnu::tls_model("initial-exec")]] thread_local unsigned calls_seen = 0;
 
@@ -162,7 +165,7 @@ void* allocate_or_pass_on(size_t alignment, size_t size) {
 EXPORT int posix_memalign(void** pointer, size_t alignment, size_t size) noexcept {
   ++calls_seen;
   if (alignment % sizeof(void*) != 0 || !std::has_single_bit(alignment)) return EINVAL;
-  void* const memory = allocate_or_pass_on(alignment, size);
+  void* const memory = allocate_or_pass_on(std::max(alignment, least_alignment.load()), size);
   if (memory == nullptr) return ENOMEM;
   *pointer = memory;
   return 0;
@@ -214,6 +217,11 @@ EXPORT int trifold_guard_arm(int placement) {
 // Guards nothing new; blocks that live stay guarded.
 EXPORT void trifold_guard_disarm() {
   mode.store(off, std::memory_order_release);
+}
+
+// What posix_memalign gives from now on begins at a multiple of `least` bytes, a power of two.
+EXPORT void trifold_guard_align(size_t least) {
+  least_alignment.store(least);
 }
 
 // How many canaries were damaged since the last call, with a line about each in `buffer` (cut at `size`, ends with 0).

@@ -23,24 +23,24 @@ import torch
 from torch import Tensor
 
 from trifold import device_guard, guard
-from trifold.acceptance import configured_suppressions
-from trifold.build.sources import own_sources
 from trifold.cells import Device, Kind
 from trifold.errors import ToolchainError, TrifoldError
-from trifold.findings import KernelFault, collect
+from trifold.findings import KernelFault
 from trifold.host.runtime import prepare
-from trifold.host.settings import KERNEL_SECONDS
-from trifold.implementation import Implementation, load_checked_port, load_port, load_prototype
+from trifold.host.settings import KERNEL_SECONDS, gpu_paths
+from trifold.implementation import Implementation, load_port, load_prototype
 from trifold.workspace import OpFiles, Workspace
 
 from . import beside
 from .channel import Arena, Channel, Closed
+from .checking import CHECKED_FORMS, Checking
 from .device_memory import DriverError, gpu_is_lost
 from .memory import Held, Memory
 from .source import without_reference
 from .tensors import Json, Packed, Unpacking, flattened
 from .torch_results import TorchResults
 
+_GPU_ALIGNMENT = 512  # bytes, of what torch's allocator for GPUs gives
 _GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded on the CPU
 
 
@@ -75,7 +75,7 @@ class Server:
         self.setup, self.channel = setup, channel
         workspace = Workspace.at(Path(setup.workspace))
         self.files: OpFiles = workspace.op(setup.op)
-        self._suppressions = configured_suppressions(workspace.root)
+        self.checking = Checking(workspace, self.files, setup.implementation)
         self._implementations: dict[str, Implementation] = {}
         self._compiled: Callable[..., Any] | None = None
         self.memory = Memory()
@@ -85,15 +85,12 @@ class Server:
     # ------------------------------------------------------------------------------------------------ what is run
 
     def implementation(self, form: str = "plain") -> Implementation:
-        """The op's implementation: ``plain``, or of a port also ``checked`` or ``jittered``."""
+        """The op's implementation: ``plain``, or of a port also ``checked``, ``gpu paths`` or ``jittered``."""
         if form not in self._implementations:
             if self.setup.implementation == "prototype":
                 self._implementations[form] = load_prototype(self.files, self.setup.device, without_reference)
-            elif form == "checked":
-                from trifold.host import runtime
-
-                runtime.accept(own_sources(self.files.binding), self._suppressions)
-                self._implementations[form] = load_checked_port(self.files)
+            elif form in CHECKED_FORMS:
+                self._implementations[form] = self.checking.load(form)
             elif form == "jittered":
                 self._implementations[form] = load_port(self.files, "jittered")
             else:
@@ -123,7 +120,7 @@ class Server:
             beside.know_lines(self.files)
         library = None
         if request["build"]:
-            library = implementation.kernels("cpu" if form == "checked" else self.setup.device)
+            library = implementation.kernels("cpu" if form in CHECKED_FORMS else self.setup.device)
         return {
             "operators": sorted(implementation.operators.schemas),
             "differentiable": implementation.differentiable,
@@ -146,7 +143,8 @@ class Server:
     def do_call(self, request: Json) -> Json:
         """Call the public function."""
         storages, generators = self._receive(request)
-        with self._guarded(request), self._recorded(request), self._checked(request) as found:
+        self._record(request)
+        with self._guarded(request), self._aligned(request), self.checking.watching(request["schedules"]) as found:
             made = self.memory.storages(self.channel.incoming, storages, same_place=request.get("place") == "same")
             values = Unpacking(made.__getitem__, generators.__getitem__).value(
                 {"list": [request["args"], request["kwargs"]]}
@@ -163,13 +161,13 @@ class Server:
             held = Held(owners, owners, inputs=list(inputs.values()))
             reply = self._answer(result, held, owners, list(generators.values()), request)
         reply["copied"] = _copied(by_torch, result)
-        return reply | self._findings(found)
+        return reply | self.checking.told(found)
 
     def do_backward(self, request: Json) -> Json:
         """Gradients of what a call or an earlier backward has left; ``outer`` has None where no gradient comes."""
         held = self.memory.calls[request["handle"]]
         storages, _ = self._receive(request)
-        with self._guarded(request), self._checked(request) as found:
+        with self._guarded(request), self._aligned(request), self.checking.watching(request["schedules"]) as found:
             made = self.memory.storages(self.channel.incoming, storages, same_place=False)
             outer = Unpacking(made.__getitem__).value(request["outer"])
             create_graph = bool(request["create_graph"])
@@ -195,7 +193,7 @@ class Server:
             after = Held([*held.tensors, *owners], owners, inputs=[*held.inputs, *given] if create_graph else [])
             reply = self._answer(grads, after, owners, [], request)
         reply["copied"] = _copied(by_torch, grads)
-        return reply | self._findings(found)
+        return reply | self.checking.told(found)
 
     def do_read(self, request: Json) -> Json:
         """The bytes of results that are held."""
@@ -205,12 +203,14 @@ class Server:
         return {"storages": packed.write(self.channel.outgoing)[0]}
 
     def do_branches(self, request: Json) -> Json:
-        """How often each kernel was launched since this process began: of the port's library, or of the prototype."""
+        """How often each kernel was launched since this process began: of the port's library, or of the prototype. And
+        which choices the library lacks, see :class:`trifold.build.library.Manifest`."""
         implementation = self.implementation(request.get("form", "plain"))
         library = implementation.kernels(self.setup.device)
         if library is not None:
-            return {"launches": dict(library.manifest().branches)}
-        return {"launches": beside.prototype_launches(self.files, self.setup.device)}
+            manifest = library.manifest()
+            return {"launches": dict(manifest.branches), "left out": dict(manifest.left_out)}
+        return {"launches": beside.prototype_launches(self.files, self.setup.device), "left out": {}}
 
     def do_settle(self, request: Json) -> Json:
         """Give the GPU's memory back that is only kept; says which GPU is current."""
@@ -245,7 +245,7 @@ class Server:
         described = [self._describe(packed, value) for value in values]
         states = [generator.get_state() for generator in generators]
         own = [] if request.get("random") is None else [_random_state(request["random"])]
-        written = [self._written(owner) for owner in packed.owners] if request.get("record") else []
+        written = [self.checking.written(owner) for owner in packed.owners] if request.get("record") else []
         storages, extra = packed.write(self.channel.outgoing, [*own, *states, *written])
         held.outputs = [v for v in values if isinstance(v, Tensor) and v.requires_grad]
         if held.outputs:  # what is saved for backward may be a result
@@ -279,20 +279,6 @@ class Server:
                 f"the result's layout is {value.layout}, or it is a lazy view; it must be plain and strided"
             )
         return packed.pack(value)
-
-    def _written(self, owner: Tensor) -> Tensor:
-        storage = owner.untyped_storage()
-        if storage.nbytes() == 0:
-            return torch.empty(0, dtype=torch.uint8)
-        if self.setup.implementation == "prototype":
-            from trifold import simulator
-
-            return torch.frombuffer(
-                bytearray(simulator.written(storage.data_ptr(), storage.nbytes())), dtype=torch.uint8
-            )
-        from trifold.host import runtime
-
-        return torch.frombuffer(bytearray(runtime.written(storage.data_ptr(), storage.nbytes())), dtype=torch.uint8)
 
     # -------------------------------------------------------------------------------------------------- arguments
 
@@ -342,6 +328,11 @@ class Server:
             kernels = [name for name, count in after.items() if count > before.get(name, 0)]
             raise RuntimeError(f"{first_lines(error)}, in {_either(kernels or beside.kernels_in(error))}") from error
 
+    def _aligned(self, request: Json) -> contextlib.AbstractContextManager[None]:
+        """Where the CPU runs a GPU's kernels, tensors begin as they do there: sums may depend on lines of memory."""
+        of_gpu = request["form"] == "gpu paths" or (self.setup.device == "cpu" and gpu_paths())
+        return guard.aligned(_GPU_ALIGNMENT) if of_gpu else contextlib.nullcontext()
+
     def _port_launches(self) -> dict[str, int]:
         """How often each kernel of a port on a GPU was launched."""
         if (self.setup.implementation, self.setup.device) != ("port", "cuda"):
@@ -358,55 +349,12 @@ class Server:
             return False
         return not self.guard.holds(storage.data_ptr())
 
-    @contextlib.contextmanager
-    def _recorded(self, request: Json) -> Iterator[None]:
-        """Note which memory the op's kernels write, until another call is recorded."""
+    def _record(self, request: Json) -> None:
+        """Note which memory the op's kernels write, where that is asked for."""
         if request.get("record"):
-            if self.setup.implementation == "prototype":
-                from trifold import simulator
-
-                simulator.record_writes(True)
-            else:
-                from trifold.host import runtime
-
-                library = self.implementation("checked").kernels("cpu")
-                runtime.record_writes(True, None if library is None else library.path)
-        yield
-
-    @contextlib.contextmanager
-    def _checked(self, request: Json) -> Iterator[list[Any]]:
-        """Launches run with all checks under the schedules that are asked for; what is found comes back."""
-        schedules = request.get("schedules")
-        if schedules is None:
-            yield []
-            return
-        seed, count = schedules
-        options: contextlib.AbstractContextManager[Any]
-        watched: Callable[[], contextlib.AbstractContextManager[Any]]
-        if self.setup.implementation == "prototype":
-            from trifold import simulator
-            from trifold.simulator import fresh
-
-            options = simulator.options(
-                checks="all", lint=True, seed=seed, schedules=count, suppressions=self._suppressions or ""
-            )
-            watched = fresh.watched
-        else:
-            from trifold.host import runtime
-
-            options, watched = runtime.schedules(count, seed=seed), runtime.fresh_memory().watched
-        # What ports/<op>.py allocates is unwritten, too.
-        with options, watched(), collect() as found:
-            yield found
-
-    def _findings(self, found: list[Any]) -> Json:
-        """What was found, and the comments that allow findings of what has run."""
-        if self.setup.implementation == "prototype":
-            from trifold.simulator.settings import accepted
-        else:
-            from trifold.host.runtime import accepted
-        allowed = [asdict(each) for each in accepted.used.values() if each.line]
-        return {"findings": [finding.to_json() for finding in found], "allowed": allowed}
+            port = self.setup.implementation == "port"
+            library = self.implementation(request["form"]).kernels("cpu") if port else None
+            self.checking.record(None if library is None else library.path)
 
 
 def _copied(by_torch: object, result: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -67,6 +68,16 @@ def norm_edges(parameters: int) -> tuple[Call, ...]:
     alone = [Call((TensorCase(shape, dtype),)) for shape in ((3, 33), (3, 1025)) for dtype in _IN_EVERY_LAYOUT]
     alone.append(Call((TensorCase((MANY_ROWS, 3), torch.float16),)))
     return (*with_parameters, *without, *(lone for call in alone for lone in _with_one(call, parameters)))
+
+
+def norm_gpu_edges(
+    parameters: int, *, halves: Sequence[tuple[int, int]], floats: Sequence[tuple[int, int]]
+) -> tuple[Call, ...]:
+    """Calls with all parameters, of these rows and columns: ``halves`` in the half types in turn, ``floats`` in
+    float32."""
+    places = list(zip(halves, itertools.cycle((torch.float16, torch.bfloat16)), strict=False))
+    places += [(shape, torch.float32) for shape in floats]
+    return tuple(_with_parameters(Call((TensorCase(shape, dtype),)), parameters) for shape, dtype in places)
 
 
 def norm_smooth(parameters: int) -> tuple[Call, ...]:

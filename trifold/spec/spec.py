@@ -77,6 +77,8 @@ class Spec:
         calls: a hypothesis strategy of calls, for given limits (:func:`trifold.spec.elementwise`).
         samples: calls that are always checked, with their reasons.
         edges: further calls that are always checked: those that reach each branch of the port.
+        gpu_edges: further calls, of kernels that the port launches on a GPU alone (``trifold::gpu_paths``): checked on
+            GPUs, and on the CPU by the row ``gpu paths``. They may be larger than edges.
         smooth: calls at points where the op is differentiable, small, contiguous, float64: for gradcheck, and (as
             float32) for float32 gradcheck, opcheck and torch.compile. An op without gradient needs none: what needs
             small calls then takes samples, edges and drawn ones.
@@ -131,6 +133,7 @@ class Spec:
     reference_dtype: torch.dtype = torch.float64
     samples: Sequence[Sample] = ()
     edges: Sequence[Call] = ()
+    gpu_edges: Sequence[Call] = ()
     bad_calls: Sequence[BadCall] = ()
     properties: Sequence[Property] = ()
     scale: Scale | None = None

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from trifold.cells import Kind
 from trifold.findings import Finding, KernelFault
+from trifold.host.settings import gpu_paths
 from trifold.spec import Call, IndexCase, Limits, Result, Spec, TensorCase
 from trifold.spec.call import Path, tensor_at
 from trifold.verification.report import Failure
@@ -68,6 +69,7 @@ class Absence(StrEnum):
     SANITIZER_FAILS = "compute-sanitizer does not work on this machine, not even on a kernel of torch's"
     ONE_GPU = "this machine has one CUDA device"
     NO_GRADIENT = "no gradient on purpose"
+    SAME_KERNELS = "a GPU takes the same kernels"
     NO_BUILD = "Numba compiles a prototype when it is launched: there is no build to add pauses to"
     NOT_CLAIMED = "the spec claims no single rounding of half types (Spec(rounded_once=...))"
 
@@ -153,6 +155,7 @@ class Cell:
         calls: those that the values check compared, for the sensitivity check.
         origins: what the findings check recorded, for the check of what is written.
         accepted: findings of the current check that the user accepts: what, where, how often and why.
+        met: the places of comments that accepted a finding in the findings check; None: it has not run.
         launching: see :func:`trifold.verification.checks.instances.launching_calls`; None: not known yet.
     """
 
@@ -170,6 +173,7 @@ class Cell:
     calls: list[Call] = field(default_factory=list)
     origins: Origins | None = None
     accepted: tuple[dict[str, Any], ...] = ()
+    met: frozenset[str] | None = None
     launching: tuple[tuple[str, Call], ...] | None = None
     _kept: dict[tuple[Limits, int], list[Call]] = field(default_factory=dict)  # drawn calls, by limits and salt
 
@@ -335,12 +339,19 @@ class Cell:
         return (fixed + ordinary + drawn)[:_SMALL_CALLS]
 
     def fixed_calls(self) -> Iterator[tuple[str, Call]]:
-        """The spec's samples and edges, by name."""
+        """The spec's samples and edges, by name; with those of a GPU where the kernels are those of a GPU."""
         for sample in self.spec.samples:
             yield sample.name, sample.call
         for call in self.spec.edges:
             if all(math.prod(case.shape) <= self.limits.elements for _, case in call.cases()):
                 yield "edge", call
+        if self.device == "cuda" or (self.kind == "port" and gpu_paths()):
+            yield from self.gpu_calls()
+
+    def gpu_calls(self) -> Iterator[tuple[str, Call]]:
+        """The spec's calls for kernels that a GPU alone takes, by name."""
+        for call in self.spec.gpu_edges:
+            yield "edge of a GPU", call
 
     def for_each_call(self, test: Callable[[Call], None], *, examples: int | None = None, fixed: bool = True) -> None:
         """Run ``test`` on the fixed calls and on drawn ones; a failing drawn call is shrunk.

@@ -41,7 +41,8 @@ class Options:
     """How calls run.
 
     Attributes:
-        form: ``plain``, ``checked`` (a port with checks), ``jittered`` (a port with pauses) or ``compiled``.
+        form: ``plain``, ``checked`` (a port with checks), ``gpu paths`` (the same with the kernels that a GPU takes),
+            ``jittered`` (a port with pauses) or ``compiled``.
         guard: the placement of memory under the guard allocator; None: not guarded.
         schedules: the first seed and how many orders of blocks and threads, with all checks; None: without.
         jitter: the seed of the pauses of a jittered port; 0: it makes none.
@@ -176,6 +177,11 @@ class OpProcess:
         """How often each kernel was launched."""
         launches: dict[str, int] = self.request("branches", form=form)["launches"]
         return launches
+
+    def left_out(self, form: str = "plain") -> dict[str, str]:
+        """The choices of constants that a port's library lacks, each with one that has the same code."""
+        choices: dict[str, str] = self.request("branches", form=form)["left out"]
+        return choices
 
     def changed_since(self, results: Sequence[Tensor]) -> list[int]:
         """Which of these results, in the op's process, do not hold any more what they held when they came."""

@@ -27,14 +27,18 @@ struct Branch {
   explicit Branch(std::string name) : name(std::move(name)), next(first) { first = this; }
 };
 
-// "sigmoid_kernel<float>", cut from the compiler's spelling of this function for the template argument `Kernel`.
-template <auto Kernel>
-std::string kernel_name() {
-  const std::string_view text = __PRETTY_FUNCTION__;
-  const auto begin = text.find("Kernel = ") + std::string_view("Kernel = ").size();
+// What the compiler's spelling of a function, __PRETTY_FUNCTION__, says of its template argument: "Kernel = ".
+inline std::string argument_in(std::string_view text, std::string_view argument) {
+  const auto begin = text.find(argument) + argument.size();
   auto end = text.find(';', begin);
   if (end == std::string_view::npos) end = text.rfind(']');
   return std::string(text.substr(begin, end - begin));
+}
+
+// "sigmoid_kernel<float>".
+template <auto Kernel>
+std::string kernel_name() {
+  return argument_in(__PRETTY_FUNCTION__, "Kernel = ");
 }
 
 template <auto Kernel>

@@ -134,15 +134,18 @@ __device__ __forceinline__ void add_teams(float* memory, const StreamPlace& at,
   }
 }
 
+// Whether a thread's registers hold the sums, the weights as floats, the numbers of two rows that are kept, and others.
+template <class T, class Shape, bool centred>
+inline constexpr bool floats_fit =
+    ((centred ? 2 : 1) + 1 + (Shape::kept ? 2 : 0)) * Shape::pieces * Vector<T>::size + (Shape::kept ? 40 : 80) <=
+    65536 / (Shape::block * Shape::resident);
+
 // With `centred` of layer_norm, else of rms_norm. With `edges` the rows begin anywhere (row_stream.cuh), and then rows
 // that are as far apart as those of a team begin alike, in x, in grad and in grad_x.
 template <class T, class Shape, bool centred, bool edges>
 __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_stream_kernel(NormBackward<T> norm) {
 #ifdef TRIFOLD_CLUSTERS
   constexpr int size = Vector<T>::size, pieces = Shape::pieces, sums_a_row = centred ? 2 : 1;
-  // A thread's registers: the sums, the weights as floats, the numbers of two rows that are kept, and others.
-  constexpr int numbers = (sums_a_row + 1 + (Shape::kept ? 2 : 0)) * pieces * size;
-  constexpr bool floats_fit = numbers + (Shape::kept ? 40 : 80) <= 65536 / (Shape::block * Shape::resident);
   using Sums = std::conditional_t<Shape::pairs, PairSums<Shape>, RowSums<Shape, sums_a_row>>;
   static_assert(!Shape::pairs || centred);
   using Floats = Pack<float, size>;
@@ -241,7 +244,7 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
         r_next = rstd[next];
       }
     }
-    if constexpr (sizeof(T) < sizeof(float) && !floats_fit) {
+    if constexpr (sizeof(T) < sizeof(float) && !floats_fit<T, Shape, centred>) {
 #pragma unroll
       for (uint4& piece : weight) keep_packed(piece);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <trifold/norms.h>
+#include <trifold/row_teams.h>
 #include <trifold/norms_backward.cuh>
 
 #include <limits>
@@ -12,7 +13,7 @@ namespace trifold {
 inline constexpr int64_t most_rows_a_sum = 512;
 
 // The rows of a team of a kernel whose launch counts.
-inline constexpr int64_t most_rows_of_a_short_kernel = 16;
+inline constexpr int64_t most_rows_of_a_short_kernel = one_of_each_mode ? 1 : 16;
 
 inline constexpr int64_t all_rows = std::numeric_limits<int64_t>::max();
 
@@ -20,8 +21,31 @@ inline constexpr int64_t all_rows = std::numeric_limits<int64_t>::max();
 // as memory brings meanwhile. With more, on an H200, some of it is gone again before it is read.
 inline constexpr int64_t most_rows_ahead = 3, most_bytes_ahead = 13 << 20;
 
-// How rows of `columns` are shared out, as measured on an H200: use.template operator()<Shape>(blocks, most_rows), with
-// so many blocks in a cluster, and where a team has no more than so many rows. False where nothing holds such a row.
+// Rows that clusters of so many blocks of a shape hold; with `few`, of layer_norm and more than 576 columns, where no
+// team has many of them.
+template <class Shape_, int blocks_, bool few_ = false>
+struct ShapeChoice {
+  using Shape = Shape_;
+  static constexpr int blocks = blocks_;
+  static constexpr bool few = few_;
+};
+
+// Ways to share rows out, in the order in which they are tried.
+template <class... Choices>
+struct Shapes {};
+
+// Clusters of 1 to 16 blocks, of either shape. A build with one choice of each mode has those of up to two, and the
+// longest rows below are two blocks' there, so that rows which the CPU is soon done with reach all choices.
+template <class Shape, class Larger>
+constexpr auto clusters_of() {
+  using Small = Shapes<ShapeChoice<Shape, 1>, ShapeChoice<Larger, 1>, ShapeChoice<Shape, 2>, ShapeChoice<Larger, 2>>;
+  using Large = Shapes<ShapeChoice<Shape, 4>, ShapeChoice<Larger, 4>, ShapeChoice<Shape, 8>, ShapeChoice<Larger, 8>,
+                       ShapeChoice<Shape, 16>, ShapeChoice<Larger, 16>>;
+  return joined(Small{}, std::conditional_t<one_of_each_mode, Shapes<>, Large>{});
+}
+
+// How rows are shared out, as measured on an H200, by the size of their elements: `whole` rows and others, `edged`, of
+// which fewer clusters can be used where few are there at once, since rows of a team must begin alike.
 //
 // Short rows are those of half a warp or of a warp, since then no warp waits for another one; longer ones those of 8 to
 // 16 warps; and the longest those of clusters. Hardly more than a row ahead is best: with more, the first rows come
@@ -29,62 +53,89 @@ inline constexpr int64_t most_rows_ahead = 3, most_bytes_ahead = 13 << 20;
 // half types with edges, it took 10 to 15% more. Bulk copies of a warp's rows are up to 3% faster in half types, and
 // slower in float32. 12 warps have more registers each than 13 or 14, of which a quarter of the multiprocessor has 4:
 // rows of 12,289 floats leave a fifth piece to one of them.
-// layer_norm of half types with edges is bound by what a warp does one after the other, hence pairs.
+// layer_norm of half types with edges is bound by what a warp does one after the other, hence pairs. Gathered, its rows
+// are 12% faster at 512 columns, and 3% slower at 1,024 where a warp has many of them.
+template <int bytes, bool centred>
+struct BackwardChoices {
+  using Larger = RowStreamShape<7, 7, 256, 1, 3>;
+  using Block = RowStreamShape<4, 4, 256, 1, 3>;
+  using Short = Shapes<ShapeChoice<RowStreamShape<2, 2, 16, 32, 3>, 1>>;
+  using Gathered = Shapes<ShapeChoice<RowStreamShape<4, 4, 32, 8, 4, rows_in_bulk | rows_gathered>, 1, true>>;
+  using Ungathered =
+      std::conditional_t<centred, Shapes<ShapeChoice<RowStreamShape<4, 4, 32, 8, 4, rows_in_bulk>, 1>>, Shapes<>>;
+  using WholeBlocks = Shapes<ShapeChoice<RowStreamShape<2, 2, 256, 2, 3, rows_kept>, 1>, ShapeChoice<Block, 1>,
+                             ShapeChoice<RowStreamShape<2, 2, 256, 1, 3, centred ? 0 : rows_kept, 2>, 4>>;
+  using EdgedBlocks =
+      Shapes<ShapeChoice<RowStreamShape<4, 4, 32, 8, 3, rows_in_bulk>, 1>,
+             ShapeChoice<RowStreamShape<4, 4, 128, 2, 3>, 1>, ShapeChoice<Block, 1>,
+             ShapeChoice<RowStreamShape<2, 2, 416, 1, 4, centred ? rows_of_pairs | rows_gathered : 0>, 2>>;
+  using Longest = Shapes<ShapeChoice<RowStreamShape<8, 4, 256, 1, 4>, one_of_each_mode ? 2 : 16>>;
+
+  static constexpr auto whole =
+      joined(Short{}, Gathered{}, Ungathered{}, WholeBlocks{}, clusters_of<Block, Larger>(), Longest{});
+  static constexpr auto edged = joined(Short{}, EdgedBlocks{}, clusters_of<Block, Larger>(), Longest{});
+};
+template <bool centred>
+struct BackwardChoices<sizeof(float), centred> {
+  using Larger = RowStreamShape<7, 7, 256, 1, 3>;
+  using Block = RowStreamShape<4, 4, 256, 1, 4>;
+  using Warps = Shapes<ShapeChoice<RowStreamShape<2, 2, 32, 16, 3>, 1>, ShapeChoice<RowStreamShape<8, 8, 32, 8, 2>, 1>>;
+  using WholeBlocks = Shapes<ShapeChoice<RowStreamShape<2, 2, 512, 1, 5, rows_kept>, 1>>;
+  using EdgedBlocks = Shapes<ShapeChoice<Block, 1>, ShapeChoice<Larger, 1>,
+                             ShapeChoice<RowStreamShape<5, 5, 384, 1, 3, rows_kept | rows_paced | rows_end_rarely>, 2>>;
+  using LongestShape = RowStreamShape<16, 2, 256, 1, 13>;
+  using Longest = Shapes<ShapeChoice<LongestShape, one_of_each_mode ? 2 : 8>, ShapeChoice<LongestShape, 16>>;
+
+  static constexpr auto whole = joined(Warps{}, WholeBlocks{}, clusters_of<Block, Larger>(), Longest{});
+  static constexpr auto edged = joined(Warps{}, EdgedBlocks{}, clusters_of<Block, Larger>(), Longest{});
+};
+
+// What a backward kernel's code depends on: the ways of its shape, and whether a team is a part of a warp, a warp, or a
+// block, whether it reads its rows in chunks, and whether its numbers are kept as floats.
+template <class T, bool centred>
+struct BackwardModes {
+  template <class Choice, class Shape = typename Choice::Shape>
+  using of =
+      Mode<(Shape::teams_a_warp > 1), Shape::warps == 1, Shape::teams == 1, (Shape::chunks > 1), Shape::kept,
+           Shape::bulk, Shape::paced, Shape::end_rarely, Shape::pairs, Shape::gathered, floats_fit<T, Shape, centred>>;
+};
+
+// use.template operator()<Shape>(blocks, most_rows) of the first ways that hold rows of `columns`, until it is true:
+// with so many blocks in a cluster, and where a team has no more than so many rows. False where nothing holds such a
+// row.
 template <class T, bool centred, bool edges, class Use>
 bool choose_row_stream(int64_t columns, Use use) {
-  const auto fits = [&]<class Shape>(int blocks, int64_t most_rows = all_rows) {
-    return columns <= int64_t{Shape::template columns<T>} * blocks && use.template operator()<Shape>(blocks, most_rows);
+  const auto try_one = [&]<class Choice>() {
+    using Shape = typename Choice::Shape;
+    const int64_t most_rows = Choice::few && centred && columns > 576 ? most_rows_of_a_short_kernel : all_rows;
+    return columns <= int64_t{Shape::template columns<T>} * Choice::blocks &&
+           use.template operator()<Shape>(Choice::blocks, most_rows);
   };
-  const auto in_clusters = [&]<class Shape, class Larger>() {
-    for (int blocks = 1; blocks <= most_blocks_a_cluster; blocks *= 2)
-      if (fits.template operator()<Shape>(blocks) || fits.template operator()<Larger>(blocks)) return true;
-    return false;
+  const auto any = [&]<class... Choices>(Shapes<Choices...>) {
+    return (try_one.template operator()<Choices>() || ...);
   };
-  using Larger = RowStreamShape<7, 7, 256, 1, 3>;
-  // For rows that are whole, and for others, of which fewer clusters can be used where few are there at once: rows of a
-  // team must begin alike.
-  const auto whole = [&]<class Shape>(int blocks, int64_t most_rows = all_rows) {
-    if constexpr (!edges) return fits.template operator()<Shape>(blocks, most_rows);
-    return false;
-  };
-  const auto ragged = [&]<class Shape>(int blocks) {
-    if constexpr (edges) return fits.template operator()<Shape>(blocks);
-    return false;
-  };
-  const auto ungathered = [&]<class Shape>(int blocks) {
-    if constexpr (edges || centred) return fits.template operator()<Shape>(blocks);
-    return false;
-  };
-  if constexpr (sizeof(T) == sizeof(float)) {
-    using Longest = RowStreamShape<16, 2, 256, 1, 13>;
-    return fits.template operator()<RowStreamShape<2, 2, 32, 16, 3>>(1) ||
-           fits.template operator()<RowStreamShape<8, 8, 32, 8, 2>>(1) ||
-           whole.template operator()<RowStreamShape<2, 2, 512, 1, 5, rows_kept>>(1) ||
-           ragged.template operator()<RowStreamShape<4, 4, 256, 1, 4>>(1) || ragged.template operator()<Larger>(1) ||
-           ragged.template operator()<RowStreamShape<5, 5, 384, 1, 3, rows_kept | rows_paced | rows_end_rarely>>(2) ||
-           in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 4>, Larger>() ||
-           fits.template operator()<Longest>(8) || fits.template operator()<Longest>(16);
-  } else {
-    using Gathered = RowStreamShape<4, 4, 32, 8, 4, rows_in_bulk | rows_gathered>;
-    // Gathered, layer_norm's rows are 12% faster at 512 columns, and 3% slower at 1,024 where a warp has many of them.
-    const int64_t most_gathered = !centred || columns <= 576 ? all_rows : most_rows_of_a_short_kernel;
-    return fits.template operator()<RowStreamShape<2, 2, 16, 32, 3>>(1) ||
-           whole.template operator()<Gathered>(1, most_gathered) ||
-           ungathered.template operator()<RowStreamShape<4, 4, 32, 8, edges ? 3 : 4, rows_in_bulk>>(1) ||
-           whole.template operator()<RowStreamShape<2, 2, 256, 2, 3, rows_kept>>(1) ||
-           ragged.template operator()<RowStreamShape<4, 4, 128, 2, 3>>(1) ||
-           fits.template operator()<RowStreamShape<4, 4, 256, 1, 3>>(1) ||
-           whole.template operator()<RowStreamShape<2, 2, 256, 1, 3, centred ? 0 : rows_kept, 2>>(4) ||
-           ragged.template operator()<RowStreamShape<2, 2, 416, 1, 4, centred ? rows_of_pairs | rows_gathered : 0>>(
-               2) ||
-           in_clusters.template operator()<RowStreamShape<4, 4, 256, 1, 3>, Larger>() ||
-           fits.template operator()<RowStreamShape<8, 4, 256, 1, 4>>(16);
-  }
+  using All = BackwardChoices<sizeof(T), centred>;
+  if constexpr (edges)
+    return any(built_of<BackwardModes<T, centred>>(All::edged));
+  else
+    return any(built_of<BackwardModes<T, centred>>(All::whole));
 }
 
 // So many bytes of parts are many: L2 shall forget them. Of fewer, an H200 writes little to memory: 1 MB at (10007,
 // 1000) take 0.7 µs longer as many, 4 MB at (16384, 4096) 0.5 µs less.
 inline constexpr int64_t many_bytes_of_parts = 2 << 20;
+
+// How many fours of columns a block of the second step takes: a size alone.
+template <int fours_>
+struct PartChoice {
+  static constexpr int fours = fours_;
+};
+template <class... Choices>
+struct PartChoices {};
+struct PartModes {
+  template <class>
+  using of = Mode<>;
+};
 
 // The second step of the sums over rows: of `count` parts of so many columns, for each of `results`. They lie `pitch`
 // numbers apart, each in lines of memory of its own.
@@ -119,21 +170,20 @@ struct PartSums {
                                                first, second, static_cast<int>(count), static_cast<int>(columns),
                                                early);
     };
-    if (fours == few)
-      start.template operator()<few>();
-    else if (fours == many)
-      start.template operator()<many>();
-    else
-      start.template operator()<wide>();
+    const auto start_built = [&]<class... Choices>(PartChoices<Choices...>) {
+      ((fours == Choices::fours && (start.template operator()<Choices::fours>(), true)) || ...);
+    };
+    start_built(built_of<PartModes>(Widths{}));
   }
 
  private:
   static constexpr int64_t numbers_a_line = line_bytes / sizeof(float);
   static constexpr int few = 4, many = numbers_a_line / 4, wide = warp_threads;
+  using Widths = PartChoices<PartChoice<few>, PartChoice<many>, PartChoice<wide>>;
 
   // A line's, if numbers are many; and more of them in so few parts that half of the threads would have none.
   int fours_a_block() const {
-    if (numbers() * int64_t{sizeof(float)} < many_bytes_of_parts) return few;
+    if (one_of_each_mode || numbers() * int64_t{sizeof(float)} < many_bytes_of_parts) return few;
     return count > parts_at_once * (add_parts_block / wide) ? many : wide;
   }
 };

@@ -3,6 +3,7 @@
 //   TRIFOLD_NAMESPACE, TRIFOLD_DISPATCH_KEY   the library to register into, and CPU or CUDA; set by the build.
 #pragma once
 
+#include <trifold/choices.h>
 #include <trifold/launch.cuh>
 
 #include <torch/csrc/stable/device.h>
@@ -122,8 +123,8 @@ void implement(torch::stable::detail::StableLibrary& library, const char* name) 
 
 }  // namespace trifold
 
-// What this library holds, as lines "implementation<TAB>name<TAB>schema" and "branch<TAB>kernel<TAB>launches".
-// The text lives until the next call on the same thread.
+// What this library holds, as lines "implementation<TAB>name<TAB>schema", "branch<TAB>kernel<TAB>launches" and
+// "left out<TAB>choice<TAB>the choice that has the same code". The text lives until the next call on the same thread.
 extern "C" [[gnu::visibility("default"), gnu::used]] inline const char* trifold_manifest() {
   static thread_local std::string text;
   text.clear();
@@ -131,6 +132,8 @@ extern "C" [[gnu::visibility("default"), gnu::used]] inline const char* trifold_
     text += "implementation\t" + function.name + "\t" + function.schema + "\n";
   for (const auto* branch = trifold::Branch::first; branch != nullptr; branch = branch->next)
     text += "branch\t" + branch->name + "\t" + std::to_string(branch->launches.load()) + "\n";
+  for (const auto* choice = trifold::LeftOut::first; choice != nullptr; choice = choice->next)
+    text += "left out\t" + choice->name + "\t" + choice->same_code + "\n";
   return text.c_str();
 }
 

@@ -1,13 +1,19 @@
 // Launching kernels whose rows stream through shared memory (team_stream.cuh).
 #pragma once
 
-#include <trifold/rows.h>
+#include <trifold/row_teams.h>
 #include <trifold/team_stream.cuh>
 
 #include <numeric>
 #include <optional>
 
 namespace trifold {
+
+// All choices of a kernel that streams have the same code.
+struct StreamModes {
+  template <class>
+  using of = Mode<>;
+};
 
 // How many teams take a matrix's rows, and of how many classes these are, which begin alike, as seen from boundaries so
 // many bytes apart.

@@ -8,14 +8,19 @@ from torch import Tensor
 
 from trifold.spec import Call
 from trifold.verification.cell import Cell, CheckFailed
-from trifold.verification.checks.differentiation import forward, same_gradients, unit_upstream_gradient
+from trifold.verification.checks.differentiation import (
+    Upstream,
+    forward,
+    same_gradients,
+    unit_upstream_gradient,
+)
 from trifold.verification.comparison import same_values
 from trifold.verification.tolerance import same_bits
 
 
 @dataclass(frozen=True)
 class Run:
-    """What a call gave: results, and the gradient of their sum for each argument."""
+    """What a call gave: results, and a gradient for each argument: of the results' sum, or of what the check says."""
 
     results: tuple[Tensor, ...]
     grads: tuple[Tensor | None, ...]
@@ -27,7 +32,16 @@ class Run:
         return cls(tuple(output.detach() for output in made.outputs), made.gradients_of_sum())
 
 
-def require_same(cell: Cell, call: Call, first: Run, run: Run, *, what: str, where: tuple[str, str]) -> None:
+def require_same(
+    cell: Cell,
+    call: Call,
+    first: Run,
+    run: Run,
+    *,
+    what: str,
+    where: tuple[str, str],
+    outer: Upstream | None = unit_upstream_gradient,
+) -> None:
     """Raise ``CheckFailed`` where the runs have other bits; where the spec says that a sum has no order, where one of
     them is beyond the bound.
 
@@ -36,8 +50,9 @@ def require_same(cell: Cell, call: Call, first: Run, run: Run, *, what: str, whe
         first, run: the two.
         what: what shows in their results, for the message.
         where: how each run was made: "in the natural order".
+        outer: makes the upstream gradient of a result, as it was in both runs; None: as :func:`differentiate` does.
     """
-    paths, outer = cell.gradient_paths(call), unit_upstream_gradient
+    paths = cell.gradient_paths(call)
     if same_values(cell, call, first.results, run.results) and same_gradients(
         cell, call, paths, first.grads, run.grads, outer
     ):

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from trifold import places
-from trifold.build.sources import local_sources
+from trifold.build.sources import chooses_paths, local_sources
 from trifold.findings import Finding
 from trifold.spec import Call
 from trifold.verification.cell import Cell, CheckFailed, Origins
 from trifold.verification.checks.agreement import Run, require_same
 from trifold.verification.checks.findings_on_gpu import findings_on_gpu
 from trifold.verification.checks.origin import Recorded, form_with_checks
+from trifold.verification.remote import Told
 
 _SHUFFLED = (1, 2, 3)  # seeds of orders; 0 is the natural one
 _FEW = 2048  # elements; calls of more run in one shuffled order
@@ -37,17 +38,14 @@ def findings(cell: Cell) -> str | None:
     form = form_with_checks(cell)
     if cell.kind == "port":
         _require_one_text(cell)
-    found: list[Finding] = []
-    allowed: dict[str, dict[str, Any]] = {}
+    found = Found()
     unwritten: list[CheckFailed] = []
 
     def test(call: Call, shuffled: Sequence[int]) -> None:
         first: Run | None = None
         for seed in (0, *shuffled):
             recorded = Recorded.of(cell, call, form, seed)
-            found.extend(recorded.told.findings)
-            allowed.update({each["place"]: each for each in recorded.told.allowed})
-            _require_defined(recorded.told.findings, call)
+            found.take(recorded.told, call)
             if seed == 0 and not unwritten:
                 try:
                     recorded.require_written(cell, call)
@@ -69,19 +67,58 @@ def findings(cell: Cell) -> str | None:
     for call in cell.small_calls():
         cell.run_case(in_all, call)
     cell.origins = Origins(cell.cases, frozenset(cell.dtypes), unwritten[0] if unwritten else None)
-    accepted = places.merged(finding for finding in found if finding.accepted)
-    cell.accepted = tuple(
-        {
-            "finding": f"{finding.kind} on {finding.array} in {finding.kernel} at {places.lines_of(finding)}",
-            "count": finding.count,
-            "place": finding.accepted_at,
-            "reason": finding.accepted,
-        }
-        for finding in accepted
-    )
-    parts = [places.accepted(finding) for finding in accepted]
-    parts += [f"allowed, but did not occur: {each}" for each in places.unmet(accepted, allowed.values())]
-    return "; ".join(filter(None, [*parts, _remark(found)])) or None
+    cell.met = found.met
+    # What a GPU's kernels alone may meet is for the row that runs these to miss.
+    missed = [] if cell.kind == "port" and chooses_paths(cell.implementation.files.binding) else found.missed()
+    return "; ".join([*found.accept(cell), *missed, *found.warnings()]) or None
+
+
+class Found:
+    """What the engine found in the calls of a check."""
+
+    def __init__(self) -> None:
+        self._findings: list[Finding] = []
+        self._allowed: dict[str, dict[str, Any]] = {}
+
+    def take(self, told: Told, call: Call) -> None:
+        """Of one call. Raises ``CheckFailed`` where a warning is of what CUDA leaves undefined, and is not accepted."""
+        self._findings += told.findings
+        self._allowed.update({each["place"]: each for each in told.allowed})
+        _require_defined(told.findings, call)
+
+    @property
+    def met(self) -> frozenset[str]:
+        """The places of comments that accepted a finding."""
+        return frozenset(finding.accepted_at for finding in self._findings if finding.accepted)
+
+    def accept(self, cell: Cell) -> list[str]:
+        """What the user accepts, in words and in the cell's record."""
+        accepted = places.merged(finding for finding in self._findings if finding.accepted)
+        cell.accepted = tuple(
+            {
+                "finding": f"{finding.kind} on {finding.array} in {finding.kernel} at {places.lines_of(finding)}",
+                "count": finding.count,
+                "place": finding.accepted_at,
+                "reason": finding.accepted,
+            }
+            for finding in accepted
+        )
+        return [places.accepted(finding) for finding in accepted]
+
+    def missed(self, met: Collection[str] = ()) -> list[str]:
+        """Comments that accepted nothing, but for those that were ``met`` elsewhere."""
+        allowed = (each for place, each in self._allowed.items() if place not in met)
+        return [f"allowed, but did not occur: {each}" for each in places.unmet(self._findings, allowed)]
+
+    def warnings(self) -> list[str]:
+        """One sentence for each line of source that was warned of."""
+        lines: dict[tuple[str, str, int], str] = {}
+        for finding in self._findings:
+            if finding.severity == "error" or finding.accepted or not finding.accesses:
+                continue
+            access = finding.accesses[0]
+            lines.setdefault((finding.kind, access.file, access.line), finding.message.splitlines()[0])
+        return list(lines.values())
 
 
 def _one_of_them(call: Call) -> int:
@@ -114,14 +151,3 @@ def _require_defined(found: Iterable[Finding], call: Call) -> None:
         writes = finding.kind == "race" and all(access.operation == "write" for access in finding.accesses)
         if (finding.kind == "barrier divergence" or writes) and not finding.accepted:
             raise CheckFailed(str(finding), call, findings=(finding,))
-
-
-def _remark(found: list[Finding]) -> str | None:
-    """One sentence for each line of source that was warned of."""
-    lines: dict[tuple[str, str, int], str] = {}
-    for finding in found:
-        if finding.severity == "error" or finding.accepted or not finding.accesses:
-            continue
-        access = finding.accesses[0]
-        lines.setdefault((finding.kind, access.file, access.line), finding.message.splitlines()[0])
-    return "; ".join(lines.values()) or None

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from trifold.spec import Call
 from trifold.spec.call import Path
-from trifold.verification.cell import ORDINARY, Cell, CheckFailed
+from trifold.verification.cell import Cell, CheckFailed, is_ordinary
 from trifold.verification.checks.differentiation import (
     RightGradients,
     Upstream,
@@ -37,7 +37,7 @@ def gradients(cell: Cell) -> str | None:
         paths = cell.gradient_paths(call)
         if not paths:  # a call of integers, say
             return
-        if not all(case.fill in ORDINARY for _, case in call.floating()):
+        if not is_ordinary(call):
             _compare_specials(cell, call, upstream_gradient)
             return
         right = RightGradients.of(cell, call, paths)
@@ -50,6 +50,26 @@ def gradients(cell: Cell) -> str | None:
     for call in cell.swept_calls(below=_SWEPT_SIMULATED if cell.simulated else _SWEPT):
         cell.run_case(test, call)
     return impostors.require_rejected()
+
+
+def require_right(cell: Cell, call: Call) -> tuple[Tensor | None, ...]:
+    """The gradients of all arguments together; raises ``CheckFailed`` where one is wrong. Of numbers at which a
+    reference need not be exact they are not compared."""
+    paths = tuple(cell.gradient_paths(call))
+    if not paths:
+        return ()
+    grads = differentiate(cell, call, paths, cell.implementation.function).grads
+    if is_ordinary(call):
+        right = RightGradients.of(cell, call, paths)
+        for path, grad in zip(paths, grads, strict=True):
+            wrong = _missing(right, path) if grad is None else right.wrong(path, grad)
+            if wrong:
+                raise CheckFailed(f"gradient of {cell.name(path)}: {wrong}", call)
+    return grads
+
+
+def _missing(right: RightGradients, path: Path) -> str | None:
+    return "there is none" if right.native[path] is not None and right.exact[path] is not None else None
 
 
 # Powers of two of elements: gradients of each selection of arguments take several calls.

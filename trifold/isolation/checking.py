@@ -1,0 +1,103 @@
+"""The engine's part in the op's process: calls with checks, what they find, and which bytes the kernels write."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trifold.acceptance import configured_suppressions
+from trifold.build.sources import included_sources, own_sources
+from trifold.cells import Kind
+from trifold.findings import collect
+from trifold.implementation import Implementation, load_checked_port
+from trifold.workspace import OpFiles, Workspace
+
+from .tensors import Json
+
+# The forms of a port that has checks: with the kernels that the CPU takes, and with those that a GPU takes.
+CHECKED_FORMS = ("checked", "gpu paths")
+
+
+class Checking:
+    """Runs calls of an op with all checks: of its prototype in the simulator, of its port as built with checks."""
+
+    def __init__(self, workspace: Workspace, files: OpFiles, kind: Kind) -> None:
+        self._files, self._simulated = files, kind == "prototype"
+        self._suppressions = configured_suppressions(workspace.root)
+
+    def load(self, form: str) -> Implementation:
+        """The port in one of :data:`CHECKED_FORMS`. Comments in all that it includes accept findings."""
+        from trifold.host import runtime
+
+        runtime.accept(included_sources(self._files.binding), self._suppressions)
+        return load_checked_port(self._files, gpu_paths=True if form == "gpu paths" else None)
+
+    @contextlib.contextmanager
+    def watching(self, schedules: tuple[int, int] | None) -> Iterator[list[Any]]:
+        """Launches run with all checks, under so many schedules from a first seed on; gives what is found.
+
+        With None, launches run as they are."""
+        if schedules is None:
+            yield []
+            return
+        seed, count = schedules
+        options: contextlib.AbstractContextManager[Any]
+        watched: Callable[[], contextlib.AbstractContextManager[Any]]
+        if self._simulated:
+            from trifold import simulator
+            from trifold.simulator import fresh
+
+            options = simulator.options(
+                checks="all", lint=True, seed=seed, schedules=count, suppressions=self._suppressions or ""
+            )
+            watched = fresh.watched
+        else:
+            from trifold.host import runtime
+
+            options, watched = runtime.schedules(count, seed=seed), runtime.fresh_memory().watched
+        # What ports/<op>.py allocates is unwritten, too.
+        with options, watched(), collect() as found:
+            yield found
+
+    def told(self, found: list[Any]) -> Json:
+        """What was found, and the comments that allow findings of what has run.
+
+        Of a port they are those in its own sources: trifold's headers have code that few ops use."""
+        if self._simulated:
+            from trifold.simulator.settings import accepted
+        else:
+            from trifold.host.runtime import accepted
+        allowed = [each for each in accepted.used.values() if each.line]
+        if not self._simulated:
+            own = {str(path) for path in own_sources(self._files.binding)}
+            allowed = [each for each in allowed if each.file in own]
+        return {"findings": [finding.to_json() for finding in found], "allowed": [asdict(each) for each in allowed]}
+
+    def record(self, library: Path | None) -> None:
+        """Note which memory the op's kernels write, until another call is recorded; of a port those of ``library``."""
+        if self._simulated:
+            from trifold import simulator
+
+            simulator.record_writes(True)
+        else:
+            from trifold.host import runtime
+
+            runtime.record_writes(True, library)
+
+    def written(self, owner: Tensor) -> Tensor:
+        """For each byte of a tensor's memory, whether a kernel of the op wrote it last."""
+        storage = owner.untyped_storage()
+        if storage.nbytes() == 0:
+            return torch.empty(0, dtype=torch.uint8)
+        written: Callable[[int, int], bytes]
+        if self._simulated:
+            from trifold.simulator import written
+        else:
+            from trifold.host.runtime import written
+        return torch.frombuffer(bytearray(written(storage.data_ptr(), storage.nbytes())), dtype=torch.uint8)
