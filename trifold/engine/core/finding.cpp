@@ -165,7 +165,17 @@ void append_access(std::string& out, const Access& access) {
   out += std::to_string(access.location.line);
   append_field(out, "function", access.location.function);
   append_field(out, "instruction", access.instruction);
-  out += '}';
+  append_key(out, "callers");
+  out += '[';
+  for (const Location& caller : access.location.callers) {
+    out += out.back() == '[' ? "{" : ", {";
+    append_field(out, "file", caller.file);
+    append_key(out, "line");
+    out += std::to_string(caller.line);
+    append_field(out, "function", caller.function);
+    out += '}';
+  }
+  out += "]}";
 }
 
 }  // namespace
@@ -199,6 +209,8 @@ std::string where(const Location& location) {
   text += ":" + std::to_string(location.line);
   if (!location.function.empty()) text += " in " + location.function;
   if (!location.source.empty()) text += " (" + location.source + ")";
+  for (const Location& caller : location.callers)
+    text += (&caller == &location.callers.front() ? ", called at " : ", from ") + where(caller);
   return text;
 }
 

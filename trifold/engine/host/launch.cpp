@@ -281,13 +281,14 @@ void stop_launch(const char* what, Line line) {
     fprintf(stderr, "%s:%d: %s outside a kernel\n", line.file, line.line, what);
     abort();
   }
-  Fiber& fiber = fail(what, {line.file, line.line, "", ""});
+  Fiber& fiber = fail(what, {line.file, line.line, "", "", {}});
   fiber.leave();
 }
 
 void fail_assertion(const char* expression, const char* file, unsigned line, const char* function) {
   if (turn == nullptr) __assert_fail(expression, file, line, function);
-  Fiber& fiber = fail("a failed assertion, " + std::string(expression) + ",", {file, static_cast<int>(line), "", ""});
+  Fiber& fiber =
+      fail("a failed assertion, " + std::string(expression) + ",", {file, static_cast<int>(line), "", "", {}});
   fiber.leave();
 }
 
