@@ -51,6 +51,7 @@ class Access:
             asynchronous operations.
         instruction: of an asynchronous operation that made the access and that the thread started there (cp.async, …);
             "" where the thread made it.
+        kernel: whose thread it is, where that is an earlier launch; "" for the finding's own.
     """
 
     thread: tuple[int, int, int]
@@ -61,6 +62,7 @@ class Access:
     line: int
     function: str
     instruction: str = ""
+    kernel: str = ""
     callers: tuple[Caller, ...] = ()
 
 

@@ -51,6 +51,7 @@ struct Access {
   std::string operation;  // read, write, atomic, barrier, …
   Location location;
   std::string instruction = "";  // of an asynchronous operation, which the thread started there; empty: its own
+  std::string kernel = "";       // of an earlier launch, whose thread it is; empty: the finding's
 };
 
 struct Finding {

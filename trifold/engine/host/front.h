@@ -40,6 +40,7 @@ struct Turn {
   HostFront* front = nullptr;
   Line last_line{nullptr, 0};  // where a thread waited last, and its site
   engine::Site last_site = 0;
+  bool lets_next_begin = false;  // a thread has let the next kernel begin
   Stop stop = Stop::none;
   const void* stopped_at = nullptr;  // the return address of what it did last; null: it waited, at last_site
 

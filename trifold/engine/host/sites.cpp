@@ -16,6 +16,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "earlier_grid.h"
 #include "front.h"
 
 extern char** environ;
@@ -255,6 +256,7 @@ Frames frames_of_source(const std::vector<const void*>& return_addresses) {
 }  // namespace
 
 void begin_sites() {
+  if (earlier_of_running() != nullptr) return;  // its lines may be asked for
   if (places.forget_many()) calls_of_operations.forget();
 }
 

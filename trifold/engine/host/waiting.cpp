@@ -3,6 +3,7 @@
 
 #include "../core/checker.h"
 #include "../core/execution.h"
+#include "earlier_grid.h"
 #include "front.h"
 #include "sites.h"
 #include "undecided.h"
@@ -218,6 +219,15 @@ void fence(Scope scope) {
   if (turn != nullptr) look(__builtin_return_address(0));
   if (engine::current != nullptr && engine::current->block->launch->checker != nullptr)
     engine::current->block->launch->checker->fence(*engine::current, static_cast<engine::Scope>(scope));
+}
+
+void wait_for_earlier_grid() {
+  if (earlier_of_running() != nullptr && engine::current != nullptr)
+    engine::current->block->launch->checker->wait_for_earlier_grid(*engine::current);
+}
+
+void let_next_grid_begin() {
+  if (turn != nullptr) turn->lets_next_begin = true;
 }
 
 Clusters clusters() {
