@@ -50,8 +50,11 @@ FEATURES = (
     Feature("a surface", re.compile(r"\bsurf\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaSurfaceObject_t\b"), _GUARD),
     Feature("an 8-bit or smaller float", re.compile(r"\b__nv_fp[468]\w*|<cuda_fp[468]\.h>"), _GUARD),
     Feature(
-        "libcu++ (cuda::) beyond cuda::barrier and what cuda::ptx has of barriers, clusters and copies",
-        re.compile(r"\bcuda::(?!ptx\b|barrier\b|device\b|thread_scope)|<cuda/(?!ptx>|barrier>)"),
+        "libcu++ (cuda::) beyond cuda::barrier, cuda::pipeline and what cuda::ptx has of barriers, clusters and copies",
+        re.compile(
+            r"\bcuda::(?!ptx\b|barrier\b|device\b|thread_scope|\w*pipeline|memcpy_async\b|aligned_size_t\b)"
+            r"|<cuda/(?!ptx>|barrier>|pipeline>)"
+        ),
         _GUARD,
     ),
     Feature("a tensor map", re.compile(TENSOR_MAPS), REMEDY_OF_TENSOR_MAPS),

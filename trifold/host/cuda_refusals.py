@@ -25,7 +25,6 @@ _LIBRARY_HEADER = re.compile(
 _WORDS = (
     ("textures and surfaces", rb"\btexture\s*<|\bcuda(?:Texture|Surface)Object_t\b|\b(?:tex|surf)[123]D\w*"),
     ("tensor-core fragments of less than 8 bits", rb"\bwmma\s*::\s*experimental\b"),
-    ("pipelines of libcu++", rb"\bcuda\s*::\s*(?:pipeline|memcpy_async)\b"),
     ("cooperative launches on several devices", rb"\bcudaLaunchCooperativeKernelMultiDevice\b"),
     ("tensor maps", TENSOR_MAPS.encode()),
 )
