@@ -115,6 +115,11 @@ void Buffer::continue_after(const Touched& earlier) {
 }
 
 void Buffer::note_discarded(uintptr_t address, size_t n) {
+  if (initialised_) {  // all the rest is, cell by cell
+    for (Cell& cell : std::span(cells_, cell_count()))
+      if (!holds(cell.write)) cell.write = {nobody, epoch_};
+    initialised_ = false;
+  }
   for (Cell& cell : cells(address, n)) {
     Cell left;  // what it races with is found, still
     left.other[0] = cell.write;
