@@ -4,6 +4,7 @@
 #include <cooperative_groups.h>
 
 #include <cuda/ptx>
+#include <utility>
 
 namespace cg = cooperative_groups;
 namespace ptx = cuda::ptx;
@@ -102,4 +103,46 @@ extern "C" __global__ void forget(const float* x, float* y, int mistake) {
   __syncwarp();
   if (mistake == none) y[i] = x[i];
   y[i] += x[i];  // read again
+}
+
+// Each block publishes a value by a flag, for which one of another cluster waits.
+template <class Fence>
+__device__ void pass_on(const float* x, float* y, unsigned* flags, unsigned distance, Fence fence) {
+  const unsigned from = (blockIdx.x + gridDim.x - distance) % gridDim.x;
+  if (threadIdx.x != 0) return;
+  y[blockIdx.x] = x[blockIdx.x];  // published
+  fence();
+  atomicExch(&flags[blockIdx.x], 1u);
+  while (atomicAdd(&flags[from], 0u) == 0) continue;
+  fence();
+  y[gridDim.x + blockIdx.x] = 2 * y[from];  // taken
+}
+extern "C" __global__ void __cluster_dims__(4) publish(const float* x, float* y, unsigned* flags, int way) {
+  const auto by_cluster = [] { asm volatile("fence.acq_rel.cluster;" ::: "memory"); };
+  if (way == 0) pass_on(x, y, flags, 4, [] { asm volatile("fence.acq_rel.gpu;" ::: "memory"); });
+  if (way == 1) pass_on(x, y, flags, 4, by_cluster);  // too narrow
+  if (way == 2 && threadIdx.x == 0) {                 // right: of its own cluster
+    if (blockIdx.x % 4 < 2) {
+      if (blockIdx.x % 4 == 0) {
+        y[blockIdx.x] = x[blockIdx.x];
+        ptx::fence(ptx::sem_acq_rel, ptx::scope_cluster);
+        atomicExch(&flags[blockIdx.x], 1u);
+      } else {
+        while (atomicAdd(&flags[blockIdx.x - 1], 0u) == 0) continue;
+        ptx::fence(ptx::sem_acq_rel, ptx::scope_cluster);
+        y[gridDim.x + blockIdx.x] = 2 * y[blockIdx.x - 1];
+      }
+    }
+  }
+}
+
+// Each block reads what another one has written before the grid's barrier.
+extern "C" __global__ void whole_grid(const float* x, float* y, int waits) {
+  const auto grid = cg::this_grid();
+  const unsigned i = grid.thread_rank(), n = grid.num_threads();
+  y[i] = x[i];
+  auto token = grid.barrier_arrive();
+  const float own = x[i];
+  if (waits) grid.barrier_wait(std::move(token));
+  y[n + i] = own + y[n - 1 - i];
 }

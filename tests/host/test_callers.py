@@ -82,7 +82,8 @@ def test_the_lines_of_the_calls_follow(way: int, marks: list[str], folder: Path)
     finding = found(way, folder)
     read, copied = finding.accesses
     assert copied.instruction == "cp.async"
-    lines = [source_of(at) for at in (copied, *copied.callers)]
+    chain: list[Access | Caller] = [copied, *copied.callers]
+    lines = [source_of(at) for at in chain]
     assert len(lines) == len(marks), finding
     assert all(line.endswith(mark) for line, mark in zip(lines, marks, strict=True)), finding
     assert f", called at {Path(copied.callers[0].file).name}:{copied.callers[0].line} in " in finding.message

@@ -94,6 +94,37 @@ def test_what_is_discarded_is_unwritten() -> None:
     assert SOURCE[finding.accesses[0].line - 1].endswith("// read again")
 
 
+def run_publish(way: int, seed: int) -> None:
+    x, y, flags = np.arange(1, 9, dtype=np.float32), np.zeros(16, np.float32), np.zeros(8, np.uint32)
+    with runtime.schedules(1, seed=seed):
+        RawKernel(FILE, "publish")(8, 32, (x, y, flags, way))
+    got = y[8:]
+    expected = {0: 2 * np.roll(x, 4), 2: np.array([0, 2, 0, 0, 0, 10, 0, 0], np.float32)}[way]
+    assert np.array_equal(got, expected)
+
+
+def test_a_fence_of_the_scope_of_a_cluster_orders_its_blocks_alone() -> None:
+    for seed in range(3):
+        run_publish(0, seed)
+        run_publish(2, seed)
+        with pytest.raises(KernelFault) as caught:
+            run_publish(1, seed)
+        finding = found(caught)
+        assert finding.kind == "race" and finding.array == "y"
+        marks = {SOURCE[access.line - 1].split("// ")[-1] for access in finding.accesses}
+        assert marks == {"published", "taken"}, finding
+
+
+def test_the_two_halves_of_the_grids_barrier() -> None:
+    x, y = np.arange(128, dtype=np.float32), np.zeros(256, np.float32)
+    kernel = RawKernel(FILE, "whole_grid")
+    kernel(4, 32, (x, y, 1), cooperative=True)
+    assert np.array_equal(y[128:], x + x[::-1])
+    with pytest.raises(KernelFault) as caught:
+        kernel(4, 32, (x, y, 0), cooperative=True)
+    assert found(caught).kind == "race"
+
+
 if __name__ == "__main__":
     for each in range(20):
         run_ring("none", each)

@@ -80,7 +80,7 @@ __global__ void parent_kernel(float* y) {
         ("__nv_fp8_e4m3 x;", "an 8-bit or smaller float"),
         (
             "cuda::atomic_ref<int> a(*p);",
-            "libcu++ (cuda::) beyond cuda::barrier, cuda::pipeline and what cuda::ptx has of barriers, clusters and copies",
+            "libcu++ (cuda::) beyond barriers, pipelines and what cuda::ptx has of clusters and copies",
         ),
         ("curand_init(seed, i, 0, &state);", "cuRAND"),
         ("const __grid_constant__ CUtensorMap map;", "a tensor map"),

@@ -50,7 +50,7 @@ FEATURES = (
     Feature("a surface", re.compile(r"\bsurf\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaSurfaceObject_t\b"), _GUARD),
     Feature("an 8-bit or smaller float", re.compile(r"\b__nv_fp[468]\w*|<cuda_fp[468]\.h>"), _GUARD),
     Feature(
-        "libcu++ (cuda::) beyond cuda::barrier, cuda::pipeline and what cuda::ptx has of barriers, clusters and copies",
+        "libcu++ (cuda::) beyond barriers, pipelines and what cuda::ptx has of clusters and copies",
         re.compile(
             r"\bcuda::(?!ptx\b|barrier\b|device\b|thread_scope|\w*pipeline|memcpy_async\b|aligned_size_t\b)"
             r"|<cuda/(?!ptx>|barrier>|pipeline>)"

@@ -51,7 +51,7 @@ enum Check : uint32_t {
   check_all = check_race | check_uninitialised | check_bounds | check_lint,
 };
 
-enum class Scope : uint8_t { block, device, system };
+enum class Scope : uint8_t { block, device, system, cluster };
 
 // What makes an access atomic: an operation of the scope of the device or wider, or of the block; or that it is
 // volatile.

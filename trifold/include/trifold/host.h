@@ -163,7 +163,7 @@ void pause(Line line);
 [[noreturn]] void exceed_launch_bounds(unsigned threads);
 
 // Whose atomics and fences these are for.
-enum class Scope : uint8_t { block, device, system };
+enum class Scope : uint8_t { block, device, system, cluster };
 
 // What an atomic makes of a value; where it writes nothing, it only reads.
 struct Made {
