@@ -80,9 +80,12 @@ __global__ void parent_kernel(float* y) {
         ("__nv_fp8_e4m3 x;", "an 8-bit or smaller float"),
         (
             "cuda::atomic_ref<int> a(*p);",
-            "libcu++ (cuda::) beyond cuda::barrier and what cuda::ptx has of barriers, clusters and copies",
+            "libcu++ (cuda::) beyond barriers, pipelines and what cuda::ptx has of clusters and copies",
         ),
         ("curand_init(seed, i, 0, &state);", "cuRAND"),
+        ("const __grid_constant__ CUtensorMap map;", "a tensor map"),
+        ("cuTensorMapEncodeTiled(&map, type, 2, x, dims, strides, box, steps);", "a tensor map"),
+        ("cuda::ptx::cp_async_bulk_tensor(space_cluster, space_global, tile, &map, at, &full);", "a tensor map"),
         ("// asm volatile is not needed", None),
         ("int context = texture_size; plasma(1);", None),
     ],

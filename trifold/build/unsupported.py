@@ -10,6 +10,14 @@ from pathlib import Path
 _GUARD = "put it in #ifndef TRIFOLD_CPU, with another way for the CPU in #else"
 
 
+#: What uses tensor maps, as a pattern; and what to do without them on the CPU.
+TENSOR_MAPS = r"\b(?:CUtensorMap\w*|cuTensorMap\w+|cp_async_bulk_tensor|cp_reduce_async_bulk_tensor)\b"
+REMEDY_OF_TENSOR_MAPS = (
+    "copy row by row with cp.async.bulk (cuda::ptx::cp_async_bulk), or keep them in #ifndef TRIFOLD_CPU with another "
+    "way in #else"
+)
+
+
 @dataclass(frozen=True)
 class Feature:
     """A part of CUDA C++.
@@ -42,10 +50,14 @@ FEATURES = (
     Feature("a surface", re.compile(r"\bsurf\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaSurfaceObject_t\b"), _GUARD),
     Feature("an 8-bit or smaller float", re.compile(r"\b__nv_fp[468]\w*|<cuda_fp[468]\.h>"), _GUARD),
     Feature(
-        "libcu++ (cuda::) beyond cuda::barrier and what cuda::ptx has of barriers, clusters and copies",
-        re.compile(r"\bcuda::(?!ptx\b|barrier\b|device\b|thread_scope)|<cuda/(?!ptx>|barrier>)"),
+        "libcu++ (cuda::) beyond barriers, pipelines and what cuda::ptx has of clusters and copies",
+        re.compile(
+            r"\bcuda::(?!ptx\b|barrier\b|device\b|thread_scope|\w*pipeline|memcpy_async\b|aligned_size_t\b)"
+            r"|<cuda/(?!ptx>|barrier>|pipeline>)"
+        ),
         _GUARD,
     ),
+    Feature("a tensor map", re.compile(TENSOR_MAPS), REMEDY_OF_TENSOR_MAPS),
     Feature("cuRAND", re.compile(r"<curand|\bcurand\w*\s*\("), "draw with <trifold/philox.cuh> instead"),
     Feature("a launch with <<<...>>>", re.compile(r"<<<"), "launch with trifold::launch<kernel>(...) instead"),
 )

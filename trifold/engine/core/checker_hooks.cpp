@@ -29,6 +29,7 @@ Stamp Checker::tick() {
 void Checker::forget(Stamp mark) {
   graph_.clear();
   grid_ = mark;
+  earlier_ended_ = 0;
   if (operations_ != nullptr) forget_proxy_fences();
   for (Block* const block : blocks_) {
     BlockClock& clock = block->clock;
@@ -100,7 +101,7 @@ ThreadClock& Checker::clock(Thread& thread) {
 void Checker::block_barrier(Block& block) {
   const Stamp mark = tick();
   BlockClock& clock = block.clock;
-  for (const FenceScope scope : {block_scope, device_scope}) {
+  for (const FenceScope scope : fence_scopes) {
     if (clock.fenced[scope] <= block.barrier) continue;
     const Knowledge known = graph_.fences(block.threads[0].id, clock.fences[scope], block.id, block.barrier,
                                           clock.fenced_acquired[scope], scope);
@@ -126,7 +127,7 @@ void Checker::grid_barrier(std::span<Block* const> blocks) {
 void Checker::fence(Thread& thread, Scope of) {
   if (!races_) return;
   const Stamp mark = tick();
-  const FenceScope scope = of == Scope::block ? block_scope : device_scope;
+  const FenceScope scope = of == Scope::block ? block_scope : of == Scope::cluster ? cluster_scope : device_scope;
   Block& block = *thread.block;
   ThreadClock& own = clock(thread);
   for (auto& [offset, barrier] : block.mbarriers) barrier.fenced |= barrier.initialised.thread == &thread;
@@ -150,6 +151,17 @@ void Checker::fence(Thread& thread, Scope of) {
   shared.fenced[scope] = warp.fenced[scope] = mark;
 }
 
+// What the earlier grid has written is visible to the whole grid then: whoever comes after the thread comes after that.
+void Checker::wait_for_earlier_grid(Thread& thread) {
+  if (!races_ || grid_ >= end_of_earlier_grid) return;
+  if (earlier_ended_ == 0)
+    earlier_ended_ = graph_.fences(earlier_grid, {&end_of_earlier_grid, 1}, block_of(earlier_grid), 0, 0, device_scope);
+  ThreadClock& own = clock(thread);
+  BlockClock& block = thread.block->clock;
+  own.acquired = graph_.merge(own.acquired, earlier_ended_);
+  block.acquired_now = graph_.merge(block.acquired_now, earlier_ended_);
+}
+
 void Checker::arrive(Thread& thread, ArrivalClock& barrier) {
   if (!races_) return;
   const Stamp mark = tick();
@@ -161,7 +173,7 @@ void Checker::arrive(Thread& thread, ArrivalClock& barrier) {
   barrier.stamps[thread.index] = mark;
   add_mates(barrier.stamps, thread, mates);
   barrier.acquired = graph_.merge(barrier.acquired, graph_.merge(own.acquired, block.clock.acquired));
-  for (const FenceScope scope : {block_scope, device_scope}) {
+  for (const FenceScope scope : fence_scopes) {
     barrier.released[scope] = graph_.merge(barrier.released[scope], own.released[scope]);
     if (own.fence[scope].stamp <= block.barrier) continue;
     barrier.fences[scope].resize(block.threads.size());
@@ -173,7 +185,7 @@ void Checker::arrive(Thread& thread, ArrivalClock& barrier) {
 
 // What the threads of a block knew that have arrived; what they knew at fences is added to what others released.
 Knowledge Checker::gathered(uint32_t block, uint32_t first_thread, ArrivalClock& arrivals, FenceScope scope) {
-  for (const FenceScope of_fence : {block_scope, device_scope}) {
+  for (const FenceScope of_fence : fence_scopes) {
     if (arrivals.fences[of_fence].empty()) continue;
     const Knowledge fenced = graph_.fences(first_thread, arrivals.fences[of_fence], block, arrivals.barrier,
                                            arrivals.fenced_acquired[of_fence], of_fence);
@@ -188,7 +200,7 @@ void Checker::pass(Block& block, ArrivalClock& barrier, std::span<Thread* const>
   for (Thread* const thread : waiting) {
     ThreadClock& own = clock(*thread);
     own.acquired = graph_.merge(own.acquired, known);
-    for (const FenceScope scope : {block_scope, device_scope})
+    for (const FenceScope scope : fence_scopes)
       own.released[scope] = graph_.merge(own.released[scope], barrier.released[scope]);
   }
   block.clock.acquired_now = graph_.merge(block.clock.acquired_now, known);
@@ -203,16 +215,15 @@ void Checker::release(uintptr_t address, Thread& thread) {
     const ThreadClock& own = clock(thread);
     return own.fence[scope].stamp == 0 && own.released[scope] == 0 && of_block[scope] == 0;
   };
-  if (silent(block_scope) && silent(device_scope)) return;
+  if (std::ranges::all_of(fence_scopes, silent)) return;
   const Stamp stamp = tick();
   ThreadClock& own = clock(thread);  // after the tick, which may have emptied it
-  for (const FenceScope scope : {block_scope, device_scope}) {
+  for (const FenceScope scope : fence_scopes) {
     if (silent(scope)) continue;
     Fence& fence = own.fence[scope];
     own.released[scope] = graph_.merge(own.released[scope], of_block[scope]);
-    const bool superseded =
-        scope == block_scope && own.released[scope] == 0 && fence.stamp < own.fence[device_scope].stamp;
-    if (superseded) continue;
+    const auto covers = [&](FenceScope wider) { return wider > scope && fence.stamp < own.fence[wider].stamp; };
+    if (own.released[scope] == 0 && std::ranges::any_of(fence_scopes, covers)) continue;
     fence.acquired = graph_.merge(fence.acquired, own.released[scope]);
     own.said[scope] = graph_.release(address, thread, fence, scope, stamp, own.said[scope]);
   }
@@ -241,7 +252,7 @@ void Checker::rendezvous(Warp& warp, uint32_t lanes) {
   const Stamp mark = tick();
   const Block& block = *warp.block;
   if (block.clock.acquired_now != block.clock.acquired) share_acquired(warp, lanes);
-  if (std::max(warp.clock.fenced[block_scope], warp.clock.fenced[device_scope]) > block.barrier) {
+  if (std::ranges::max(warp.clock.fenced) > block.barrier) {
     share_fences(warp, lanes);
   }
   const bool all = lanes == warp.live;
@@ -264,7 +275,7 @@ void Checker::share_acquired(Warp& warp, uint32_t lanes) {
 }
 
 void Checker::share_fences(Warp& warp, uint32_t lanes) {
-  for (const FenceScope scope : {block_scope, device_scope}) {
+  for (const FenceScope scope : fence_scopes) {
     if (warp.clock.fenced[scope] <= warp.block->barrier) continue;
     std::array<Stamp, warp_size> stamps{};
     Knowledge acquired = 0;

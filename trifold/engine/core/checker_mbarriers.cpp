@@ -13,10 +13,10 @@ void Checker::arrive_at_mbarrier(MBarrier& barrier, Thread& thread, const Arriva
   const Block& block = *thread.block;
   if (arrival.relaxed) {
     const ThreadClock& own = clock(thread);
-    for (const FenceScope scope : {block_scope, device_scope}) {
+    for (const FenceScope scope : fence_scopes) {
       const Fence& fence = own.fence[scope];
       if (fence.stamp == 0) continue;
-      const FenceScope narrower = scope == device_scope ? arrival.scope : block_scope;
+      const FenceScope narrower = std::min(scope, arrival.scope);
       const Knowledge known =
           graph_.fences(thread.id, {&fence.stamp, 1}, block.id, fence.barrier, fence.acquired, narrower);
       clock_of.present.of_cluster = graph_.merge(clock_of.present.of_cluster, known);
@@ -45,7 +45,7 @@ void Checker::end_phase(MBarrier& barrier) {
     const Knowledge known = gathered(block, first_thread, arrivals, scope);
     released.of_cluster = graph_.merge(released.of_cluster, known);
     if (block == barrier.owner->id) released.of_block = graph_.merge(released.of_block, known);
-    for (const FenceScope of_fence : {block_scope, device_scope})
+    for (const FenceScope of_fence : fence_scopes)
       released.fenced[of_fence] = graph_.merge(released.fenced[of_fence], arrivals.released[of_fence]);
   }
   barrier.clock = {{}, {}, released};
@@ -59,7 +59,7 @@ void Checker::acquire_at_mbarrier(const MBarrier& barrier, Thread& thread, Fence
   BlockClock& block = thread.block->clock;
   own.acquired = graph_.merge(own.acquired, known);
   block.acquired_now = graph_.merge(block.acquired_now, known);
-  for (const FenceScope of_fence : {block_scope, device_scope})
+  for (const FenceScope of_fence : fence_scopes)
     own.released[of_fence] = graph_.merge(own.released[of_fence], ended.fenced[of_fence]);
 }
 

@@ -17,12 +17,13 @@ using Stamp = uint32_t;
 // A node in the graph of what was released and acquired (knowledge.h); 0 knows nothing.
 using Knowledge = uint32_t;
 
-// A fence of block scope orders threads of its block only. Index of the pairs below. Of a cluster's scope are only
-// arrivals at barriers in shared memory: a fence is then one of the device's.
-enum FenceScope : uint8_t { block_scope, device_scope, fence_scopes, cluster_scope = fence_scopes };
+// A fence of block scope orders threads of its block only, and one of a cluster's those of its cluster. Index of what
+// follows, from the narrowest on.
+enum FenceScope : uint8_t { block_scope, cluster_scope, device_scope };
+inline constexpr std::array fence_scopes{block_scope, cluster_scope, device_scope};
 
 template <typename T>
-using PerScope = std::array<T, fence_scopes>;
+using PerScope = std::array<T, fence_scopes.size()>;
 
 // Who made an access: a thread, or from here on one side of an asynchronous operation, of which an even number reads
 // and the odd one behind it writes (operation_clocks.h).

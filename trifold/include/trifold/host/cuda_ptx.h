@@ -50,10 +50,25 @@ inline constexpr space_global_t space_global{};
 inline constexpr space_cluster_t space_cluster{};
 inline constexpr space_shared_t space_shared{};
 
+// ---------------------------------------------------------------------------------------------------- dependent grids
+
+inline void griddepcontrol_wait() {
+  cudaGridDependencySynchronize();
+}
+inline void griddepcontrol_launch_dependents() {
+  cudaTriggerProgrammaticLaunchCompletion();
+}
+
 // ---------------------------------------------------------------------------------------------------- barriers
 
 inline void mbarrier_init(uint64_t* barrier, const uint32_t& count, Line line = {}) {
   trifold::host::init_mbarrier(barrier, count, line);
+}
+template <dot_sem sem, dot_scope scope>
+void fence(sem_t<sem>, scope_t<scope>) {
+  using trifold::host::Scope;
+  constexpr Scope scopes[] = {Scope::block, Scope::cluster, Scope::device, Scope::system};
+  trifold::host::fence(scopes[static_cast<int>(scope)]);
 }
 inline void fence_mbarrier_init(sem_release_t, scope_cluster_t, Line line = {}) {
   trifold::host::fence_mbarrier_inits(line);

@@ -44,30 +44,30 @@ T saturated(T a) {
 // ---------------------------------------------------------------------------------------------------- arithmetic
 
 // The names are made of the operation's: only macros can make them.
-#define TRIFOLD_BINARY(name, expression)                                           \
+#define TRIFOLD_BINARY(name, pair_name, expression)                                \
   template <trifold::host::SmallFloat T>                                           \
   __forceinline__ T name(T a, trifold::host::Same<T> b) {                          \
     return expression;                                                             \
   }                                                                                \
   template <trifold::host::SmallPair P>                                            \
-  __forceinline__ P name##2(P a, trifold::host::Same<P> b) {                       \
+  __forceinline__ P pair_name(P a, trifold::host::Same<P> b) {                     \
     using T = typename P::Scalar;                                                  \
     return trifold::host::of_both([](T a, T b) -> T { return expression; }, a, b); \
   }
-TRIFOLD_BINARY(__hadd, a + b)
-TRIFOLD_BINARY(__hsub, a - b)
-TRIFOLD_BINARY(__hmul, a* b)
-TRIFOLD_BINARY(__hadd_rn, a + b)
-TRIFOLD_BINARY(__hsub_rn, a - b)
-TRIFOLD_BINARY(__hmul_rn, a* b)
-TRIFOLD_BINARY(__hadd_sat, trifold::host::saturated(a + b))
-TRIFOLD_BINARY(__hsub_sat, trifold::host::saturated(a - b))
-TRIFOLD_BINARY(__hmul_sat, trifold::host::saturated(a* b))
-TRIFOLD_BINARY(__hmax, trifold::host::larger(a, b))
-TRIFOLD_BINARY(__hmin, trifold::host::smaller(a, b))
-TRIFOLD_BINARY(__hmax_nan,
+TRIFOLD_BINARY(__hadd, __hadd2, a + b)
+TRIFOLD_BINARY(__hsub, __hsub2, a - b)
+TRIFOLD_BINARY(__hmul, __hmul2, a* b)
+TRIFOLD_BINARY(__hadd_rn, __hadd2_rn, a + b)
+TRIFOLD_BINARY(__hsub_rn, __hsub2_rn, a - b)
+TRIFOLD_BINARY(__hmul_rn, __hmul2_rn, a* b)
+TRIFOLD_BINARY(__hadd_sat, __hadd2_sat, trifold::host::saturated(a + b))
+TRIFOLD_BINARY(__hsub_sat, __hsub2_sat, trifold::host::saturated(a - b))
+TRIFOLD_BINARY(__hmul_sat, __hmul2_sat, trifold::host::saturated(a* b))
+TRIFOLD_BINARY(__hmax, __hmax2, trifold::host::larger(a, b))
+TRIFOLD_BINARY(__hmin, __hmin2, trifold::host::smaller(a, b))
+TRIFOLD_BINARY(__hmax_nan, __hmax2_nan,
                trifold::host::is_nan(a) || trifold::host::is_nan(b) ? T::of_bits(0x7fff) : trifold::host::larger(a, b))
-TRIFOLD_BINARY(__hmin_nan,
+TRIFOLD_BINARY(__hmin_nan, __hmin2_nan,
                trifold::host::is_nan(a) || trifold::host::is_nan(b) ? T::of_bits(0x7fff) : trifold::host::smaller(a, b))
 #undef TRIFOLD_BINARY
 
@@ -80,19 +80,19 @@ __forceinline__ P __h2div(P a, trifold::host::Same<P> b) {
   return a / b;
 }
 
-#define TRIFOLD_TERNARY(name, expression)                                                  \
+#define TRIFOLD_TERNARY(name, pair_name, expression)                                       \
   template <trifold::host::SmallFloat T>                                                   \
   __forceinline__ T name(T a, trifold::host::Same<T> b, trifold::host::Same<T> c) {        \
     const T sum = T::of(trifold::host::multiply_add_to_odd(float(a), float(b), float(c))); \
     return expression;                                                                     \
   }                                                                                        \
   template <trifold::host::SmallPair P>                                                    \
-  __forceinline__ P name##2(P a, trifold::host::Same<P> b, trifold::host::Same<P> c) {     \
+  __forceinline__ P pair_name(P a, trifold::host::Same<P> b, trifold::host::Same<P> c) {   \
     return {name(a.x, b.x, c.x), name(a.y, b.y, c.y)};                                     \
   }
-TRIFOLD_TERNARY(__hfma, sum)
-TRIFOLD_TERNARY(__hfma_sat, trifold::host::saturated(sum))
-TRIFOLD_TERNARY(__hfma_relu, trifold::host::is_nan(sum) ? sum : trifold::host::larger(sum, T(0.0f)))
+TRIFOLD_TERNARY(__hfma, __hfma2, sum)
+TRIFOLD_TERNARY(__hfma_sat, __hfma2_sat, trifold::host::saturated(sum))
+TRIFOLD_TERNARY(__hfma_relu, __hfma2_relu, trifold::host::is_nan(sum) ? sum : trifold::host::larger(sum, T(0.0f)))
 #undef TRIFOLD_TERNARY
 
 #define TRIFOLD_UNARY(name, pair_name, expression) \

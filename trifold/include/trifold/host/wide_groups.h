@@ -66,6 +66,8 @@ inline cluster_group this_cluster() {
 // run at a time.
 class grid_group {
  public:
+  struct arrival_token {};
+
   static bool is_valid() { return trifold::host::is_cooperative(); }  // of the barrier
   static unsigned long long num_blocks() { return 1ull * gridDim.x * gridDim.y * gridDim.z; }
   static unsigned long long block_rank() {
@@ -92,6 +94,10 @@ class grid_group {
           line);
     trifold::host::wait_at_wider_barrier(trifold::host::Wait::grid_barrier, line);
   }
+  // On the CPU a thread arrives when it waits. What it does between the two comes before all that others do after
+  // theirs, for the checks, too.
+  static arrival_token barrier_arrive() { return {}; }
+  static void barrier_wait(arrival_token&&, Line line = {}) { sync(line); }
 };
 
 inline grid_group this_grid() {

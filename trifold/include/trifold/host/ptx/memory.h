@@ -108,9 +108,10 @@ struct [[gnu::may_alias]] alignas(count * sizeof(W)) Words {
 };
 
 template <class... M>
-inline constexpr host::Scope scope_of = has<modifier::sys_, M...>   ? host::Scope::system
-                                        : has<modifier::cta_, M...> ? host::Scope::block
-                                                                    : host::Scope::device;  // of a cluster's, no less
+inline constexpr host::Scope scope_of = has<modifier::sys_, M...>       ? host::Scope::system
+                                        : has<modifier::cta_, M...>     ? host::Scope::block
+                                        : has<modifier::cluster_, M...> ? host::Scope::cluster
+                                                                        : host::Scope::device;
 
 template <class... M>
 inline constexpr size_t count_of = has<modifier::v4_, M...>   ? 4
