@@ -10,8 +10,7 @@ import pytest
 
 CASES = Path(__file__).with_name("checker_cases.cpp")
 CORE = Path(__file__).parents[2] / "trifold" / "engine" / "core"
-PARTS = ("checker", "checker_hooks", "checker_undecided", "knowledge", "shadow", "finding")
-SOURCES = [CORE / f"{name}.cpp" for name in PARTS]
+SOURCES = sorted(CORE.glob("*.cpp"))
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")

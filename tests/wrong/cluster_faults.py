@@ -181,20 +181,16 @@ STREAMS = (
         _ODD_STREAMED,
     ),
     fault(
-        "no fence between a store to shared memory and the next copy to there",
+        "no fence between the use of shared memory and the next copy to there",
         "both are in program order",
         "softmax",
-        Edit(
-            _STREAM,
-            '    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // before a copy to there\n',
-            "",
-        ),
+        Edit(_STREAM, "    fence_before_bulk_copies();\n", ""),
         "fence",
         "forward",
         "values",
         _softmax(40, 140_000),
-        missed="a copy's first bytes come hundreds of nanoseconds after it was asked for, when the store, which was "
-        "before a barrier of the warp, has long been made: the order is that of time, though nobody promises it",
+        missed="a copy's first bytes come hundreds of nanoseconds after it was asked for, when the reads and stores, which "
+        "were before a barrier of the warp, have long been made: the order is that of time, though nobody promises it",
     ),
 )
 

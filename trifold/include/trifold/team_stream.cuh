@@ -143,7 +143,6 @@ class TeamStream {
 #pragma unroll
     for (int k = 0; k < V; ++k)
       if (at_.within(k)) slot(head_)[k * warp_threads] = pack<T>([&](int i) { return f(k, i); });
-    fence_before_bulk_copies();
   }
   // Sums of its elements that the thread has; and how many these are.
   __device__ __forceinline__ ShiftedSums head_sums() const {
