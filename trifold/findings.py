@@ -30,6 +30,15 @@ Severity = Literal["error", "warning", "lint"]
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """The line of a call."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, slots=True)
 class Access:
     """What one thread did, and where.
 
@@ -38,8 +47,11 @@ class Access:
         interval: barriers of the block that had completed; None where it is no longer known.
         operation: read, write, atomic, or what the thread waits for (barrier, …).
         file, line, function: the line of the kernel; "" and 0 where it is not known.
+        callers: of that function, the innermost first, as far as they are known: of calls that are inlined, and of
+            asynchronous operations.
         instruction: of an asynchronous operation that made the access and that the thread started there (cp.async, …);
             "" where the thread made it.
+        kernel: whose thread it is, where that is an earlier launch; "" for the finding's own.
     """
 
     thread: tuple[int, int, int]
@@ -50,6 +62,8 @@ class Access:
     line: int
     function: str
     instruction: str = ""
+    kernel: str = ""
+    callers: tuple[Caller, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +115,14 @@ class Finding:
 
 def from_json(data: Mapping[str, Any]) -> Finding:
     """The finding of which :meth:`Finding.to_json`, or the engine, gave these fields."""
-    accesses = tuple(
-        Access(**{**access, "thread": tuple(access["thread"]), "block": tuple(access["block"])})
-        for access in data["accesses"]
-    )
+    accesses = tuple(_access(access) for access in data["accesses"])
     fields = {name: value for name, value in data.items() if name != "replay"}
     return Finding(**{**fields, "index": tuple(data["index"]), "accesses": accesses})
+
+
+def _access(data: Mapping[str, Any]) -> Access:
+    callers = tuple(Caller(**caller) for caller in data.get("callers", ()))
+    return Access(**{**data, "thread": tuple(data["thread"]), "block": tuple(data["block"]), "callers": callers})
 
 
 class KernelWarning(UserWarning):

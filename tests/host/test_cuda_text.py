@@ -88,6 +88,16 @@ REFUSED = {
         '__device__ void f() {\n  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");\n}',
         2,
     ),
+    "tensor maps do not run on the CPU: copy row by row with cp.async.bulk": (
+        "__global__ void k(const __grid_constant__ CUtensorMap map) {}",
+        1,
+    ),
+    "inline PTX: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes is not yet on the CPU": (
+        "__device__ void f(unsigned to, const void* map, int x, int y, unsigned full) {\n  asm volatile("
+        '"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"'
+        ' ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(full));\n}',
+        2,
+    ),
     "cooperative launches on several": ("void f() {\n  cudaLaunchCooperativeKernelMultiDevice(list, 2);\n}", 2),
     "the kernel saxpy is called without <<<grid, block>>>, like a function: write saxpy<<<grid, block>>>(": (
         "__global__ void saxpy(int n, float* y) {}\nint main() {\n  saxpy(8, nullptr);\n}",

@@ -222,8 +222,7 @@ STREAMS = (
         "values",
         _softmax(40, 140_000),
         missed="a copy's first bytes come hundreds of nanoseconds after it was asked for, when the reads and stores, "
-        "which were before a barrier of the warp, have long been made: the order is that of time, though nobody "
-        "promises it",
+        "which were before a barrier of the warp, have long been made: that order is not promised",
         small=_softmax(4, 131_076),
         at=STREAM_WRITES,
     ),

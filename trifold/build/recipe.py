@@ -81,7 +81,7 @@ READ_BY_COMPILERS = (
 
 # libtsan and libubsan are not linked: libtrifold_host has the functions that these flags make the compiler call. -Og,
 # since with more g++ moves loads out of the branches that guard them, where they race. Symbols stay: they name the
-# shared arrays.
+# shared arrays. Frame pointers lead to the callers of asynchronous operations (engine/host/waiting.cpp).
 CHECKED_FLAGS = (
     "-Og",
     "-g",
@@ -93,6 +93,7 @@ CHECKED_FLAGS = (
     "-fno-builtin-memcpy",
     "-fno-builtin-memmove",
     "-fno-builtin-memset",
+    "-fno-omit-frame-pointer",
     "-U_FORTIFY_SOURCE",
     "-ffp-contract=off",
     "-fPIC",

@@ -10,6 +10,14 @@ from pathlib import Path
 _GUARD = "put it in #ifndef TRIFOLD_CPU, with another way for the CPU in #else"
 
 
+#: What uses tensor maps, as a pattern; and what to do without them on the CPU.
+TENSOR_MAPS = r"\b(?:CUtensorMap\w*|cuTensorMap\w+|cp_async_bulk_tensor|cp_reduce_async_bulk_tensor)\b"
+REMEDY_OF_TENSOR_MAPS = (
+    "copy row by row with cp.async.bulk (cuda::ptx::cp_async_bulk), or keep them in #ifndef TRIFOLD_CPU with another "
+    "way in #else"
+)
+
+
 @dataclass(frozen=True)
 class Feature:
     """A part of CUDA C++.
@@ -46,6 +54,7 @@ FEATURES = (
         re.compile(r"\bcuda::(?!ptx\b|barrier\b|device\b|thread_scope)|<cuda/(?!ptx>|barrier>)"),
         _GUARD,
     ),
+    Feature("a tensor map", re.compile(TENSOR_MAPS), REMEDY_OF_TENSOR_MAPS),
     Feature("cuRAND", re.compile(r"<curand|\bcurand\w*\s*\("), "draw with <trifold/philox.cuh> instead"),
     Feature("a launch with <<<...>>>", re.compile(r"<<<"), "launch with trifold::launch<kernel>(...) instead"),
 )

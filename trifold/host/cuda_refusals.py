@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from tree_sitter import Node
 
 from trifold.build.sources import INCLUDE_ROOT
+from trifold.build.unsupported import REMEDY_OF_TENSOR_MAPS, TENSOR_MAPS
 from trifold.host.cuda_source import Edit, Kernel, SourceFile, walk
 
 TORCH_HEADER = re.compile(r"(torch|ATen|c10|pybind11)/.+")
@@ -26,7 +27,9 @@ _WORDS = (
     ("tensor-core fragments of less than 8 bits", rb"\bwmma\s*::\s*experimental\b"),
     ("pipelines of libcu++", rb"\bcuda\s*::\s*(?:pipeline|memcpy_async)\b"),
     ("cooperative launches on several devices", rb"\bcudaLaunchCooperativeKernelMultiDevice\b"),
+    ("tensor maps", TENSOR_MAPS.encode()),
 )
+_REMEDIES = {"tensor maps": f": {REMEDY_OF_TENSOR_MAPS}"}
 _API_NAME = re.compile(r"\bcuda[A-Z]\w*")
 _CALLED = re.compile(r"\s*(?P<spaces>(?:(?:\w+\s*)?::\s*)*)(?P<name>\w+)\s*(?:<.*>)?\s*", re.DOTALL)
 # What an algorithm of the standard library takes, which may have a kernel's name.
@@ -37,7 +40,7 @@ def refusals(file: SourceFile, defined: set[str]) -> Iterator[Edit]:
     """The errors of one file, all but those of its headers; ``defined`` are the names that the program defines."""
     for what, words in _WORDS:
         for match in re.finditer(words, file.masked):
-            yield _before(match.start(), f"{what} do not run on the CPU")
+            yield _before(match.start(), f"{what} do not run on the CPU{_REMEDIES.get(what, '')}")
     for function in filter(file.is_device, file.functions):
         yield from _in_device_code(file, function)
     for node in file.nodes:

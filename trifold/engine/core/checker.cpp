@@ -102,7 +102,7 @@ void Checker::leave_race(const Buffer& buffer, const Cell& cell, AccessType type
     violation.other_thread = other.thread;
     violation.other_interval = other.interval;
     violation.other_by = name(other.instruction);
-  } else {
+  } else if (record.thread != earlier_grid) {
     violation.other_interval = interval_of(block_of(record.thread), record.stamp);
   }
 }

@@ -184,6 +184,13 @@ struct Checker {
   // with nothing that orders the two, and goes on without another look at them, so that it did not wait for this write.
   bool awaited(Buffer& buffer, uintptr_t address, size_t n, const Thread& thread);
 
+  // Of a launch that may begin before the one before it has ended (griddepcontrol): buffers know what that one does
+  // (Buffer::continue_after), and a thread waits for its end.
+  void begin_before_end_of_earlier() { launch_.now = end_of_earlier_grid + 1; }
+  void wait_for_earlier_grid(Thread& thread);
+  // Which has made the access of a record: of an operation, that which has started it.
+  uint32_t thread_of(uint32_t id) const { return is_operation(id) ? operations_->of(id).thread : id; }
+
   // Of asynchronous operations (checker_operations.cpp). One begins: its number, which those of a group may share.
   uint32_t begin_operation(Thread& issuer, Instruction instruction, Site site);
   // One side of it, of n > 0 bytes inside the buffer. False: see violation. late_fence: it comes after an access from
@@ -305,7 +312,8 @@ struct Checker {
   uint32_t block_size_;
   bool races_;
   bool initialisation_;
-  Stamp grid_ = before_launch;  // what is not later is ordered before everything
+  Stamp grid_ = before_launch;   // what is not later is ordered before everything
+  Knowledge earlier_ended_ = 0;  // the node that says so of the earlier grid; 0: none has waited for it
   KnowledgeGraph graph_;
   std::vector<Block*> blocks_;    // that run
   std::vector<Passed> barriers_;  // that blocks passed, to tell in which interval an access was

@@ -29,6 +29,7 @@ Stamp Checker::tick() {
 void Checker::forget(Stamp mark) {
   graph_.clear();
   grid_ = mark;
+  earlier_ended_ = 0;
   if (operations_ != nullptr) forget_proxy_fences();
   for (Block* const block : blocks_) {
     BlockClock& clock = block->clock;
@@ -148,6 +149,17 @@ void Checker::fence(Thread& thread, Scope of) {
   }
   shared.fenced_acquired[scope] = graph_.merge(shared.fenced_acquired[scope], known);
   shared.fenced[scope] = warp.fenced[scope] = mark;
+}
+
+// What the earlier grid has written is visible to the whole grid then: whoever comes after the thread comes after that.
+void Checker::wait_for_earlier_grid(Thread& thread) {
+  if (!races_ || grid_ >= end_of_earlier_grid) return;
+  if (earlier_ended_ == 0)
+    earlier_ended_ = graph_.fences(earlier_grid, {&end_of_earlier_grid, 1}, block_of(earlier_grid), 0, 0, device_scope);
+  ThreadClock& own = clock(thread);
+  BlockClock& block = thread.block->clock;
+  own.acquired = graph_.merge(own.acquired, earlier_ended_);
+  block.acquired_now = graph_.merge(block.acquired_now, earlier_ended_);
 }
 
 void Checker::arrive(Thread& thread, ArrivalClock& barrier) {

@@ -121,6 +121,7 @@ bool Checker::fence_orders(uint32_t by, const ProxyFences& all, Record record, S
 
 // Of an access through the generic proxy that is ordered before what the issuer does now.
 Checker::Fenced Checker::fenced(Record record, Space space, const Thread& issuer) const {
+  if (record.thread == earlier_grid) return Fenced::in_time;
   if (is_operation(record.thread)) {
     const OperationRow& row = operations_->of(record.thread);
     if (record.stamp < row.first || is_of_async_proxy(row.instruction)) return Fenced::in_time;

@@ -115,7 +115,18 @@ std::string two_accesses(const Finding& finding) {
          ", and " + clause(later, true);
 }
 
+// Of two kernels, of which the later one may begin before the other one has ended.
+std::string remedy_of_dependent(const Finding& finding) {
+  const Access& later = finding.accesses[0];
+  return ", since " + finding.kernel + " is launched to begin before " + finding.accesses[1].kernel +
+         " has ended (programmatic stream serialization) and has not waited for that: which comes first can change "
+         "from run to run. Call cudaGridDependencySynchronize() (griddepcontrol.wait) in " +
+         finding.kernel + " before it " + later.operation +
+         "s what an earlier kernel uses, in each thread that does so, or before a barrier that comes between.";
+}
+
 std::string unordered_accesses(const Finding& finding) {
+  if (!finding.accesses[1].kernel.empty()) return two_accesses(finding) + ". Nothing orders the two";
   const bool one_block = finding.accesses[0].block == finding.accesses[1].block;
   return two_accesses(finding) + ". Nothing orders the two" + (one_block ? "" : ", they are of different blocks");
 }
@@ -165,7 +176,18 @@ void append_access(std::string& out, const Access& access) {
   out += std::to_string(access.location.line);
   append_field(out, "function", access.location.function);
   append_field(out, "instruction", access.instruction);
-  out += '}';
+  append_field(out, "kernel", access.kernel);
+  append_key(out, "callers");
+  out += '[';
+  for (const Location& caller : access.location.callers) {
+    out += out.back() == '[' ? "{" : ", {";
+    append_field(out, "file", caller.file);
+    append_key(out, "line");
+    out += std::to_string(caller.line);
+    append_field(out, "function", caller.function);
+    out += '}';
+  }
+  out += "]}";
 }
 
 }  // namespace
@@ -189,6 +211,7 @@ std::string_view name(Space space) {
 
 std::string who(const Access& access, bool with_interval) {
   std::string text = "thread " + coordinates(access.thread) + " of block " + coordinates(access.block);
+  if (!access.kernel.empty()) text += " of kernel " + access.kernel;
   if (with_interval && access.interval >= 0) text += ", barrier interval " + std::to_string(access.interval) + ",";
   return text;
 }
@@ -199,6 +222,8 @@ std::string where(const Location& location) {
   text += ":" + std::to_string(location.line);
   if (!location.function.empty()) text += " in " + location.function;
   if (!location.source.empty()) text += " (" + location.source + ")";
+  for (const Location& caller : location.callers)
+    text += (&caller == &location.callers.front() ? ", called at " : ", from ") + where(caller);
   return text;
 }
 
@@ -210,6 +235,10 @@ std::string element(std::string_view array, const std::vector<int64_t>& index) {
 }
 
 void describe_race(Finding& finding) {
+  if (!finding.accesses[1].kernel.empty()) {
+    finding.message = unordered_accesses(finding) + remedy_of_dependent(finding);
+    return;
+  }
   finding.message = unordered_accesses(finding) + ": which comes first can change from run to run. " + remedy(finding);
 }
 

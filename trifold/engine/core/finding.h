@@ -38,7 +38,10 @@ struct Location {
   std::string file;  // empty: unknown
   int line = 0;
   std::string function;
-  std::string source;  // the line itself without indentation; empty where it cannot be read
+  std::string source;             // the line itself without indentation; empty where it cannot be read
+  std::vector<Location> callers;  // of that function, the innermost first; without callers of their own
+
+  bool is_same_line(const Location& other) const { return file == other.file && line == other.line; }
 };
 
 struct Access {
@@ -48,6 +51,7 @@ struct Access {
   std::string operation;  // read, write, atomic, barrier, …
   Location location;
   std::string instruction = "";  // of an asynchronous operation, which the thread started there; empty: its own
+  std::string kernel = "";       // of an earlier launch, whose thread it is; empty: the finding's
 };
 
 struct Finding {

@@ -83,6 +83,37 @@ void Buffer::refine(unsigned shift) {
   deallocate(old_cells, old_count);
 }
 
+void Buffer::add_touched(std::vector<Touched>& all) const {
+  const auto is_of_launch = [&](Record record) {
+    return record.stamp != 0 && holds(record) && record.thread != nobody && record.thread != earlier_grid;
+  };
+  for (uintptr_t at = begin_; at < begin_ + size_; at += cell_bytes()) {
+    Cell cell = cells_[(at - begin_) >> shift_];
+    bool any = false;
+    for (Record* const record : {&cell.write, &cell.other[0], &cell.other[1]}) {
+      if (!is_of_launch(*record)) *record = {};
+      any |= record->stamp != 0;
+    }
+    if (any) all.push_back({{at, std::min(at + cell_bytes(), begin_ + size_)}, cell});
+  }
+}
+
+void Buffer::continue_after(const Touched& earlier) {
+  constexpr Record then{earlier_grid, end_of_earlier_grid};
+  const uintptr_t begin = std::max(begin_, earlier.bytes.begin), end = std::min(begin_ + size_, earlier.bytes.end);
+  for (Cell& cell : cells(begin, end - begin)) {
+    cell.traits = earlier.cell.traits;
+    if (earlier.cell.write.stamp != 0) {
+      cell.write = then;
+      cell.write_site = earlier.cell.write_site;
+    }
+    for (int i = 0; i < 2; ++i) {
+      cell.other[i] = earlier.cell.other[i].stamp != 0 ? then : Record{};
+      cell.other_site[i] = earlier.cell.other_site[i];
+    }
+  }
+}
+
 void Buffer::note_discarded(uintptr_t address, size_t n) {
   for (Cell& cell : cells(address, n)) {
     Cell left;  // what it races with is found, still

@@ -26,6 +26,10 @@ struct ByteRange {
   bool operator==(const ByteRange&) const = default;
 };
 
+// Who made the accesses of the launch before, where nothing orders them before this one's start; and when that was.
+inline constexpr uint32_t earlier_grid = nobody - 2;
+inline constexpr Stamp end_of_earlier_grid = before_launch + 1;
+
 // One access that a cell remembers. stamp 0, or one before the buffer's epoch: none.
 struct Record {
   uint32_t thread = 0;
@@ -62,6 +66,12 @@ struct Cell {
 };
 static_assert(sizeof(Cell) == 32);
 
+// What a cell remembers, and of which bytes.
+struct Touched {
+  ByteRange bytes;
+  Cell cell;
+};
+
 // Memory that is watched: an argument (with all that overlap it), the shared memory of a block, an array of a thread.
 class Buffer {
  public:
@@ -93,6 +103,10 @@ class Buffer {
   }
   // The same of all bytes but these parts, which are in the order of their addresses.
   void note_written_beside(std::span<const ByteRange> unwritten);
+  // What threads of the launch have done there, in the order of the addresses.
+  void add_touched(std::vector<Touched>& all) const;
+  // What an earlier launch has done there, it may still do.
+  void continue_after(const Touched& earlier);
   // The last access of these bytes was a write that left nothing there: they are unwritten from then on.
   void note_discarded(uintptr_t address, size_t n);
   // The parts of these bytes that nobody has written.
@@ -101,7 +115,7 @@ class Buffer {
   bool written(uintptr_t address) const { return holds(cells_[(address - begin_) >> shift_].write); }
   bool written_by_launch(uintptr_t address) const {
     const Record write = cells_[(address - begin_) >> shift_].write;
-    return holds(write) && write.thread != nobody;
+    return holds(write) && write.thread != nobody && write.thread != earlier_grid;
   }
   size_t cell_bytes() const { return size_t{1} << shift_; }
   uintptr_t address_of(const Cell& cell) const { return begin_ + (static_cast<size_t>(&cell - cells_) << shift_); }

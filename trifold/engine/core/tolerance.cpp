@@ -55,10 +55,12 @@ bool accepts(const Acceptance& acceptance, const Finding& finding) {
   if (!matches_kernel(acceptance.kernel, finding.kernel) || !matches_or_any(acceptance.array, finding.array))
     return false;
   if (acceptance.line == 0 && acceptance.file.empty()) return true;
-  return std::ranges::any_of(finding.accesses, [&](const Access& access) {
-    const Location& at = access.location;
+  const auto is_there = [&](const Location& at) {
     if (acceptance.line == 0) return matches_file(acceptance.file, at.file);
     return at.line == acceptance.line && is_same_file(at.file, acceptance.file);
+  };
+  return std::ranges::any_of(finding.accesses, [&](const Access& access) {
+    return is_there(access.location) || std::ranges::any_of(access.location.callers, is_there);
   });
 }
 

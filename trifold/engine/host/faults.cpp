@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "earlier_grid.h"
 #include "front.h"
 #include "module.h"
 #include "sites.h"
@@ -264,7 +265,10 @@ Finding start_finding_of_violation(const Region& region, size_t n, engine::Site 
   if (past) finding.accesses[0].interval = past->interval;
   finding.index = {index_in(region, violation.address, width_of(region, past ? past->n : n))};
   finding.accesses[0].instruction = violation.by;
-  if (violation.kind == Kind::race)
+  if (violation.kind == Kind::race && violation.other_thread == engine::earlier_grid)
+    finding.accesses.push_back(
+        earlier_of_running()->access(violation.address, violation.other_site, violation.other_type));
+  else if (violation.kind == Kind::race)
     finding.accesses.push_back({launch.thread_index(violation.other_thread), launch.block_index(violation.other_thread),
                                 violation.other_interval, std::string(engine::name(violation.other_type)),
                                 location_of(violation.other_site), std::string(violation.other_by)});

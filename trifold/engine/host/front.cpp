@@ -28,7 +28,8 @@ HostFront::HostFront(Turn& turn, FiberPool& pool)
       kernel_(turn.kernel),
       pool_(pool),
       slots_(turn.kernel, turn.registers, turn.shared),
-      flat_(turn.kernel.threads.y == 1 && turn.kernel.threads.z == 1) {}
+      flat_(turn.kernel.threads.y == 1 && turn.kernel.threads.z == 1),
+      text_(checked_memory != nullptr ? text_of(turn.kernel.code) : Range{}) {}
 
 void HostFront::hand_over(Fiber& fiber, uint32_t thread, const engine::Request& request, engine::Site site) {
   handed_over_ = {&fiber, thread, request, site};

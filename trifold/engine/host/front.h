@@ -11,6 +11,7 @@
 #include "../core/execution.h"
 #include "fiber.h"
 #include "interrupted.h"
+#include "module.h"
 #include "slots.h"
 
 namespace trifold::host {
@@ -39,6 +40,7 @@ struct Turn {
   HostFront* front = nullptr;
   Line last_line{nullptr, 0};  // where a thread waited last, and its site
   engine::Site last_site = 0;
+  bool lets_next_begin = false;  // a thread has let the next kernel begin
   Stop stop = Stop::none;
   const void* stopped_at = nullptr;  // the return address of what it did last; null: it waited, at last_site
 
@@ -123,6 +125,9 @@ class HostFront final : public engine::FrontEnd {
   // Ends the launch at the interrupted thread, which is not resumed.
   [[noreturn]] void abandon(engine::Finding finding);
 
+  // The instructions of the kernel's library.
+  Range kernel_text() const { return text_; }
+
   engine::Execution* execution = nullptr;
   Fiber* running = nullptr;  // the fiber of the current thread, while it runs
 
@@ -148,6 +153,7 @@ class HostFront final : public engine::FrontEnd {
   const engine::Block* entered_ = nullptr;  // whose slot is in use
   uint3* place_ = nullptr;                  // its threadIdx
   bool flat_;                               // a block has one dimension
+  Range text_;                              // only with checks
   Fiber* interrupted_ = nullptr;
 
   std::vector<Fiber*> ring_;  // of the block's threads; empty: there is none

@@ -11,6 +11,7 @@
 #include "../core/checker.h"
 #include "../core/execution.h"
 #include "../core/tolerance.h"
+#include "earlier_grid.h"
 #include "front.h"
 #include "limits.h"
 #include "memory.h"
@@ -248,7 +249,9 @@ void run_checked(const Kernel& kernel, Registers registers) {
   launch.seed = schedule_seed();
   engine::Checker checker(launch);
   launch.checker = &checker;
-  CheckedMemory memory(kernel);
+  const EarlierGrid* const earlier = begin_after_earlier(kernel);
+  if (earlier != nullptr) checker.begin_before_end_of_earlier();
+  CheckedMemory memory(kernel, earlier);
   const SharedMemory shared = shared_memory(kernel, registers);
   Turn now{.kernel = kernel, .registers = registers, .shared = shared.begin, .request = {}, .looks = {}};
   const Taking taking(now);
@@ -257,6 +260,7 @@ void run_checked(const Kernel& kernel, Registers registers) {
   execute(launch, front);
   memory.kernel_has_written();
   log_writes(kernel, memory);
+  if (now.lets_next_begin) end_grid(std::make_unique<EarlierGrid>(launch, checker, kernel.stream, memory.touched()));
 }
 
 namespace {
@@ -281,13 +285,14 @@ void stop_launch(const char* what, Line line) {
     fprintf(stderr, "%s:%d: %s outside a kernel\n", line.file, line.line, what);
     abort();
   }
-  Fiber& fiber = fail(what, {line.file, line.line, "", ""});
+  Fiber& fiber = fail(what, {line.file, line.line, "", "", {}});
   fiber.leave();
 }
 
 void fail_assertion(const char* expression, const char* file, unsigned line, const char* function) {
   if (turn == nullptr) __assert_fail(expression, file, line, function);
-  Fiber& fiber = fail("a failed assertion, " + std::string(expression) + ",", {file, static_cast<int>(line), "", ""});
+  Fiber& fiber =
+      fail("a failed assertion, " + std::string(expression) + ",", {file, static_cast<int>(line), "", "", {}});
   fiber.leave();
 }
 

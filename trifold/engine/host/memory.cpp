@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "../core/fresh_memory.h"
+#include "earlier_grid.h"
 #include "module.h"
 #include "sites.h"
 
@@ -51,8 +52,8 @@ void note_fresh(const void* begin, size_t bytes, size_t element_bytes) {
   fresh_memory.add(reinterpret_cast<uintptr_t>(begin), bytes, element_bytes);
 }
 
-CheckedMemory::CheckedMemory(const Kernel& kernel)
-    : module_(module_of(kernel.code)), dynamic_shared_bytes_(kernel.shared_bytes) {
+CheckedMemory::CheckedMemory(const Kernel& kernel, const EarlierGrid* earlier)
+    : module_(module_of(kernel.code)), earlier_(earlier), dynamic_shared_bytes_(kernel.shared_bytes) {
   add_tensors(kernel);
   const auto closure = reinterpret_cast<uintptr_t>(kernel.closure);
   add(closure, kernel.closure_bytes, "", nullptr);
@@ -167,13 +168,11 @@ void CheckedMemory::add_tensors(const Kernel& kernel) {
             std::make_unique<engine::Buffer>(engine::Space::global, all.memory.begin, bytes, width, initialised));
     region.element_bytes = all.element_bytes;
     region.allocation = all.allocation;
-    if (initialised) continue;
-    if (!of_program) {
-      region.buffer->note_written_beside(unwritten);
-      continue;
-    }
-    for (const auto& [begin, end] : all.allocation->written.ranges())
-      region.buffer->note_written(all.memory.begin + begin, end - begin);
+    if (!of_program && !initialised) region.buffer->note_written_beside(unwritten);
+    if (of_program && !initialised)
+      for (const auto& [begin, end] : all.allocation->written.ranges())
+        region.buffer->note_written(all.memory.begin + begin, end - begin);
+    if (earlier_ != nullptr) earlier_->hand_on_to(*region.buffer);
   }
 }
 
@@ -234,6 +233,13 @@ void CheckedMemory::kernel_has_written() {
     if (region.buffer != nullptr && region.buffer->space() == engine::Space::global)
       fresh_memory.note_launch(*region.buffer);
   }
+}
+
+std::vector<engine::Touched> CheckedMemory::touched() const {
+  std::vector<engine::Touched> all;
+  for (const Region& region : regions_)
+    if (region.buffer != nullptr && region.buffer->space() == engine::Space::global) region.buffer->add_touched(all);
+  return all;
 }
 
 void CheckedMemory::add_to(engine::WriteLog& writes, bool counts) const {
@@ -336,6 +342,7 @@ Region* CheckedMemory::watch_global(size_t segment, uintptr_t address, size_t n)
   insert(segment + 1,
          {place.begin, place.end, name, 0, std::make_unique<engine::Buffer>(space, place.begin, bytes, 4, true)});
   insert(segment + 2, {place.end, end, "", 0, nullptr, "", true});
+  if (earlier_ != nullptr) earlier_->hand_on_to(*regions_[segment + 1].buffer);
   return &regions_[segment + 1];
 }
 

@@ -44,9 +44,12 @@ struct Region {
   std::string name() const { return array.empty() && allocation != nullptr ? allocation->variable() : array; }
 };
 
+class EarlierGrid;
+
 class CheckedMemory {
  public:
-  explicit CheckedMemory(const Kernel& kernel);
+  // `earlier`: what an earlier launch does at the same time; null: nothing.
+  CheckedMemory(const Kernel& kernel, const EarlierGrid* earlier);
   CheckedMemory(const CheckedMemory&) = delete;
   CheckedMemory& operator=(const CheckedMemory&) = delete;
   ~CheckedMemory();
@@ -57,6 +60,8 @@ class CheckedMemory {
   void enter(const Slot& slot);
   // The launch has ended: what it has written of fresh tensors is not fresh any more.
   void kernel_has_written();
+  // What the launch has done in global memory.
+  std::vector<engine::Touched> touched() const;
   // Adds what the launch has written of global memory.
   void add_to(engine::WriteLog& writes, bool counts) const;
 
@@ -123,6 +128,7 @@ class CheckedMemory {
   void for_running(Visit visit) const;
 
   const Module& module_;
+  const EarlierGrid* earlier_;
   size_t dynamic_shared_bytes_;
   Regions regions_;           // what is the same for all blocks
   std::deque<OfSlot> slots_;  // by their numbers

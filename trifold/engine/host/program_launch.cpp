@@ -14,6 +14,7 @@
 
 #include "../core/execution.h"
 #include "device_memory.h"
+#include "earlier_grid.h"
 #include "launch.h"
 #include "limits.h"
 #include "module.h"
@@ -118,6 +119,7 @@ Error run_in_schedules(const Kernel& kernel, void (*run)(const Kernel&), Line li
   Error error = Error::success;
   for (int i = 1; i < options.schedules && error == Error::success; ++i) {
     before.restore();
+    repeat_launch();
     error = run_once(kernel, run, options.seed + static_cast<uint64_t>(i), line);
   }
   after.restore();
@@ -193,6 +195,7 @@ Error last_error(bool forget) {
 }
 
 Error synchronise() {
+  forget_earlier_grid();
   return device_lost ? Error::launch_failure : Error::success;
 }
 

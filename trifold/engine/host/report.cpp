@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "earlier_grid.h"
 #include "memory.h"
 
 namespace trifold::host {
@@ -40,6 +41,7 @@ std::string take_findings() {
 }  // namespace trifold::host
 
 extern "C" [[gnu::visibility("default")]] void trifold_host_begin(uint64_t seed) {
+  trifold::host::forget_earlier_grid();
   trifold::host::begin_call(seed);
 }
 

@@ -13,7 +13,11 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <string_view>
+
+#include "earlier_grid.h"
+#include "front.h"
 
 extern char** environ;
 
@@ -24,9 +28,9 @@ namespace {
 class Places {
  public:
   engine::Site intern(Place place) {
-    size_t slot =
-        (reinterpret_cast<uintptr_t>(place.pointer) * 31 + static_cast<size_t>(place.line)) * 0x9e3779b97f4a7c15u >>
-        (64 - slot_bits);
+    const size_t all = reinterpret_cast<uintptr_t>(place.pointer) * 31 + static_cast<size_t>(place.line) +
+                       size_t{place.calls} * 0x10001;
+    size_t slot = all * 0x9e3779b97f4a7c15u >> (64 - slot_bits);
     for (; slots_[slot] != 0; slot = (slot + 1) & (slots_.size() - 1))
       if (places_[slots_[slot]] == place) return slots_[slot];
     if (places_.size() > slots_.size() / 2) return 0;  // more lines than any kernel has: unknown
@@ -35,10 +39,12 @@ class Places {
     return slots_[slot] = static_cast<engine::Site>(places_.size() - 1);
   }
 
-  void forget_many() {
-    if (places_.size() < slots_.size() / 4) return;
+  // Returns whether it has.
+  bool forget_many() {
+    if (places_.size() < slots_.size() / 4) return false;
     places_.clear();
     slots_.assign(slots_.size(), 0);
+    return true;
   }
 
   Place operator[](engine::Site site) const { return site < places_.size() ? places_[site] : Place{}; }
@@ -51,6 +57,32 @@ class Places {
 };
 
 thread_local Places places;
+
+// What led to operations, by their numbers; 0 stands for none that is known.
+class CallsOfThread {
+ public:
+  uint32_t number_of(const Calls& calls) {
+    if (last_ != 0 && all_[last_] == calls) return last_;
+    if (all_.size() > most) return 0;
+    const auto [place, fresh] = numbers_.try_emplace(calls, static_cast<uint32_t>(all_.size()));
+    if (fresh) all_.push_back(calls);
+    return last_ = place->second;
+  }
+  const Calls& operator[](uint32_t number) const { return all_[number]; }
+  void forget() {
+    numbers_.clear();
+    all_.resize(1);
+    last_ = 0;
+  }
+
+ private:
+  static constexpr size_t most = 4096;
+  std::map<Calls, uint32_t> numbers_;
+  std::vector<Calls> all_{1};
+  uint32_t last_ = 0;
+};
+
+thread_local CallsOfThread calls_of_operations;
 
 // What a program writes to its standard output; empty where it cannot be run.
 std::string output_of(std::vector<std::string> words) {
@@ -142,42 +174,90 @@ bool of_the_dialect(std::string_view file) {
   return !of_device_library || std::ranges::count(of_instructions, header) != 0;
 }
 
-std::vector<engine::Location> ask_for_frames(const void* address) {
+using Frames = std::vector<engine::Location>;
+
+// At each of these addresses of one library, in their order.
+std::vector<Frames> ask_for_frames(const std::vector<const void*>& addresses) {
+  std::vector<Frames> all(addresses.size());
   Dl_info module;
-  if (dladdr(address, &module) == 0 || module.dli_fname == nullptr) return {};
-  char offset[32];
-  snprintf(offset, sizeof offset, "0x%zx",
-           reinterpret_cast<size_t>(address) - reinterpret_cast<size_t>(module.dli_fbase));
-  const std::string text = output_of({"addr2line", "-C", "-i", "-f", "-e", module.dli_fname, offset});
-  std::vector<engine::Location> frames;
-  for (size_t at = 0; at < text.size();) {
-    const size_t function_end = text.find('\n', at), end = text.find('\n', function_end + 1);
-    if (end == text.npos) break;
-    std::string place = text.substr(function_end + 1, end - function_end - 1);
+  if (dladdr(addresses.front(), &module) == 0 || module.dli_fname == nullptr) return all;
+  std::vector<std::string> words{"addr2line", "-C", "-a", "-i", "-f", "-e", module.dli_fname};
+  for (const void* const address : addresses) {
+    char offset[32];
+    snprintf(offset, sizeof offset, "0x%zx",
+             reinterpret_cast<size_t>(address) - reinterpret_cast<size_t>(module.dli_fbase));
+    words.emplace_back(offset);
+  }
+  std::istringstream lines(output_of(std::move(words)));
+  size_t begun = 0;
+  for (std::string function, place; std::getline(lines, function);) {
+    if (function.starts_with("0x")) {  // the next address
+      ++begun;
+      continue;
+    }
+    if (begun == 0 || begun > all.size() || !std::getline(lines, place)) break;
     place.resize(std::min(place.find(" ("), place.size()));
     const size_t colon = place.rfind(':');
     const int line = atoi(place.c_str() + colon + 1);
-    frames.push_back({place.substr(0, colon), line, short_name(text.substr(at, function_end - at)), ""});
-    at = end + 1;
+    all[begun - 1].push_back({place.substr(0, colon), line, short_name(function), "", {}});
+  }
+  return all;
+}
+
+// The frames at some addresses of one library, one address after the other, of each the innermost first. addr2line
+// reads all that a library says for debuggers, 0.1 s for a large one: an address is asked for once, and with the
+// others.
+Frames frames_at(const std::vector<const void*>& addresses) {
+  static std::mutex mutex;
+  static std::map<const void*, Frames> known;
+  const std::lock_guard<std::mutex> locked(mutex);
+  std::vector<const void*> fresh;
+  for (const void* const address : addresses)
+    if (!known.contains(address)) fresh.push_back(address);
+  if (!fresh.empty()) {
+    std::vector<Frames> asked = ask_for_frames(fresh);
+    for (size_t i = 0; i < fresh.size(); ++i) known.insert_or_assign(fresh[i], std::move(asked[i]));
+  }
+  Frames frames;
+  for (const void* const address : addresses) {
+    const Frames& there = known[address];
+    frames.insert(frames.end(), there.begin(), there.end());
   }
   return frames;
 }
 
-// The frames at an address, the innermost first. addr2line reads all that a library says for debuggers, 0.1 s for a
-// large one: an address is asked for once.
-const std::vector<engine::Location>& frames_at(const void* address) {
-  static std::mutex mutex;
-  static std::map<const void*, std::vector<engine::Location>> known;
-  const std::lock_guard<std::mutex> locked(mutex);
-  const auto [place, fresh] = known.try_emplace(address);
-  if (fresh) place->second = ask_for_frames(address);
-  return place->second;
+// "add_kernel" of "ops::add_kernel<float>".
+std::string_view unqualified(std::string_view kernel) {
+  kernel = kernel.substr(0, kernel.find('<'));
+  const size_t scope = kernel.rfind("::");
+  return scope == kernel.npos ? kernel : kernel.substr(scope + 2);
+}
+
+// Those of the kernel's source, the innermost first and the kernel's own last; each is on another line than the one
+// before.
+Frames frames_of_source(const std::vector<const void*>& return_addresses) {
+  std::vector<const void*> calls;  // a call's own instruction lies before its return address
+  for (const void* const behind : return_addresses) calls.push_back(static_cast<const char*>(behind) - 1);
+  Frames frames;
+  for (engine::Location& frame : frames_at(calls)) {
+    if (frame.line == 0 || of_the_dialect(frame.file)) continue;
+    if (!frames.empty() && frames.back().is_same_line(frame)) continue;
+    frame.source = line_of(frame.file, frame.line);
+    frames.push_back(std::move(frame));
+  }
+  if (turn == nullptr) return frames;
+  const std::string_view kernel = unqualified(turn->kernel.name);
+  const auto last =
+      std::find_if(frames.rbegin(), frames.rend(), [&](const auto& one) { return one.function == kernel; });
+  if (last != frames.rend()) frames.erase(last.base(), frames.end());  // who launches it
+  return frames;
 }
 
 }  // namespace
 
 void begin_sites() {
-  places.forget_many();
+  if (earlier_of_running() != nullptr) return;  // its lines may be asked for
+  if (places.forget_many()) calls_of_operations.forget();
 }
 
 engine::Site site_of_line(Line line) {
@@ -188,21 +268,35 @@ engine::Site site_of_address(const void* return_address) {
   return places.intern({return_address, 0});
 }
 
+engine::Site site_of_call(Line line, const Calls& calls) {
+  return places.intern({line.file, line.line, calls_of_operations.number_of(calls)});
+}
+
 Place place_of(engine::Site site) {
   return places[site];
 }
 
 engine::Location location_of(engine::Site site) {
   const Place place = places[site];
-  if (place.line != 0) {
+  engine::Location at;
+  Frames callers;
+  if (place.line == 0) {
+    callers = frames_of_source({place.pointer});
+    if (callers.empty()) return {};
+    at = std::move(callers.front());
+    callers.erase(callers.begin());
+  } else {
     const std::string file(static_cast<const char*>(place.pointer));
-    return {file, place.line, "", line_of(file, place.line)};
+    at = {file, place.line, "", line_of(file, place.line), {}};
+    if (place.calls == 0) return at;
+    std::vector<const void*> addresses;
+    for (const void* const address : calls_of_operations[place.calls])
+      if (address != nullptr) addresses.push_back(address);
+    callers = frames_of_source(addresses);
+    if (!of_the_dialect(file) && !callers.empty()) callers.erase(callers.begin());
   }
-  // The call's own instruction lies before its return address.
-  for (const engine::Location& frame : frames_at(static_cast<const char*>(place.pointer) - 1))
-    if (frame.line != 0 && !of_the_dialect(frame.file))
-      return {frame.file, frame.line, frame.function, line_of(frame.file, frame.line)};
-  return {};
+  at.callers = std::move(callers);
+  return at;
 }
 
 std::string short_name(std::string name) {
@@ -247,7 +341,7 @@ IndexedArray array_indexed_at(const char* file, int line, int column) {
 }
 
 std::vector<std::string> parameter_names(const void* function, std::string_view name) {
-  const std::vector<engine::Location>& frames = frames_at(function);
+  const Frames frames = frames_at({function});
   if (frames.empty() || frames.back().line == 0) return {};
   std::ifstream stream(frames.back().file);
   std::string line, text;

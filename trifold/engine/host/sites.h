@@ -3,6 +3,7 @@
 
 #include <trifold/host.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -15,16 +16,23 @@ void begin_sites();
 engine::Site site_of_line(Line line);
 engine::Site site_of_address(const void* return_address);
 
+// The calls by which a kernel came to call the engine: their return addresses in the kernel's library, the innermost
+// first. What is longer is cut.
+using Calls = std::array<const void*, 8>;
+engine::Site site_of_call(Line line, const Calls& calls);
+
 // What a site stands for.
 struct Place {
   const void* pointer = nullptr;  // a file's name, or an address where line is 0
   int line = 0;
+  uint32_t calls = 0;  // the number of the Calls that led there; 0: they are not known
 
   bool operator==(const Place&) const = default;
 };
 Place place_of(engine::Site site);
 
-// The kernel's line. Frames of the dialect's own headers are not shown. Runs addr2line.
+// The kernel's line and, where that lies in a function that it calls, its callers' as far as they are known: of calls
+// that are inlined, and of asynchronous operations. Frames of the dialect's own headers are not shown. Runs addr2line.
 engine::Location location_of(engine::Site site);
 
 // "add_kernel" of "void add_kernel<float>(float const*, …)".

@@ -3,6 +3,7 @@
 
 #include "../core/checker.h"
 #include "../core/execution.h"
+#include "earlier_grid.h"
 #include "front.h"
 #include "sites.h"
 #include "undecided.h"
@@ -12,6 +13,7 @@ namespace trifold::host {
 
 using engine::Operation;
 using engine::Request;
+using engine::Thread;
 
 static_assert(static_cast<int>(Wait::barrier_or) == static_cast<int>(Operation::barrier_or));
 static_assert(static_cast<int>(Wait::sync_warp) == static_cast<int>(Operation::sync_warp));
@@ -166,18 +168,47 @@ void meet_whole_warp(Wait operation, Together& own, Line line) {
   meet_warp(operation, 0xffffffff, false, reinterpret_cast<uint64_t>(&own), 0, 0, line);
 }
 
+namespace {
+
+// Of the running thread, by the frame pointers that checked builds keep (trifold/build/recipe.py).
+Calls calls_to_engine(const HostFront& front) {
+  const Range text = front.kernel_text();
+  Calls calls{};
+  size_t count = 0;
+  auto frame = reinterpret_cast<uintptr_t>(__builtin_frame_address(0));
+  while (count < calls.size() && front.running->holds(frame)) {
+    const auto* const record = reinterpret_cast<const uintptr_t*>(frame);
+    const uintptr_t caller_frame = record[0], return_address = record[1];
+    if (return_address >= text.begin && return_address < text.end)
+      calls[count++] = reinterpret_cast<const void*>(return_address);
+    else if (count != 0)
+      break;
+    if (caller_frame <= frame || caller_frame % sizeof(uintptr_t) != 0) break;
+    frame = caller_frame;
+  }
+  return calls;
+}
+
+}  // namespace
+
 void begin_operation(Operation operation, Line line) {
   const auto ask = [&](Request& request) { request.operation = static_cast<uint8_t>(operation); };
   if (turn == nullptr || turn->plain) {
     wait(line, ask);
-  } else {
-    ask_for(line, ask).front->end_access();
+    return;
   }
+  HostFront& front = *ask_for(line, ask).front;
+  Thread& thread = *engine::current;
+  if (operation != Operation::shared_address && thread.block->launch->checker != nullptr)
+    thread.waiting_at = site_of_call(line, calls_to_engine(front));
+  front.end_access();
 }
 
 bool wait_for_phase(engine::MBarrierWait& phase, Line line) {
+  const engine::Site site = engine::current->waiting_at;  // with its callers
   return wait(line,
               [&](Request& request) {
+                engine::current->waiting_at = site;
                 request.operation = static_cast<uint8_t>(Operation::mbarrier_wait);
                 request.value = reinterpret_cast<uint64_t>(&phase);
               })
@@ -188,6 +219,15 @@ void fence(Scope scope) {
   if (turn != nullptr) look(__builtin_return_address(0));
   if (engine::current != nullptr && engine::current->block->launch->checker != nullptr)
     engine::current->block->launch->checker->fence(*engine::current, static_cast<engine::Scope>(scope));
+}
+
+void wait_for_earlier_grid() {
+  if (earlier_of_running() != nullptr && engine::current != nullptr)
+    engine::current->block->launch->checker->wait_for_earlier_grid(*engine::current);
+}
+
+void let_next_grid_begin() {
+  if (turn != nullptr) turn->lets_next_begin = true;
 }
 
 Clusters clusters() {

@@ -69,7 +69,7 @@ Object finding_to_python(PyObject* module, const engine::Finding& finding) {
 engine::Location locate(Site site) {
   const SiteLocation location = describe(site);
   if (location.file.empty()) return {};
-  return {location.file, location.line, location.function, source_line(location)};
+  return {location.file, location.line, location.function, source_line(location), {}};
 }
 
 engine::Access access_of(const engine::Thread& thread, std::string operation, Site site) {

@@ -95,6 +95,8 @@ struct Kernel {
   bool clusters_given = false;  // one of the two says so
   bool large_clusters = false;  // of more than 8 blocks, which not each device has
   bool cooperative = false;     // its threads may wait for the whole grid
+  bool dependent = false;       // it may begin before the kernel before it in the stream has ended, if that lets it
+  const void* stream = nullptr;
 };
 
 // The port's variables of thread storage: where they are for the block that runs on this OS thread.
@@ -116,6 +118,11 @@ void run_blocks(const Kernel& kernel, Registers registers, int64_t begin, int64_
 void run_checked(const Kernel& kernel, Registers registers);
 // Ends the running thread.
 [[noreturn]] void end_thread();
+
+// Of a checked kernel: the running thread waits until the kernel before it in the stream has ended, which it may have
+// begun before; and lets the next one begin.
+void wait_for_earlier_grid();
+void let_next_grid_begin();
 
 // The call's own line: threads that wait at different ones have diverged.
 struct Line {

@@ -296,10 +296,12 @@ constexpr int registers_a_thread() {
 
 // As many blocks a cluster as the kernel may have on an sm_90.
 template <auto Kernel, class... Args>
-void launch_clusters(Stream, dim3 grid, dim3 block, std::size_t shared, unsigned blocks_a_cluster, Args... args) {
+void launch_clusters(Stream stream, dim3 grid, dim3 block, std::size_t shared, unsigned blocks_a_cluster,
+                     Args... args) {
   host::Kernel kernel = kernel_of<Kernel>(grid, block, shared);
   kernel.cluster = dim3(blocks_a_cluster);
   kernel.large_clusters = true;
+  kernel.dependent = stream.starts_early;
   launch_kernel<Kernel>(kernel, args...);
 }
 
@@ -311,10 +313,12 @@ void launch_cooperative(Stream, dim3 grid, dim3 block, std::size_t shared, Args.
   launch_kernel<Kernel>(kernel, args...);
 }
 
-// On the CPU a launch has ended when it returns.
+// On the CPU a launch has ended when it returns; the checks see that the kernel waits for earlier ones all the same.
 template <auto Kernel, class... Args>
 void launch_early(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
-  launch<Kernel>(stream, grid, block, shared, args...);
+  host::Kernel kernel = kernel_of<Kernel>(grid, block, shared);
+  kernel.dependent = stream.starts_early;
+  launch_kernel<Kernel>(kernel, args...);
 }
 
 #endif

@@ -35,9 +35,13 @@ inline void __barrier_sync_count(unsigned number, unsigned threads, trifold::hos
   wait_at_numbered_barrier(Wait::named_barrier, number, threads, false, line);
 }
 
-// Launches run one after the other: earlier ones have ended when a kernel begins, and a later one waits for its end.
-inline void cudaGridDependencySynchronize() {}
-inline void cudaTriggerProgrammaticLaunchCompletion() {}
+// Launches run one after the other, so that these matter to the checks alone.
+inline void cudaGridDependencySynchronize() {
+  if constexpr (trifold::host::checked) trifold::host::wait_for_earlier_grid();
+}
+inline void cudaTriggerProgrammaticLaunchCompletion() {
+  if constexpr (trifold::host::checked) trifold::host::let_next_grid_begin();
+}
 
 inline void __syncthreads(trifold::host::Line line = {}) {
   trifold::host::wait_at_barrier(line);

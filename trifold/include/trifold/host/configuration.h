@@ -12,12 +12,12 @@ class Configuration {
   Configuration(const char* kernel, const char* parameters, dim3 grid, dim3 block, std::size_t shared = 0,
                 const void* stream = nullptr, Line line = {})
       : line_(line) {
-    static_cast<void>(stream);  // on the CPU a launch has ended when it returns
     kernel_.name = kernel;
     kernel_.parameters = parameters;
     kernel_.grid = grid;
     kernel_.threads = block;
     kernel_.shared_bytes = shared;
+    kernel_.stream = stream;
   }
 
   // As the kernel's __cluster_dims__ say.

@@ -50,6 +50,15 @@ inline constexpr space_global_t space_global{};
 inline constexpr space_cluster_t space_cluster{};
 inline constexpr space_shared_t space_shared{};
 
+// ---------------------------------------------------------------------------------------------------- dependent grids
+
+inline void griddepcontrol_wait() {
+  cudaGridDependencySynchronize();
+}
+inline void griddepcontrol_launch_dependents() {
+  cudaTriggerProgrammaticLaunchCompletion();
+}
+
 // ---------------------------------------------------------------------------------------------------- barriers
 
 inline void mbarrier_init(uint64_t* barrier, const uint32_t& count, Line line = {}) {

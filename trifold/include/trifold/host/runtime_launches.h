@@ -24,6 +24,7 @@ inline bool describe(const ConfigurationAt& configuration, const void* code, Ker
   kernel.grid = given.gridDim;
   kernel.threads = given.blockDim;
   kernel.shared_bytes = given.dynamicSmemBytes;
+  kernel.stream = given.stream;
   kernel.large_clusters = large_clusters_allowed(code);
   for (unsigned i = 0; i < given.numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = given.attrs[i];
@@ -35,12 +36,14 @@ inline bool describe(const ConfigurationAt& configuration, const void* code, Ker
         break;
       }
       case cudaLaunchAttributeCooperative: kernel.cooperative = attribute.val.cooperative != 0; break;
+      case cudaLaunchAttributeProgrammaticStreamSerialization:
+        kernel.dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
+        break;
       // What does not change a result: on the CPU, a kernel has ended before the next one begins.
       case cudaLaunchAttributeIgnore:
       case cudaLaunchAttributeAccessPolicyWindow:
       case cudaLaunchAttributeSynchronizationPolicy:
       case cudaLaunchAttributeClusterSchedulingPolicyPreference:
-      case cudaLaunchAttributeProgrammaticStreamSerialization:
       case cudaLaunchAttributePriority:
       case cudaLaunchAttributeMemSyncDomainMap:
       case cudaLaunchAttributeMemSyncDomain:

@@ -140,9 +140,13 @@ __forceinline__ void bar_(Line line = {}) {
   constexpr Wait arrival = has<modifier::relaxed_, M...> ? Wait::cluster_arrive_relaxed : Wait::cluster_arrive;
   host::wait_at_wider_barrier(host::same_as<Way, modifier::wait_> ? Wait::cluster_wait : arrival, line);
 }
-// Launches run one after the other: what earlier ones do has ended when a kernel begins, and a later one waits.
-template <class... M>
-__forceinline__ void griddepcontrol_() {}
+template <class Way>
+__forceinline__ void griddepcontrol_() {
+  if constexpr (host::same_as<Way, modifier::wait_>)
+    cudaGridDependencySynchronize();
+  else
+    cudaTriggerProgrammaticLaunchCompletion();
+}
 
 // ---------------------------------------------------------------------------------------------------- lanes
 
