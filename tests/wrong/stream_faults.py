@@ -295,7 +295,6 @@ PARTS = (
         "gradients",
         _WARPS,
         small=_norm(64, 264, torch.float16),
-        missed_on_cpu="launches run one after the other: griddepcontrol.wait has nothing to wait for",
     ),
 )
 
