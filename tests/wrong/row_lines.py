@@ -51,6 +51,9 @@ TAIL_READS: Lines = (("trifold/norm_rows.cuh", "return pack<T>([&](int i) { retu
 #: Where rows were, the sums of columns are stored; and the edges of rows in registers are read.
 SUMS_STORED: Lines = (("trifold/norms_backward.cuh", "*reinterpret_cast<float4*>(to + e) = {floats[e]"),)
 EDGE_READ: Lines = (("trifold/row_parts.cuh", "edge = at.edge >= 0 ? own[at.edge] : otherwise;"),)
+COLUMN_EDGE_READ: Lines = (
+    ("trifold/tensor_rows.cuh", "of_columns == nullptr ? otherwise : of_columns[edge_column_];"),
+)
 
 #: Numbers of columns, for the teams of a cluster: multicast, and read.
 MULTICAST: Lines = ((_CLUSTER, "mbarrier::complete_tx::bytes.multicast::cluster"),)

@@ -294,7 +294,7 @@ PARTS = (
         "backward",
         "gradients",
         _WARPS,
-        small=_norm(64, 264, torch.float16),
+        small=_norm(300, 128, torch.float16),
     ),
 )
 
