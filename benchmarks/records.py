@@ -55,6 +55,8 @@ _ENGINE = (
     "trifold/include/trifold/host/*",
     "trifold/host/*.py",
 )
+# What is planted where, and what of it is said to be found.
+_PLANTED = ("*_faults", "fault", "faults", "few_kernels", "on_the_cpu", "row_lines")
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,16 @@ RECORDS: tuple[Record, ...] = (
         _both(_ops("cpu", "normal_sample", prototypes=False), _files(*_ENGINE, "benchmarks/host.cpp")),
         ("python benchmarks/host.py --json {file}",),
         2,
+    ),
+    Record(
+        "host/planted-faults.json",
+        "cpu",
+        _both(
+            _ops("cpu", *ROW_OPS, "cumsum", "topk", "matmul_tiled", "transpose", "histogram", prototypes=False),
+            _files(*(f"tests/wrong/{name}.py" for name in _PLANTED), *_ENGINE),
+        ),
+        ("python -m tests.wrong.try_faults --device cpu --jobs 1 --json {file}",),
+        15,
     ),
     Record(
         "host/row-ops.json",

@@ -9,6 +9,7 @@ import torch
 
 from tests.wrong.entry import Edit
 from tests.wrong.fault import Fault, fault
+from tests.wrong.row_lines import CANDIDATES, EXPS_READ
 from trifold.spec import Call, IndexCase, TensorCase
 
 
@@ -30,6 +31,8 @@ LOOK_BACK = (
         "forward",
         "jitter",
         _call(1, 3_000_000),
+        small=_call(1, 40_000),
+        missed_on_cpu="a block runs for as long as it waits for no other one: the first one claims all tiles",
     ),
     fault(
         "the other warps do not wait for the sum that one looks up",
@@ -71,6 +74,7 @@ BARRIERS = (
         "findings",
         # More rows than two for each cluster that could take them: a block then takes each in turns.
         Call((TensorCase((800, 17_000)), IndexCase((800,), 17_000, seed=1)), {"reduction": "none"}),
+        at=EXPS_READ,
     ),
     fault(
         "no barrier after a step of a sort across warps",
@@ -85,6 +89,7 @@ BARRIERS = (
         "forward",
         "findings",
         Call((TensorCase((16, 5000)), 64)),
+        at=CANDIDATES,
     ),
     fault(
         "no barrier of the warp between the steps of a sort within it",
@@ -95,6 +100,7 @@ BARRIERS = (
         "forward",
         "findings",
         Call((TensorCase((16, 5000)), 64)),
+        at=CANDIDATES,
     ),
     fault(
         "the next tile overwrites what warps still multiply",

@@ -6,6 +6,17 @@ import torch
 
 from tests.wrong.entry import Edit
 from tests.wrong.fault import Fault, fault
+from tests.wrong.row_lines import (
+    COLUMN_EDGE_READ,
+    EXPS_READ,
+    LEADER_READ,
+    MULTICAST,
+    POSTS_READ,
+    STREAM_COPIES,
+    STREAM_READS,
+    STREAM_WRITES,
+    TEAM_WAITS,
+)
 from trifold.spec import Call, TensorCase
 
 _TEAMS, _COPIES, _TENSOR_ROWS = "trifold/row_teams.cuh", "trifold/column_copies.cuh", "trifold/tensor_rows.cuh"
@@ -40,6 +51,8 @@ TEAMS = (
         "forward",
         "values",
         _IN_REGISTERS,
+        small=_softmax(2, 16_388),
+        at=EXPS_READ,
     ),
     fault(
         "a mailbox expects the bytes of one block's warps",
@@ -55,6 +68,8 @@ TEAMS = (
         "gradients",
         # In half types: the forward pass then needs one block, the backward pass two.
         _softmax(64, 12_000, torch.float16),
+        small=_softmax(2, 12_000, torch.float16),
+        at=POSTS_READ,
     ),
     fault(
         "a mailbox is made for two arrivals, and one comes",
@@ -66,6 +81,8 @@ TEAMS = (
         "values",
         _IN_REGISTERS,
         seconds=20,
+        small=_softmax(2, 16_388),
+        at=TEAM_WAITS,
     ),
     fault(
         "copies to all blocks of a cluster begin before these have made their mailboxes",
@@ -77,6 +94,8 @@ TEAMS = (
         "jitter",
         _PAIRS,
         seconds=20,
+        small=_layer_norm(4, 8_196),
+        at=MULTICAST,
     ),
     fault(
         "a 16-byte vector too many of the weights is copied",
@@ -88,6 +107,8 @@ TEAMS = (
         "bounds",
         # 20,992 bytes of weights, a multiple of 512, so that no slack lies after them.
         _layer_norm(64, 5248),
+        small=_layer_norm(4, 5248),
+        at=MULTICAST,
     ),
     fault(
         "lanes read the numbers that others fill in, without a barrier of the warp",
@@ -95,13 +116,15 @@ TEAMS = (
         "layer_norm",
         Edit(
             _COPIES,
-            "of_warp[i] = Packed<T>::all(otherwise);\n    __syncwarp();\n",
-            "of_warp[i] = Packed<T>::all(otherwise);\n",
+            "all write the same value\n    __syncwarp();\n",
+            "all write the same value\n",
         ),
         "barrier",
         "forward",
         "findings",
         Call((TensorCase((64, 5001)), None, None)),
+        small=Call((TensorCase((16, 5001)), None, None)),
+        missed_on_cpu="the lanes meet in shuffles before they read, and what meets so counts as ordered",
     ),
     fault(
         "an odd row's edges are one column too many",
@@ -112,6 +135,8 @@ TEAMS = (
         "forward",
         "bounds",
         _ODD_PAIRS,
+        small=_layer_norm(9, 5_700, torch.float16),
+        at=COLUMN_EDGE_READ,
     ),
     fault(
         "two rows' sums are read before they have come",
@@ -122,6 +147,7 @@ TEAMS = (
         "forward",
         "values",
         _ODD_PAIRS,
+        small=_layer_norm(9, 5_700, torch.float16),
     ),
 )
 
@@ -135,6 +161,8 @@ STREAMS = (
         "forward",
         "values",
         _STREAMED,
+        small=_layer_norm(4, 16_388),
+        at=STREAM_READS,
     ),
     fault(
         "a bulk copy of the row's last warp is a vector too long",
@@ -149,6 +177,8 @@ STREAMS = (
         "forward",
         "bounds",
         _STREAMED,
+        small=_layer_norm(4, 16_388),
+        at=STREAM_COPIES,
     ),
     fault(
         "the parity changes with the first slot of the ring, not with the last",
@@ -159,6 +189,8 @@ STREAMS = (
         "forward",
         "values",
         _LONG_STREAMED,
+        small=_layer_norm(12, 16_388),
+        at=STREAM_READS,
     ),
     fault(
         "the parity of the team's mail is off by one",
@@ -169,6 +201,8 @@ STREAMS = (
         "forward",
         "jitter",
         _LONG_STREAMED,
+        small=_layer_norm(12, 16_388),
+        at=LEADER_READ,
     ),
     fault(
         "the piece that sticks out of a row is written as a whole",
@@ -179,6 +213,7 @@ STREAMS = (
         "forward",
         "values",
         _ODD_STREAMED,
+        small=_layer_norm(3, 30_001),
     ),
     fault(
         "no fence between the use of shared memory and the next copy to there",
@@ -191,6 +226,8 @@ STREAMS = (
         _softmax(40, 140_000),
         missed="a copy's first bytes come hundreds of nanoseconds after it was asked for, when the reads and stores, "
         "which were before a barrier of the warp, have long been made: that order is not promised",
+        small=_softmax(4, 131_076),
+        at=STREAM_WRITES,
     ),
 )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from tests.wrong.entry import Edit, Wrong, copy_of_gallery
+from tests.wrong.entry import Edit, File, Wrong, copy_of_gallery
 from trifold.spec import Call
 from trifold.verification.checks import CHECKS
 from trifold.verification.verify import verify
@@ -51,12 +51,26 @@ class Fault(Wrong):
         in_pass: of the op, in which the fault shows.
         calls: that reach it, as the only samples of the op's spec: so a row takes seconds.
         seconds: that a case may take. A fault that makes a kernel wait for ever costs as many.
+        small: the call that reaches it on the CPU, which counts as a few multiprocessors and checks each access;
+            default: the first of ``calls``.
+        at: files and parts of lines, each of which one line has, where the CPU's findings may lie beside the lines and
+            the functions of the edits: of accesses that these leave unordered, early or outside, or of waits that never
+            end.
+        missed_on_cpu: why the checks on the CPU do not find it, where they do not.
     """
 
     kind: Kind
     in_pass: Pass
     calls: tuple[Call, ...]
     seconds: float = 60.0
+    small: Call | None = None
+    at: tuple[tuple[File, str], ...] = ()
+    missed_on_cpu: str = ""
+
+    @property
+    def cpu_call(self) -> Call:
+        """That which reaches it on the CPU."""
+        return self.small or self.calls[0]
 
     def write(self, root: Path) -> Workspace:
         """A workspace in ``root`` that holds the faulty op alone, with ``calls`` for its samples."""
@@ -93,6 +107,9 @@ def fault(
     *calls: Call,
     seconds: float = 60.0,
     missed: str = "",
+    small: Call | None = None,
+    at: tuple[tuple[File, str], ...] = (),
+    missed_on_cpu: str = "",
 ) -> Fault:
     """A fault of one edit."""
     return Fault(
@@ -108,6 +125,9 @@ def fault(
         in_pass=in_pass,
         calls=calls,
         seconds=seconds,
+        small=small,
+        at=at,
+        missed_on_cpu=missed_on_cpu,
     )
 
 

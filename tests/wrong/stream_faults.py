@@ -6,6 +6,16 @@ import torch
 
 from tests.wrong.entry import Edit
 from tests.wrong.fault import Fault, fault
+from tests.wrong.row_lines import (
+    INIT,
+    LANE_COPIES,
+    LANE_READS,
+    PAIR_SUMS_READ,
+    SUMS_GIVEN,
+    SUMS_READ,
+    SUMS_STORED,
+    WARP_READS,
+)
 from trifold.spec import Call, TensorCase
 
 _ROWS, _WARP_ROWS, _NORMS = "trifold/row_stream.cuh", "trifold/warp_rows.cuh", "trifold/norms_backward.cuh"
@@ -41,6 +51,8 @@ RING = (
         "backward",
         "gradients",
         _BLOCKS,
+        small=_norm(40, 2052),
+        at=LANE_READS,
     ),
     fault(
         "the thread after the row's end copies a vector",
@@ -51,6 +63,8 @@ RING = (
         "backward",
         "bounds",
         _NOT_FULL,
+        small=_norm(24, 2052),
+        at=LANE_COPIES,
     ),
     fault(
         "the piece that a row's end cuts is copied as a whole",
@@ -65,6 +79,7 @@ RING = (
         "backward",
         "gradients",
         _ODD,
+        small=_norm(20, 4001),
     ),
     fault(
         "one element before a row's beginning counts",
@@ -75,6 +90,7 @@ RING = (
         "backward",
         "gradients",
         _ODD,
+        small=_norm(20, 4001),
     ),
     fault(
         "the ring of rows has a slot more than there is memory",
@@ -89,6 +105,8 @@ RING = (
         "backward",
         "findings",
         _BLOCKS,
+        small=_norm(56, 2052),
+        at=LANE_COPIES,
     ),
     fault(
         "softmax's rows are read before their copies have come",
@@ -99,6 +117,8 @@ RING = (
         "backward",
         "gradients",
         Call((TensorCase((24, 140_000)),)),
+        small=Call((TensorCase((2, 131_076)),)),
+        at=LANE_READS,
     ),
 )
 
@@ -112,6 +132,8 @@ SUMS = (
         "backward",
         "jitter",
         _BLOCKS,
+        small=_norm(40, 2052),
+        at=(*SUMS_GIVEN, *SUMS_READ),
     ),
     fault(
         "a row's sums are taken without waiting for the last warp's",
@@ -122,6 +144,8 @@ SUMS = (
         "backward",
         "jitter",
         _BLOCKS,
+        small=_norm(24, 2052),
+        at=SUMS_READ,
     ),
     fault(
         "a barrier counts one arrival a warp, and two come",
@@ -133,6 +157,8 @@ SUMS = (
         "gradients",
         _BLOCKS_WITH_TWO_SUMS,
         seconds=20,
+        small=_norm(16, 2052, parameters=2),
+        at=SUMS_READ,
     ),
     fault(
         "a pair of blocks does not wait for each other's sums",
@@ -143,6 +169,8 @@ SUMS = (
         "backward",
         "jitter",
         _PAIRS,
+        small=_norm(12, 10_004, torch.float16, parameters=2),
+        at=PAIR_SUMS_READ,
     ),
     fault(
         "mailboxes are not made known to the cluster",
@@ -159,6 +187,8 @@ SUMS = (
         _norm(64, 12_000),
         missed="a block's own stores to its shared memory are made in order and at once, long before another block's "
         "first message comes, which is after a barrier of the cluster",
+        small=_norm(4, 7172),
+        at=INIT,
     ),
 )
 
@@ -172,6 +202,8 @@ WARPS = (
         "backward",
         "gradients",
         _WARPS,
+        small=_norm(130, 264, torch.float16),
+        at=WARP_READS,
     ),
     fault(
         "a mailbox is told of one copy's bytes, and two come",
@@ -186,6 +218,8 @@ WARPS = (
         "backward",
         "gradients",
         _MANY_WARPS,
+        small=_norm(130, 264, torch.float16),
+        at=WARP_READS,
     ),
     fault(
         "two warps do not wait for each other before they add up",
@@ -201,6 +235,7 @@ WARPS = (
         "backward",
         "gradients",
         _WARPS,
+        small=_norm(64, 264, torch.float16),
     ),
     fault(
         "sums of columns after the row's end are stored",
@@ -211,6 +246,7 @@ WARPS = (
         "backward",
         "bounds",
         _WARPS,
+        small=_norm(64, 264, torch.float16),
     ),
 )
 
@@ -224,6 +260,7 @@ PARTS = (
         "backward",
         "bounds",
         _WARPS,
+        small=_norm(64, 264, torch.float16),
     ),
     fault(
         "sums are stored where other teams still read rows",
@@ -234,6 +271,8 @@ PARTS = (
         "backward",
         "gradients",
         _LANES,
+        small=_norm(150, 516),
+        at=(*SUMS_STORED, *LANE_COPIES),
     ),
     fault(
         "a block's warps read each other's sums at once",
@@ -244,6 +283,7 @@ PARTS = (
         "backward",
         "findings",
         _LANES,
+        small=_norm(64, 516),
     ),
     fault(
         "the second step does not wait for the first one",
@@ -254,6 +294,7 @@ PARTS = (
         "backward",
         "gradients",
         _WARPS,
+        small=_norm(300, 128, torch.float16),
     ),
 )
 

@@ -109,7 +109,8 @@ class CopiedNumbers {
   static __device__ __forceinline__ void fill(Packed<T>* all, T otherwise) {
     const int lane = static_cast<int>(threadIdx.x) % warp_threads;
     Packed<T>* const of_warp = all + (static_cast<int>(threadIdx.x) - lane) * V;
-    for (int i = lane; i < V * warp_threads + Choice::more; i += warp_threads) of_warp[i] = Packed<T>::all(otherwise);
+    for (int i = lane; i < V * warp_threads + Choice::more; i += warp_threads)
+      of_warp[i] = Packed<T>::all(otherwise);  // trifold: allow race, all write the same value
     __syncwarp();
   }
 };

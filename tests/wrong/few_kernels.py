@@ -1,0 +1,132 @@
+"""Checked builds of an op, with a GPU's paths, that have few of its kernels: those that some calls launch.
+
+The op's own build has hundreds: each kernel for each dtype, for each cut of a row, for each tuning constant. Which of
+them calls launch, a build without any kernel says first: its launches only count. Then a build of those alone takes
+seconds, most of them for torch's headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.wrong.entry import Edit, edited_copy
+from tests.wrong.fault import Pass
+from trifold.build import sources
+from trifold.host import runtime, settings
+from trifold.implementation import Implementation, load_checked_port, reference
+from trifold.spec import Call, Limits, TensorCase
+from trifold.verification.cell import Cell, Search
+from trifold.verification.checks.differentiation import differentiate
+from trifold.verification.load_spec import load_spec
+
+_BINDING, _LAUNCH = "trifold/binding.h", "trifold/launch.cuh"
+_SCALARS = {
+    torch.float64: ("Double", "double"),
+    torch.float32: ("Float", "float"),
+    torch.float16: ("Half", "__half"),
+    torch.bfloat16: ("BFloat16", "__nv_bfloat16"),
+}
+_ADDRESS = "  kernel.code = reinterpret_cast<const void*>(Kernel);\n"
+_RUN = "  describe_launch(kernel, [](const Args&... args) { Kernel(args...); }, run_grid, args...);\n"
+_KERNEL_OF = "template <auto Kernel>\nhost::Kernel kernel_of("
+# The name that kernel_name() cuts out, as the compiler knows it.
+_HAS = """\
+template <auto Kernel>
+constexpr bool is_built() {{
+  std::string_view name = __PRETTY_FUNCTION__;
+  name.remove_prefix(name.find("Kernel = ") + std::string_view("Kernel = ").size());
+  name = name.substr(0, name.find(';') == std::string_view::npos ? name.rfind(']') : name.find(';'));
+  return {condition};
+}}
+"""
+
+
+def of_dtypes(dtypes: Collection[torch.dtype]) -> tuple[Edit, ...]:
+    """The dispatch of floating dtypes has these alone."""
+    return tuple(
+        Edit(_BINDING, f"    case ScalarType::{name}: return f.template operator()<{scalar}>();\n", "")
+        for dtype, (name, scalar) in _SCALARS.items()
+        if dtype not in dtypes
+    )
+
+
+#: Launches count, and that is all: no kernel is compiled.
+WITHOUT_KERNELS = (Edit(_LAUNCH, _ADDRESS, ""), Edit(_LAUNCH, _RUN, ""))
+
+
+def of_kernels(names: Iterable[str]) -> tuple[Edit, ...]:
+    """Only kernels of these names are compiled; a launch of another one raises RuntimeError with its name."""
+    condition = " || ".join(f'name == "{name}"' for name in sorted(names)) or "false"
+    return (
+        Edit(_LAUNCH, _KERNEL_OF, _HAS.format(condition=condition) + _KERNEL_OF),
+        Edit(_LAUNCH, _ADDRESS, _ADDRESS.replace("  kernel", "  if constexpr (is_built<Kernel>()) kernel", 1)),
+        Edit(
+            _LAUNCH,
+            _RUN,
+            _RUN.replace("  describe", "  if constexpr (is_built<Kernel>())\n    describe", 1)
+            + "  else\n    throw std::runtime_error(branch<Kernel>.name);\n",
+        ),
+    )
+
+
+@contextmanager
+def gpu_paths() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(settings.PATHS, "gpu")
+        yield
+
+
+def dtypes_of(calls: Iterable[Call]) -> set[torch.dtype]:
+    return {case.dtype for call in calls for _, case in call.cases() if isinstance(case, TensorCase)} & set(_SCALARS)
+
+
+def built(op: str, edits: tuple[Edit, ...], root: Path) -> Implementation:
+    """The checked port of the edited op, with a GPU's paths, from a workspace that is written into ``root``.
+
+    Comments in its sources accept findings, as in trifold's headers.
+    """
+    files = edited_copy(op, edits, root).op(op)
+    # A process loads a port once for each contents of the op's own files, whatever was edited in trifold's headers.
+    with files.binding.open("a", encoding="utf-8") as binding:
+        binding.write(f"// {root}\n")
+    with gpu_paths():
+        implementation = load_checked_port(files)
+        implementation.kernels("cpu")
+    runtime.accept(sources.local_sources(files.binding))
+    return implementation
+
+
+def cell_of(implementation: Implementation) -> Cell:
+    files = implementation.files
+    return Cell(load_spec(files), implementation, "cpu", reference(files), Search(0), Limits(), lambda *case: None)
+
+
+def run(cell: Cell, call: Call, in_pass: Pass) -> None:
+    """The call forward, or forward and backward."""
+    if in_pass == "forward":
+        cell.invoke(call)
+    else:
+        differentiate(cell, call, tuple(cell.gradient_paths(call)), cell.implementation.function)
+
+
+def launched_by(op: str, runs: Collection[tuple[Call, Pass]], root: Path) -> list[frozenset[str]]:
+    """The kernels, by their names, that each call launches, as the op's own host code chooses them.
+
+    A workspace without kernels is written into ``root``.
+    """
+    edits = (*WITHOUT_KERNELS, *of_dtypes(dtypes_of(call for call, _ in runs)))
+    implementation = built(op, edits, root)
+    library = implementation.kernels("cpu")
+    assert library is not None
+    cell, names, before = cell_of(implementation), [], library.manifest().branches
+    for call, in_pass in runs:
+        run(cell, call, in_pass)
+        after = library.manifest().branches
+        names.append(frozenset(name for name, launches in after.items() if launches > before.get(name, 0)))
+        before = after
+    return names

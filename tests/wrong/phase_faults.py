@@ -1,0 +1,344 @@
+"""Faults in the phases of barriers in shared memory, in what their bytes count, in the use of slots again, and at the
+edges of what teams hold: of all row ops, forward and backward."""
+
+from __future__ import annotations
+
+import torch
+
+from tests.wrong.entry import Edit
+from tests.wrong.fault import Fault, fault
+from tests.wrong.row_lines import (
+    COLUMNS_READ,
+    COLUMNS_WAIT,
+    EDGE_READ,
+    INIT,
+    LANE_COPIES,
+    LANE_READS,
+    LEADER_READ,
+    MAIL_WAITS,
+    PAIR_SUMS_READ,
+    STREAM_COPIES,
+    STREAM_READS,
+    SUMS_READ,
+    TAIL_READS,
+    WARP_COPIES,
+    WARP_READS,
+)
+from trifold.spec import Call, IndexCase, TensorCase
+
+_TEAMS, _COPIES, _PARTS = "trifold/row_teams.cuh", "trifold/column_copies.cuh", "trifold/row_parts.cuh"
+_TENSOR_ROWS, _GROUPS = "trifold/tensor_rows.cuh", "trifold/row_groups.cuh"
+_STREAM, _MAIL = "trifold/team_stream.cuh", "trifold/team_mail.cuh"
+_ROWS, _WARP_ROWS, _NORMS = "trifold/row_stream.cuh", "trifold/warp_rows.cuh", "trifold/norms_backward.cuh"
+
+
+def _softmax(rows: int, columns: int) -> Call:
+    return Call((TensorCase((rows, columns)),))
+
+
+def _norm(rows: int, columns: int, dtype: torch.dtype = torch.float32, *, parameters: int = 1) -> Call:
+    numbers = (TensorCase((columns,), dtype, seed=1 + i) for i in range(parameters))
+    return Call((TensorCase((rows, columns), dtype), *numbers))
+
+
+def _cross_entropy(rows: int, columns: int) -> Call:
+    return Call((TensorCase((rows, columns), torch.float16), IndexCase((rows,), columns, seed=1)))
+
+
+# Two teams a cluster, whose weights are multicast; of odd rows of half types, which make their sums by tensor cores.
+_PAIRS, _FEW_PAIRS = _norm(64, 12_000, parameters=2), _norm(4, 8_196, parameters=2)
+_ODD_PAIRS, _FEW_ODD_PAIRS = _norm(256, 4201, torch.float16, parameters=2), _norm(9, 5_700, torch.float16, parameters=2)
+# Two blocks for each row, backward.
+_CLUSTERS, _FEW_CLUSTERS = _norm(600, 12_000, parameters=2), _norm(12, 7_172, parameters=2)
+# A warp for each row, in bulk copies: many rows a warp.
+_WARPS, _FEW_WARPS = _norm(8000, 512, torch.float16), _norm(320, 264, torch.float16)
+# A warp for each row, in copies of each lane.
+_LANES, _FEW_LANES = _norm(1500, 1000), _norm(64, 516)
+# A few rows at once for a block of some warps.
+_GROUPED, _FEW_GROUPED = _norm(8003, 1000, torch.float16), _norm(19, 520, torch.float16)
+
+BYTES = (
+    fault(
+        "a cluster's sums are counted as one a warp",
+        "the number of sums was a template parameter later",
+        "layer_norm",
+        Edit(
+            _ROWS, "given.arrive_and_expect(blocks_ * warps * N * int", "given.arrive_and_expect(blocks_ * warps * int"
+        ),
+        "arrive",
+        "backward",
+        "gradients",
+        _CLUSTERS,
+        seconds=20,
+        small=_FEW_CLUSTERS,
+        at=SUMS_READ,
+    ),
+    fault(
+        "a pair's sums are counted as one block's",
+        "each block gives so many, and takes twice as many",
+        "layer_norm",
+        Edit(_ROWS, "mailbox_bytes, blocks * Shape::warps * 2 * int", "mailbox_bytes, Shape::warps * 2 * int"),
+        "arrive",
+        "backward",
+        "gradients",
+        _norm(700, 10_001, torch.float16, parameters=2),
+        seconds=20,
+        small=_norm(12, 10_004, torch.float16, parameters=2),
+        at=PAIR_SUMS_READ,
+    ),
+    fault(
+        "each block expects what it copies itself, not what comes to it",
+        "that was the same before the copies were shared",
+        "layer_norm",
+        Edit(
+            _COPIES,
+            "mailbox.arrive_and_expect(vectors * vector_bytes);",
+            "mailbox.arrive_and_expect(count * vector_bytes);",
+        ),
+        "arrive",
+        "forward",
+        "values",
+        _PAIRS,
+        seconds=20,
+        small=_FEW_PAIRS,
+        at=COLUMNS_READ,
+    ),
+    fault(
+        "a row's bytes are not announced to the barrier that counts them",
+        "the arrival was taken for what ends the phase",
+        "rms_norm",
+        Edit(_STREAM, "arrived(number).arrive_and_expect(bytes);", "arrived(number).arrive();"),
+        "arrive",
+        "forward",
+        "values",
+        _norm(40, 70_000),
+        seconds=20,
+        small=_norm(3, 65_540),
+        at=STREAM_READS,
+    ),
+    fault(
+        "the number of the next row is not counted with the messages",
+        "it was told by the first warp's message before",
+        "softmax",
+        Edit(
+            _MAIL,
+            "posts_ * static_cast<int>(sizeof(Post)) +\n"
+            "                                             static_cast<int>(sizeof memory_.of_leader[way]));",
+            "posts_ * static_cast<int>(sizeof(Post)));",
+        ),
+        "arrive",
+        "forward",
+        "values",
+        _softmax(400, 140_000),
+        seconds=20,
+        small=_softmax(4, 131_076),
+        at=(*LEADER_READ, *MAIL_WAITS),
+    ),
+    fault(
+        "a team's sums are announced twice",
+        "the first round's are announced where the kernel begins, which is elsewhere",
+        "layer_norm",
+        Edit(_TENSOR_ROWS, "if (round > 0 && thread == 0) mailbox", "if (thread == 0) mailbox"),
+        "arrive",
+        "forward",
+        "values",
+        _ODD_PAIRS,
+        seconds=20,
+        small=_FEW_ODD_PAIRS,
+        at=INIT,
+    ),
+    fault(
+        "weights are multicast to the first team's blocks alone",
+        "a block's number in its team was taken for that in the cluster",
+        "layer_norm",
+        Edit(_COPIES, "blocks |= 1u << place.of(mate, place.rank);", "blocks |= 1u << place.rank;"),
+        "copy",
+        "forward",
+        "values",
+        _PAIRS,
+        seconds=20,
+        small=_FEW_PAIRS,
+        at=COLUMNS_WAIT,
+    ),
+)
+
+PHASES = (
+    fault(
+        "weights are read before they have come",
+        "they were asked for before the row was read",
+        "layer_norm",
+        Edit(_COPIES, "    if (of_columns_ != nullptr) copy_mailbox(which).wait(0);\n", ""),
+        "wait",
+        "forward",
+        "values",
+        _PAIRS,
+        small=_FEW_PAIRS,
+        at=COLUMNS_READ,
+    ),
+    fault(
+        "messages are sent to blocks that may not have begun",
+        "the barrier of the cluster at the kernel's beginning was taken for one that waits",
+        "cross_entropy",
+        Edit(_TEAMS, "      cluster_wait();\n      if (at.blocks == 1) {", "      if (at.blocks == 1) {"),
+        "wait",
+        "forward",
+        "jitter",
+        _cross_entropy(400, 40_000),
+        seconds=20,
+        small=_cross_entropy(3, 16_392),
+        at=INIT,
+    ),
+    fault(
+        "the parity of a warp's rows changes one row late",
+        "the first row's was taken for the last one's",
+        "rms_norm",
+        Edit(_WARP_ROWS, "if (head_ == 0) turn_ ^= 1;", "if (head_ == 1) turn_ ^= 1;"),
+        "ring",
+        "backward",
+        "gradients",
+        _WARPS,
+        seconds=20,
+        small=_FEW_WARPS,
+        at=WARP_READS,
+    ),
+    fault(
+        "barriers of the pairs of warps have the same numbers in each step",
+        "the steps come one after the other, for each pair",
+        "rms_norm",
+        Edit(_WARP_ROWS, '"r"(1 + step * (warps / 2) + pair)', '"r"(1 + pair)'),
+        "barrier",
+        "backward",
+        "gradients",
+        _WARPS,
+        seconds=20,
+        small=_FEW_WARPS,
+    ),
+    fault(
+        "other teams' sums are read before they are stored",
+        "a barrier stands before the sums are stored",
+        "rms_norm",
+        Edit(
+            _NORMS,
+            "  __syncthreads();\n  for (int i = static_cast<int>(threadIdx.x); i < pitch; i += Shape::block) {",
+            "  for (int i = static_cast<int>(threadIdx.x); i < pitch; i += Shape::block) {",
+        ),
+        "barrier",
+        "backward",
+        "gradients",
+        _LANES,
+        small=_FEW_LANES,
+    ),
+    fault(
+        "warps read the other warps' sums of a group of rows at once",
+        "a group of one warp needs no barrier",
+        "rms_norm",
+        Edit(
+            _GROUPS, "      __syncthreads();\n      float all = of_warp[0][row];", "      float all = of_warp[0][row];"
+        ),
+        "barrier",
+        "forward",
+        "findings",
+        _GROUPED,
+        small=_FEW_GROUPED,
+    ),
+)
+
+SLOTS = (
+    fault(
+        "a row is copied to where lanes of the warp still read the tail",
+        "the lane that asks for it has read its own part",
+        "layer_norm",
+        Edit(_STREAM, "    __syncwarp();  // all lanes have read what is overwritten\n", ""),
+        "ring",
+        "forward",
+        "jitter",
+        _norm(400, 20_000, parameters=2),
+        small=_norm(12, 16_388, parameters=2),
+        at=(*TAIL_READS, *STREAM_COPIES),
+    ),
+    fault(
+        "a chunk more is asked for at the beginning than there is room for",
+        "the chunk at the tail was not counted, as there is none yet",
+        "softmax",
+        Edit(
+            _ROWS,
+            "for (int chunk = 0; chunk < Shape::slots - Shape::chunks; ++chunk)",
+            "for (int chunk = 0; chunk <= Shape::slots - Shape::chunks; ++chunk)",
+        ),
+        "ring",
+        "backward",
+        "gradients",
+        _softmax(24, 140_000),
+        small=_softmax(2, 131_076),
+        at=(*LANE_READS, *LANE_COPIES),
+    ),
+    fault(
+        "no fence between a warp's reads and the next bulk copy to there",
+        "a barrier of the warp stands between them",
+        "rms_norm",
+        Edit(_WARP_ROWS, "    fence_before_bulk_copies();\n", ""),
+        "fence",
+        "backward",
+        "jitter",
+        _WARPS,
+        missed="the reads have ended long before the copy's first bytes come, as in the fault of the team's stream",
+        small=_FEW_WARPS,
+        at=(*WARP_READS, *WARP_COPIES),
+    ),
+    fault(
+        "a team's mailbox is not made known to the cluster",
+        "the barrier of the cluster that follows was thought to do it, as it does where it has release semantics",
+        "cross_entropy",
+        Edit(
+            _TEAMS,
+            "      Mailbox::ready();\n      mailbox.arrive_and_expect",
+            "      mailbox.arrive_and_expect",
+        ),
+        "fence",
+        "forward",
+        "values",
+        _cross_entropy(400, 40_000),
+        missed="as of the mailboxes of the sums over rows: a block's own stores are made before another block's come",
+        small=_cross_entropy(3, 16_392),
+        at=INIT,
+    ),
+)
+
+EDGES = (
+    fault(
+        "a thread too many has an edge of the row",
+        "the first column after the row was taken for its last one",
+        "cross_entropy",
+        Edit(_PARTS, "if (at.thread < before + behind) edge", "if (at.thread <= before + behind) edge"),
+        "edge",
+        "forward",
+        "values",
+        _cross_entropy(300, 20_001),
+        small=_cross_entropy(3, 20_001),
+        at=EDGE_READ,
+    ),
+    fault(
+        "of pieces that stick out of the row all is stored",
+        "what is outside belongs to the row before or after, which stores it too",
+        "cross_entropy",
+        Edit(_PARTS, "            if (at.has(k, i)) row[at.column(k)", "            row[at.column(k)"),
+        "edge",
+        "backward",
+        "bounds",
+        _cross_entropy(300, 20_001),
+        small=_cross_entropy(3, 20_001),
+    ),
+    fault(
+        "rows that a group lacks are written",
+        "all groups but the last one are full",
+        "rms_norm",
+        Edit(_GROUPS, "if (r < count_ && at_.touches(k)) write", "if (at_.touches(k)) write"),
+        "edge",
+        "forward",
+        "bounds",
+        _GROUPED,
+        small=_FEW_GROUPED,
+    ),
+)
+
+PHASE_FAULTS: tuple[Fault, ...] = (*BYTES, *PHASES, *SLOTS, *EDGES)
