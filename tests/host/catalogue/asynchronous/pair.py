@@ -73,10 +73,10 @@ class Pair:
 
     @property
     def lines(self) -> tuple[str, str]:
-        """The right line and the wrong one."""
+        """The right line and the wrong one, with single blanks."""
         right, wrong = (text.splitlines() for text in (TEXTS[self.kernel], self.text))
         ((old, new),) = [(old, new) for old, new in zip(right, wrong, strict=True) if old != new]
-        return old.strip(), new.strip()
+        return " ".join(old.split()), " ".join(new.split())
 
     @property
     def text(self) -> str:
