@@ -128,7 +128,8 @@ def test_the_table_of_what_compute_sanitizer_finds(checked: Start) -> None:
 
 
 def test_each_launch_is_written_down_for_a_gpu() -> None:
-    for case in (*KERNELS.values(), *PAIRS):
+    cases: list[Kernel | Pair] = [*KERNELS.values(), *PAIRS]
+    for case in cases:
         subject = subject_of(case)
         *memory, launch = subject.tape().splitlines()
         assert all(line.startswith("memory ") for line in memory)

@@ -151,11 +151,11 @@ NAMED_BARRIERS = (
         "make_and_take",
         "BAR_ARRIVE(1, count);",
         "BAR_ARRIVE(1, count); BAR_ARRIVE(1, count);",
-        (Found("barrier divergence", ("// announce",)), _race("// make", "// take$", says="")),
+        (_race("// make", "// take$", says=""),),
         hangs=True,
     ),
     Pair(
-        38,
+        0,
         "takes without waiting",
         "make_and_take",
         "BAR_SYNC(1, count);",
