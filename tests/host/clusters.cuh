@@ -1,4 +1,4 @@
-// clusters: blocks of a cluster that use each other's shared memory. Each mistake is one line that is missing or other.
+// clusters: blocks of a cluster that use each other's shared memory.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -73,51 +73,16 @@ __global__ void __cluster_dims__(4) registers_kernel(const float* x, float* y) {
   y[blockIdx.x * threads + threadIdx.x] = same && whose == (rank + 1) % 4 ? theirs : -1;
 }
 
-enum class Mistake {
-  none,
-  no_barrier_at_the_begin,
-  relaxed_arrival,
-  no_wait,
-  no_barrier_at_the_end,
-  past_the_peers_array,
-  one_element_for_all,
-  written_again_too_early,
-  written_after_arrival,
-  rank_outside,
-  some_threads_elsewhere,
-  arrives_twice,
-  waits_only,
-};
-
-// y = x of the next block in the cluster.
-template <Mistake mistake>
-__global__ void __launch_bounds__(threads) __cluster_dims__(4, 1, 1) neighbours_kernel(const float* x, float* y) {
+// The first block of a cluster sends its x to the block of this rank: y.
+__global__ void __launch_bounds__(threads) __cluster_dims__(4, 1, 1) send_kernel(const float* x, float* y, int rank) {
   __shared__ float tile[threads];
   const auto cluster = cg::this_cluster();
-  const unsigned t = threadIdx.x, own = cluster.block_rank();
-  const unsigned i = blockIdx.x * threads + t;
-  if (mistake != Mistake::no_barrier_at_the_begin) {
-    __cluster_barrier_arrive_relaxed();  // enough to know that all have begun
-    __cluster_barrier_wait();
-  }
-  const int rank = mistake == Mistake::one_element_for_all ? 0 : static_cast<int>(own + 3) % 4;
-  const unsigned place = mistake == Mistake::past_the_peers_array ? t + 1 : t;
-  if (mistake != Mistake::written_after_arrival)
-    cluster.map_shared_rank(tile, mistake == Mistake::rank_outside ? 4 : rank)[place] = x[i];  // sent
-  if (mistake == Mistake::relaxed_arrival)
-    __cluster_barrier_arrive_relaxed();
-  else if (mistake != Mistake::waits_only && !(mistake == Mistake::some_threads_elsewhere && own == 2 && t >= 16))
-    __cluster_barrier_arrive();
-  if (mistake == Mistake::arrives_twice) __cluster_barrier_arrive();                             // again
-  if (mistake == Mistake::written_after_arrival) cluster.map_shared_rank(tile, rank)[t] = x[i];  // too late
-  if (mistake == Mistake::some_threads_elsewhere && own == 2 && t >= 16) __syncthreads();        // elsewhere
-  if (mistake != Mistake::no_wait) __cluster_barrier_wait();                                     // all have sent
-  y[i] = tile[t];                                                                                // received
-  if (mistake == Mistake::no_wait) __cluster_barrier_wait();
-  if (mistake != Mistake::written_again_too_early) __syncthreads();
-  if (mistake != Mistake::written_again_too_early) cluster.sync();
-  cluster.map_shared_rank(tile, rank)[t] = -x[i];  // sent again
-  if (mistake != Mistake::no_barrier_at_the_end) cluster.sync();
+  const unsigned t = threadIdx.x, i = blockIdx.x * threads + t;
+  tile[t] = 0;
+  cluster.sync();
+  if (cluster.block_rank() == 0) cluster.map_shared_rank(tile, rank)[t] = x[i];
+  cluster.sync();
+  y[i] = tile[t];
 }
 
 // Threads that have exited are not waited for: y = x of the next block, of the first half of the threads.

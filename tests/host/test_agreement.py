@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.host.catalogue.checked import op_in
 from tests.host.catalogue.gpu import GpuKernel, build
 from tests.host.catalogue.launcher import HostKernel, Start
 from tests.host.catalogue.twins import Twin
-from tests.host.test_catalogue import RIGHT, assert_same_numbers, catalogue_in
+from tests.host.test_catalogue import RIGHT, assert_same_numbers
 from trifold.implementation import load_port
 
 pytestmark = [
@@ -29,7 +30,7 @@ ANY_ORDER = ("collect_four", "compact_by_ballot", "ticket_lock")
 @pytest.fixture(scope="module")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
     """The catalogue without checks."""
-    function: Start = load_port(catalogue_in(tmp_path_factory.mktemp("catalogue"))).function
+    function: Start = load_port(op_in(tmp_path_factory.mktemp("catalogue"))).function
     return function
 
 

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import shutil
 import textwrap
-import warnings
-from contextlib import AbstractContextManager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -16,12 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.host.catalogue.checked import findings_in, op_in
 from tests.host.catalogue.collectives import COLLECTIVES
 from tests.host.catalogue.launcher import HostKernel, Recorded, Start
 from tests.host.catalogue.native import NATIVE, Native
 from tests.host.catalogue.twins import (
     DIFFERENCES,
-    FOLDER,
     WITHOUT_TWIN,
     Twin,
     marks,
@@ -29,13 +26,11 @@ from tests.host.catalogue.twins import (
     summary_of_twin,
     twins,
 )
-from tests.host.workspace import op_of
 from tests.simulator.catalogue import CASES
-from trifold.findings import Finding, KernelFault, KernelWarning, collect
+from trifold.findings import Finding
 from trifold.host import runtime
 from trifold.implementation import load_checked_port
 from trifold.simulator import options
-from trifold.workspace import OpFiles
 
 SEEDS = (0, 1, 2, 3)
 WRONG = [twin for twin in twins() if twin.case.expected is not None]
@@ -45,30 +40,11 @@ WRONG_IN_CPP = [case for case in ONLY_IN_CPP if case.found is not None]
 RIGHT_IN_CPP = [case for case in ONLY_IN_CPP if case.found is None]
 
 
-def catalogue_in(root: Path) -> OpFiles:
-    """The op that starts the catalogue's kernels, with all their files."""
-    files = op_of("catalogue", root, FOLDER)
-    for source in FOLDER.glob("*.cuh"):
-        shutil.copyfile(source, files.header.parent / source.name)
-    return files
-
-
 @pytest.fixture(scope="session")
 def start(tmp_path_factory: pytest.TempPathFactory) -> Start:
     """The operator of the catalogue as built with checks; the library of one source is built once and kept."""
-    function: Start = load_checked_port(catalogue_in(tmp_path_factory.mktemp("catalogue"))).function
+    function: Start = load_checked_port(op_in(tmp_path_factory.mktemp("catalogue"))).function
     return function
-
-
-def findings_in(case: Any, kernel: Any, checks: AbstractContextManager[Any]) -> list[Finding]:
-    """What all checks find; ``run`` compares the result where no finding stops the kernel."""
-    with collect() as found, warnings.catch_warnings(), checks:
-        warnings.simplefilter("ignore", KernelWarning)
-        try:
-            case.run(kernel)
-        except KernelFault as fault:
-            return list(fault.findings)
-    return [finding for finding in found if finding.severity != "lint"]
 
 
 def _side_by_side(simulator: Finding, host: Finding) -> str:

@@ -1,30 +1,23 @@
-"""Barriers in shared memory and its 32-bit addresses: right kernels, and each mistake as one line of them."""
+"""Addresses of shared memory in 32 bits, and what deadlocks at barriers in it say (kernels: catalogue/asynchronous)."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from tests.host.mbarrier_mistakes import MISTAKES, TEXT, Mistake
 from trifold import KernelFault
 from trifold.errors import LaunchError
-from trifold.findings import Finding
 from trifold.host import RawKernel, runtime
 
-HERE = Path(__file__).parent
-ADDRESSES = HERE / "addresses.cu"
-SEEDS = 20
-ROWS = 10
-Array = np.ndarray
+ADDRESSES = Path(__file__).with_name("addresses.cu")
 
 
 @contextmanager
@@ -37,80 +30,6 @@ def os_threads(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-# ------------------------------------------------------------------------------------------------- right kernels
-
-
-@dataclass(frozen=True)
-class Case:
-    """A kernel of mbarriers.cu, in blocks of 64 threads.
-
-    Attributes:
-        rows: of 32 numbers that two warps pass on, or phases: the last argument; 0: there is none.
-        result: what it makes of x, of which each block has 64 numbers, or ``rows`` times 32.
-    """
-
-    name: str
-    rows: int
-    result: Callable[[Array], Array]
-
-    def run(self, kernel: RawKernel, blocks: int) -> tuple[Array, Array]:
-        """What it gives and what it should."""
-        of_block = 32 * self.rows if self.name.startswith("ring") else 64
-        x = np.random.default_rng(1).standard_normal(blocks * of_block).astype(np.float32)
-        y = np.zeros_like(x)
-        kernel(blocks, 64, (x, y, self.rows) if self.rows else (x, y))
-        return y, self.result(x)
-
-
-def backwards(x: Array) -> Array:
-    return x.reshape(-1, 32)[:, ::-1].ravel()
-
-
-def other_half(x: Array) -> Array:
-    return x.reshape(-1, 2, 32)[:, ::-1].ravel()
-
-
-def of_block_before(x: Array) -> Array:
-    return np.roll(x.reshape(-1, 4, 64), 1, axis=1).ravel()
-
-
-CASES = {
-    case.name: case
-    for case in (
-        Case("ring", ROWS, backwards),
-        Case("ring_of_ptx", ROWS, backwards),
-        Case("phases", 5, np.copy),
-        Case("twice", 0, other_half),
-        Case("neighbours", 0, of_block_before),
-        Case("neighbours_by_pointers", 0, of_block_before),
-        Case("relaxed", 0, other_half),
-        Case("classes", 0, other_half),
-    )
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("count", [1, 4])
-def test_a_right_kernel_runs_on_threads_of_the_host(name: str, count: int) -> None:
-    with os_threads(count):
-        got, expected = CASES[name].run(RawKernel(TEXT, name, checks=False), 1200)
-    assert np.array_equal(got, expected)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_nothing_is_found_in_a_right_kernel(name: str) -> None:
-    with runtime.schedules(SEEDS):
-        got, expected = CASES[name].run(RawKernel(TEXT, name), 8)
-    assert np.array_equal(got, expected)
-
-
-@pytest.mark.parametrize("checks", [False, True])
-def test_counts_states_bytes_and_arrivals_that_drop_out(checks: bool) -> None:
-    wrong = np.zeros(16, np.uint32)
-    RawKernel(TEXT, "counts", checks=checks)(3, 64, (wrong,))
-    assert not wrong.any()
-
-
 @pytest.mark.parametrize("checks", [False, True])
 @pytest.mark.parametrize("count", [1, 4])
 def test_addresses_of_shared_memory(checks: bool, count: int) -> None:
@@ -118,35 +37,6 @@ def test_addresses_of_shared_memory(checks: bool, count: int) -> None:
     with os_threads(count), runtime.schedules(4):
         RawKernel(ADDRESSES, "addresses", checks=checks)(400 if not checks else 4, 32, (wrong,), shared_mem=1024)
     assert not wrong.any()
-
-
-# ------------------------------------------------------------------------------------------------- mistakes
-
-
-def found_in(case: Mistake, seed: int) -> Finding | None:
-    kernel = RawKernel(case.text, case.kernel)
-    try:
-        with runtime.schedules(1, seed=seed):
-            if case.kernel == "counts":
-                kernel(1, 64, (np.zeros(16, np.uint32),))
-            else:
-                CASES[case.kernel].run(kernel, 4)
-    except KernelFault as fault:
-        (finding,) = fault.findings
-        return finding
-    return None
-
-
-@pytest.mark.parametrize("case", MISTAKES, ids=str)
-def test_another_line_is_found(case: Mistake) -> None:
-    findings = [found_in(case, seed) for seed in range(SEEDS if case.most else 5)]
-    found = [finding for finding in findings if finding is not None]
-    assert len(found) > len(findings) * 3 // 4 if case.most else len(found) == len(findings)
-    for finding in found:
-        assert finding.kind in case.kinds.split(" or "), str(finding)
-        assert re.search(case.message, finding.message, re.DOTALL), str(finding)
-        lines = [case.text.splitlines()[access.line - 1] for access in finding.accesses]
-        assert all(any(mark in line for line in lines) for mark in case.marks), str(finding)
 
 
 ADDRESS_MISTAKES = {
@@ -214,6 +104,54 @@ def test_the_plain_build_knows_of_the_deadlock_too() -> None:
         RawKernel(STUCK, "stuck", checks=False)(1, 64, (512,))
 
 
+DEADLOCK = """\
+deadlock in kernel load: no thread of block (0, 0, 0) can go on.
+  mbarrier full: to phase 0, 1 of 1 arrival has come, and 64 bytes are missing
+  threads (0..31, 0, 0) wait in mbarrier.try_wait() for the end of phase 0 of full at load.cu:14"""
+
+# Bytes that are expected, of 512 that come.
+LOAD = """
+#include <cuda/ptx>
+__global__ void load(const float* x, float* y, int bytes) {
+  namespace ptx = cuda::ptx;
+  __shared__ __align__(16) float tile[128];
+  __shared__ uint64_t full;
+  if (threadIdx.x == 0) {
+    ptx::mbarrier_init(&full, 1);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &full, bytes);
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, tile, x, 512, &full);
+  }
+  __syncthreads();
+  for (int phase = 0; phase < PHASES; ++phase)
+    while (!ptx::mbarrier_try_wait_parity(&full, phase)) continue;
+  y[threadIdx.x] = tile[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("bytes_", "phases", "words"),
+    [
+        (576, 1, DEADLOCK),
+        (
+            256,
+            2,
+            "mbarrier full: to phase 1, 0 of 1 arrival has come, and 256 bytes have come that it does not expect",
+        ),
+    ],
+)
+def test_a_deadlock_says_how_many_bytes_are_missing_or_over(
+    bytes_: int, phases: int, words: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "load.cu"
+    source.write_text(LOAD, encoding="utf-8")
+    kernel = RawKernel(source, "load", (f"-DPHASES={phases}",))
+    x, y = np.ones(128, np.float32), np.zeros(32, np.float32)
+    with pytest.raises(KernelFault) as caught:
+        kernel(1, 32, (x, y, bytes_))
+    assert words in str(caught.value)
+
+
 def test_a_loop_that_gives_up_after_some_tries_is_no_deadlock() -> None:
     tries = STUCK.replace("while (!ptx", "for (int i = 0; i < 20 && !ptx").replace("0)) {}", "0); ++i) {}")
     with pytest.raises(KernelFault, match="but no test_wait or try_wait has seen that phase 0 has ended"):
@@ -240,8 +178,7 @@ __global__ void late() {
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
-@pytest.mark.parametrize("name", ["mbarriers.cu", "addresses.cu"])
-def test_nvcc_compiles_the_same_text(name: str, tmp_path: Path) -> None:
-    command: list[str | Path] = ["nvcc", "-std=c++17", "-arch=sm_90", "-c", HERE / name, "-o", tmp_path / "compiled.o"]
+def test_nvcc_compiles_the_same_text(tmp_path: Path) -> None:
+    command: list[str | Path] = ["nvcc", "-std=c++17", "-arch=sm_90", "-c", ADDRESSES, "-o", tmp_path / "compiled.o"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ import torch
 
 from benchmarks.records import sources
 from tests.host.catalogue.agreement import Row, Subject, on_gpu, row_of, subject_of, table
+from tests.host.catalogue.checked import findings_in, op_in
 from tests.host.catalogue.native import Native
 from tests.host.catalogue.twins import Twin
 from tests.host.test_catalogue import (
@@ -23,8 +24,6 @@ from tests.host.test_catalogue import (
     RIGHT_IN_CPP,
     WRONG,
     WRONG_IN_CPP,
-    catalogue_in,
-    findings_in,
     nothing_more,
 )
 from trifold.environment import environment
@@ -68,7 +67,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 
 @pytest.fixture(scope="module")
 def rows(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
-    start = load_checked_port(catalogue_in(tmp_path_factory.mktemp("catalogue"))).function
+    start = load_checked_port(op_in(tmp_path_factory.mktemp("catalogue"))).function
     made = [
         row_of(subject, findings_in(subject, subject.kernel(start), runtime.schedules(1)), runs[subject.name])
         for subject in SUBJECTS

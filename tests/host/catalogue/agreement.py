@@ -22,7 +22,7 @@ from trifold.sanitize import compute_sanitizer
 from trifold.sanitize.compute_sanitizer import ToolRun
 
 # A launch takes milliseconds, and the start of a process under the tool some seconds; a kernel that waits for ever is
-# ended after this.
+# ended after this, and a group of kernels after four times as long.
 TIME_LIMIT_S = 30.0
 
 
@@ -33,6 +33,7 @@ class Subject:
     Attributes:
         mistake: its kind; empty in a right kernel.
         beyond: why the checks on the CPU do not see its mistake; empty where they do.
+        group: kernels of one group share a process under a tool: they neither crash nor hang; empty: it has its own.
         more, run: as the catalogue's cases have them.
     """
 
@@ -42,6 +43,7 @@ class Subject:
     beyond: str
     more: Callable[..., tuple[int, ...]]
     run: Callable[[Any], object]
+    group: str
 
     @property
     def wrong(self) -> bool:
@@ -93,22 +95,30 @@ class Row:
 def subject_of(case: Twin | Native, more: Callable[..., tuple[int, ...]]) -> Subject:
     if isinstance(case, Twin):
         mistake = "" if case.case.expected is None else case.case.expected.kind
-        return Subject(str(case), case.qualified, mistake, "", case.more, case.case.run)
+        return Subject(str(case), case.qualified, mistake, "", case.more, case.case.run, group_of(mistake))
     mistake = case.found.kind if case.found is not None else "beyond the checks on the CPU" if case.reason else ""
-    return Subject(str(case), case.qualified, mistake, case.reason, more, case.run)
+    return Subject(str(case), case.qualified, mistake, case.reason, more, case.run, group_of(mistake))
 
 
-def on_gpu(subjects: Iterable[Subject], folder: Path) -> dict[str, list[ToolRun]]:
+def group_of(mistake: str) -> str:
+    """Right kernels share a process, and so do those with a race."""
+    return {"": "right", "race": "race"}.get(mistake, "")
+
+
+def on_gpu(
+    subjects: Iterable[Subject], folder: Path, sources: Path = FOLDER, limit_s: float = TIME_LIMIT_S
+) -> dict[str, list[ToolRun]]:
     """The runs of each subject under each tool, by its name.
 
-    Right kernels share a process, and so do those with a race, which neither crash nor hang. Where one does all the
-    same, its group is run again, each kernel in a process of its own, as the other wrong ones are.
+    Where a kernel crashes or hangs all the same, its group is run again, each kernel in a process of its own.
 
     Args:
         folder: where the program and the tapes are written.
+        sources: the folder of replay.cu and start.cuh, and of the entries.cuh that has the kernels.
+        limit_s: after which a process of one kernel is ended.
     """
     program = folder / "replay"
-    compile_with_nvcc(FOLDER / "replay.cu", program)
+    compile_with_nvcc(sources / "replay.cu", program)
     sanitizer = compute_sanitizer.find()
     tapes: dict[str, str] = {}
     groups: dict[str, list[str]] = {}
@@ -116,12 +126,12 @@ def on_gpu(subjects: Iterable[Subject], folder: Path) -> dict[str, list[ToolRun]
         tape = folder / f"{number}.tape"
         tape.write_text(subject.tape(), encoding="utf-8")
         tapes[subject.name] = str(tape)
-        groups.setdefault(subject.mistake if subject.mistake in ("", "race") else subject.name, []).append(subject.name)
+        groups.setdefault(subject.group or subject.name, []).append(subject.name)
 
     def run(job: tuple[str, list[str]]) -> ToolRun:
         tool, names = job
         command = [str(program), *(tapes[name] for name in names)]
-        limit = TIME_LIMIT_S if len(names) == 1 else 4 * TIME_LIMIT_S
+        limit = limit_s if len(names) == 1 else 4 * limit_s
         no = subprocess.DEVNULL
         return compute_sanitizer.run(sanitizer, tool, command, timeout=limit, stdin=no, stdout=no, stderr=no)
 

@@ -1,4 +1,4 @@
-// What the lanes of a warp do with matrices together, and barriers with a number: pairs that differ in one line.
+// What the lanes of a warp do with matrices together: pairs that differ in one line.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -85,54 +85,6 @@ __global__ void products_of_a_warp(const float* x, float* y, int n) {
 __global__ void products_of_lanes_with_work(const float* x, float* y, int n) {
   const int t = threadIdx.x;
   if (t < n) y[t] = product(x[t]);
-}
-
-// The second warp makes what the first one takes, step by step: barrier 1 says that it is there, 2 that it was taken.
-template <int count, int count_of_maker>
-__device__ __forceinline__ void make_and_take(const float* x, float* y, int n, bool announce_first) {
-  __shared__ float value[lanes];
-  const int t = threadIdx.x % lanes;
-  for (int step = 0; step < n / lanes; ++step) {
-    if (threadIdx.x < lanes) {
-      asm volatile("bar.sync 1, %0;" ::"n"(count) : "memory");  // wait
-      y[lanes * step + t] = value[t ^ 1];                       // take
-      asm volatile("bar.arrive 2, 64;" ::: "memory");
-    } else {
-      if (announce_first) asm volatile("bar.arrive 1, %0;" ::"n"(count_of_maker) : "memory");
-      value[t] = x[lanes * step + t];                                                           // make
-      if (!announce_first) asm volatile("bar.arrive 1, %0;" ::"n"(count_of_maker) : "memory");  // announce
-      asm volatile("bar.sync 2, 64;" ::: "memory");                                             // refill
-    }
-  }
-}
-
-__global__ void maker_and_taker(const float* x, float* y, int n) {
-  make_and_take<2 * lanes, 2 * lanes>(x, y, n, false);
-}
-__global__ void maker_and_taker_counted_wrong(const float* x, float* y, int n) {
-  make_and_take<3 * lanes, 3 * lanes>(x, y, n, false);
-}
-__global__ void maker_and_taker_of_two_counts(const float* x, float* y, int n) {
-  make_and_take<2 * lanes, lanes>(x, y, n, false);
-}
-__global__ void maker_that_announces_too_early(const float* x, float* y, int n) {
-  make_and_take<2 * lanes, 2 * lanes>(x, y, n, true);
-}
-
-// Each warp of a pair waits for the other one alone.
-__global__ void pairs_of_warps(const float* x, float* y, int) {
-  __shared__ float values[4 * lanes];
-  const unsigned t = threadIdx.x, pair = t / (2 * lanes);
-  values[t] = x[t];
-  asm volatile("barrier.sync %0, 64;" ::"r"(pair + 1) : "memory");
-  y[t] = values[t ^ lanes];
-}
-__global__ void pairs_of_warps_at_the_wrong_barrier(const float* x, float* y, int) {
-  __shared__ float values[4 * lanes];
-  const unsigned t = threadIdx.x, pair = t / lanes % 2;
-  values[t] = x[t];
-  asm volatile("barrier.sync %0, 64;" ::"r"(pair + 1) : "memory");
-  y[t] = values[t ^ lanes];  // second
 }
 
 }  // namespace collectives

@@ -39,11 +39,6 @@ def _neighbours(x: Array) -> Array:
     return made
 
 
-def _other_warps(x: Array) -> Array:
-    made: Array = x.reshape(2, 2, 32)[:, ::-1].ravel()
-    return made
-
-
 COLLECTIVES = (
     _native("rows_of_other_lanes", _run(32, 32, lambda x: _words(_neighbours(x)))),
     _native(
@@ -62,34 +57,5 @@ COLLECTIVES = (
         "products_of_lanes_with_work",
         _run(20, 32, lambda x: x + 8),
         Found("warp divergence", "", "", (), (waits("mma.sync", "first", 0),), (0,)),
-    ),
-    _native("maker_and_taker", _run(128, 64, _neighbours)),
-    _native(
-        "maker_and_taker_counted_wrong",
-        _run(128, 64, _neighbours),
-        Found("deadlock", "", "", (), (waits("bar.sync", "refill", 32), waits("bar.sync", "wait", 0)), (0, 0)),
-    ),
-    _native(
-        "maker_and_taker_of_two_counts",
-        _run(128, 64, _neighbours),
-        Found(
-            "barrier divergence",
-            "",
-            "",
-            (),
-            (waits("bar.sync", "wait", 0), waits("bar.arrive", "announce", 32)),
-            (0, 0),
-        ),
-    ),
-    _native(
-        "maker_that_announces_too_early",
-        _run(128, 64, _neighbours),
-        Found("race", "shared", "value", (1,), (write("make", 33), read("take", 0)), (0, 0)),
-    ),
-    _native("pairs_of_warps", _run(128, 128, _other_warps)),
-    _native(
-        "pairs_of_warps_at_the_wrong_barrier",
-        _run(128, 128, _other_warps),
-        Found("uninitialised read", "shared", "values", (96,), (read("second", 64),), (0,)),
     ),
 )

@@ -31,10 +31,10 @@ def compile_with_nvcc(source: Path, into: Path, *options: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def build(folder: Path) -> ctypes.CDLL:
-    """The catalogue as nvcc compiles it."""
+def build(folder: Path, sources: Path = FOLDER) -> ctypes.CDLL:
+    """The kernels whose entries.cuh is in the folder ``sources``, as nvcc compiles them in ``folder``."""
     library = folder / "catalogue_gpu.so"
-    compile_with_nvcc(FOLDER / "gpu.cu", library, "-shared", "-Xcompiler=-fPIC")
+    compile_with_nvcc(sources / "gpu.cu", library, "-shared", "-Xcompiler=-fPIC")
     loaded = ctypes.CDLL(str(library))
     loaded.catalogue_start.restype = ctypes.c_char_p
     return loaded

@@ -1,21 +1,7 @@
-// Kernels with barriers in shared memory, all of them right: test_mbarriers.py makes each wrong one by another line.
-#include <cooperative_groups.h>
-#include <cuda_awbarrier_primitives.h>
-#include <stdint.h>
-#include <cuda/barrier>
-#include <cuda/ptx>
+// Barriers in shared memory, and what passes through it. Blocks have 64 threads.
+#pragma once
 
-namespace ptx = cuda::ptx;
-namespace cg = cooperative_groups;
-
-__device__ uint32_t address_of(const void* shared) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
-}
-__device__ uint32_t address_in(const void* shared, uint32_t rank) {
-  uint32_t there;
-  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address_of(shared)), "r"(rank));
-  return there;
-}
+#include "instructions.cuh"
 
 // A ring of two slots between two warps, which cuda::ptx keeps: y has each row of 32 numbers backwards.
 __global__ void ring(const float* x, float* y, int rows) {
@@ -53,7 +39,7 @@ __global__ void ring_of_ptx(const float* x, float* y, int rows) {
   __shared__ alignas(8) uint64_t full[2], empty[2];
   __shared__ float slot[2][32];
   const unsigned t = threadIdx.x % 32, base = 32 * rows * blockIdx.x;
-  const uint32_t fulls = address_of(full), empties = address_of(empty), slots = address_of(slot);
+  const uint32_t fulls = window(full), empties = window(empty), slots = window(slot);
   if (threadIdx.x < 2) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(fulls + 8 * threadIdx.x));
     asm volatile("mbarrier.init.shared::cta.b64 [%0+0], %1;" ::"r"(empties + 8 * threadIdx.x), "r"(1));
@@ -150,7 +136,7 @@ __global__ void __cluster_dims__(4) neighbours(const float* x, float* y) {
   cluster.sync();
   if (t == 0) ptx::mbarrier_init(&full, 64);
   cluster.sync();  // all are initialised
-  const uint32_t to = address_in(&tile[t], next), barrier = address_in(&full, next);
+  const uint32_t to = at_rank(&tile[t], next), barrier = at_rank(&full, next);
   asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(to), "f"(x[i]) : "memory");                        // sent
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");  // arrives
   while (!ptx::mbarrier_try_wait_parity(ptx::sem_acquire, ptx::scope_cluster, &full, 0)) {
@@ -214,7 +200,7 @@ __global__ void counts(unsigned* wrong) {
     asm("mbarrier.pending_count.b64 %0, %1;" : "=r"(count) : "l"(state));
     return count;
   };
-  const uint32_t at = address_of(&barrier);
+  const uint32_t at = window(&barrier);
   ptx::mbarrier_init(&barrier, 5);                                        // for five
   check(0, pending(ptx::mbarrier_arrive_no_complete(&barrier, 2)) == 5);  // two
   const uint64_t state = ptx::mbarrier_arrive(&barrier, 2);               // and two more
