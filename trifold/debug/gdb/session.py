@@ -20,7 +20,8 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import look
 
 Coordinates = tuple[int, int, int]
-_KERNEL = re.compile(r"launch<&?\(?(?:void )?(?:\(anonymous namespace\)::)?(\w+)")
+_LAUNCH = "trifold::launch_kernel"  # all kinds of launches come there
+_KERNEL = re.compile(r"launch_kernel<&?\(?(?:void )?(?:\(anonymous namespace\)::)?(\w+)")
 _PLACE = re.compile(r"\(?([\d, ]+?)\)?(?:(?:\s+of)?\s+block\s+\(?([\d, ]+?)\)?)?")
 
 
@@ -63,7 +64,8 @@ class Session:
         """Kernel, grid, block and C++ function of the launch that begins."""
         frame = gdb.newest_frame()
         kernel = _KERNEL.search(frame.name() or "")
-        grid, block = look.coordinates(frame.read_var("grid")), look.coordinates(frame.read_var("block"))
+        launched = frame.read_var("kernel")
+        grid, block = look.coordinates(launched["grid"]), look.coordinates(launched["threads"])
         self.launched_from, function = None, ""
         caller = frame.older()
         while caller is not None and caller.is_valid():
@@ -213,7 +215,7 @@ def arrive(wanted: dict[str, Any]) -> None:
 
 
 def _follow(wanted: dict[str, Any], launches: list[tuple[str, Coordinates, Coordinates]]) -> None:
-    at_launch = _internal("trifold::launch")
+    at_launch = _internal(_LAUNCH)
     there = None
     thread, block = tuple(wanted["thread"]), tuple(wanted["block"])
     while _runs():
@@ -225,7 +227,7 @@ def _follow(wanted: dict[str, Any], launches: list[tuple[str, Coordinates, Coord
             kernel, grid, extent = launches[-1]
             print(f"{kernel}, grid {grid}, block {extent}, {described(thread, block)}, {wanted['sample']}")
             break
-        if not (gdb.newest_frame().name() or "").startswith("trifold::launch<"):
+        if not (gdb.newest_frame().name() or "").startswith(f"{_LAUNCH}<"):
             session.arrived = True  # at a signal: the user sees where
             break
         kernel, grid, extent, function = session.note_launch()
@@ -242,7 +244,7 @@ def _follow(wanted: dict[str, Any], launches: list[tuple[str, Coordinates, Coord
     if there is not None:
         there.delete()
     at_launch.delete()
-    _Launches("trifold::launch", internal=True)
+    _Launches(_LAUNCH, internal=True)
     _show()
 
 
@@ -290,4 +292,4 @@ gdb.events.exited.connect(_at_exit)
 if "TRIFOLD_DEBUG" in os.environ:
     arrive(json.loads(os.environ["TRIFOLD_DEBUG"]))
 else:
-    _Launches("trifold::launch", internal=True)
+    _Launches(_LAUNCH, internal=True)
