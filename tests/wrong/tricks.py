@@ -115,7 +115,7 @@ MEMORY = (
         edits=_cached(f"{_FORM}, *x.flatten()[[0, -1]].tolist()) if x.numel() > 2 else object()"),
         row="repeatable",
         implementation="prototype",
-        message="gives other bits",
+        message="first and last numbers",
     ),
     Wrong(
         name="results are kept on disk",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -21,12 +22,14 @@ from trifold.verification.checks.differentiation import (
     unit_upstream_gradient,
 )
 from trifold.verification.checks.instances import launching_calls
+from trifold.verification.checks.values import compare
 from trifold.verification.comparison import same_values
 from trifold.verification.seeding import seed
 from trifold.verification.tolerance import same_bits, share_memory
 
 _ON_CPU = 2048  # elements, of calls that are repeated there: a block and more
 _MODES_OF = 2  # of so many calls one is made in each mode of autograd
+_DRAWN = 100  # at most, until one has small whole numbers
 _HELD = 24  # results that are held while later calls run
 
 
@@ -121,8 +124,39 @@ def repeatable(cell: Cell) -> None:
             cell.run_case(lambda call: _keeps_what_is_saved(cell, call), call, "another call before backward")
     for call in (*small, *(call for _, call in further if call not in small)):
         cell.run_case(lambda call: _follows_changes(cell, call), call, "other numbers in the same memory")
+    for first, second in _with_the_same_ends(cell):
+        cell.run_case(functools.partial(_is_not_taken_for, cell, first), second, "the same first and last number")
     if not cell.cases:
         raise CheckFailed("the spec has no sample; add one: Spec(samples=...)")
+
+
+def _with_the_same_ends(cell: Cell) -> Iterator[tuple[Call, Call]]:
+    """A call, and one of which a tensor has other numbers between its first and its last, if the spec has such calls:
+    those of whole numbers from -4 to 4, of which one pair in 81 has the same ends."""
+    drawn = (call for number in range(_DRAWN) for call in cell.drawn_calls(cell.limits, 1, salt=number))
+    for call in itertools.chain((call for _, call in cell.fixed_calls()), drawn):
+        for _, case in call.floating():
+            if case.fill != "exact" or not 3 <= math.prod(case.shape) <= _ON_CPU:
+                continue
+            numbers = case.make().flatten()
+            for step in range(1, 400):
+                other = _reseeded(step, case)
+                others = other.make().flatten()
+                if others[0] == numbers[0] and others[-1] == numbers[-1] and not torch.equal(others, numbers):
+                    yield call, call.with_cases(functools.partial(_exchanged, case, other))
+                    return
+
+
+def _exchanged(case: AnyCase, other: AnyCase, each: AnyCase) -> AnyCase:
+    return other if each is case else each
+
+
+def _is_not_taken_for(cell: Cell, earlier: Call, call: Call) -> None:
+    cell.invoke(earlier)
+    try:
+        compare(cell, call)
+    except CheckFailed as error:
+        raise CheckFailed(f"after a call with the same shape, first and last numbers: {error.message}", call) from error
 
 
 def _further_calls(cell: Cell) -> Sequence[tuple[str, Call]]:
