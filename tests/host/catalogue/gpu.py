@@ -34,7 +34,8 @@ def compile_with_nvcc(source: Path, into: Path, *options: str) -> None:
 def build(folder: Path, sources: Path = FOLDER) -> ctypes.CDLL:
     """The kernels whose entries.cuh is in the folder ``sources``, as nvcc compiles them in ``folder``."""
     library = folder / "catalogue_gpu.so"
-    compile_with_nvcc(sources / "gpu.cu", library, "-shared", "-Xcompiler=-fPIC")
+    # The list of kernels is a static of an inline function: else two such libraries in a process have one list.
+    compile_with_nvcc(sources / "gpu.cu", library, "-shared", "-Xcompiler=-fPIC,-fno-gnu-unique")
     loaded = ctypes.CDLL(str(library))
     loaded.catalogue_start.restype = ctypes.c_char_p
     return loaded
