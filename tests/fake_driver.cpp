@@ -12,7 +12,8 @@
 namespace {
 
 constexpr size_t granule = size_t{2} << 20;
-std::map<size_t, size_t> mapped;  // begin -> size
+std::map<size_t, size_t> mapped;     // begin -> size
+std::map<size_t, size_t> allocated;  // the same
 size_t created = 0;
 size_t next_handle = 1;
 std::map<size_t, size_t> handles;
@@ -95,6 +96,16 @@ int cuMemRetainAllocationHandle(size_t* handle, void* address) {
     if (at >= begin && at < begin + size) return 0;
   return is("neighbours") ? 0 : 1;
 }
+int cuMemAlloc_v2(size_t* address, size_t size) {
+  *address = reinterpret_cast<size_t>(aligned_alloc(512, (size + 511) / 512 * 512));
+  allocated[*address] = size;
+  return 0;
+}
+int cuMemFree_v2(size_t address) {
+  allocated.erase(address);
+  free(reinterpret_cast<void*>(address));
+  return 0;
+}
 int cuMemsetD8_v2(size_t address, unsigned char value, size_t count) {
   memset(reinterpret_cast<void*>(address), value, count);
   return 0;
@@ -104,6 +115,9 @@ int cuMemcpyDtoH_v2(void* to, size_t from, size_t count) {
   return 0;
 }
 
+size_t fake_bytes_allocated(size_t address) {
+  return allocated.count(address) != 0 ? allocated[address] : 0;
+}
 size_t fake_bytes_created() {
   return created;
 }

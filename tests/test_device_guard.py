@@ -125,6 +125,21 @@ def test_no_bytes_are_no_block(fake: Fake) -> None:
     assert fake.malloc(0) == 0
 
 
+@pytest.mark.parametrize(("size", "whole"), [(1, 16), (16, 16), (444, 448)])
+def test_for_compute_sanitizer_a_block_is_an_allocation_of_whole_vectors(fake: Fake, size: int, whole: int) -> None:
+    message = ctypes.create_string_buffer(100)
+    assert fake.guard.trifold_whole_vectors_open(b"", message, 100) == 0  # the driver is open: this is not the guard's
+    fake.guard.trifold_whole_vectors_malloc.argtypes = fake.guard.trifold_device_guard_malloc.argtypes
+    fake.guard.trifold_whole_vectors_malloc.restype = ctypes.c_void_p
+    start = fake.guard.trifold_whole_vectors_malloc(size, 0, None)
+    fake.driver.fake_bytes_allocated.argtypes = [ctypes.c_size_t]
+    assert fake.driver.fake_bytes_allocated(start) == whole
+    assert set(ctypes.string_at(start + size, whole - size)) <= {POISON}
+    assert not device_guard.holds(start)
+    fake.guard.trifold_whole_vectors_free(ctypes.c_void_p(start), 0, 0, None)
+    assert fake.driver.fake_bytes_allocated(start) == 0
+
+
 def test_a_lost_gpu_is_not_inspected(fake: Fake) -> None:
     lost = ctypes.c_int.in_dll(fake.driver, "fake_is_lost")
     start = fake.malloc(12)

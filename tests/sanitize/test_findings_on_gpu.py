@@ -75,7 +75,7 @@ class Process:
             next(o for o in under if o.startswith(name)).partition("=")[2] for name in ("--tool", "--log-file")
         )
         self.machine.started.append(tool)
-        assert environment == {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+        assert environment == {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", "TRIFOLD_WHOLE_VECTORS": "1"}
         yield Process(self.machine, tool, Path(log))
 
     def function(self, x: Tensor) -> Tensor:

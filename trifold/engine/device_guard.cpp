@@ -6,6 +6,9 @@
 // NaN in every floating type, so that an element which nobody wrote shows, and so does a read of the rest of the mapped
 // memory; writes there are found when the block is freed, and when trifold_device_guard_check is called.
 //
+// For compute-sanitizer, which knows the size of each of the driver's allocations itself, a second pair of functions
+// makes one for each block, without guards.
+//
 // Mapped memory is kept and used again. torch frees a block while kernels that use it may still run: each allocation,
 // and each free, waits for the GPU. The driver is loaded at run time, so that this is built where there is none.
 
@@ -81,6 +84,8 @@ struct Driver {
   Status (*cuMemUnmap)(Address, size_t size);
   Status (*cuMemSetAccess)(Address, size_t size, const Access*, size_t count);
   Status (*cuMemRetainAllocationHandle)(Handle*, void* address);
+  Status (*cuMemAlloc_v2)(Address*, size_t size);
+  Status (*cuMemFree_v2)(Address);
   Status (*cuMemsetD8_v2)(Address, unsigned char value, size_t count);
   Status (*cuMemcpyDtoH_v2)(void* to, Address from, size_t count);
 };
@@ -123,6 +128,8 @@ void open(const char* path) {
   find(library, "cuMemUnmap", driver.cuMemUnmap);
   find(library, "cuMemSetAccess", driver.cuMemSetAccess);
   find(library, "cuMemRetainAllocationHandle", driver.cuMemRetainAllocationHandle);
+  find(library, "cuMemAlloc_v2", driver.cuMemAlloc_v2);
+  find(library, "cuMemFree_v2", driver.cuMemFree_v2);
   find(library, "cuMemsetD8_v2", driver.cuMemsetD8_v2);
   find(library, "cuMemcpyDtoH_v2", driver.cuMemcpyDtoH_v2);
   require(driver.cuInit(0), "cuInit");
@@ -412,4 +419,41 @@ EXPORT size_t trifold_device_guard_check(char* buffer, size_t size) noexcept {
     }
   }
   return damage.take(buffer, size);
+}
+
+// Loads the driver from `path`, for the two functions below. Returns 0, or 1 with the reason in `message`.
+EXPORT int trifold_whole_vectors_open(const char* path, char* message, size_t size) noexcept {
+  try {
+    const std::scoped_lock lock(mutex);
+    open(path);
+    return 0;
+  } catch (const std::exception& error) {
+    tell(error.what(), message, size);
+    return 1;
+  }
+}
+
+// An allocation of the driver's of its own, of whole 16 bytes. What lies past the block is written.
+EXPORT void* trifold_whole_vectors_malloc(ptrdiff_t size, int device, void*) {
+  if (size <= 0) return nullptr;
+  const auto bytes = static_cast<size_t>(size);
+  const size_t whole = round_up(bytes, device_alignment);
+  const std::scoped_lock lock(mutex);
+  const OnDevice here(device);
+  Address start = 0;
+  require(driver.cuMemAlloc_v2(&start, whole), "cuMemAlloc");
+  if (whole > bytes) {
+    require(driver.cuMemsetD8_v2(start + bytes, poison_byte, whole - bytes), "cuMemsetD8");
+    require(driver.cuCtxSynchronize(), "cuCtxSynchronize");
+  }
+  return reinterpret_cast<void*>(start);
+}
+
+EXPORT void trifold_whole_vectors_free(void* pointer, size_t, int device, void*) noexcept {
+  const std::scoped_lock lock(mutex);
+  try {
+    const OnDevice here(device);
+    driver.cuMemFree_v2(reinterpret_cast<Address>(pointer));  // waits for the GPU
+  } catch (const std::exception&) {  // at the process's end there may be no driver any more
+  }
 }

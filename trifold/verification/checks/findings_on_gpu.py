@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from trifold.device_guard import WHOLE_VECTORS
 from trifold.errors import ToolchainError
 from trifold.findings import Finding
 from trifold.sanitize import compute_sanitizer
@@ -37,7 +38,7 @@ _OPTIONS = {
     "synccheck": ("--destroy-on-device-error=kernel",),
 }
 # Each tensor is an allocation of its own, which begins unwritten.
-_ENVIRONMENT = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
+_ENVIRONMENT = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1", WHOLE_VECTORS: "1"}
 _OF_TORCH = ("at::", "c10::", "at_cuda_detail::")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{7,}\b")  # of global memory: those of shared memory are shorter
 _SHOWN = 3  # findings in a message
