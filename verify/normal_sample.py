@@ -136,25 +136,27 @@ def _generators(function: Callable[..., Tensor], device: str) -> None:
 def _never_repeats(function: Callable[..., Tensor], device: str) -> None:
     """No number stands again 2^k places later, in one long row, in many short ones and in between, for each 2^k at
     which an index or a product of indices could wrap."""
-    _require_no_period(function, device, (8, 16, 20), 2**14)
+    _require_no_period(function, device, (8, 16, 20), 2**14, torch.float32)
 
 
 def _never_repeats_in_32_bits(function: Callable[..., Tensor], device: str) -> None:
-    _require_no_period(function, device, (24, 31, 32), 2**20)
+    _require_no_period(function, device, (24, 31, 32), 2**20, torch.float16)  # other types fill a GPU's memory
 
 
-def _require_no_period(function: Callable[..., Tensor], device: str, powers: Sequence[int], more: int) -> None:
+def _require_no_period(
+    function: Callable[..., Tensor], device: str, powers: Sequence[int], more: int, dtype: torch.dtype
+) -> None:
     n = 2 ** powers[-1] + more
     long = [(1, n, shared) for shared in (False, True)]
     for rows, columns, shared in (*long, (-(-n // 3), 3, False), (2**10, -(-n // 2**10), False)):
         torch.manual_seed(9)
-        zero, one = torch.zeros(rows, device=device), torch.ones(rows, device=device)
+        zero, one = torch.zeros(rows, device=device, dtype=dtype), torch.ones(rows, device=device, dtype=dtype)
         z = function(zero, one, columns, shared_noise=shared).flatten()
         for k, first in itertools.product(powers, (0, 1023, 4096, more - 4096)):
             here, there = z[first : first + 4096], z[first + 2**k : first + 2**k + 4096]
-            # Two of 2^24 numbers are the same now and then.
+            # Independent ones are the same now and then: of float16 one pair in 9,000.
             same = int((here == there).sum())
-            assert same <= 4, f"{rows} × {columns}: {same} of 4,096 numbers stand again 2^{k} places after {first}"
+            assert same <= 40, f"{rows} × {columns}: {same} of 4,096 numbers stand again 2^{k} places after {first}"
         del z, here, there  # before as many are drawn again
 
 

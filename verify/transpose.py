@@ -98,7 +98,7 @@ def _large(function: Callable[..., Tensor], device: str) -> None:
         for dtype in (torch.uint8, torch.float16):
             x = torch.randint(0, 100, shape, dtype=torch.uint8, device=device).to(dtype)
             y = function(x)
-            for part, turned in zip(x.split(2**14, -2), y.split(2**14, -1), strict=True):
+            for part, turned in zip(x.chunk(8, -2), y.chunk(8, -1), strict=True):
                 assert torch.equal(part.transpose(-1, -2), turned), f"{dtype} in {shape} is another tensor's transpose"
             del x, y, part, turned
 

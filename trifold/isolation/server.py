@@ -413,6 +413,7 @@ def serve(server: Server) -> None:
         except Closed:
             return
         server.memory.release(request["release"])
+        server.channel.outgoing.release()  # the judge has read the last reply
         reply: Json
         try:
             reply = getattr(server, f"do_{request['request']}")(request)
