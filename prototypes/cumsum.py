@@ -128,6 +128,7 @@ def sum_before(tile, apart, states, aggregates, prefixes):
         if known == 0:
             back += 32
     cuda.threadfence()
+    cuda.syncwarp()  # a lane reads what another one has seen published
     count = back + cuda.ffs(known) - 1  # tiles after that one
     nearest = tile - (count + 1) * apart
     # And forward: the same additions, whichever tile was the nearest.

@@ -113,10 +113,10 @@ inline void add_all(Entries& made) {
   {
     using namespace warps;
     add<butterfly_sum, shuffle_with_half_a_mask, broadcast_in_each_half, tail_sum_with_zeros, tail_sum_with_ballot_mask,
-        exchange_in_each_half, exchange_without_syncwarp, exchange_beyond_its_half, syncwarp_mask_misses_its_own_lane,
-        compact_by_ballot, compact_with_plain_counter, compact_to_one_place_a_warp, histogram_by_match,
-        histogram_by_match_without_atomic, sum_in_a_partial_warp, sum_in_a_partial_warp_through_shared_memory,
-        warps_take_different_ways, vote_under_a_lane_condition>(made);
+        exchange_in_each_half, exchange_without_syncwarp, exchange_with_a_vote_between, exchange_beyond_its_half,
+        syncwarp_mask_misses_its_own_lane, compact_by_ballot, compact_with_plain_counter, compact_to_one_place_a_warp,
+        histogram_by_match, histogram_by_match_without_atomic, sum_in_a_partial_warp,
+        sum_in_a_partial_warp_through_shared_memory, warps_take_different_ways, vote_under_a_lane_condition>(made);
   }
 }
 

@@ -86,6 +86,15 @@ __global__ void exchange_without_syncwarp(const float* x, float* y) {
   y[lane] = staged[partner];
 }
 
+// All lanes come to the vote, but a vote orders no accesses of memory.
+__global__ void exchange_with_a_vote_between(const float* x, float* y) {
+  __shared__ float staged[warp];
+  const int lane = threadIdx.x;
+  staged[lane] = x[lane];  // first
+  __any_sync(full, 1);
+  y[lane] = staged[lane / 16 * 16 + 15 - lane % 16];  // second
+}
+
 // The rendezvous is of each half, but the partner is in the other.
 __global__ void exchange_beyond_its_half(const float* x, float* y) {
   __shared__ float staged[warp];

@@ -181,6 +181,17 @@ def exchange_without_syncwarp(x, y):
     y[lane] = staged[partner]
 
 
+@wrong("race", "staged", "shared", write("first", 15), read("second", 0), run=_run_exchange)
+@cuda.jit
+def exchange_with_a_vote_between(x, y):
+    """All lanes come to the vote, but a vote orders no accesses of memory."""
+    staged = cuda.shared.array(WARP, float32)
+    lane = cuda.threadIdx.x
+    staged[lane] = x[lane]  # first
+    cuda.any_sync(FULL, True)
+    y[lane] = staged[lane // 16 * 16 + 15 - lane % 16]  # second
+
+
 @wrong("race", "staged", "shared", write("first", 15), read("second", 16), run=_run_exchange,
        or_kinds=("uninitialised read",))  # fmt: skip
 @cuda.jit

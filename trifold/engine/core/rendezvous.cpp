@@ -147,8 +147,8 @@ void Execution::meet(Warp& warp, const Request& asked) {
       if (~lanes != 0) not_whole_warp(warp, lanes);
       front_.work_together(warp);
   }
-  // An instruction of the whole warp orders no accesses: PTX calls those of ldmatrix and its like weak ones.
-  if (launch_.checker != nullptr && !is_of_whole_warp(operation)) launch_.checker->rendezvous(warp, lanes);
+  // Of all warp operations this one alone orders accesses of memory: a compiler may move them past a shuffle or a vote.
+  if (launch_.checker != nullptr && operation == Operation::sync_warp) launch_.checker->rendezvous(warp, lanes);
   warp.at_rendezvous &= ~lanes;
   warp.ready |= lanes;
 }

@@ -163,6 +163,7 @@ class RowSums {
   // Where a team is not `alone` in its rows.
   __device__ __forceinline__ void give(const Pack<float, N>& sums, int row) {
     const float own = shared_out(sums);
+    __syncwarp();  // all lanes have read what others overwrite once this has come
     const unsigned slot = static_cast<unsigned>(row) % sums_under_way;
     float* const place = &memory_.of_warp[slot][lane_ / lanes][warp_];
     Mailbox& given = memory_.given[slot];
