@@ -71,12 +71,14 @@ def block_scan(value, of_warp):
     if cuda.threadIdx.x % 32 == 31:
         of_warp[warp] = value
     cuda.syncthreads()
-    before = 0
-    total = 0
-    for other in range(WARPS_PER_BLOCK):
-        if other == warp:
-            before = total
-        total += of_warp[other]
+    if cuda.threadIdx.x == 0:
+        total = of_warp[0]
+        for other in range(1, WARPS_PER_BLOCK):
+            total += of_warp[other]
+            of_warp[other] = total
+    cuda.syncthreads()
+    before = of_warp[warp - 1] if warp > 0 else 0
+    total = of_warp[WARPS_PER_BLOCK - 1]
     cuda.syncthreads()
     return value, before, total
 

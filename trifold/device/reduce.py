@@ -1,7 +1,8 @@
 """Reductions over the lanes of a warp and the threads of a block: the device functions of ``<trifold/reduce.cuh>``.
 
 Every thread gets the result, the same bit for bit: the order in which values are combined depends on nothing but where
-they stand.
+they stand. One thread combines what the warps of a block have. In C++ each does, which saves a barrier; the simulator
+would run these loops one after the other.
 """
 
 from numba import cuda
@@ -46,9 +47,12 @@ def block_sum(value, of_warp):  # type: ignore[no-untyped-def]
     if cuda.threadIdx.x % 32 == 0:
         of_warp[cuda.threadIdx.x // 32] = value
     cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        for warp in range(1, cuda.blockDim.x // 32):
+            value += of_warp[warp]
+        of_warp[0] = value
+    cuda.syncthreads()
     value = of_warp[0]
-    for warp in range(1, cuda.blockDim.x // 32):
-        value += of_warp[warp]
     cuda.syncthreads()
     return value
 
@@ -60,8 +64,11 @@ def block_max(value, of_warp):  # type: ignore[no-untyped-def]
     if cuda.threadIdx.x % 32 == 0:
         of_warp[cuda.threadIdx.x // 32] = value
     cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        for warp in range(1, cuda.blockDim.x // 32):
+            value = larger(value, of_warp[warp])
+        of_warp[0] = value
+    cuda.syncthreads()
     value = of_warp[0]
-    for warp in range(1, cuda.blockDim.x // 32):
-        value = larger(value, of_warp[warp])
     cuda.syncthreads()
     return value

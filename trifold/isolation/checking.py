@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -75,9 +76,13 @@ class Checking:
             from trifold.host.runtime import accepted
         allowed = [each for each in accepted.used.values() if each.line]
         if not self._simulated:
-            own = {str(path) for path in own_sources(self._files.binding)}
-            allowed = [each for each in allowed if each.file in own]
+            allowed = [each for each in allowed if each.file in self._own_sources]
         return {"findings": [finding.to_json() for finding in found], "allowed": [asdict(each) for each in allowed]}
+
+    @functools.cached_property
+    def _own_sources(self) -> frozenset[str]:
+        """Read once, not for each call; a run whose sources change fails anyway."""
+        return frozenset(str(path) for path in own_sources(self._files.binding))
 
     def record(self, library: Path | None) -> None:
         """Note which memory the op's kernels write, until another call is recorded; of a port those of ``library``."""

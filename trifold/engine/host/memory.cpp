@@ -77,7 +77,7 @@ Region& CheckedMemory::add(uintptr_t begin, size_t bytes, std::string array, std
 namespace {
 
 std::vector<std::string> names_of_parameters(const Kernel& kernel) {
-  if (kernel.parameters == nullptr) return parameter_names(kernel.code, kernel.name);
+  if (kernel.parameters == nullptr) return parameter_names(kernel.code, kernel.name, kernel.argument_count);
   std::vector<std::string> names(1);
   for (const char* c = kernel.parameters; *c != 0; ++c) {
     if (*c == ',') {

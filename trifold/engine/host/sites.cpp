@@ -15,6 +15,7 @@
 #include <mutex>
 #include <sstream>
 #include <string_view>
+#include <tuple>
 
 #include "earlier_grid.h"
 #include "front.h"
@@ -340,7 +341,9 @@ IndexedArray array_indexed_at(const char* file, int line, int column) {
   return {text.substr(first, bracket - first), next.starts_with('=') && !next.starts_with("==")};
 }
 
-std::vector<std::string> parameter_names(const void* function, std::string_view name) {
+namespace {
+
+std::vector<std::string> read_parameter_names(const void* function, std::string_view name) {
   const Frames frames = frames_at({function});
   if (frames.empty() || frames.back().line == 0) return {};
   std::ifstream stream(frames.back().file);
@@ -366,6 +369,22 @@ std::vector<std::string> parameter_names(const void* function, std::string_view 
     }
   }
   return names;
+}
+
+}  // namespace
+
+std::vector<std::string> parameter_names(const void* function, std::string_view name, int count) {
+  // Those of a template's instances are the same, and addr2line would be asked for each of them. Functions that are no
+  // instances may have one name in several files.
+  static std::mutex mutex;
+  static std::map<std::tuple<const void*, std::string, int>, std::vector<std::string>> known;
+  const size_t arguments = name.find('<');
+  Dl_info module;
+  if (arguments == name.npos || dladdr(function, &module) == 0) return read_parameter_names(function, name);
+  const std::lock_guard<std::mutex> locked(mutex);
+  const auto [kept, fresh] = known.try_emplace({module.dli_fbase, std::string(name.substr(0, arguments)), count});
+  if (fresh) kept->second = read_parameter_names(function, name);
+  return kept->second;
 }
 
 }  // namespace trifold::host

@@ -46,8 +46,9 @@ struct IndexedArray {
 };
 IndexedArray array_indexed_at(const char* file, int line, int column);
 
-// The names of the parameters of the function that begins at this address, as its source has them; empty where the
-// source cannot be read.
-std::vector<std::string> parameter_names(const void* function, std::string_view name);
+// The names of the `count` parameters of the function that begins at this address, as its source has them; empty where
+// the source cannot be read. Instances of one template are asked for once: overloads of it with as many parameters
+// share their names.
+std::vector<std::string> parameter_names(const void* function, std::string_view name, int count);
 
 }  // namespace trifold::host
