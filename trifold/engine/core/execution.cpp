@@ -20,10 +20,6 @@ constexpr int patience = 64;
 constexpr uint64_t idle_rounds_limit = 256;
 constexpr uint64_t idle_looks_limit = 1 << 18;
 
-constexpr uint32_t bit(const Thread& thread) {
-  return 1u << thread.lane;
-}
-
 }  // namespace
 
 uint64_t resident_clusters(const Launch& launch) {
@@ -260,7 +256,7 @@ void Execution::arrive_and_go_on(Thread& thread) {
 void Execution::arrive(Thread& thread) {
   Warp& warp = *thread.warp;
   warp.ready &= ~bit(thread);
-  const auto operation = static_cast<Operation>(thread.request.operation);
+  const auto operation = operation_of(thread);
   if (operation == Operation::poll) {
     looks_ += thread.request.looks;
     ++thread.block->polling;
