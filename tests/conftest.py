@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
+import filelock
 import pytest
 import torch
 
+from tests.quick_gxx import quick_gxx
 from trifold.isolation import nursery
 
 
@@ -33,3 +37,22 @@ def _interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(scope="session", name="quick_gxx")
+def _quick_gxx(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The g++ for ops of tests, which no other run builds: one for all workers of pytest-xdist."""
+    mine = tmp_path_factory.getbasetemp()
+    folder = (mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine) / "quick_gxx"
+    with filelock.FileLock(folder.with_suffix(".lock")):
+        if folder.exists():
+            return folder / "g++"
+        folder.mkdir()
+        return quick_gxx(folder)
+
+
+@pytest.fixture(scope="module")
+def quick_builds(quick_gxx: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CXX", str(quick_gxx))
+        yield

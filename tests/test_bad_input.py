@@ -295,7 +295,10 @@ def test_a_syntax_error_is_shown_at_the_users_own_line(command: Command, tmp_pat
     assert "error: expected ';'" in printed.out
 
 
-def test_verified_exits_with_0_and_writes_json(command: Command, tmp_path: Path) -> None:
+def test_verified_exits_with_0_and_writes_json(
+    command: Command, tmp_path: Path, quick_gxx: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", str(quick_gxx))
     workspace = copy_of_gallery("add", tmp_path / "workspace")
     few = ("--device", "cpu", "--examples", "3", "--json", tmp_path / "report.json")
     printed = command("verify", "add", "--workspace", workspace.root, *few)

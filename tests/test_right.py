@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.wrong.entry import quick_gxx
 from tests.wrong.right import RIGHT, Right
 from trifold.verification.verify import verify
 
@@ -14,8 +13,8 @@ EXAMPLES = 4
 
 
 @pytest.mark.parametrize("right", RIGHT, ids=str)
-def test_a_right_one_is_not_rejected(right: Right, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", str(quick_gxx(tmp_path)))
+@pytest.mark.usefixtures("quick_builds")
+def test_a_right_one_is_not_rejected(right: Right, tmp_path: Path) -> None:
     (report,) = verify(
         right.op,
         workspace=right.write(tmp_path),

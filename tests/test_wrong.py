@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.wrong.catalogue import CATALOGUE
-from tests.wrong.entry import Wrong, quick_gxx
+from tests.wrong.entry import Wrong
 from tests.wrong.faults import FAULTS
 from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
@@ -27,10 +27,10 @@ WRONG_ONES = [pytest.param(wrong, id=str(wrong), marks=_marks(wrong)) for wrong 
 
 
 @pytest.mark.parametrize("wrong", WRONG_ONES)
-def test_a_wrong_one_is_rejected(wrong: Wrong, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("quick_builds")
+def test_a_wrong_one_is_rejected(wrong: Wrong, tmp_path: Path) -> None:
     if wrong.device == "cuda" and torch.cuda.device_count() < (needed := 2 if wrong.row == "second device" else 1):
         pytest.skip(f"needs {needed} CUDA device{'s' if needed > 1 else ''}")
-    monkeypatch.setenv("CXX", str(quick_gxx(tmp_path)))
     (report,) = verify(
         wrong.op,
         workspace=wrong.write(tmp_path),

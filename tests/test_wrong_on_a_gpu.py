@@ -6,13 +6,12 @@ entry names, and the right op passes on the same calls. Some are tried on the CP
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.wrong import on_the_cpu
-from tests.wrong.entry import Edit, edited_copy, quick_gxx
+from tests.wrong.entry import Edit, edited_copy
 from tests.wrong.fault import KINDS, Fault, outcome, right_op, there_are
 from tests.wrong.faults import FAULTS
 from tests.wrong.few_kernels import launched_by
@@ -34,14 +33,12 @@ SOME = {
 
 
 @pytest.fixture(scope="module")
-def few(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, frozenset[str]]]:
+def few(tmp_path_factory: pytest.TempPathFactory, quick_builds: None) -> dict[str, frozenset[str]]:
     """The kernels of some faults, by their names, while builds are quick."""
     faults = [planted for planted in FAULTS if planted.name in SOME]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CXX", str(quick_gxx(tmp_path_factory.mktemp("quick"))))
-        runs = [(planted.cpu_call, planted.in_pass) for planted in faults]
-        kernels = launched_by("softmax", runs, tmp_path_factory.mktemp("without"))
-        yield {planted.name: names for planted, names in zip(faults, kernels, strict=True)}
+    runs = [(planted.cpu_call, planted.in_pass) for planted in faults]
+    kernels = launched_by("softmax", runs, tmp_path_factory.mktemp("without"))
+    return {planted.name: names for planted, names in zip(faults, kernels, strict=True)}
 
 
 def _marks(planted: Fault) -> list[pytest.MarkDecorator]:
@@ -49,10 +46,10 @@ def _marks(planted: Fault) -> list[pytest.MarkDecorator]:
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize("planted", [pytest.param(one, id=str(one), marks=_marks(one)) for one in FAULTS])
-def test_a_fault_is_rejected(planted: Fault, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_is_rejected(planted: Fault, tmp_path: Path) -> None:
     """Where the row that the entry names accepts it, the test says what each of the others does."""
-    monkeypatch.setenv("CXX", str(quick_gxx(tmp_path)))
     workspace = planted.write(tmp_path)
     first, *others = planted.rows()
     said = {first: outcome(planted.op, first, workspace, seconds=planted.seconds)}
@@ -65,9 +62,9 @@ def test_a_fault_is_rejected(planted: Fault, tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.gpu
+@pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize("op", OPS)
-def test_the_right_op_passes_on_the_same_calls(op: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", str(quick_gxx(tmp_path)))
+def test_the_right_op_passes_on_the_same_calls(op: str, tmp_path: Path) -> None:
     workspace = right_op(op, FAULTS, tmp_path)
     for row in sorted({planted.row for planted in FAULTS if planted.op == op}):
         said = outcome(op, row, workspace)

@@ -24,13 +24,14 @@ class Made:
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def made(tmp_path_factory: pytest.TempPathFactory, quick_gxx: Path) -> Made:
     folder = tmp_path_factory.mktemp("graduated")
     workspace = verified_workspace(folder / "workspace", *OPS)
     steps: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trifold.graduate.graduate.find_nvcc", lambda: None)
         patch.setattr("trifold.graduate.graduate.reverify", nothing_anew)
+        patch.setenv("CXX", str(quick_gxx))
         # Neither of these is used: a build needs no cache of trifold's, and no index of pip's.
         patch.setenv("TRIFOLD_CACHE_DIR", "/dev/null/cache")
         patch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")

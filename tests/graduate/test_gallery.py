@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.graduate.verified import nothing_anew, verified_workspace
-from tests.wrong.entry import GALLERY, quick_gxx
+from tests.wrong.entry import GALLERY
 from trifold.graduate.graduate import graduate
 
 
+@pytest.mark.usefixtures("quick_builds")
 def test_the_gallery_graduates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trifold.graduate.graduate.find_nvcc", lambda: None)
     monkeypatch.setattr("trifold.graduate.graduate.reverify", nothing_anew)
-    monkeypatch.setenv("CXX", str(quick_gxx(tmp_path)))
     ops = GALLERY.ops()
     workspace = verified_workspace(tmp_path / "workspace", *ops)
     made = graduate(ops, tmp_path / "out", workspace=workspace, name="gallery", allow_unverified=["cuda"])

@@ -7,12 +7,12 @@ threads.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
 
-from tests.wrong.entry import GALLERY, quick_gxx
+from tests.wrong.entry import GALLERY
 from trifold.errors import LaunchError
 from trifold.host import settings
 from trifold.implementation import Implementation, load_port, reference
@@ -22,14 +22,9 @@ from trifold.verification.checks.gradients import require_right
 from trifold.verification.checks.values import compare
 from trifold.verification.load_spec import load_spec
 
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
 OP = "softmax"  # clusters, streams and counts; the norms, which have more, take half a minute to build
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _quick_builds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CXX", str(quick_gxx(tmp_path_factory.mktemp("quick"))))
-        yield
 
 
 def launched(implementation: Implementation, call: Callable[[], object]) -> set[str]:

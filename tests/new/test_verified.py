@@ -54,7 +54,7 @@ CASES = {(op, implementation): _checks(op, implementation) for op in OPS for imp
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], list[Row]]:
+def rows(tmp_path_factory: pytest.TempPathFactory, quick_builds: None) -> dict[tuple[str, str], list[Row]]:
     """Of each op and implementation, on the CPU, with few calls drawn for each check."""
     root = tmp_path_factory.mktemp("new") / "kernels"
     assert CliRunner().invoke(app, ["new", str(root)]).exit_code == 0

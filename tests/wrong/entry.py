@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal
 
 from trifold.build.sources import INCLUDE_ROOT
-from trifold.build.toolchain import find_gxx
 from trifold.workspace import Workspace
 
 GALLERY = Workspace.at(Path(__file__).parents[2])
@@ -98,14 +97,6 @@ def copy_of_gallery(op: str, root: Path) -> Workspace:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
     return Workspace.at(root)
-
-
-def quick_gxx(folder: Path) -> Path:
-    """g++ with -O1 in place of -O3, in ``folder``: what is built to run once is built in half the time."""
-    quick = folder / "g++"
-    quick.write_text(f'#!/usr/bin/env bash\nexec "{find_gxx()}" "${{@/#-O3/-O1}}"\n')
-    quick.chmod(0o755)
-    return quick
 
 
 def edits(file: File, *replacements: tuple[str, str]) -> tuple[Edit, ...]:

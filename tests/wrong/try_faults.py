@@ -30,8 +30,8 @@ from typing import Any
 import torch
 
 from benchmarks.records import ROOT, sources
+from tests.quick_gxx import quick_gxx
 from tests.wrong import on_the_cpu
-from tests.wrong.entry import quick_gxx
 from tests.wrong.fault import OF_THE_GPU, Outcome, outcome, right_op, there_are
 from tests.wrong.faults import FAULTS
 from tests.wrong.few_kernels import launched_by

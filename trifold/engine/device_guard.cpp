@@ -453,7 +453,8 @@ EXPORT void trifold_whole_vectors_free(void* pointer, size_t, int device, void*)
   const std::scoped_lock lock(mutex);
   try {
     const OnDevice here(device);
-    driver.cuMemFree_v2(reinterpret_cast<Address>(pointer));  // waits for the GPU
+    // Waits for the GPU.
+    driver.cuMemFree_v2(reinterpret_cast<Address>(pointer));
   } catch (const std::exception&) {  // at the process's end there may be no driver any more
   }
 }

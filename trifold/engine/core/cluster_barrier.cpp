@@ -14,10 +14,6 @@
 namespace trifold::engine {
 namespace {
 
-uint32_t bit(const Thread& thread) {
-  return 1u << thread.lane;
-}
-
 // Whether all threads of the block that have not exited arrived and waited at once.
 bool came_whole(const Block& block) {
   return !block.arrived_early &&
@@ -30,7 +26,7 @@ bool came_whole(const Block& block) {
 void Execution::arrive_at_cluster_barrier(Thread& thread) {
   Warp& warp = *thread.warp;
   Block& block = *thread.block;
-  const auto operation = static_cast<Operation>(thread.request.operation);
+  const auto operation = operation_of(thread);
   if (((warp.arrived | warp.may_pass) & bit(thread)) != 0) arrived_twice(thread);
   block.arrived_early |= operation != Operation::cluster_barrier;
   if (launch_.checker != nullptr)

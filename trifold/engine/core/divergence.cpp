@@ -18,19 +18,11 @@ namespace {
 constexpr size_t groups_shown = 8;
 constexpr size_t blocks_shown = 8;
 
-std::string coordinate(Dim3 at) {
-  return "(" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ")";
-}
-
 std::string hexadecimal(uint32_t mask) {
   constexpr char digits[] = "0123456789abcdef";
   std::string text = "0x";
   for (int shift = 28; shift >= 0; shift -= 4) text += digits[mask >> shift & 15];
   return text;
-}
-
-Operation operation_of(const Thread& thread) {
-  return static_cast<Operation>(thread.request.operation);
 }
 
 bool waits_with_mask(const Thread& thread) {
@@ -193,7 +185,7 @@ std::string Execution::waiting(Finding& finding, const Block& block) const {
 
 void Execution::different_barriers(const Block& block) {
   Finding found = finding(Kind::barrier_divergence, Severity::error);
-  found.message += "the threads of block " + coordinate(block.index) + " wait at different barriers." +
+  found.message += "the threads of block " + coordinates(block.index) + " wait at different barriers." +
                    waiting(found, block) +
                    "\nEvery thread of a block has to come to the same barrier: make the condition in front of it the "
                    "same for the whole block, or move the barrier out of the branch.";
@@ -206,7 +198,7 @@ void Execution::different_grid_barriers(const Thread& thread) {
     found.accesses.push_back(access(*waits));
   found.message += "the threads of the grid wait at different grid barriers.";
   for (const Access& at : found.accesses)
-    found.message += "\n  thread " + coordinate(at.thread) + " of block " + coordinate(at.block) +
+    found.message += "\n  thread " + coordinates(at.thread) + " of block " + coordinates(at.block) +
                      " waits in grid.sync() at " + where(at.location);
   found.message += "\nEvery thread of the grid has to come to the same grid.sync(): move it out of the branch.";
   go_on_after(std::move(found), thread.waiting_at);
@@ -217,7 +209,7 @@ void Execution::warn_of_exited(const Block& block) {
   Finding found = finding(Kind::barrier_divergence, Severity::warning);
   const Thread& waits = *first_that_lives(block);
   found.accesses.push_back(access(waits));
-  found.message += thread_ranges(gone, launch_.block) + " of block " + coordinate(block.index) +
+  found.message += thread_ranges(gone, launch_.block) + " of block " + coordinates(block.index) +
                    (gone.size() == 1 ? " has" : " have") + " exited before " + std::string(name(operation_of(waits))) +
                    "() at " + where(found.accesses[0].location) + ", where the other " + std::to_string(block.live) +
                    " wait."
@@ -234,7 +226,7 @@ void Execution::not_in_own_mask(const Thread& thread) {
   found.accesses.push_back(access(thread));
   const Access& at = found.accesses[0];
   const std::string lane = std::to_string(thread.lane);
-  found.message += "thread " + coordinate(at.thread) + " of block " + coordinate(at.block) + " is lane " + lane +
+  found.message += "thread " + coordinates(at.thread) + " of block " + coordinates(at.block) + " is lane " + lane +
                    " of its warp and calls " + at.operation + " with mask " + hexadecimal(thread.request.mask) +
                    ", which does not name lane " + lane + ", at " + where(at.location) +
                    "\nA mask names the lanes that make the call, the caller among them: keep the other lanes out of "
@@ -251,7 +243,7 @@ void Execution::different_calls(const Warp& warp, uint32_t lanes) {
     if (caller == nullptr || is_of_whole_warp(operation_of(thread))) caller = &thread;
   }
   found.message +=
-      "lanes of warp " + std::to_string(warp.index) + " of block " + coordinate(warp.block->index) +
+      "lanes of warp " + std::to_string(warp.index) + " of block " + coordinates(warp.block->index) +
       (is_of_whole_warp(operation_of(*caller)) ? " wait for each other in different calls."
                                                : " name each other in their masks but make different calls.");
   for (uint32_t left = lanes; left != 0;) {
@@ -284,7 +276,7 @@ void Execution::not_whole_warp(const Warp& warp, uint32_t lanes) {
     return "\n  " + lanes_text(missing) + " " + std::string(std::has_single_bit(missing) ? one : several);
   };
   found.message += lanes_text(lanes) + " of warp " + std::to_string(warp.index) + " of block " +
-                   coordinate(warp.block->index) + (std::has_single_bit(lanes) ? " comes" : " come") + " to " +
+                   coordinates(warp.block->index) + (std::has_single_bit(lanes) ? " comes" : " come") + " to " +
                    std::string(name(operation_of(first))) + "() at " + where(found.accesses[0].location) +
                    " without the rest of the warp." + told(warp.exists & ~warp.live, "has exited", "have exited") +
                    told(~warp.exists, "was not launched", "were not launched") + remedy(first, {});
@@ -304,7 +296,7 @@ void Execution::stuck(const Block& block) {
     const uint32_t missing = waits.request.mask & warp.live & ~warp.at_rendezvous;
     Finding found = finding(Kind::warp_divergence, Severity::error);
     found.message += lanes_text(warp.at_rendezvous) + " of warp " + std::to_string(warp.index) + " of block " +
-                     coordinate(block.index) +
+                     coordinates(block.index) +
                      (std::has_single_bit(warp.at_rendezvous) ? " waits for " : " wait for ") +
                      (missing == 0 ? "each other in calls that differ."
                                    : lanes_text(missing) + (is_of_whole_warp(operation_of(waits))
@@ -317,7 +309,7 @@ void Execution::stuck(const Block& block) {
     throw Fault(std::move(found));
   }
   Finding found = finding(Kind::barrier_divergence, Severity::error);
-  found.message += "the threads of block " + coordinate(block.index) + " wait for each other at different barriers." +
+  found.message += "the threads of block " + coordinates(block.index) + " wait for each other at different barriers." +
                    waiting(found, block) +
                    "\nEvery thread of a block has to come to the same barrier: move it out of the branch.";
   throw Fault(std::move(found));
@@ -338,7 +330,7 @@ void Execution::deadlock() {
   found.message += ".";
   for (size_t i = 0; i < std::min(blocks.size(), blocks_shown); ++i)
     found.message +=
-        "\n block " + coordinate(blocks[i]->index) + ":" + mbarriers(*blocks[i]) + waiting(found, *blocks[i]);
+        "\n block " + coordinates(blocks[i]->index) + ":" + mbarriers(*blocks[i]) + waiting(found, *blocks[i]);
   const uint64_t unlisted = blocks.size() - std::min(blocks.size(), blocks_shown);
   if (unlisted != 0)
     found.message +=

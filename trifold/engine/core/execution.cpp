@@ -24,10 +24,6 @@ constexpr uint64_t idle_looks_limit = 1 << 18;
 constexpr uint32_t pause_chance = 16;
 constexpr size_t most_beside_pause = 8;
 
-constexpr uint32_t bit(const Thread& thread) {
-  return 1u << thread.lane;
-}
-
 }  // namespace
 
 uint64_t resident_clusters(const Launch& launch) {
@@ -157,8 +153,8 @@ void Execution::close_cluster(Cluster& cluster) {
   free_.push_back(&cluster);
 }
 
-// Lets a cluster's threads run until each has exited or waits for what the cluster alone cannot bring about; or until it
-// pauses.
+// Lets a cluster's threads run until each has exited or waits for what the cluster alone cannot bring about; or until
+// the cluster pauses.
 void Execution::settle(Cluster& cluster) {
   do {
     if (!run_all(cluster)) return;
@@ -278,7 +274,7 @@ void Execution::arrive_and_go_on(Thread& thread) {
 void Execution::arrive(Thread& thread) {
   Warp& warp = *thread.warp;
   warp.ready &= ~bit(thread);
-  const auto operation = static_cast<Operation>(thread.request.operation);
+  const auto operation = operation_of(thread);
   if (operation == Operation::poll) {
     looks_ += thread.request.looks;
     ++thread.block->polling;

@@ -87,6 +87,16 @@ constexpr bool is_of_whole_warp(Operation operation) {
   return operation >= Operation::mma;
 }
 
+// What it waits for, or asked for last.
+constexpr Operation operation_of(const Thread& thread) {
+  return static_cast<Operation>(thread.request.operation);
+}
+
+// Its bit in the sets of its warp.
+constexpr uint32_t bit(const Thread& thread) {
+  return 1u << thread.lane;
+}
+
 std::string_view name(Operation operation);  // as CUDA calls it, without underscores: "syncthreads"
 
 enum class Outcome : uint8_t { waits, exited };

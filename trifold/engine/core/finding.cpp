@@ -6,10 +6,6 @@
 namespace trifold::engine {
 namespace {
 
-std::string coordinates(Dim3 at) {
-  return "(" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ")";
-}
-
 std::string shape_text(const std::vector<int64_t>& shape) {
   std::string text = "(";
   for (size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
@@ -191,6 +187,10 @@ void append_access(std::string& out, const Access& access) {
 }
 
 }  // namespace
+
+std::string coordinates(Dim3 at) {
+  return "(" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ")";
+}
 
 std::string_view name(Kind kind) {
   constexpr std::string_view names[] = {

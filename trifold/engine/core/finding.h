@@ -110,6 +110,8 @@ void describe_ranks_outside(Finding& finding, uint32_t ranks, uint32_t blocks);
 // Of a negative index that wrapped.
 void describe_negative_index(Finding& finding, int axis, int64_t index, const std::vector<int64_t>& shape);
 
+std::string coordinates(Dim3 at);  // "(1, 0, 0)"
+
 // The line that repeats a finding: "replay: --seed 7".
 std::string replay(const Finding& finding);
 

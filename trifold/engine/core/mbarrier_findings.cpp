@@ -11,10 +11,6 @@ namespace {
 
 constexpr size_t barriers_shown = 8;
 
-std::string coordinates(Dim3 at) {
-  return "(" + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ")";
-}
-
 std::string bytes_text(int64_t transactions) {
   if (transactions == 0) return "";
   if (transactions > 0) return std::to_string(transactions) + " bytes are missing";

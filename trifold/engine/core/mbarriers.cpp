@@ -13,12 +13,8 @@ namespace {
 // taken to be deadlocked: a loop that gives up after some tries gets its time.
 constexpr uint32_t most_time_outs = 32;
 
-uint32_t bit(const Thread& thread) {
-  return 1u << thread.lane;
-}
-
 Actor actor(const Thread& thread) {
-  return {&thread, thread.waiting_at, static_cast<Operation>(thread.request.operation)};
+  return {&thread, thread.waiting_at, operation_of(thread)};
 }
 
 std::string number(uint64_t value) {

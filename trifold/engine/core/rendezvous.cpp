@@ -14,10 +14,6 @@ void for_lanes(uint32_t lanes, Visit&& visit) {
   for (; lanes != 0; lanes &= lanes - 1) visit(static_cast<uint32_t>(std::countr_zero(lanes)));
 }
 
-Operation operation_of(const Thread& thread) {
-  return static_cast<Operation>(thread.request.operation);
-}
-
 // The source lane, and whether it is in range, as PTX defines shfl.sync (PTX ISA, "Data Movement and Conversion
 // Instructions: shfl.sync"). Out of range, a lane gets its own value.
 void choose_source(Thread& thread, uint32_t lanes) {

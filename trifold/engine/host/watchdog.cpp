@@ -33,7 +33,7 @@ constexpr auto between_looks = std::chrono::milliseconds(20);
 constexpr int looks_before_sleep = 50;  // in vain
 
 constexpr int tick = SIGURG;
-struct sigaction previous_action;
+struct sigaction action_before;
 
 class SpinLock {
  public:
@@ -130,10 +130,10 @@ Watch& own_watch();
 void on_tick(int signal, siginfo_t* info, void* context) {
   Turn* const now = turn;
   if (now == nullptr || info->si_code != SI_TKILL) {
-    if ((previous_action.sa_flags & SA_SIGINFO) != 0) {
-      previous_action.sa_sigaction(signal, info, context);
-    } else if (previous_action.sa_handler != SIG_DFL && previous_action.sa_handler != SIG_IGN) {
-      previous_action.sa_handler(signal);
+    if ((action_before.sa_flags & SA_SIGINFO) != 0) {
+      action_before.sa_sigaction(signal, info, context);
+    } else if (action_before.sa_handler != SIG_DFL && action_before.sa_handler != SIG_IGN) {
+      action_before.sa_handler(signal);
     }
     return;
   }
@@ -161,7 +161,7 @@ void install_handler() {
   action.sa_sigaction = on_tick;
   // It may leave by another stack, for long: the signal must not stay blocked.
   action.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER;
-  sigaction(tick, &action, &previous_action);
+  sigaction(tick, &action, &action_before);
   pthread_atfork(nullptr, nullptr, [] { state = new State; });
 }
 

@@ -13,7 +13,7 @@ Object findings_module() {
   return Object(PyImport_ImportModule("trifold.findings"));
 }
 
-Object coordinates(engine::Dim3 at) {
+Object tuple_of(engine::Dim3 at) {
   return Object(Py_BuildValue("(III)", at.x, at.y, at.z));
 }
 
@@ -32,8 +32,8 @@ std::string source_line(const SiteLocation& location) {
 }
 
 Object access_to_python(PyObject* module, const engine::Access& access) {
-  const Object thread = coordinates(access.thread);
-  const Object block = coordinates(access.block);
+  const Object thread = tuple_of(access.thread);
+  const Object block = tuple_of(access.block);
   const Object interval(access.interval < 0 ? Py_NewRef(Py_None) : PyLong_FromLongLong(access.interval));
   const Object type(PyObject_GetAttrString(module, "Access"));
   if (!thread || !block || !interval || !type) return Object();

@@ -264,7 +264,7 @@ Outcome PythonFront::resume(Thread& thread) {
     ~Release() { Py_DECREF(object); }
   } const release{yielded};
   take_request(thread, yielded);
-  if (static_cast<Operation>(thread.request.operation) <= Operation::grid_barrier) decide(thread);
+  if (operation_of(thread) <= Operation::grid_barrier) decide(thread);
   return Outcome::waits;
 }
 

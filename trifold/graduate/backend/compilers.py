@@ -95,12 +95,12 @@ class _Workshop:
     gxx: Path
 
     def build(self, nvcc: toolchain.Nvcc | None) -> tuple[Library, ...]:
-        engine = sorted((self.root / self.plan.engine).glob("*/*.cpp"))
+        engine = sorted({file.parent for file in (self.root / self.plan.engine).glob("*/*.cpp")})
         on_cpu = [op for op in self.plan.ops if op not in self.plan.not_on_cpu]
         # The kernels first: they take longest.
         jobs = [partial(self._nvcc_object, op, nvcc) for op in self.plan.ops] if nvcc is not None else []
         jobs += [partial(self._cpu_object, op) for op in on_cpu]
-        jobs += [partial(self._engine_object, file) for file in engine] if on_cpu else []
+        jobs += [partial(self._engine_object, folder) for folder in engine] if on_cpu else []
         _run_all(jobs)
         libraries = []
         if on_cpu:
@@ -127,9 +127,13 @@ class _Workshop:
         headers = (*own, *(f"-isystem{path}" for path in _torch_headers()))
         self._run(self.gxx, *flags, *headers, "-x", "c++", "-c", folder / f"{op}.cu", "-o", self.folder / f"{op}.cpu.o")
 
-    def _engine_object(self, file: Path) -> None:
+    def _engine_object(self, folder: Path) -> None:
+        """All files of a folder as one: what takes longest of each is the headers."""
+        source = self.folder / f"engine.{folder.name}.cpp"
+        # By their whole paths: the folder is not searched, where limits.h is not the system's.
+        source.write_text("".join(f'#include "{file}"\n' for file in sorted(folder.glob("*.cpp"))))
         headers = (f"-I{self.root / self.plan.include}", *self._same_paths())
-        self._run(self.gxx, "-std=c++20", *_ENGINE_FLAGS, *headers, "-c", file, "-o", self._object_of(file))
+        self._run(self.gxx, "-std=c++20", *_ENGINE_FLAGS, *headers, "-c", source, "-o", self._object_of(folder))
 
     def _nvcc_object(self, op: str, nvcc: toolchain.Nvcc) -> None:
         host = (f"-ccbin={self.gxx}", "-Xcompiler=-fPIC", f"-Xcompiler={','.join(self._same_paths())}")
@@ -144,15 +148,15 @@ class _Workshop:
         folders = {self.root: ".", self.folder: ".", _torch_headers()[0]: "torch"}
         return tuple(f"-ffile-prefix-map={folder}={name}" for folder, name in folders.items())
 
-    def _object_of(self, file: Path) -> Path:
-        return self.folder / f"engine.{file.parent.name}.{file.stem}.o"
+    def _object_of(self, folder: Path) -> Path:
+        return self.folder / f"engine.{folder.name}.o"
 
     # --------------------------------------------------------------------------------------------------- linking
 
     def _engine_library(self, engine: Iterable[Path]) -> Library:
         name = abi.engine_name(self.plan.engine_hash)
         flags = (f"-Wl,-soname,{name}", "-lpthread", "-ldl")
-        return self._link(name, _ENGINE_EXPORTS, (), [self._object_of(file) for file in engine], flags)
+        return self._link(name, _ENGINE_EXPORTS, (), [self._object_of(folder) for folder in engine], flags)
 
     def _cpu_library(self, op: str, engine: Library) -> Library:
         flags = (str(engine.path), "-Wl,-rpath,$ORIGIN")
