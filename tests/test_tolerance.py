@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from trifold.spec import DTYPES
-from trifold.verification.tolerance import form_mismatch, mismatch, same_bits
+from trifold.verification.tolerance import form_mismatch, mismatch, same_bits, same_numbers
 
 INF, NAN = math.inf, math.nan
 
@@ -204,3 +204,23 @@ def test_same_bits_tells_zeros_apart_and_takes_a_nan_for_itself(dtype: torch.dty
     assert same_bits(torch.tensor([NAN, 0.0], dtype=dtype), torch.tensor([NAN, 0.0], dtype=dtype))
     assert not same_bits(torch.tensor([0.0], dtype=dtype), torch.tensor([-0.0], dtype=dtype))
     assert not same_bits(torch.zeros(2, dtype=dtype), torch.zeros(1, 2, dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "integer"),
+    [
+        (torch.float16, torch.int16),
+        (torch.bfloat16, torch.int16),
+        (torch.float32, torch.int32),
+        (torch.float64, torch.int64),
+        (torch.complex64, torch.int32),
+    ],
+)
+def test_same_numbers_takes_any_nan_for_any_other_and_nothing_else(dtype: torch.dtype, integer: torch.dtype) -> None:
+    a = torch.tensor([NAN, 1.0, 0.0], dtype=dtype)
+    other_nan = a.clone()
+    other_nan.view(integer)[0] += 1
+    assert same_numbers(a, other_nan)
+    assert not same_bits(a, other_nan)
+    for wrong in ([NAN, 2.0, 0.0], [NAN, 1.0, -0.0], [1.0, NAN, 0.0], [NAN, NAN, 0.0]):
+        assert not same_numbers(a, torch.tensor(wrong, dtype=dtype))

@@ -12,7 +12,7 @@ from torch import Tensor
 from trifold.spec import Call, Result
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
 from trifold.verification.seeding import seed
-from trifold.verification.tolerance import exact_mismatch, form_mismatch, mismatch, same_bits, zero_sign_mismatch
+from trifold.verification.tolerance import exact_mismatch, form_mismatch, mismatch, same_numbers, zero_sign_mismatch
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Expected:
 def same_values(cell: Cell, call: Call, first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
     """Whether two runs of one call gave the same: the same bits, or where the spec says that a sum has no order, both
     within the bound."""
-    if all(same_bits(a, b) for a, b in zip(first, second, strict=True)):
+    if all(same_numbers(a, b) for a, b in zip(first, second, strict=True)):
         return True
     if not cell.spec.unordered:
         return False

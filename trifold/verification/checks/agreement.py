@@ -15,7 +15,7 @@ from trifold.verification.checks.differentiation import (
     unit_upstream_gradient,
 )
 from trifold.verification.comparison import same_values
-from trifold.verification.tolerance import same_bits
+from trifold.verification.tolerance import same_numbers
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ def require_same(
     grads = zip(paths, first.grads, run.grads, strict=True)
     pairs += [(f"the gradient of {cell.name(path)}", a, b) for path, a, b in grads if a is not None and b is not None]
     for name, a, b in pairs:
-        if not same_bits(a, b):
-            index = int((a != b).flatten().int().argmax())
+        if not same_numbers(a, b):
+            index = int(((a != b) & ~(a.isnan() & b.isnan())).flatten().int().argmax())
             at_a, at_b = (t.flatten()[index].item() for t in (a, b))
             raise CheckFailed(
                 f"{what} shows in {name}: element {index} is {at_a!r} {where[0]} and {at_b!r} {where[1]}; where a sum "

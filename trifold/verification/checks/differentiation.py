@@ -16,7 +16,7 @@ from trifold.spec.case import AnyCase
 from trifold.verification.cell import Arguments, Cell, CheckFailed, as_tuple
 from trifold.verification.comparison import with_working
 from trifold.verification.seeding import seed
-from trifold.verification.tolerance import mismatch, same_bits
+from trifold.verification.tolerance import mismatch, same_bits, same_numbers
 
 
 @dataclass(frozen=True)
@@ -259,7 +259,7 @@ def same_gradients(
     pairs = list(zip(first, second, strict=True))
     if any((a is None) != (b is None) for a, b in pairs):
         return False
-    if all(a is None or b is None or same_bits(a, b) for a, b in pairs):
+    if all(a is None or b is None or same_numbers(a, b) for a, b in pairs):
         return True
     if not cell.spec.unordered:
         return False
