@@ -156,15 +156,17 @@ void Execution::close_cluster(Cluster& cluster) {
 // Lets a cluster's threads run until each has exited or waits for what the cluster alone cannot bring about; or until
 // the cluster pauses.
 void Execution::settle(Cluster& cluster) {
+  // Not after a look at memory or a try that fails: a kernel that hangs would do that for ever.
+  bool may_pause = launch_.seed != 0 && launch_.clusters() > 1 && residents_.size() <= most_beside_pause;
   do {
-    if (!run_all(cluster)) return;
+    if (!run_all(cluster, std::exchange(may_pause, false))) return;
     for (int round = 0; cluster.polling() != 0 && round < patience; ++round) {
       const uint64_t events = events_, changes_before = changes;
       for (Block* const block : cluster.blocks) {
         for (Warp& warp : block->warps) warp.ready |= std::exchange(warp.polling, 0);
         block->polling = 0;
       }
-      if (!run_all(cluster)) return;
+      run_all(cluster, false);
       if (events_ == events && changes == changes_before) break;
     }
   } while (end_try_waits(cluster));
@@ -204,28 +206,24 @@ void Execution::count_idle_round() {
 // ------------------------------------------------------------------------------------------------- threads
 
 // The threads that are ready and, whenever none is, the operations that are under way. False: the cluster pauses.
-bool Execution::run_all(Cluster& cluster) {
+bool Execution::run_all(Cluster& cluster, bool may_pause) {
   do {
-    if (!run_ready(cluster)) return false;
+    if (!run_ready(cluster, may_pause)) return false;
   } while (advance(cluster));
   return true;
 }
 
-bool Execution::run_ready(Cluster& cluster) {
+// A cluster that could go on pauses, by chance, while others run: else the first block of a kernel whose blocks claim
+// their work would do all of it, and what blocks tell each other would go untried.
+bool Execution::run_ready(Cluster& cluster, bool may_pause) {
   for (bool ran = true; ran;) {
     ran = false;
     for (Block* const block : cluster.turns) ran |= launch_.seed == 0 ? run_in_order(*block) : run_shuffled(*block);
-    if (ran && pauses()) return false;
+    if (ran && may_pause && chances_.below(pause_chance) == 0) {
+      ++events_;
+      return false;
+    }
   }
-  return true;
-}
-
-// Whether a cluster that could go on waits, by chance, while others run: else the first block of a kernel whose blocks
-// claim their work would do all of it, and what blocks tell each other would go untried.
-bool Execution::pauses() {
-  if (launch_.seed == 0 || launch_.clusters() == 1 || residents_.size() > most_beside_pause) return false;
-  if (chances_.below(pause_chance) != 0) return false;
-  ++events_;
   return true;
 }
 
