@@ -242,7 +242,8 @@ __device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const T
     if (known == 0) back += lanes;
   }
   __threadfence();
-  __syncwarp();                                                     // a lane reads what another one has seen published
+  // A lane reads what another one has seen published.
+  __syncwarp();
   const int64_t count = back + __ffs(static_cast<int>(known)) - 1;  // tiles after that one
   const int64_t nearest = tile - (count + 1) * apart;
   // And forward: the same additions, whichever tile was the nearest, so the bits do not depend on which one it was.

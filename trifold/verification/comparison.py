@@ -78,8 +78,8 @@ class Expected:
 
 
 def same_values(cell: Cell, call: Call, first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
-    """Whether two runs of one call gave the same: the same bits, or where the spec says that a sum has no order, both
-    within the bound."""
+    """Whether two runs of one call gave the same: the same bits, but for those of a nan, or where the spec says that a
+    sum has no order, both within the bound."""
     if all(same_numbers(a, b) for a, b in zip(first, second, strict=True)):
         return True
     if not cell.spec.unordered:

@@ -6,11 +6,11 @@
 // An earlier access is ordered before the running thread if one of these holds:
 //   - the same thread made it;
 //   - its block is the thread's, and a barrier came between;
-//   - its warp is the thread's, and a rendezvous of both lanes, or a chain of them, came between;
+//   - its warp is the thread's, and a syncwarp of both lanes, or a chain of them, came between (no shuffle or vote);
 //   - a barrier of the grid came between;
 //   - the thread acquired it: by an atomic on a location where, before, an atomic released it. An atomic of a thread
 //     releases what the thread knew at its last fence, and what was known at the fences that other threads executed
-//     before a barrier or rendezvous that the atomic comes after. The acquirer needs no fence.
+//     before a barrier or syncwarp that the atomic comes after. The acquirer needs no fence.
 // A fence of block scope orders only threads of its block. Two atomics do not race, unless one of them is of block
 // scope and the other one another block's.
 //
@@ -118,7 +118,7 @@ struct Checker {
   void begin_block(Block& block);
   void end_block(Block& block);
   void block_barrier(Block& block);             // all live threads of the block have come
-  void rendezvous(Warp& warp, uint32_t lanes);  // these lanes have come
+  void rendezvous(Warp& warp, uint32_t lanes);  // these lanes have come to a syncwarp
   void fence(Thread& thread, Scope scope);
   void grid_barrier(std::span<Block* const> blocks);  // all live threads of all blocks have come
   // Of the barrier of a cluster (checker_clusters.cpp): a thread arrives; all have, and those blocks' threads wait

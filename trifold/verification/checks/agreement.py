@@ -42,8 +42,8 @@ def require_same(
     where: tuple[str, str],
     outer: Upstream | None = unit_upstream_gradient,
 ) -> None:
-    """Raise ``CheckFailed`` where the runs have other bits; where the spec says that a sum has no order, where one of
-    them is beyond the bound.
+    """Raise ``CheckFailed`` where the runs have other bits, those of a nan left aside; where the spec says that a sum
+    has no order, where one of them is beyond the bound.
 
     Args:
         cell, call: of both runs.

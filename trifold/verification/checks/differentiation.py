@@ -254,8 +254,8 @@ def same_gradients(
     second: Sequence[Tensor | None],
     outer: Upstream | None = None,
 ) -> bool:
-    """Whether two runs of one backward pass gave the same: the same bits, or where the spec says that a sum has no
-    order, both within the bound."""
+    """Whether two runs of one backward pass gave the same: the same bits, but for those of a nan, or where the spec
+    says that a sum has no order, both within the bound."""
     pairs = list(zip(first, second, strict=True))
     if any((a is None) != (b is None) for a, b in pairs):
         return False
