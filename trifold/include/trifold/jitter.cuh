@@ -2,7 +2,7 @@
 //
 // A seed decides which warps, blocks and lanes are slow at which places of the text: one block of 16, one warp of 8,
 // and half of the lanes of another warp of 8. They pause at each visit, all others at one of 64. A pause is at most
-// some 2 µs long; one of 32 is 16 times as long, in which other warps and blocks may go on to a later row.
+// some 1 µs long; one of 32 is 16 times as long, in which other warps and blocks may go on to a later row.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,10 +19,9 @@ __device__ __forceinline__ unsigned mixed(unsigned a, unsigned b) {
   return bits ^ bits >> 16;
 }
 
-// How long to pause, in ns, which __nanosleep may double. Not inline: a kernel has hundreds of places, each of which is
-// then one call.
+// How long to pause, in clock cycles. Not inline: a kernel has hundreds of places, each of which is then one call.
 static __device__ __noinline__ unsigned length_of_pause(unsigned place) {
-  constexpr unsigned longest = 1023;
+  constexpr unsigned longest = 2047;
   if (seed == 0) return 0;
   const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
@@ -31,15 +30,22 @@ static __device__ __noinline__ unsigned length_of_pause(unsigned place) {
   const bool slow = of_block % 16 == 0 || of_warp % 8 == 0 || (of_warp % 8 == 1 && of_lane % 2 == 0);
   const unsigned of_visit = mixed(of_warp, static_cast<unsigned>(clock()));
   if (!slow && of_visit % 64 != 0) return 0;
-  return (of_visit >> 8 & longest) * ((of_visit >> 18) % 32 == 0 ? 16 : 1);
+  return (of_visit >> 8 & longest) * ((of_visit >> 19) % 32 == 0 ? 16 : 1);
 }
 
-// `place` is a number of the place in the text. On the host nothing. Lanes that sleep do not meet the others of their
-// warp after the branch, so that ptxas makes them meet before the next shuffle; where the sleep is in a function that
-// is called, ptxas 13.0 leaves that out, and shuffles take values of lanes that have not arrived.
+// `place` is a number of the place in the text. On the host nothing.
+//
+// It reads the clock until the time is over, here and not in a function that is called: so all lanes of a warp meet
+// after the loop. __nanosleep is not safe: on an H200 (nvcc 13.0), lanes that do not sleep go on past that point, and
+// change uniform registers that the others, when they wake up, use for addresses. Nor is a loop in a function that is
+// called, from which lanes return at different times.
 __host__ __device__ __forceinline__ void pause([[maybe_unused]] unsigned place) {
 #ifdef __CUDA_ARCH__
-  if (const unsigned length = length_of_pause(place); length != 0) __nanosleep(length);
+  if (const unsigned length = length_of_pause(place); length != 0) {
+    const unsigned begin = static_cast<unsigned>(clock());
+    while (static_cast<unsigned>(clock()) - begin < length) {
+    }
+  }
 #endif
 }
 
