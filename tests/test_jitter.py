@@ -156,3 +156,16 @@ def test_pauses_take_time_and_change_no_number() -> None:
     assert min(times[1], times[2]) > 1.5 * times[0]
     assert torch.equal(results[0], results[1])
     assert torch.equal(results[0], results[2])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_lanes_that_pause_apart_do_not_change_each_others_registers() -> None:
+    """A pause of some lanes must end where all lanes of the warp meet: after a sleep they did not, see jitter.cuh."""
+    implementation = load_port(GALLERY.op("transpose"), "jittered")
+    library = implementation.kernels("cuda")
+    assert library is not None
+    x = torch.randn(3, 37, 65, device="cuda")
+    for seed in range(1, 51):
+        library.set_jitter(seed)
+        assert torch.equal(implementation.function(x), x.transpose(-1, -2)), seed
