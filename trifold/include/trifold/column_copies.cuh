@@ -31,12 +31,9 @@ class CopiedNumbers {
     const int first = (at.first - base + behind) * static_cast<int>(sizeof(T));
     words_ = reinterpret_cast<const uint32_t*>(all) + first / 4;
     odd_ = first % 4;
-    if constexpr (!reads_unwritten)
-      while (there_ > 0 && !at.touches(there_ - 1)) --there_;
-    if (of_columns == nullptr)
-      fill(all, otherwise);
-    else if (threadIdx.x == 0)
-      copy(all, from - behind, columns - base + behind, place);
+    const int copied = of_columns == nullptr ? 0 : vectors_of(columns - base + behind);
+    fill(all, copied, otherwise);
+    if (of_columns != nullptr && threadIdx.x == 0) copy(all, from - behind, copied, place);
   }
 
   __device__ __forceinline__ void wait() const {
@@ -44,7 +41,6 @@ class CopiedNumbers {
   }
   // Behind wait().
   __device__ __forceinline__ Packed<T> piece(int k, const RowCut<T, cut>&) const {
-    if (k >= there_) return Packed<T>::all(otherwise_);
     const T* const from = own_ + k * warp_threads * size;
     if constexpr (cut == Cut::whole) return *reinterpret_cast<const Packed<T>*>(from);
     const auto odd = static_cast<unsigned>(reinterpret_cast<uintptr_t>(from) % 4);
@@ -55,13 +51,10 @@ class CopiedNumbers {
   struct Pieces {
     const uint32_t* first;
     unsigned odd;
-    int there;
 
-    __device__ __forceinline__ Packed<T> operator[](int k) const {
-      return k >= there ? Packed<T>::all(T(0.0f)) : joined(first + k * warp_threads * 4, odd);
-    }
+    __device__ __forceinline__ Packed<T> operator[](int k) const { return joined(first + k * warp_threads * 4, odd); }
   };
-  __device__ __forceinline__ Pieces pieces() const { return {words_, odd_, there_}; }
+  __device__ __forceinline__ Pieces pieces() const { return {words_, odd_}; }
   __device__ __forceinline__ float number(int column) const {
     return float(of_columns_ == nullptr ? otherwise_ : of_columns_[column]);
   }
@@ -72,7 +65,6 @@ class CopiedNumbers {
   const T* own_;           // of the thread's first piece
   const uint32_t* words_;  // the word in which that begins, so many bytes behind the word's beginning
   unsigned odd_;
-  int there_ = V;  // so many of the thread's pieces are read; on a GPU those beyond the row are, too
 
   // A piece that begins `odd` bytes behind these words.
   //
@@ -82,15 +74,17 @@ class CopiedNumbers {
     Packed<T> piece;
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      piece.words[i] = sizeof(T) == 4 || (!reads_unwritten && odd == 0)
-                           ? words[i]
-                           : __funnelshift_r(words[i], words[i + 1], 8 * odd);
+      piece.words[i] = sizeof(T) == 4 ? words[i] : __funnelshift_r(words[i], words[i + 1], 8 * odd);
     return piece;
   }
 
-  // The team's part of `left` numbers and fewer than a block has, to all teams.
-  static __device__ __forceinline__ void copy(Packed<T>* all, const T* from, int left, const ClusterPlace& place) {
-    const int vectors = max(0, min((left + size - 1) / size, Choice::vectors(static_cast<int>(blockDim.x))));
+  // Those of `left` numbers that a block has.
+  static __device__ __forceinline__ int vectors_of(int left) {
+    return max(0, min((left + size - 1) / size, Choice::vectors(static_cast<int>(blockDim.x))));
+  }
+
+  // The team's part of the block's vectors, to all teams.
+  static __device__ __forceinline__ void copy(Packed<T>* all, const T* from, int vectors, const ClusterPlace& place) {
     constexpr int parts = Choice::mates * Choice::vectors_a_line;
     const int part = (vectors + parts - 1) / parts * Choice::vectors_a_line, first = place.mate * part;
     const int count = min(part, vectors - first);
@@ -105,12 +99,13 @@ class CopiedNumbers {
                    shared_address(&mailbox));
   }
 
-  // By each warp what its threads will read.
-  static __device__ __forceinline__ void fill(Packed<T>* all, T otherwise) {
+  // By each warp what its threads will read of the vectors from `first` on, which are not copied: those beyond the row,
+  // of which no use is made, are read, too.
+  static __device__ __forceinline__ void fill(Packed<T>* all, int first, T otherwise) {
     const int lane = static_cast<int>(threadIdx.x) % warp_threads;
-    Packed<T>* const of_warp = all + (static_cast<int>(threadIdx.x) - lane) * V;
-    for (int i = lane; i < V * warp_threads + Choice::more; i += warp_threads)
-      of_warp[i] = Packed<T>::all(otherwise);  // trifold: allow race, all write the same value
+    const int of_warp = (static_cast<int>(threadIdx.x) - lane) * V, end = of_warp + V * warp_threads + Choice::more;
+    for (int i = max(of_warp, first) + lane; i < end; i += warp_threads)
+      all[i] = Packed<T>::all(otherwise);  // trifold: allow race, all write the same value
     __syncwarp();
   }
 };

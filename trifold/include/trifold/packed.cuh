@@ -10,14 +10,6 @@
 
 namespace trifold {
 
-// Whether a thread may read memory that nobody has written, where it makes no use of that. No GPU minds; the checks on
-// the CPU would.
-#ifdef TRIFOLD_GPU_ARCH
-inline constexpr bool reads_unwritten = true;
-#else
-inline constexpr bool reads_unwritten = false;
-#endif
-
 template <class T>
 struct alignas(vector_bytes) Packed {
   static constexpr int size = vector_bytes / sizeof(T);

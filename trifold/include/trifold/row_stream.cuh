@@ -235,7 +235,8 @@ class PairSums {
  public:
   static constexpr bool alone = false;
 
-  // Of each sum a quarter of a warp reads all places, four a lane; those that no warp has are 0.
+  // Of each sum a quarter of a warp reads all places, four a lane; those that no warp has are 0, and so are those of
+  // the row before the first one.
   struct Memory {
     alignas(vector_bytes) float of_warp[sums_under_way][2][warp_threads];
     Mailbox given[sums_under_way];
@@ -250,8 +251,8 @@ class PairSums {
     sends_ = lane_ % half < blocks;
     if (at.thread == 0) init_mailboxes(memory.given, sums_under_way, 1);
     if (at.thread < 2 * sums_under_way) {
-      for (int place = blocks * Shape::warps; place < warp_threads; ++place)
-        memory.of_warp[at.thread / 2][at.thread % 2][place] = 0;
+      const int slot = at.thread / 2, given = static_cast<unsigned>(slot) == slot_of(-1) ? 0 : blocks * Shape::warps;
+      for (int place = given; place < warp_threads; ++place) memory.of_warp[slot][at.thread % 2][place] = 0;
     }
     __syncthreads();
     own_mailbox_ = shared_address(&memory.given[0]);
@@ -272,7 +273,7 @@ class PairSums {
     float own = shuffle_xor(passed, half);
     if (row > 0) wait(row - 1);
     own += kept;
-    float taken = reads_unwritten || row > 0 ? four_of(row - 1) : 0;
+    float taken = four_of(row - 1);
     own += shuffle_xor(own, quarter);
 #pragma unroll
     for (int distance = quarter / 2; distance > 0; distance /= 2) {
