@@ -9,15 +9,12 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.wrong.entry import GALLERY, copy_of_gallery
 from trifold.isolation import nursery
 from trifold.verification.job import CellName, Job
 from trifold.verification.report import Row
 from trifold.verification.runner import run_cell
-
-pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="where a GPU is, no worker is forked")
 
 ADD = CellName("add", "prototype", "cpu")
 

@@ -9,8 +9,8 @@ processor time, spent once for all cells of a run::
 There are two such processes. The first has imported what runs an op and forks ops' processes; the second is forked from
 it, has imported the verification as well, and forks workers. So no op finds the verification in its own process.
 
-They serve cells on the CPU alone, since a process that was forked cannot use CUDA if its parent did. Where they cannot
-serve, a worker is a fresh process, as without them.
+They serve cells on the CPU alone, since a process that was forked cannot use CUDA if its parent did: what they import
+asks for a GPU's properties, and they see none. Where they cannot serve, a worker is a fresh process, as without them.
 """
 
 from __future__ import annotations
@@ -122,14 +122,8 @@ _open: list[Nursery] = []
 
 @contextlib.contextmanager
 def opened() -> Iterator[None]:
-    """Workers that start within are forked, where no GPU is.
-
-    With a GPU what is imported starts CUDA, and a process that was forked after that cannot use it: torch.compile asks
-    for the device's properties also where it compiles for the CPU.
-    """
-    import torch
-
-    if _open or torch.cuda.is_available():  # open: by whoever runs this
+    """Workers of cells on the CPU that start within are forked."""
+    if _open:  # by whoever runs this
         yield
         return
     _open.append(Nursery())

@@ -262,6 +262,8 @@ def _environment(job: Job, timeout: float) -> dict[str, str]:
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
     # An endless kernel is to say so itself, in good time, with its name and its thread.
     environment.setdefault(KERNEL_SECONDS, f"{timeout / 2:g}")
+    if job.cell.device == "cpu":
+        environment["CUDA_VISIBLE_DEVICES"] = ""  # so that the process that forks it needs no GPU either
     simulate = job.cell != replace(job.cell, implementation="prototype", device="cuda")
     environment["NUMBA_ENABLE_CUDASIM"] = str(int(simulate))
     return environment
