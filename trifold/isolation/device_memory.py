@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 _MAP_ON_DEMAND = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+_SLEEP = 4  # CU_CTX_SCHED_BLOCKING_SYNC
 _GRANULE = 2 * 2**20  # of a driver's allocation: a smaller one may share its pages
 
 
@@ -92,6 +93,22 @@ def borrowed(handle: str, count: int, device: torch.device) -> Iterator[Tensor]:
             torch.cuda.synchronize()
         finally:
             _call("cuIpcCloseMemHandle", pointer)
+
+
+def wait_asleep() -> None:
+    """From now on this process sleeps while it waits for a GPU. To be called before it uses one.
+
+    CUDA's default is to look again and again, where no more processes use the GPU than there are cores. Workers and
+    ops' processes share the GPU, and wait for each other's kernels: they would take the cores from those that compile.
+    """
+    with contextlib.suppress(DriverError):
+        _call("cuInit", ctypes.c_uint(0))
+        count = ctypes.c_int()
+        _call("cuDeviceGetCount", ctypes.byref(count))
+        for number in range(count.value):
+            device = ctypes.c_int()
+            _call("cuDeviceGet", ctypes.byref(device), ctypes.c_int(number))
+            _call("cuDevicePrimaryCtxSetFlags_v2", device, ctypes.c_uint(_SLEEP))
 
 
 def gpu_is_lost() -> bool:

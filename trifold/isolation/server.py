@@ -34,7 +34,7 @@ from trifold.workspace import OpFiles, Workspace
 from . import beside
 from .channel import Arena, Channel, Closed
 from .checking import CHECKED_FORMS, Checking
-from .device_memory import DriverError, gpu_is_lost
+from .device_memory import DriverError, gpu_is_lost, wait_asleep
 from .memory import Held, Memory
 from .source import without_reference
 from .tensors import Json, Packed, Unpacking, flattened
@@ -437,8 +437,18 @@ def work(setup: Setup) -> None:
     warnings.simplefilter("ignore")
     connection = socket.socket(fileno=setup.connection)
     channel = Channel(connection, outgoing=Arena(setup.outgoing), incoming=Arena(setup.incoming))
+    if setup.device == "cuda":
+        wait_asleep()
     with _counting(setup):
         serve(Server(setup, channel))
+    _let_autograd_finish()
+
+
+def _let_autograd_finish() -> None:
+    """Wait until autograd's thread of a GPU has dropped the objects of the last backward: where it needs Python's lock
+    for that while the interpreter ends, the process aborts."""
+    if torch.cuda.is_initialized() and not gpu_is_lost():
+        torch.ones(1, device="cuda", requires_grad=True).sum().backward()
 
 
 def _guard_gpus() -> str:

@@ -30,7 +30,7 @@ import filelock
 from trifold import guard
 from trifold.errors import TrifoldError, WorkspaceError
 from trifold.isolation import nursery
-from trifold.isolation.device_memory import gpu_is_lost
+from trifold.isolation.device_memory import gpu_is_lost, wait_asleep
 from trifold.isolation.source import REFERENCE, reference_alone
 from trifold.spec import Limits, Property, Spec
 from trifold.verification import gcov, integrity
@@ -91,6 +91,7 @@ def run(job: Job, events: Events) -> None:
     process = OpProcess(_starter(job), job.timeout, job.cell.device, events.op)
     guarded = process
     if job.cell.device == "cuda":  # on the CPU, memory is guarded on request in the very process
+        wait_asleep()
         guarded = OpProcess(_starter(job, guarded=True), job.timeout, job.cell.device, events.op)
     try:
         spec = load_spec(files)
