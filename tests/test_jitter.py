@@ -123,6 +123,22 @@ def test_each_line_stays_where_it_is(tmp_path: Path) -> None:
         assert all("trifold::jitter" in b for _, b in changed)
 
 
+@pytest.mark.parametrize("folder", ["before", "with_ops"])
+def test_a_header_beside_the_binding_is_the_one_that_gets_pauses(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the folder stands in the alphabet: trifold's header of that name is not what the compiler finds."""
+    monkeypatch.setattr(sources, "INCLUDE_ROOT", tmp_path / "include")
+    for root, name in (("include", "ours"), (folder, "edited")):
+        header = tmp_path / root / "trifold" / "one.cuh"
+        header.parent.mkdir(parents=True)
+        header.write_text(f"__device__ void {name}() {{}}\n")
+    binding = tmp_path / folder / "op.cu"
+    binding.write_text("#include <trifold/one.cuh>\n")
+    jitter.for_nvcc(binding, tmp_path / "build")
+    assert "edited" in (tmp_path / "build" / "trifold" / "one.cuh").read_text()
+
+
 def test_no_source_that_ships_has_pauses() -> None:
     for path in sources.local_sources(GALLERY.op("layer_norm").binding):
         if path != jitter.HEADER and path.suffix in (".cu", ".cuh", ".h"):

@@ -43,11 +43,12 @@ _INSTRUCTION = re.compile(
 
 
 def for_nvcc(binding: Path, folder: Path) -> str:
-    """The text of ``binding`` with pauses. Copies of all headers with pauses are written into ``folder``, where the
-    compiler is to look first."""
+    """The text of ``binding`` with pauses. Copies of its headers with pauses are written into ``folder``, where the
+    compiler is to look first; of two of one name, that beside the binding."""
     binding = binding.resolve()
-    for path in sources.local_sources(binding):
-        for root in (binding.parent, sources.INCLUDE_ROOT):
+    included = sources.included_sources(binding)
+    for root in (sources.INCLUDE_ROOT, binding.parent):
+        for path in included:
             if path not in (binding, HEADER) and path.is_relative_to(root) and path.suffix in (".cuh", ".h"):
                 copy = folder / path.relative_to(root)
                 copy.parent.mkdir(parents=True, exist_ok=True)
