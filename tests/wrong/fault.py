@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from tests.wrong.entry import Edit, File, Wrong, copy_of_gallery
+from tests.wrong import few_dtypes
+from tests.wrong.entry import Edit, File, Wrong, edited_copy
 from trifold.spec import Call
 from trifold.verification.checks import CHECKS
 from trifold.verification.verify import verify
@@ -30,17 +31,6 @@ Pass = Literal["forward", "backward"]
 #: Rows that may reject such a fault, beside ``values`` or ``gradients``.
 OF_THE_GPU = ("bounds", "findings", "jitter", "repeatable")
 
-_ONLY_THESE_CALLS = """
-
-import dataclasses
-
-import torch
-
-from trifold.spec import Call, IndexCase, Sample, TensorCase
-
-spec = dataclasses.replace(spec, edges=(), samples=[{samples}])
-"""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Fault(Wrong):
@@ -49,7 +39,8 @@ class Fault(Wrong):
     Attributes:
         kind: see :data:`Kind`.
         in_pass: of the op, in which the fault shows.
-        calls: that reach it, as the only samples of the op's spec: so a row takes seconds.
+        calls: that reach it, as the only samples of the op's spec, which has no edges: so a row takes seconds. Their
+            dtypes are all that is compiled and drawn.
         seconds: that a case may take. A fault that makes a kernel wait for ever costs as many.
         small: the call that reaches it on the CPU, which counts as a few multiprocessors and checks each access;
             default: the first of ``calls``.
@@ -73,8 +64,8 @@ class Fault(Wrong):
         return self.small or self.calls[0]
 
     def write(self, root: Path) -> Workspace:
-        """A workspace in ``root`` that holds the faulty op alone, with ``calls`` for its samples."""
-        return _only(super().write(root), self.op, self.calls)
+        """A workspace in ``root`` that holds the faulty op alone, of the dtypes of ``calls``, its samples."""
+        return _only(self.op, self.edits, self.calls, root)
 
     def rows(self) -> tuple[str, ...]:
         """Those that may reject it, the one that must first."""
@@ -82,18 +73,19 @@ class Fault(Wrong):
         return tuple(dict.fromkeys((self.row, of_pass, *OF_THE_GPU)))
 
 
-def _only(workspace: Workspace, op: str, calls: Iterable[Call]) -> Workspace:
-    """The workspace, in which the op's spec has these calls for its samples and edges."""
-    samples = ", ".join(f"Sample('call {i}', {call!r}, 'reaches a fault')" for i, call in enumerate(calls))
+def _only(op: str, edits: tuple[Edit, ...], calls: Sequence[Call], root: Path) -> Workspace:
+    """A workspace in ``root`` that holds the edited op, whose spec has these calls for its samples and no edges, and
+    which draws and compiles no dtype beside theirs."""
+    workspace = edited_copy(op, (*edits, *few_dtypes.of_dtypes(few_dtypes.dtypes_of(calls))), root)
     with workspace.files(op).spec.open("a", encoding="utf-8") as spec:
-        spec.write(_ONLY_THESE_CALLS.format(samples=samples))
+        spec.write(few_dtypes.only(calls))
     return workspace
 
 
 def right_op(op: str, faults: Iterable[Fault], root: Path) -> Workspace:
     """A workspace in ``root`` that holds the op as it is, with the calls of its faults for samples."""
     calls = {repr(call): call for planted in faults if planted.op == op for call in planted.calls}
-    return _only(copy_of_gallery(op, root), op, calls.values())
+    return _only(op, (), tuple(calls.values()), root)
 
 
 def fault(
@@ -145,7 +137,7 @@ class Outcome:
 
 
 #: What a failure says that is not about the fault.
-_ELSE = ("NameError", "SyntaxError", "ImportError", "AttributeError", "BuildError")
+_ELSE = ("NameError", "SyntaxError", "ImportError", "AttributeError", "BuildError", few_dtypes.NOT_COMPILED)
 
 
 def outcome(op: str, row: str, workspace: Workspace, *, seconds: float = 60.0) -> Outcome:

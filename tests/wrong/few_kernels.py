@@ -12,25 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.wrong.entry import Edit, edited_copy
 from tests.wrong.fault import Pass
+from tests.wrong.few_dtypes import dtypes_of, of_dtypes
 from trifold.build import sources
 from trifold.host import runtime, settings
 from trifold.implementation import Implementation, load_checked_port, reference
-from trifold.spec import Call, Limits, TensorCase
+from trifold.spec import Call, Limits
 from trifold.verification.cell import Cell, Search
 from trifold.verification.checks.differentiation import differentiate
 from trifold.verification.load_spec import load_spec
 
-_BINDING, _LAUNCH = "trifold/binding.h", "trifold/launch.cuh"
-_SCALARS = {
-    torch.float64: ("Double", "double"),
-    torch.float32: ("Float", "float"),
-    torch.float16: ("Half", "__half"),
-    torch.bfloat16: ("BFloat16", "__nv_bfloat16"),
-}
+_LAUNCH = "trifold/launch.cuh"
 _ADDRESS = "  kernel.code = reinterpret_cast<const void*>(Kernel);\n"
 _RUN = "  describe_launch(kernel, [](const Args&... args) { Kernel(args...); }, run_grid, args...);\n"
 _KERNEL_OF = "template <auto Kernel>\nhost::Kernel kernel_of("
@@ -44,15 +38,6 @@ constexpr bool is_built() {{
   return {condition};
 }}
 """
-
-
-def of_dtypes(dtypes: Collection[torch.dtype]) -> tuple[Edit, ...]:
-    """The dispatch of floating dtypes has these alone."""
-    return tuple(
-        Edit(_BINDING, f"    case ScalarType::{name}: return f.template operator()<{scalar}>();\n", "")
-        for dtype, (name, scalar) in _SCALARS.items()
-        if dtype not in dtypes
-    )
 
 
 #: Launches count, and that is all: no kernel is compiled.
@@ -79,10 +64,6 @@ def gpu_paths() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(settings.PATHS, "gpu")
         yield
-
-
-def dtypes_of(calls: Iterable[Call]) -> set[torch.dtype]:
-    return {case.dtype for call in calls for _, case in call.cases() if isinstance(case, TensorCase)} & set(_SCALARS)
 
 
 def built(op: str, edits: tuple[Edit, ...], root: Path) -> Implementation:

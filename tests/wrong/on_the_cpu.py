@@ -29,7 +29,8 @@ from typing import Any
 
 from tests.wrong.entry import GALLERY, File
 from tests.wrong.fault import Fault, Pass
-from tests.wrong.few_kernels import built, cell_of, dtypes_of, of_dtypes, of_kernels
+from tests.wrong.few_dtypes import dtypes_of, of_dtypes
+from tests.wrong.few_kernels import built, cell_of, of_kernels
 from trifold.build.sources import INCLUDE_ROOT
 from trifold.errors import LaunchError
 from trifold.findings import Finding, KernelFault, KernelWarning, collect
