@@ -1,7 +1,8 @@
 """The whole suite runs on all CPUs (pytest-xdist), so that ``pytest`` alone is the fast way to run it.
 
 A process more costs seconds before its first test: a file, a test, ``-k`` or ``-m`` runs in this process, and so does
-what wants its terminal (``-s``, ``--pdb``). ``-n`` decides it otherwise.
+what wants its terminal (``-s``, ``--pdb``). ``-m gpu``, all that needs a GPU, runs as the whole suite does: most of its
+time is nvcc's. ``-n`` decides it otherwise.
 """
 
 from __future__ import annotations
@@ -13,19 +14,28 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-MOST_WORKERS = 8  # each holds torch, and a GPU's context where there is one
+MOST_WORKERS = 8  # each holds torch
+MOST_ON_A_GPU = 16  # each holds a context and those of its tests' processes, half a GiB each
 
 #: Files whose tests share nothing that takes long to make: each of them goes to whichever worker is free.
-INDEPENDENT = ("tests/test_wrong.py", "tests/test_wrong_on_a_gpu.py")
+INDEPENDENT = ("tests/test_wrong.py", "tests/test_wrong_on_a_gpu.py", "tests/host/test_ports_agreement.py")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """What ``-n auto`` means; 0: no worker, all in this process."""
     option = config.option
     named_a_file = any(os.path.isfile(argument.partition("::")[0]) for argument in config.args)
-    if named_a_file or option.keyword or option.markexpr or option.capture == "no":
+    if named_a_file or option.keyword or option.markexpr not in ("", "gpu") or option.capture == "no":
         return 0
-    return min(len(os.sched_getaffinity(0)), MOST_WORKERS)
+    return min(len(os.sched_getaffinity(0)), MOST_ON_A_GPU if option.markexpr else MOST_WORKERS)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Workers begin with what is marked ``slow``, and what runs in one process with it: else the last of it would run
+    alone."""
+    if hasattr(config, "workerinput"):
+        slow = {_scope(item.nodeid) for item in items if item.get_closest_marker("slow") is not None}
+        items.sort(key=lambda item: _scope(item.nodeid) not in slow)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
@@ -36,6 +46,11 @@ class TogetherWhatShares(LoadScopeScheduling):
     """Tests of one file run in one worker, in order, since they share fixtures; so do the checks of one cell."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        cell = re.fullmatch(r"(verify/\w+\.py)::.*(\[\w+-\w+\])", nodeid)
-        return nodeid if file in INDEPENDENT else "".join(cell.groups()) if cell else file
+        return _scope(nodeid)
+
+
+def _scope(nodeid: str) -> str:
+    """What a test runs in one process with."""
+    file = nodeid.partition("::")[0]
+    cell = re.fullmatch(r"(verify/\w+\.py)::.*(\[\w+-\w+\])", nodeid)
+    return nodeid if file in INDEPENDENT else "".join(cell.groups()) if cell else file

@@ -18,6 +18,7 @@ from trifold.implementation import load_port
 
 pytestmark = [
     pytest.mark.gpu,
+    pytest.mark.slow,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
     pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc here"),
 ]
