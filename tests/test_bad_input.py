@@ -177,7 +177,7 @@ CRASH = "  if (x.numel() == 37) *reinterpret_cast<volatile int*>(8) = 0;\n"
 
 
 @pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def broken(tmp_path_factory: pytest.TempPathFactory, quick_builds: None) -> Report:
     """One verification of: sigmoid, whose prototype hangs and whose port crashes on samples of 37; and a good op."""
     root = tmp_path_factory.mktemp("broken")
     files = copy_of_gallery("sigmoid", root).op("sigmoid")

@@ -18,6 +18,9 @@ from trifold.verification.report import OpReport, Report, Row
 from trifold.verification.sources import changed_sources, source_hashes
 from trifold.workspace import Workspace
 
+# Of copies of ops of the gallery, which no other run builds.
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
 RACE = FINDINGS[0]
 
 

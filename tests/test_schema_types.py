@@ -23,6 +23,8 @@ from trifold.verification.remote import OpProcess
 from trifold.verification.worker import _starter
 from trifold.workspace import OpFiles
 
+pytestmark = pytest.mark.usefixtures("quick_builds")
+
 X = torch.tensor([3.0, 1.0, 2.0])
 
 
