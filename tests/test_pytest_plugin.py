@@ -16,7 +16,6 @@ from tests.wrong.entry import copy_of_gallery
 from trifold.verification.certificate import certificate_path
 from trifold.workspace import Workspace
 
-
 pytestmark = pytest.mark.usefixtures("quick_builds")
 
 
