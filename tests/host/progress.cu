@@ -42,6 +42,7 @@ Tensor progress(const Tensor& x, int64_t which) {
     case 9: keep_state<Mistake::only_the_first_block_fills>(x, dim3(16, 4), y, flags); break;
     case 11: launch<mail_address_kernel>(stream, 2, block, 0, in, y, flags); break;
     case 10: launch<poll_block_kernel<false>>(stream, blocks, block, 0, in, y, flags); break;
+    case 12: launch<poll_for_data_kernel>(stream, blocks, block, 0, in, y, flags); break;
     case 20: launch<endless_kernel>(stream, blocks, block, 0, y); break;
     case 21: launch<endless_after_barrier_kernel>(stream, blocks, block, 0, y); break;
     case 22: launch<endless_barriers_kernel>(stream, blocks, block, 0); break;

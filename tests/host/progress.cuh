@@ -76,6 +76,23 @@ __global__ void poll_at_once_kernel(const float* x, float* y, int* flags) {
   y[t] = x[t];
 }
 
+// What another block has written before its flag is read right after the loop.
+__global__ void poll_for_data_kernel(const float* x, float* y, int* flags) {
+  const int t = threadIdx.x;
+  const unsigned b = blockIdx.x;
+  y[b * block + t] = x[b * block + t];
+  if (t > 0) return;
+  if (b + 1 < gridDim.x) {
+    const volatile int* const flag = &flags[b + 1];
+    while (*flag == 0) {
+    }
+    __threadfence();
+    y[b * block] += y[(b + 1) * block];
+  }
+  __threadfence();
+  atomicExch(&flags[b], 1);
+}
+
 __global__ void lock_kernel(const float* x, float* y, int* flags) {
   const int t = threadIdx.x;
   while (atomicCAS(&flags[0], 0, 1) != 0) {

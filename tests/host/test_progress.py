@@ -97,6 +97,12 @@ def test_a_loop_that_polls_gets_what_it_waits_for(case: Polls, either: Progress)
         assert torch.equal(either(x, case.number), case.expected(x))
 
 
+def test_what_came_before_a_volatile_flag_of_another_block_is_known_right_after_the_loop(checked: Progress) -> None:
+    x = numbers(8)
+    with runtime.schedules(3):
+        assert torch.equal(checked(x, 12), suffix_sums(x))
+
+
 # ------------------------------------------------------------------------------------------------- a block's state
 
 

@@ -130,6 +130,9 @@ void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller
     operate();
     return;
   }
+  // The kernel itself reads a volatile, after this: others run before what it will see is noted, not between.
+  const bool reads_volatile = atomic.form == AtomicForm::by_volatile && !atomic.writes;
+  if (reads_volatile) look(caller);
   if (thread->undecided != 0) [[unlikely]]
     decide_before_access(*thread, address, sizeof(T), atomic.compare);
   engine::Checker& checker = *thread->block->launch->checker;
@@ -152,7 +155,7 @@ void checked_atomic(const volatile T* pointer, Atomic atomic, const void* caller
   checker.note_atomic(buffer, address, sizeof(T), *thread, access, wrote);
   if (changed) {
     ++engine::changes;
-  } else {
+  } else if (!reads_volatile) {
     look(caller);
   }
 }
