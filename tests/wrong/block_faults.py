@@ -32,7 +32,6 @@ LOOK_BACK = (
         "jitter",
         _call(1, 3_000_000),
         small=_call(1, 40_000),
-        missed_on_cpu="a block runs for as long as it waits for no other one: the first one claims all tiles",
     ),
     fault(
         "the other warps do not wait for the sum that one looks up",

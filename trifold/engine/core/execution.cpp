@@ -20,6 +20,10 @@ constexpr int patience = 64;
 constexpr uint64_t idle_rounds_limit = 256;
 constexpr uint64_t idle_looks_limit = 1 << 18;
 
+// A cluster pauses after one pass over its threads in so many, while few others are resident: each has stacks.
+constexpr uint32_t pause_chance = 16;
+constexpr size_t most_beside_pause = 8;
+
 }  // namespace
 
 uint64_t resident_clusters(const Launch& launch) {
@@ -149,17 +153,20 @@ void Execution::close_cluster(Cluster& cluster) {
   free_.push_back(&cluster);
 }
 
-// Lets a cluster's threads run until each has exited or waits for what the cluster alone cannot bring about.
+// Lets a cluster's threads run until each has exited or waits for what the cluster alone cannot bring about; or until
+// the cluster pauses.
 void Execution::settle(Cluster& cluster) {
+  // Not after a look at memory or a try that fails: a kernel that hangs would do that for ever.
+  bool may_pause = launch_.seed != 0 && launch_.clusters() > 1 && residents_.size() <= most_beside_pause;
   do {
-    run_all(cluster);
+    if (!run_all(cluster, std::exchange(may_pause, false))) return;
     for (int round = 0; cluster.polling() != 0 && round < patience; ++round) {
       const uint64_t events = events_, changes_before = changes;
       for (Block* const block : cluster.blocks) {
         for (Warp& warp : block->warps) warp.ready |= std::exchange(warp.polling, 0);
         block->polling = 0;
       }
-      run_all(cluster);
+      run_all(cluster, false);
       if (events_ == events && changes == changes_before) break;
     }
   } while (end_try_waits(cluster));
@@ -198,17 +205,26 @@ void Execution::count_idle_round() {
 
 // ------------------------------------------------------------------------------------------------- threads
 
-// The threads that are ready and, whenever none is, the operations that are under way.
-void Execution::run_all(Cluster& cluster) {
-  do run_ready(cluster);
-  while (advance(cluster));
+// The threads that are ready and, whenever none is, the operations that are under way. False: the cluster pauses.
+bool Execution::run_all(Cluster& cluster, bool may_pause) {
+  do {
+    if (!run_ready(cluster, may_pause)) return false;
+  } while (advance(cluster));
+  return true;
 }
 
-void Execution::run_ready(Cluster& cluster) {
+// A cluster that could go on pauses, by chance, while others run: else the first block of a kernel whose blocks claim
+// their work would do all of it, and what blocks tell each other would go untried.
+bool Execution::run_ready(Cluster& cluster, bool may_pause) {
   for (bool ran = true; ran;) {
     ran = false;
     for (Block* const block : cluster.turns) ran |= launch_.seed == 0 ? run_in_order(*block) : run_shuffled(*block);
+    if (ran && may_pause && chances_.below(pause_chance) == 0) {
+      ++events_;
+      return false;
+    }
   }
+  return true;
 }
 
 // One pass over a block's warps: each runs until its lanes wait, but after a barrier the block's first warp is the

@@ -211,8 +211,8 @@ class Execution {
   void open_block(Block& block, Dim3 index);
   void close_cluster(Cluster& cluster);
   void settle(Cluster& cluster);
-  void run_all(Cluster& cluster);
-  void run_ready(Cluster& cluster);
+  bool run_all(Cluster& cluster, bool may_pause);
+  bool run_ready(Cluster& cluster, bool may_pause);
   bool run_in_order(Block& block);
   bool run_shuffled(Block& block);
   void step(Thread& thread);
