@@ -219,7 +219,7 @@ bool Execution::run_ready(Cluster& cluster, bool may_pause) {
   for (bool ran = true; ran;) {
     ran = false;
     for (Block* const block : cluster.turns) ran |= launch_.seed == 0 ? run_in_order(*block) : run_shuffled(*block);
-    if (ran && may_pause && chances_.below(pause_chance) == 0) {
+    if (ran && may_pause && cluster.live != 0 && chances_.below(pause_chance) == 0) {
       ++events_;
       return false;
     }
