@@ -1,9 +1,10 @@
-"""Writes the figures of docs/performance.md, and their plots, from the JSON files in benchmarks/results/.
+"""Writes the figures of docs/performance.md and benchmarks/results/figures.md, and the plots, from benchmarks/results/.
 
-    python benchmarks/figures.py            rewrite the document's block and the plots
-    python benchmarks/figures.py --check    exit with 1 if the document does not say what the JSON files say
+    python benchmarks/figures.py            rewrite the figures of both documents, and the plots
+    python benchmarks/figures.py --check    exit with 1 if a document does not say what the JSON files say
 
-The files are those that ``trifold bench --json`` wrote. The block stands between two comments in the document.
+The JSON files are those that ``trifold bench --json`` wrote. docs/performance.md has a line for each op, pass and
+dtype, figures.md each case and each target. In both, the figures stand between two comments.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from benchmarks.records import State
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = "docs/performance.md"
 RESULTS = "benchmarks/results"
+DOCUMENT = "docs/performance.md"
+TABLES = f"{RESULTS}/figures.md"
+GRAPH = "graph"  # the method that times kernels without the host
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 PLOT = "figures.png"
 
@@ -35,26 +38,76 @@ def results_in(folder: Path) -> list[tuple[Path, Results]]:
     return [(path, Results.read(path)) for path in sorted(folder.glob("*.json"))]
 
 
-def block(results: Sequence[tuple[Path, Results]], states: dict[str, State]) -> str:
-    """The text between the two comments; empty where there are no results. ``states``: of the records, by name."""
-    from benchmarks.records import marked
+def summary(results: Sequence[tuple[Path, Results]], states: dict[str, State]) -> str:
+    """What ``DOCUMENT`` says: a line for each op, pass and dtype; empty where there are no results.
 
+    ``states``: of the records, by name.
+    """
+    parts = []
+    for path, one in results:
+        measured = [table for table in groups(one.rows).values() if table[0].method == GRAPH]
+        if lines := [line for table in measured if (line := _range(table))]:
+            parts += [_source(path, one), _table(_RANGES, lines)]
+    return _between(parts, states)
+
+
+def block(results: Sequence[tuple[Path, Results]], states: dict[str, State]) -> str:
+    """What ``TABLES`` says: each case and each target. Arguments and result as of :func:`summary`."""
     parts = []
     drawn = False
     for path, one in results:
-        parts.append(f"{describe(one.environment)} (`{RESULTS}/{path.name}`)")
+        parts.append(_source(path, one))
         tables = groups(one.rows).values()
         over_sizes = [table for table in tables if not by_shape(table)]
         if lines := [line for table in over_sizes for line in _speeds(table)]:
             parts.append(_table(_HEAD, lines))
         over_shapes = [table for table in tables if by_shape(table)]
         if over_shapes and not drawn:
-            parts.append(f"![rate over shapes](../{path_over_shapes(Path(RESULTS, PLOT)).as_posix()})")
+            parts.append(f"![rate over shapes]({path_over_shapes(Path(PLOT)).as_posix()})")
             drawn = True
         parts += [_shapes(table) for table in over_shapes]
         if one.figures:
             parts.append(_table(("target", "measured", "verdict"), _verdicts(one)))
+    return _between(parts, states)
+
+
+def _source(path: Path, results: Results) -> str:
+    return f"{describe(results.environment)} (`{RESULTS}/{path.name}`)"
+
+
+def _between(parts: Sequence[str], states: dict[str, State]) -> str:
+    """The text between the two comments."""
+    from benchmarks.records import marked
+
     return marked("\n" + "\n\n".join(parts) + "\n", states) if parts else ""
+
+
+_RANGES = ("op", "cases", "of the roofline", "at the largest", "× eager", "× torch.compile", "× the fastest peer")
+
+
+def _range(table: Sequence[Row]) -> tuple[str, ...] | None:
+    """The least and the largest ratio over a table's cases; the roofline's also of the case that moves most bytes."""
+    ours = [row for row in table if row.competitor == PORT and row.seconds]
+    if not ours:
+        return None
+    of_roofline = [row.ratios[ROOFLINE].value for row in ours if ROOFLINE in row.ratios]
+    largest = max(ours, key=lambda row: row.bytes).ratios.get(ROOFLINE)
+    over = [[row.ratios[peer].value for row in ours if peer in row.ratios] for peer in (EAGER, COMPILED)]
+    fastest = [row.fastest_peer[1].value for row in ours if row.fastest_peer]
+    return (
+        ", ".join(table[0].group[:3]),
+        str(len(ours)),
+        _from_to(of_roofline, ".0%"),
+        "" if largest is None else f"{largest.value:.0%}",
+        *(_from_to(values, ".2f") for values in (*over, fastest)),
+    )
+
+
+def _from_to(values: Sequence[float], form: str) -> str:
+    if not values:
+        return ""
+    least, most = (format(value, form) for value in (min(values), max(values)))
+    return least if least == most else f"{least} – {most}"
 
 
 _HEAD = ("op", "timed by", "case", "port", "GB/s", "of the roofline", "× eager", "× torch.compile")
@@ -137,8 +190,8 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
-def with_block(document: str, text: str) -> str:
-    """``document`` with ``text`` between the two comments.
+def with_block(document: str, text: str, name: str = DOCUMENT) -> str:
+    """``document``, of that name, with ``text`` between the two comments.
 
     Raises:
         ValueError: one of the comments is missing, or they stand in the wrong order.
@@ -146,26 +199,31 @@ def with_block(document: str, text: str) -> str:
     before, begin, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"{DOCUMENT} needs the lines '{BEGIN}' and '{END}'")
+        raise ValueError(f"{name} needs the lines '{BEGIN}' and '{END}'")
     return f"{before}{BEGIN}\n{text}{END}{after}"
 
 
 def main(arguments: Sequence[str] | None = None, *, root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help=f"exit with 1 if {DOCUMENT} differs; write nothing")
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a document differs; write nothing")
     check = parser.parse_args(arguments).check
 
     from benchmarks.records import states_of
 
-    document = root / DOCUMENT
     results = results_in(root / RESULTS)
-    old = document.read_text(encoding="utf-8")
-    new = with_block(old, block(results, {} if root != ROOT else states_of(root)))
+    states = {} if root != ROOT else states_of(root)
+    differ = False
+    for name, text in ((DOCUMENT, summary(results, states)), (TABLES, block(results, states))):
+        document = root / name
+        old = document.read_text(encoding="utf-8")
+        new = with_block(old, text, name)
+        if not check:
+            document.write_text(new, encoding="utf-8")
+        elif new != old:
+            print(f"{name} differs from {RESULTS}: run python benchmarks/figures.py", file=sys.stderr)
+            differ = True
     if check:
-        if new != old:
-            print(f"{DOCUMENT} differs from {RESULTS}: run python benchmarks/figures.py", file=sys.stderr)
-        return int(new != old)
-    document.write_text(new, encoding="utf-8")
+        return int(differ)
     if results:
         rows = tuple(row for _, one in results for row in one.rows)
         plot(Results(environment=results[-1][1].environment, rows=rows, figures=()), root / RESULTS / PLOT)

@@ -38,7 +38,7 @@ from trifold.workspace import Workspace
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = "benchmarks/results"
 UNFINISHED = "unfinished"
-PAGES = ("README.md", "docs/*.md")
+PAGES = ("README.md", "docs/*.md", f"{RESULTS}/*.md", "benchmarks/notes/*.md")
 LIMIT_S = 570.0
 MORE_TO_DO = 3
 
@@ -267,7 +267,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 _MARK = re.compile(r",\s+of\s+(?:commit\s+[0-9a-f]{7,40}|no\s+commit),\s+to\s+be\s+measured\s+anew")
 _QUOTE = re.compile(rf"`{RESULTS}/(?P<name>[\w./-]+\.json)`(?P<mark>{_MARK.pattern})?")
-_PLOT = re.compile(r"!\[(?P<text>[^\]]*?)(?P<mark>, to be measured anew)?\]\((?P<path>[^)]*benchmarks/results/[^)]+)\)")
+_PLOT = re.compile(r"!\[(?P<text>[^\]]*?)(?P<mark>, to be measured anew)?\]\((?P<path>(?:[^)]*/)?figures[\w-]*\.png)\)")
 _PLOTTED = ("h200-elementwise.json", "h200-normal_sample.json", "h200-rows.json")
 
 

@@ -38,7 +38,7 @@ struct Targets {
         ignored(ignore_index) {}
 };
 
-// As measured on an H200 (docs/performance.md).
+// As measured on an H200 (benchmarks/notes/cross_entropy.md).
 template <class T>
 struct Choices {
   using Short = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,

@@ -15,7 +15,7 @@ constexpr const char* backward_name = "rms_norm_backward";
 
 using enum trifold::Parameters;
 
-// As measured on an H200 (docs/performance.md): of whole rows and of others, short ones and longer ones.
+// As measured on an H200 (benchmarks/notes/norms_forward.md): of whole rows and of others, short ones and longer ones.
 template <class T>
 struct Choices {
   using Groups = trifold::Groups<GroupChoice<1, 8, 1, 20>, GroupChoice<1, 8, 2, 10>, GroupChoice<1, 2, 4, 12>>;

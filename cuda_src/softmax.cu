@@ -8,7 +8,7 @@ namespace {
 using trifold::Cut, trifold::Rows, trifold::Team, trifold::TeamChoice, trifold::Teams, trifold::TeamWithEdges,
     trifold::Tensor;
 
-// As measured on an H200 (docs/performance.md).
+// As measured on an H200 (benchmarks/notes/softmax.md).
 template <class T>
 struct Choices {
   using Forward = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,

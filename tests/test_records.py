@@ -78,6 +78,7 @@ MARK = ", of commit 0123456789ab, to be measured anew"
             "![rates, to be measured anew](../benchmarks/results/figures.png)",
             id="a plot of stale records",
         ),
+        pytest.param("![rates](figures.png)", STALE, "![rates, to be measured anew](figures.png)", id="beside it"),
         pytest.param(
             "![rates, to be measured anew](benchmarks/results/figures.png)",
             CURRENT,

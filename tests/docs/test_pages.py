@@ -25,6 +25,7 @@ PAGES = sorted(
     str(path.relative_to(ROOT))
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md"))
 )
+NOTES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "benchmarks").glob("**/*.md"))
 BLOCKS = [block for page in PAGES for block in blocks(ROOT / page, page)]
 _WRONG = {str(wrong): wrong for wrong in CATALOGUE if wrong.device == "cpu"}
 
@@ -107,7 +108,7 @@ def test_each_field_of_a_spec_that_loosens_a_row_is_named() -> None:
 
 
 def test_links_lead_to_files() -> None:
-    for page in PAGES:
+    for page in (*PAGES, *NOTES):
         text = re.sub(r"(?ms)^```.*?^```$", "", (ROOT / page).read_text(encoding="utf-8"))
         for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
             if not target.startswith("http"):
