@@ -61,6 +61,19 @@ def test_the_kernels_of_a_gpu_are_right_without_checks(monkeypatch: pytest.Monke
     assert templates == streams | {"softmax_rows_kernel", "softmax_backward_rows_kernel"}
 
 
+def test_the_walk_through_a_launch_names_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/architecture.md follows rows of 65,536 bfloat16. The choice of a kernel does not depend on their number."""
+    monkeypatch.setenv(settings.PATHS, "gpu")
+    port = load_port(GALLERY.op(OP))
+    x = torch.zeros(2, 65_536, dtype=torch.bfloat16)
+    (name,) = launched(port, lambda: port.function(x))
+    page = (GALLERY.root / "docs/architecture.md").read_text(encoding="utf-8")
+    assert f"`{name.replace('> >', '>>')}`" in page
+    pieces, threads = map(int, re.findall(r"Team::cluster, (\d+), (\d+),", name)[0])
+    blocks = x.shape[-1] // (8 * pieces * threads)
+    assert f"= {blocks} blocks of {threads} threads" in page
+
+
 def test_the_cpu_chooses_plain_kernels_unless_asked() -> None:
     port = load_port(GALLERY.op(OP))
     call = Call((TensorCase((3, 16_388), torch.float32, seed=1),))
