@@ -1,4 +1,4 @@
-"""trifold: GPU kernels from a PyTorch reference to a Numba prototype to a C++ CUDA port, proven to agree.
+"""trifold: GPU kernels from a PyTorch reference to a Numba prototype to a C++ CUDA port, verified to agree.
 
     trifold.load("sigmoid")      the public function of a workspace's port; builds on first use
     trifold.verify("sigmoid")    the matrix: every check of prototype and port, on every device here

@@ -31,7 +31,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
-    help="GPU kernels from a PyTorch reference to a Numba prototype to a C++ CUDA port, proven to agree.",
+    help="GPU kernels from a PyTorch reference to a Numba prototype to a C++ CUDA port, verified to agree.",
 )
 
 WorkspaceOption = Annotated[
@@ -63,7 +63,7 @@ def options(
 
 @app.command("list")
 def list_ops(workspace: WorkspaceOption = None) -> None:
-    """The ops of the workspace, and how far each has come."""
+    """List the ops of the workspace, and the state of each."""
     from trifold.stages import stages
 
     found = _workspace(workspace)
@@ -95,7 +95,7 @@ def verify(
     ] = None,
     examples: Annotated[int | None, typer.Option(min=1, help="Calls drawn for each check that draws.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Draw other calls: a seed for hypothesis.")] = None,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one case may take.")] = 120.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="The time limit for one case, in seconds.")] = 120.0,
     coverage: Annotated[
         bool, typer.Option("--coverage", help="Show the lines and branches that no input reaches on the CPU.")
     ] = False,
@@ -169,7 +169,7 @@ app.command(cls=ProgramOrOps)(sanitize)
 
 @app.command()
 def doctor(json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """What this machine can run, and the command for what it lacks."""
+    """Report what this machine can run, and the commands that install what it lacks."""
     from trifold.doctor import examine
     from trifold.doctor import render as render_diagnosis
 
@@ -184,11 +184,11 @@ def doctor(json_output: Annotated[bool, typer.Option("--json", help="Print JSON.
 def compile_commands(
     device: Annotated[
         DeviceOption,
-        typer.Option(help="Read the C++ as built for the CPU, which hides nothing; or for CUDA, with its toolkit."),
+        typer.Option(help="Parse the C++ as built for the CPU, with all code active; or for CUDA, with its toolkit."),
     ] = DeviceOption.cpu,
     workspace: WorkspaceOption = None,
 ) -> None:
-    """Write compile_commands.json, by which clangd, VS Code and CLion resolve the C++ of the workspace.
+    """Write compile_commands.json, with which clangd, VS Code and CLion parse the C++ of the workspace.
 
     It names folders of this machine: run it again where the environment or the clone moved, and do not commit it.
     """
@@ -201,11 +201,11 @@ def compile_commands(
 @app.command()
 def clean(
     older_than: Annotated[
-        float | None, typer.Option(metavar="DAYS", min=0.0, help="Only builds that nobody has asked for so long.")
+        float | None, typer.Option(metavar="DAYS", min=0.0, help="Only builds that have not been used for this long.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; say what would be.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Remove nothing; print what would be removed.")] = False,
 ) -> None:
-    """Remove compiled ports from the cache. What another process builds right now stays."""
+    """Remove compiled ports from the cache, except those that another process is building."""
     from trifold.build import cache, cleaning
 
     done = cleaning.clean(older_than_days=older_than, dry_run=dry_run)

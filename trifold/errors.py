@@ -1,10 +1,10 @@
-"""What trifold raises for a user's mistake: a sentence that names it, and the remedy."""
+"""What trifold raises for a user's mistake: a sentence that describes it, and the remedy."""
 
 from __future__ import annotations
 
 
 class TrifoldError(Exception):
-    """A mistake that the user can mend.
+    """A mistake that the user can correct.
 
     Args:
         problem: one sentence that names the argument, file or tool at fault.
@@ -40,16 +40,16 @@ class PrototypeError(TrifoldError):
 
 
 class SpecError(TrifoldError):
-    """``verify/<op>.py`` does not say what is needed, or says it wrongly."""
+    """``verify/<op>.py`` lacks something required, or states something invalid."""
 
 
 class LaunchError(TrifoldError):
-    """A kernel cannot be launched so: its configuration, its arguments, or where it is launched from."""
+    """A kernel cannot be launched: because of its configuration, its arguments, or where it is launched from."""
 
 
 class ArgumentError(TrifoldError):
-    """Arguments of a command that do not go together."""
+    """Arguments of a command that contradict each other."""
 
 
 class GraduationError(TrifoldError):
-    """An op cannot graduate so, or a graduated wheel is not what it says."""
+    """An op cannot graduate, or a graduated wheel does not match its metadata."""

@@ -1,8 +1,8 @@
 """What the engine finds in a kernel: a race, an index outside an array, a barrier that not all threads reach, …
 
-A :class:`Finding` is one such mistake with the accesses that took part. It reads as a paragraph (``str(finding)``) and
-is a JSON object (:meth:`Finding.to_json`). An error raises :class:`KernelFault`; a warning is issued as
-:class:`KernelWarning`; a lint is only recorded. The simulator and the checked C++ build make the same records.
+A :class:`Finding` is one such mistake with the accesses involved. It can be printed as a paragraph (``str(finding)``)
+and converted to a JSON object (:meth:`Finding.to_json`). An error raises :class:`KernelFault`; a warning is issued as
+:class:`KernelWarning`; a lint is only recorded. The simulator and the checked C++ build produce the same records.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Access:
 
     Attributes:
         thread, block: threadIdx and blockIdx as (x, y, z).
-        interval: barriers of the block that had completed; None where it is no longer known.
-        operation: read, write, atomic, or what the thread waits for (barrier, …).
-        file, line, function: the line of the kernel; "" and 0 where it is not known.
-        callers: of that function, the innermost first, as far as they are known: of calls that are inlined, and of
-            asynchronous operations.
-        instruction: of an asynchronous operation that made the access and that the thread started there (cp.async, …);
-            "" where the thread made it.
-        kernel: whose thread it is, where that is an earlier launch; "" for the finding's own.
+        interval: the number of completed barriers of the block; None if it is no longer known.
+        operation: read, write, atomic, or what the thread is waiting for (barrier, …).
+        file, line, function: the line of the kernel; "" and 0 if it is not known.
+        callers: of that function, innermost first, as far as they are known: for inlined calls, and for asynchronous
+            operations.
+        instruction: of the asynchronous operation, started there by the thread, that made the access (cp.async, …); ""
+            if the thread made it.
+        kernel: of the thread, if that belongs to an earlier launch; "" for the finding's own.
     """
 
     thread: tuple[int, int, int]
@@ -72,13 +72,13 @@ class Finding:
 
     Attributes:
         kernel: the kernel's name.
-        memory: global, shared, local or constant; "" where no memory takes part, or it is not known which.
-        array: as the kernel's source calls it; index: of the element, () where none takes part.
+        memory: global, shared, local or constant; "" if no memory is involved, or it is not known which.
+        array: its name in the kernel's source; index: of the element, () if none is involved.
         message: what happened, both accesses and the remedy, in words.
-        accesses: the access that met the mistake first, then the earlier ones.
+        accesses: first the access at which the mistake was detected, then the earlier ones.
         seed: of the schedule in which it was found; 0 is the natural order; None: a GPU's own order.
-        count: how often its launch met it, where that went on.
-        accepted, accepted_at: why the user accepts it, and where that is said (:mod:`trifold.acceptance`); "" where it
+        count: how often it occurred in its launch, if that continued.
+        accepted, accepted_at: why the user accepts it, and where this is stated (:mod:`trifold.acceptance`); "" if it
             is not accepted.
     """
 
@@ -97,12 +97,12 @@ class Finding:
 
     @property
     def is_mistake(self) -> bool:
-        """Whether it is an error that nobody accepts."""
+        """Whether it is an error that is not accepted."""
         return self.severity == "error" and not self.accepted
 
     @property
     def replay(self) -> str:
-        """The option that repeats the schedule; empty where none does."""
+        """The option that reproduces the schedule; empty if there is none."""
         return "" if self.seed is None else f"replay: --seed {self.seed}"
 
     def __str__(self) -> str:
@@ -126,11 +126,11 @@ def _access(data: Mapping[str, Any]) -> Access:
 
 
 class KernelWarning(UserWarning):
-    """Something in a kernel or a launch that works here but not everywhere, or that is not checked."""
+    """Something in a kernel or a launch that works here but is not portable, or that is not checked."""
 
 
 class KernelFault(RuntimeError):
-    """A kernel made a mistake that a check found.
+    """A check found a mistake in a kernel.
 
     Attributes:
         findings: what was found; at least one.
@@ -145,14 +145,14 @@ class KernelFault(RuntimeError):
 
 
 class OutOfBounds(KernelFault, IndexError):
-    """A kernel used an index outside an array. The access did not happen."""
+    """A kernel used an index outside an array. The access was not performed."""
 
 
 _listeners: list[Callable[[Finding], object]] = []
 
 
 def listen(listener: Callable[[Finding], object]) -> None:
-    """Have a function called with every finding from now on: faults of launches, warnings and lints."""
+    """Call a function with every finding from now on: faults of launches, warnings and lints."""
     _listeners.append(listener)
 
 
@@ -162,7 +162,7 @@ def stop_listening(listener: Callable[[Finding], object]) -> None:
 
 
 def record(finding: Finding) -> None:
-    """Hands a finding to those who collect them; one of severity warning is also issued as a :class:`KernelWarning`.
+    """Pass a finding to all collectors; one of severity warning is also issued as a :class:`KernelWarning`.
 
     Raises:
         KernelWarning: warnings are errors.
@@ -184,7 +184,7 @@ def record(finding: Finding) -> None:
 
 @contextmanager
 def collect() -> Iterator[list[Finding]]:
-    """Within it, all that is recorded is appended to the list that it gives: faults, warnings and lints."""
+    """A context that yields a list, to which everything recorded is appended: faults, warnings and lints."""
     findings: list[Finding] = []
 
     def add(finding: Finding) -> None:

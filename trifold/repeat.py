@@ -1,4 +1,5 @@
-"""What a program uses that repeats a failure: the reference, gradients as they were asked for, and the difference."""
+"""Used by programs that reproduce a failure: the reference, gradients for the same upstream gradients, and the
+difference."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def reference(op: str, *, workspace: Workspace | Path | str | None = None) -> Ca
 
 
 def gradients(result: Any, inputs: Sequence[Tensor], *, seed: int = 0) -> tuple[Tensor | None, ...]:
-    """Gradients of a result, for the upstream gradients that ``trifold verify`` gives a call of this seed.
+    """Gradients of a result, for the upstream gradients that ``trifold verify`` uses for a call of this seed.
 
     Args:
         result: what an op returned.

@@ -28,8 +28,8 @@ def bench(
         list[str] | None,
         typer.Argument(help="Ops to measure; default: all that state a benchmark.", autocompletion=op_names),
     ] = None,
-    device: Annotated[DeviceOption | None, typer.Option(help="Default: cuda where there is a GPU.")] = None,
-    against: Annotated[str, typer.Option(help=f"Who competes, with commas: {', '.join(RIVALS)}.")] = ",".join(
+    device: Annotated[DeviceOption | None, typer.Option(help="Default: cuda if there is a GPU.")] = None,
+    against: Annotated[str, typer.Option(help=f"Competitors, separated by commas: {', '.join(RIVALS)}.")] = ",".join(
         DEFAULT_RIVALS
     ),
     only: Annotated[str | None, typer.Option(help="Only tables and cases whose label contains this text.")] = None,
@@ -37,24 +37,24 @@ def bench(
         str | None, typer.Option(help="Only cases of these sizes: 16384x4096,2048x65536 or 2^20.")
     ] = None,
     dtypes: Annotated[str | None, typer.Option(help="Only these: float32,bfloat16.")] = None,
-    methods: Annotated[str | None, typer.Option(help="Only these ways to time: graph,events,host.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Only these timing methods: graph,events,host.")] = None,
     prepare: Annotated[
         int,
-        typer.Option(min=0, help="Processes that compile for all cases, many at once, before anything is timed."),
+        typer.Option(min=0, help="Processes that compile all cases in parallel before anything is timed."),
     ] = 0,
     quick: Annotated[bool, typer.Option("--quick", help="Three cases a benchmark, and shorter readings.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures to this file, after each case.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Measure only what the file of --json lacks.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Measure only what the --json file lacks.")] = False,
     plot: Annotated[Path | None, typer.Option(help="Write a plot (PNG) to this file.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if a target is missed or a port fails.")] = False,
     compare: Annotated[
         Path | None,
-        typer.Option(help="Exit with 1 if a port is slower than in this file, relative to the memory's rate."),
+        typer.Option(help="Exit with 1 if a port is slower than in this file, relative to a memory copy."),
     ] = None,
-    limit: Annotated[str, typer.Option(help="How much slower --compare lets a case be.")] = "5%",
-    workspace: Annotated[Path | None, typer.Option(help="Default: the nearest folder that is one.")] = None,
+    limit: Annotated[str, typer.Option(help="The slowdown of a case that --compare accepts.")] = "5%",
+    workspace: Annotated[Path | None, typer.Option(help="Default: the nearest one.")] = None,
 ) -> None:
-    """Time ops against eager PyTorch, torch.compile, other libraries and the memory's own rate."""
+    """Time ops against eager PyTorch, torch.compile, other libraries and the rate of a memory copy."""
     import torch
 
     from trifold.bench import compare as comparison

@@ -43,7 +43,7 @@ def debug(
 
     Under an editor's debugger (debugpy) the editor stops there instead.
 
-    With --port, in gdb: "trifold where" names the thread and says where the block's others wait, "trifold thread X,Y,Z"
+    With --port, in gdb: "trifold where" shows the thread and where the others of its block wait, "trifold thread X,Y,Z"
     goes to another.
     """
     place = _coordinates("--thread", thread), _coordinates("--block", block)

@@ -39,16 +39,16 @@ def graduate(
     ] = None,
     allow_unverified: Annotated[
         list[Unverified] | None,
-        typer.Option(help="What the ops need not be verified on: cuda; or with: the default number of examples."),
+        typer.Option(help="Waive verification on cuda, or with the default number of examples."),
     ] = None,
     local_version: Annotated[
-        bool, typer.Option("--local-version", help="Name the build in the wheel's version: 0.1.0+cu13, or +cpu.")
+        bool, typer.Option("--local-version", help="Append the build to the wheel's version: 0.1.0+cu13, or +cpu.")
     ] = False,
     check: Annotated[Path | None, typer.Option("--check", metavar="WHEEL", help="Check this wheel instead.")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write what was checked to this file.")] = None,
-    workspace: Annotated[Path | None, typer.Option(help="Default: the nearest folder that is one.")] = None,
+    workspace: Annotated[Path | None, typer.Option(help="Default: the nearest one.")] = None,
 ) -> None:
-    """Make a wheel of verified ops that needs torch alone, and test it in a fresh environment."""
+    """Make a wheel of verified ops that needs only torch, and test it in a fresh environment."""
     if check is not None:
         if ops or out is not None:
             raise typer.BadParameter("--check takes neither ops nor --out", param_hint="--check")

@@ -23,23 +23,24 @@ class RawKernel:
     """A ``__global__`` function, compiled by g++ on its first launch.
 
     Args:
-        code: CUDA C++, as nvcc takes it; or the path of a file. Host functions and launches in it are compiled too;
-            what is written for torch is left out.
+        code: CUDA C++, as nvcc accepts it; or the path of a file. Host functions and launches in it are compiled, too;
+            parts that use torch are skipped.
         name: the kernel; of a template with its arguments: ``"scale<float>"``.
-        options: ``-D``, ``-U``, ``-I`` and ``-std`` for the compiler, which takes C++17 by default, as nvcc does; those
-            that concern only GPUs are ignored.
-        checks: watch each access of memory. A mistake raises :class:`trifold.KernelFault`, and each launch runs once
+        options: ``-D``, ``-U``, ``-I`` and ``-std`` for the compiler, whose default is C++17, as for nvcc; options for
+            GPUs only are ignored.
+        checks: check each access of memory. A mistake raises :class:`trifold.KernelFault`, and each launch runs once
             for each of :func:`trifold.host.runtime.schedules`, from the same contents of its arrays.
-        compute_capability: of the GPU whose limits launches have to fit, such as ``"8.6"``; default: that of
-            :func:`trifold.host.runtime.compute_capability`. ``__CUDA_ARCH__`` is what ``-arch``
-            in ``options`` says, else this one's, else that of TRIFOLD_COMPUTE_CAPABILITY, else 900.
+        compute_capability: of the GPU whose limits apply to launches, such as ``"8.6"``; default: that of
+            :func:`trifold.host.runtime.compute_capability`. ``__CUDA_ARCH__`` is what ``-arch`` in ``options`` says,
+            else this one's, else that of TRIFOLD_COMPUTE_CAPABILITY, else 900.
 
     Launching it raises:
-        BuildError: the text does not compile, has no such kernel, or has what the CPU has not.
+        BuildError: the text does not compile, has no such kernel, or uses something that the CPU does not support.
         ToolchainError: g++ is missing or too old.
-        LaunchError: an argument does not fit its parameter, or no device takes the grid, block or shared memory.
+        LaunchError: an argument does not fit its parameter, or no device supports the grid, block or shared memory.
         KernelFault: checks have found a mistake.
-        AcceptanceError: a comment in the text accepts what is no finding (:mod:`trifold.acceptance`).
+        AcceptanceError: a comment in the text accepts something that is not a kind of finding
+            (:mod:`trifold.acceptance`).
 
     >>> import numpy as np
     >>> from trifold.host import RawKernel

@@ -19,20 +19,24 @@ WORKFLOW = ".github/workflows/verify.yml"
 
 
 def new(
-    what: Annotated[list[str], typer.Argument(metavar="PATH | op NAME", help="A folder for a workspace, or an op.")],
+    what: Annotated[
+        list[str], typer.Argument(metavar="PATH | op NAME", help="A folder for a workspace, or op and a name.")
+    ],
     like: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(FAMILIES)}; elementwise is the default.", show_default=False)
     ] = None,
     signature: Annotated[
         str | None,
-        typer.Option(help='Of an elementwise op, as "(Tensor x, Tensor? bias, float alpha) -> Tensor".'),
+        typer.Option(
+            help='The signature of an elementwise op, such as "(Tensor x, Tensor? bias, float alpha) -> Tensor".'
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
-    workspace: Annotated[Path | None, typer.Option(help="Of the op; default: the nearest one.")] = None,
+    workspace: Annotated[Path | None, typer.Option(help="The workspace of the op; default: the nearest one.")] = None,
 ) -> None:
     """Make a workspace with a first op, or the five files of an op.
 
-    They build, and pass `trifold verify`, as they are made. What is yours to change stands behind "Change here".
+    The files build, and pass `trifold verify`, as generated. The places to edit are marked with "Change here".
     """
     if what[0] != "op":
         if len(what) > 1:

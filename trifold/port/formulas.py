@@ -25,11 +25,11 @@ class Formula:
     """The gradient of one operator.
 
     Attributes:
-        apply: computes and saves in one step, which is the fastest; gives the outputs that a caller is to have.
-        complete: the same with all outputs, which the dispatcher wants.
-        transformable: as ``complete``, for torch.func, which takes the two steps apart.
+        apply: computes and saves in one step, which is the fastest; returns the outputs for the caller.
+        complete: the same with all outputs, as the dispatcher requires.
+        transformable: as ``complete``, for torch.func, which needs the two steps separately.
         compute: the operator below autograd.
-        picked: what of ``_output`` a caller is to have, as text.
+        picked: the part of ``_output`` that a caller receives, as an expression.
     """
 
     apply: Call
@@ -44,7 +44,7 @@ class Saving:
     """What backward needs.
 
     Attributes:
-        choose: takes the arguments and then the output; returns what is saved.
+        choose: a function of the arguments followed by the output that returns what is saved.
         positions: of tensors, or None, among the arguments and then the output or outputs, where that is all; the
             fastest to save.
     """
@@ -81,7 +81,7 @@ class Saving:
 
 @dataclass(frozen=True)
 class Declared:
-    """What an operator says of the gradients of its outputs.
+    """What an operator states about the gradients of its outputs.
 
     Attributes:
         outputs: how many it has.

@@ -7,13 +7,13 @@ from torch import Tensor
 
 
 def elementwise_output(*operands: Tensor) -> Tensor:
-    """A new, unwritten tensor for an elementwise result, as ``trifold::elementwise_output`` of the C++ binding.
+    """A new, uninitialised tensor for an elementwise result, as ``trifold::elementwise_output`` of the C++ binding.
 
     Args:
         operands: one or more tensors of one shape; the first sets dtype and device. Fake tensors are fine.
 
     Returns:
-        A dense tensor with the strides that torch gives to the sum of the operands.
+        A dense tensor with the strides that the sum of the operands has in torch.
     """
     # In float32 whatever the dtype: for half types, torch 2.13 gives sums of fake tensors other strides than of real
     # ones, where one operand is expanded and another transposed.
@@ -23,7 +23,8 @@ def elementwise_output(*operands: Tensor) -> Tensor:
 
 
 def row_output(x: Tensor) -> Tensor:
-    """A new, unwritten tensor for a result that an op makes row by row, as ``trifold::row_output`` of the C++ binding.
+    """A new, uninitialised tensor for a result that an op computes row by row, as ``trifold::row_output`` of the C++
+    binding.
 
     Shape, dtype and device of ``x``, contiguous whatever the strides of ``x``. A fake tensor is fine.
     """

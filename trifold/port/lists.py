@@ -1,7 +1,7 @@
 """Autograd functions of operators with lists of tensors among their arguments or results.
 
-``torch.autograd.Function`` sees a tensor only where it is an argument or a result of its own. So each list is passed as
-its tensors, one by one, and put together again where the operator and its backward want it.
+``torch.autograd.Function`` tracks only tensors that are arguments or results themselves. Each list is therefore passed
+as separate tensors, and reassembled for the operator and its backward.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def function_of_lists(
 
     Args:
         name: of the operator, for messages.
-        several: whether ``forward`` gives a tuple of results.
+        several: whether ``forward`` returns a tuple of results.
         forward, backward, setup_context: as an ``autograd.Function`` has them; without the last, ``forward`` takes
-            ``ctx``. ``ctx.needs_input_grad`` has a tuple for a list, and ``backward`` gives a list, or None, for one.
+            ``ctx``. ``ctx.needs_input_grad`` has a tuple for a list, and ``backward`` returns a list, or None, for one.
     """
 
     def results(lengths: _Lengths, output: Any) -> tuple[Any, ...]:

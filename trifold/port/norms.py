@@ -1,4 +1,4 @@
-"""What the operators that normalise rows share: the forms of their results, and their second derivatives."""
+"""Shared by the operators that normalise rows: the shapes of their results, and their second derivatives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def row_statistics(x: Tensor, kinds: int) -> Tensor:
-    """A new, unwritten tensor of numbers for each row of ``x``, as ``trifold::row_statistics`` of the C++ binding.
+    """A new, uninitialised tensor of numbers for each row of ``x``, as ``trifold::row_statistics`` of the C++ binding.
 
     Args:
         x: one dimension or more. A fake tensor is fine.
@@ -22,7 +22,7 @@ def row_statistics(x: Tensor, kinds: int) -> Tensor:
 
 
 def of_columns(x: Tensor, wanted: bool) -> Tensor:
-    """A new, unwritten tensor of a number for each column of ``x``, in its dtype; of no number, where not wanted."""
+    """A new, uninitialised tensor of one number for each column of ``x``, in its dtype; empty if not wanted."""
     return x.new_empty(x.shape[-1] if wanted else 0)
 
 
@@ -47,8 +47,8 @@ def norm_backward_of_backward(
         grad, x: of one shape.
         weight: one number for each column, or None for ones.
         rstd: one number for each row: 1 / sqrt(variance + eps). Of any shape.
-        of_grad_x, of_grad_weight, of_grad_bias: the upstream gradients of what backward returns; None where it
-            returned nothing of interest.
+        of_grad_x, of_grad_weight, of_grad_bias: the upstream gradients of what backward returns; None where that is
+            unused.
         centred: whether the mean is subtracted; otherwise all means of x, v and g are left out.
     """
     dtype = rstd.dtype

@@ -24,7 +24,7 @@ _DEVICES = {"cpu": "CPU", "cuda": "CUDA"}
 
 @dataclass(frozen=True)
 class Kernels:
-    """The library of one op for one device; without one, the reason why not."""
+    """The library of one op for one device; if there is none, the reason."""
 
     path: Path | None
     reason: str = ""
@@ -54,7 +54,7 @@ class Package:
         return found
 
     def load(self) -> None:
-        """Load the libraries; where one is missing, a call says why.
+        """Load the libraries; if one is missing, a call raises an error with the reason.
 
         Raises:
             ImportError: the system's loader refuses one.

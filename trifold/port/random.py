@@ -1,8 +1,8 @@
-"""The random state of one draw, for ops that make their random numbers inside the kernel with Philox.
+"""The random state of one draw, for ops that generate their random numbers inside the kernel with Philox.
 
-A draw is named by a seed of 64 bits and an offset that is a multiple of 4. The seed is the kernel's key, the offset a
-part of its counter, as in torch's own CUDA kernels: two draws never share numbers, neither with one another nor with
-torch's own on the same generator.
+A draw is identified by a seed of 64 bits and an offset that is a multiple of 4. The seed is the kernel's key, the
+offset a part of its counter, as in torch's own CUDA kernels: draws never share numbers, neither with each other nor
+with torch's own draws from the same generator.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _captured = threading.local()
 
 
 def philox_state(device: torch.device, generator: torch.Generator | None = None) -> tuple[int, int, Tensor | None]:
-    """Name the next draw on ``device``, and advance the generator past it.
+    """Return the state of the next draw on ``device``, and advance the generator past it.
 
     Args:
         device: where the kernel runs.
@@ -40,7 +40,8 @@ def philox_state(device: torch.device, generator: torch.Generator | None = None)
         ``(seed, offset, state)``. ``state`` is None, or an int64 tensor of one element on ``device`` that holds the
         seed; ``seed`` is then 0 and not to be used.
 
-        - CUDA: the generator's own seed and offset, read on the host; no kernel runs and nothing waits.
+        - CUDA: the generator's own seed and offset, read on the host; no kernel is launched, and there is no
+          synchronisation.
         - CUDA while a graph is captured: a state that torch draws anew on each replay, as ``torch.randn`` does.
           One random kernel serves 64 draws of one capture on one stream.
         - CPU: a seed drawn from the generator.
@@ -49,8 +50,8 @@ def philox_state(device: torch.device, generator: torch.Generator | None = None)
     Raises:
         RuntimeError: ``generator`` is for another device, or is given under ``torch.compile``.
 
-    A draw is atomic among threads that call this function. Threads that use one CUDA generator both here and
-    in torch's own random functions must take turns.
+    A draw is atomic among threads that call this function. Threads that use one CUDA generator both here and in torch's
+    own random functions must synchronise.
     """
     if _is_compiling():
         if generator is not None:
@@ -79,7 +80,7 @@ def philox_state(device: torch.device, generator: torch.Generator | None = None)
 
 @functools.cache  # `device.type` is a string that is made at each call, and costs as much as two calls of a generator
 def _default_generator(device: torch.device) -> torch.Generator | None:
-    """What torch's random functions draw from on a CUDA device, unless told otherwise; None for other devices."""
+    """The default generator of torch's random functions on a CUDA device; None for other devices."""
     return torch.cuda.default_generators[device.index] if device.type == "cuda" else None
 
 

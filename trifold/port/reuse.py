@@ -1,4 +1,4 @@
-"""Whether a backward pass may write over what the forward pass kept for it."""
+"""Whether a backward pass may overwrite what the forward pass saved for it."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ _OF_A_SAVED_OUTPUT = 3
 
 
 def saves_without_hooks() -> bool:
-    """Whether what is saved for backward now is held by its node alone, and by no hook on saved tensors."""
+    """Whether tensors saved for backward now are held only by their node, and by no hook on saved tensors."""
     return _hooks_on_saved_tensors(True) is None
 
 
 def is_last_use(saved: Tensor, grad: Tensor) -> bool:
-    """Whether nobody will read ``saved`` after the backward pass that asks: its memory can be the result's.
+    """Whether nothing will read ``saved`` after the calling backward pass, so that its memory can be reused for the
+    result.
 
     Args:
-        saved: out of ``ctx.saved_tensors``, an output of the operator itself, and none without a gradient: of such a
-            one, torch saves the tensor that the caller has. It was saved where :func:`saves_without_hooks`.
-        grad: the gradient of an output that the pass was given.
+        saved: one of ``ctx.saved_tensors``: an output of the operator itself that has a gradient (of an output without
+            one, torch saves the caller's own tensor), saved while :func:`saves_without_hooks` was true.
+        grad: the upstream gradient of an output, as the pass received it.
 
     Returns:
         False where the graph is kept (``retain_graph=True``) or a graph of this pass is made (``create_graph=True``);
-        where the operator's caller holds the memory; where ``grad`` is a batch of gradients (``is_grads_batched=True``,
+        if the operator's caller holds the memory; where ``grad`` is a batch of gradients (``is_grads_batched=True``,
         ``torch.func``); for a fake tensor or another subclass; in a compiled graph, and outside of a backward pass.
     """
     if _is_tracing() or _is_grad_enabled() or type(saved) is not Tensor or _graph_is_kept():

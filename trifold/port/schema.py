@@ -16,10 +16,10 @@ class Schema:
     Attributes:
         text: as it was written.
         name: of the operator.
-        arguments: type and name of each. Types are spelled as in the schema, without what says that an argument is
-            written or is a view: ``Tensor(a!)`` is ``Tensor``.
+        arguments: type and name of each. Types are spelled as in the schema, without alias annotations: ``Tensor(a!)``
+            is ``Tensor``.
         results: the type of each.
-        written: positions of the arguments that the operator writes.
+        written: positions of the arguments that the operator writes into.
         keywords: names of the arguments after ``*``.
     """
 
@@ -32,7 +32,7 @@ class Schema:
 
     @classmethod
     def parse(cls, text: str) -> Schema:
-        """Raises ``ValueError`` where torch would not accept ``text`` as a schema.
+        """Raises ``ValueError`` if torch would not accept ``text`` as a schema.
 
         >>> Schema.parse("f(Tensor x, int[] sizes, str? mode=None) -> Tensor[]").types
         '(Tensor, int[], str?) -> Tensor[]'
@@ -54,7 +54,7 @@ class Schema:
 
     @property
     def returns(self) -> str:
-        """The results as one text: ``Tensor``, ``(Tensor, int)``, or ``()`` where there are none."""
+        """The results as one string: ``Tensor``, ``(Tensor, int)``, or ``()`` if there are none."""
         return self.results[0] if len(self.results) == 1 else f"({', '.join(self.results)})"
 
     @property

@@ -15,10 +15,10 @@
 The file is executed once for each implementation, under a module name that names it; :func:`wire` registers into
 the library which belongs to that name. Gradients, opcheck and torch.compile are therefore the same code everywhere.
 
-Why not ``torch.library.register_autograd``: its Python kernel runs on every call, also where no gradient is asked
-for. Here a call through :class:`Operators` looks at ``requires_grad`` first and goes below autograd at once, and
-one that needs a gradient enters the ``autograd.Function`` directly. Calls from elsewhere (``torch.ops``, a compiled
-graph) reach the same function through the dispatcher's Autograd key.
+Why not ``torch.library.register_autograd``: its Python kernel runs on every call, even if no gradient is requested.
+Here a call through :class:`Operators` checks ``requires_grad`` first and bypasses autograd if it can, and one that
+needs a gradient enters the ``autograd.Function`` directly. Calls from elsewhere (``torch.ops``, a compiled graph) reach
+the same function through the dispatcher's Autograd key.
 
 Host time of a call on machines with an H200, torch 2.11, 2^10 float32: the port's over that of torch's own op, lowest
 and highest of three machines (``trifold bench add mul sigmoid --only host``; torch's own take 5 to 10 µs without grad
@@ -86,7 +86,7 @@ _libraries: dict[str, Library] = {}
 
 
 def bind(module: str, library: Library) -> None:
-    """Say that the module named ``module``, when it is executed, registers into ``library``."""
+    """Make the module named ``module`` register into ``library`` when it is executed."""
     _libraries[module] = library
 
 
@@ -95,7 +95,7 @@ def wire(module: str, register: Callable[[Operators], None]) -> Operators:
 
     Args:
         module: ``__name__`` of the calling file.
-        register: takes an :class:`Operators` and calls ``define`` and ``autograd`` on it.
+        register: a function of an :class:`Operators` that calls its ``define`` and ``autograd``.
 
     Raises:
         RuntimeError: the file was imported directly; it belongs to a workspace and is loaded through it.
@@ -127,11 +127,11 @@ class Operators:
         """State an operator.
 
         Args:
-            schema: ``name(Type argument, ...) -> Type`` in torch's schema language. One that writes over an argument,
-                ``Tensor(a!)``, is called without gradients: in a backward pass, or under ``torch.no_grad()``. The types
-                that a C++ function can have are in docs/ports-on-the-cpu.md.
+            schema: ``name(Type argument, ...) -> Type`` in torch's schema language. One that writes into an argument,
+                ``Tensor(a!)``, must be called without gradients: in a backward pass, or under ``torch.no_grad()``.
+                docs/binding.md lists the types that a C++ function can have.
             fake: computes an empty result (shape, dtype, strides, device) from the arguments; never reads data.
-            tags: torch tags beside ``pt2_compliant_tag``, such as ``torch.Tag.nondeterministic_seeded``.
+            tags: torch tags in addition to ``pt2_compliant_tag``, such as ``torch.Tag.nondeterministic_seeded``.
         """
         parsed = Schema.parse(schema)
         if parsed.name in self.schemas:
@@ -157,18 +157,19 @@ class Operators:
         Args:
             name: a defined operator.
             save: what backward needs: names of arguments that are one tensor, and ``"result"`` for the output, or
-                ``"result[1]"`` for one of several. Or a function that takes the arguments and then the output, and
-                returns it. Tensors (and None) come back as ``ctx.saved_tensors``, all else, if there is any, as
-                ``ctx.constants``, each in order; a list of tensors is unpacked: ``save=lambda xs, y: (*xs, y)``.
-            backward: takes ``ctx`` and the gradient of each output; returns one gradient for each argument, None
-                where there is none. ``ctx.needs_input_grad`` says which are asked for. It calls operators of this
-                object or torch, so that second derivatives are what those give. For a list of tensors each of these
-                is a list.
-            materialize_grads: whether an output that nothing was made of has a gradient of zeros; else it has None. An
-                operator with several outputs saves that memory so.
-            no_gradient: positions, among several outputs, of those that are there for backward alone. They require no
-                gradient, and a call through this object leaves them out, as ``backward`` does their gradients: where
-                one output is left, it gives that one.
+                ``"result[1]"`` for one of several. Or a function of the arguments followed by the output that returns
+                what to save. Tensors (and None) are available as ``ctx.saved_tensors``, everything else, if there is
+                any, as ``ctx.constants``, each in order; a list of tensors is unpacked:
+                ``save=lambda xs, y: (*xs, y)``.
+            backward: a function of ``ctx`` and the gradient of each output that returns one gradient for each argument,
+                or None. ``ctx.needs_input_grad`` says which are requested. It calls operators of this object or of
+                torch, whose derivatives then define the second derivatives. For a list of tensors each of these is a
+                list.
+            materialize_grads: whether the gradient of an unused output is a tensor of zeros; otherwise it is None,
+                which saves memory for an operator with several outputs.
+            no_gradient: positions, among several outputs, of those that only backward uses. They require no gradient, a
+                call through this object does not return them, and ``backward`` does not receive their gradients. If one
+                output remains, a call returns that one.
         """
         if name not in self.schemas:
             raise ValueError(f"autograd('{name}') comes before define('{name}(...)')")
@@ -207,7 +208,7 @@ def _overload(library: Library, name: str) -> torch._ops.OpOverload[..., Any]:
 
 
 def _autograd_kernel(schema: Schema, formula: Formula) -> Callable[..., Any]:
-    """What the dispatcher calls for the Autograd key."""
+    """The kernel that the dispatcher calls for the Autograd key."""
     tensors, lists = schema.tensor_positions, schema.list_positions
 
     def kernel(*args: Any) -> Any:
@@ -232,7 +233,7 @@ def _one_requires_grad(tensors: Any) -> bool:
 
 
 def _entry(schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: Formula) -> Callable[..., Any]:
-    """What the public function calls: the operator by the shortest way that is right."""
+    """What the public function calls: the operator, with as little overhead as is correct."""
     names = parameters([name for _, name in schema.arguments])
     given = ", ".join(names)
     lists = schema.list_positions

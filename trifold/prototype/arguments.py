@@ -12,7 +12,7 @@ FLOATING = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def check_floating(op: str, **tensors: Tensor) -> None:
-    """Each of ``tensors`` (argument name = tensor) is float64, float32, float16 or bfloat16."""
+    """Require each of ``tensors`` (argument name = tensor) to be float64, float32, float16 or bfloat16."""
     for name, tensor in tensors.items():
         if tensor.dtype not in FLOATING:
             raise RuntimeError(
@@ -22,7 +22,7 @@ def check_floating(op: str, **tensors: Tensor) -> None:
 
 
 def check_alike(op: str, **tensors: Tensor) -> None:
-    """The ``tensors`` have one device, one floating dtype and one shape. The first one sets them."""
+    """Require ``tensors`` to have one device, one floating dtype and one shape: those of the first one."""
     (first, x), *others = tensors.items()
     for name, y in others:
         if y.device != x.device:

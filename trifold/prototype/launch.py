@@ -1,8 +1,8 @@
 """Launching a Numba kernel on torch tensors: in Numba's simulator for CPU tensors, on the GPU for CUDA tensors.
 
-Tensors reach the kernel as arrays of the same shape; on the GPU, with the same strides. Half types travel as float32:
-the values that a kernel has after its loads; an :class:`Output` is rounded to the tensor's dtype after the launch. A
-kernel thus computes in float32 for half types and in its own dtype else, as the C++ port does.
+Tensors are passed to the kernel as arrays of the same shape; on the GPU, with the same strides. Half types are
+converted to float32, as a kernel does when it loads them; an :class:`Output` is rounded to the tensor's dtype after the
+launch. A kernel thus computes in float32 for half types and otherwise in the tensors' dtype, as the C++ port does.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def launch_elementwise(kernel: Any, n: int, *arguments: Any) -> None:
 
 
 def launches(kernel: Any) -> dict[str, int]:
-    """How often :func:`launch` launched a kernel in this process, for each of the argument types that it met: numba
-    compiles an instance of the kernel for each, such as "float32[2], int"."""
+    """How often :func:`launch` launched a kernel in this process, by argument types such as "float32[2], int": numba
+    compiles an instance of the kernel for each."""
     return dict(_launches[id(kernel)][1]) if id(kernel) in _launches else {}
 
 
@@ -116,7 +116,8 @@ def _stage(argument: Any) -> Any:
 
 
 def _copy_written(to: Tensor, source: Tensor) -> Tensor:
-    """Copies the elements that somebody has written: the others of ``to`` stay what they are, unwritten where so."""
+    """Copies the elements that were written; the others of ``to`` are left unchanged, and uninitialised if they
+    were."""
     missing = unwritten(source)
     if missing is None:
         return to.copy_(source)

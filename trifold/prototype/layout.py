@@ -1,4 +1,4 @@
-"""Tensors as kernels take them: in the memory order of elementwise results, or as rows."""
+"""Tensors in the form that kernels expect: in the memory order of elementwise results, or as rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 def flat(x: Tensor, layout: Tensor | None = None) -> Tensor:
     """The elements of ``x`` as a 1-D tensor, in the memory order of the dense tensor ``layout`` (default ``x``).
 
-    A view where ``x`` lies in memory as ``layout`` does, else a copy: ``trifold::in_layout_of`` of the C++ binding.
+    A view if ``x`` has the memory layout of ``layout``, else a copy: ``trifold::in_layout_of`` of the C++ binding.
     """
     layout = x if layout is None else layout
     same = all(size <= 1 or a == b for size, a, b in zip(x.shape, x.stride(), layout.stride(), strict=True))
@@ -24,7 +24,7 @@ def flat(x: Tensor, layout: Tensor | None = None) -> Tensor:
 def rows(x: Tensor) -> Tensor:
     """``x`` as a matrix whose rows are its last dimension: ``trifold::Rows`` of the C++ binding.
 
-    A 0-d tensor has one row of one column. A view where rows lie equally far apart, else a copy.
+    A 0-d tensor has one row of one column. A view if rows are at equal distances, else a copy.
     """
     columns = x.shape[-1] if x.dim() else 1
     return x.reshape(math.prod(x.shape[:-1]), columns)

@@ -1,4 +1,4 @@
-"""Normal random numbers for references, in PyTorch: those that ``<trifold/philox.cuh>`` makes in a kernel.
+"""Normal random numbers for references, in PyTorch: those that ``<trifold/philox.cuh>`` generates in a kernel.
 
 Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) and Box–Muller.
 """
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def normals(seed: Tensor, offset: int, count: int, dtype: torch.dtype) -> Tensor:
-    """The first ``count`` normals of the draw that ``(seed, offset)`` name, computed in ``dtype``."""
+    """The first ``count`` normals of the draw ``(seed, offset)``, computed in ``dtype``."""
     low = 0xFFFFFFFF
     group = torch.arange(-(-count // 4), dtype=torch.int64, device=seed.device)
     draw = torch.full_like(group, offset // 4)

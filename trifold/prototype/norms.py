@@ -1,6 +1,6 @@
-"""What the prototypes of the norms share: sums over the rows of a matrix in two steps, and checks of arguments.
+"""Shared by the prototypes of the norms: sums over the rows of a matrix in two steps, and checks of arguments.
 
-In C++ it is in ``<trifold/norms.cuh>`` and ``<trifold/norms.h>``.
+The C++ counterparts are in ``<trifold/norms.cuh>`` and ``<trifold/norms.h>``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def sum_parts(parts: Tensor, *results: Tensor) -> None:
 
 
 def check_rows(op: str, **tensors: Tensor) -> None:
-    """Each of ``tensors`` has a floating dtype and a last dimension."""
+    """Require each of ``tensors`` to have a floating dtype and at least one dimension."""
     check_floating(op, **tensors)
     for name, tensor in tensors.items():
         if tensor.dim() == 0:
@@ -80,7 +80,8 @@ def check_rows(op: str, **tensors: Tensor) -> None:
 
 
 def check_of_columns(op: str, x: Tensor, **numbers: Tensor | None) -> None:
-    """Each of ``numbers`` that is given has one number for each column of ``x``, of its dtype and device."""
+    """Require each of ``numbers`` that is not None to have one number for each column of ``x``, of its dtype and
+    device."""
     for name, tensor in numbers.items():
         if tensor is None:
             continue
@@ -102,7 +103,7 @@ def check_of_columns(op: str, x: Tensor, **numbers: Tensor | None) -> None:
 
 
 def given(numbers: Tensor | None, x: Tensor) -> Tensor:
-    """``numbers``, or a tensor of no element that stands for none."""
+    """``numbers``, or an empty tensor if it is None."""
     return x.new_empty(0) if numbers is None else numbers
 
 

@@ -20,7 +20,7 @@ _PROGRAMS = (".cu", ".cuh", ".cpp", ".cc", ".cxx")
 
 
 class ProgramOrOps(TyperCommand):
-    """What follows a program's name is the program's own; options may also stand behind the ops."""
+    """What follows a program's name is the program's own; options may also follow the ops."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.allow_interspersed_args = not any(Path(each).suffix in _PROGRAMS for each in args)
@@ -31,29 +31,27 @@ def sanitize(
     what: Annotated[
         list[str], typer.Argument(metavar="FILE.cu [ARGS]... | OP...", help="A program and its arguments, or ops.")
     ],
-    gpu: Annotated[
-        bool, typer.Option("--gpu", help="On the GPU, under compute-sanitizer's four tools, in place of the CPU.")
-    ] = False,
+    gpu: Annotated[bool, typer.Option("--gpu", help="Run on the GPU, under compute-sanitizer's four tools.")] = False,
     schedules: Annotated[
         int | None, typer.Option(min=1, help="Orders of blocks and threads for each launch of a program; default: 1.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of a program's first order; 0, the default, is the natural one.")
+        int | None, typer.Option(min=0, help="The seed of a program's first order; default: 0, the natural one.")
     ] = None,
     keep_going: Annotated[
-        bool, typer.Option("--keep-going", help="Go on after a mistake, and list each place once, at the end.")
+        bool, typer.Option("--keep-going", help="Continue after a finding, and list each place once, at the end.")
     ] = False,
     suppressions: Annotated[
         Path | None, typer.Option(help="TOML: findings that are accepted in a program, with reasons.")
     ] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Write the report to this file.")] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds that the program, or a case of an op, may take.")
+        float | None, typer.Option(min=0.1, help="The time limit for the program, or a case of an op, in seconds.")
     ] = None,
     compute_capability: Annotated[
         str | None,
         typer.Option(
-            help="Of the GPU for which a program is compiled, and which its launches have to fit: 9.0, 8.6, …"
+            help="The GPU for which a program is compiled, and whose limits apply to its launches: 9.0, 8.6, …"
         ),
     ] = None,
     std: Annotated[
@@ -61,7 +59,7 @@ def sanitize(
     ] = None,
     define: Annotated[list[str] | None, typer.Option("-D", help="A macro for the compiler.")] = None,
     include: Annotated[list[Path] | None, typer.Option("-I", help="A folder of headers.")] = None,
-    workspace: Annotated[Path | None, typer.Option(help="Of the ops; default: the nearest one.")] = None,
+    workspace: Annotated[Path | None, typer.Option(help="The workspace of the ops; default: the nearest one.")] = None,
 ) -> None:
     """Run a CUDA program, or the ports of ops, on the CPU with all checks.
 

@@ -65,12 +65,12 @@ def _parser() -> argparse.ArgumentParser:
     checks = ", ".join(settings.CHECKS)
     parser.add_argument("--checks", metavar="LIST", help=f"all (default), none, or some of {checks}")
     parser.add_argument("--seed", metavar="N", help="order of blocks and threads; 0, the default, is the natural one")
-    parser.add_argument("--schedules", metavar="N", help="run each launch in N orders; the first has --seed")
+    parser.add_argument("--schedules", metavar="N", help="run each launch in N orders, from --seed on")
     parser.add_argument("--report", metavar="FILE", help="write all findings to this file, as JSON")
-    parser.add_argument("--keep-going", action="store_true", help="go on after findings, and list them at the end")
+    parser.add_argument("--keep-going", action="store_true", help="continue after findings, and list them at the end")
     parser.add_argument("--suppressions", metavar="FILE", help="TOML: findings that are accepted, with reasons")
-    parser.add_argument("--lint", action="store_true", help="report negative indices too: C++ does not wrap them")
-    parser.add_argument("--compute-capability", metavar="X.Y", help="whose limits hold; 9.0 without")
+    parser.add_argument("--lint", action="store_true", help="also report negative indices, which C++ does not wrap")
+    parser.add_argument("--compute-capability", metavar="X.Y", help="the GPU whose limits apply; default: 9.0")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""What ``trifold bench`` measures of an op: inputs, what a PyTorch user would write instead, bytes, and targets."""
+"""What ``trifold bench`` measures for an op: inputs, the PyTorch equivalent, bytes, and targets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HALF_AND_SINGLE = (torch.float32, torch.bfloat16)
 
 @dataclass(frozen=True)
 class Case:
-    """One point of a benchmark's grid: a label for tables, and the sizes that it stands for."""
+    """One point of a benchmark's grid: a label for tables, and the sizes that it denotes."""
 
     label: str
     sizes: tuple[int, ...]
@@ -34,13 +34,13 @@ class Target:
 
     Attributes:
         measure: ``roofline``: the fraction of the roofline's rate; ``over ...``: that competitor's time over the
-            port's. The fastest peer is, in each case, the fastest of eager, torch.compile and the libraries in
-            :mod:`trifold.bench.peers` that have the op; it is known where all of them competed.
+            port's. In each case the fastest peer is the fastest of eager, torch.compile and the libraries in
+            :mod:`trifold.bench.peers` that have the op; it is defined only if all of them were timed.
         at_least: for ``measure``; 1 / 1.3 says "at most 1.3 times the time".
         method: ``graph``, ``events``, or one of the rows ``host: no grad``, ``host: forward`` and
             ``host: forward + backward``.
-        cases: labels that it holds for; none: all.
-        geometric_mean: it holds for the geometric mean over those cases, not for each.
+        cases: labels of the cases to which it applies; none: all.
+        geometric_mean: it applies to the geometric mean over those cases, not to each.
     """
 
     measure: Measure
@@ -61,22 +61,22 @@ class Benchmark:
     Attributes:
         name: such as "forward", "backward", "independent noise".
         cases: the grid.
-        arguments: makes the inputs, ``arguments(device, dtype, case)``: a tuple, or a dictionary of keyword arguments.
-            They may be lists of tensors.
-        eager: what a PyTorch user would write, of the same arguments; torch.compile compiles it.
-        bytes: that must move, ``bytes(case, dtype)``: each input read once, each output written once.
-        dtypes: each case is measured in each of them.
-        call: how an implementation's public function takes the arguments, ``call(function, *arguments)``.
+        arguments: returns the inputs, ``arguments(device, dtype, case)``: a tuple, or a dictionary of keyword
+            arguments. They may contain lists of tensors.
+        eager: the PyTorch equivalent, called with the same arguments; torch.compile compiles it.
+        bytes: how many must be moved, ``bytes(case, dtype)``: each input read once, each output written once.
+        dtypes: each case is measured with each of them.
+        call: calls an implementation's public function with the arguments, ``call(function, *arguments)``.
         gradients: which arguments and results have one; default: as the spec states, or ``ports/<op>.py``.
-        parameters: what the arguments are called in ``gradients``; default: as ``call`` names them after the function,
-            or, where none is stated, the op's public function.
+        parameters: the names of the arguments in ``gradients``; default: the parameters of ``call`` after the function
+            or, without ``call``, those of the op's public function.
         backward: measure the backward pass alone.
         training: measure forward and backward together: for an op that computes its gradient in the forward pass.
-        peers: what the op is called in :mod:`trifold.bench.peers`, where other libraries have it too; ``arguments``
-            are then those listed there.
+        peers: the op's name in :mod:`trifold.bench.peers`, if other libraries have it, too; ``arguments`` must then be
+            those listed there.
         roofline: the rate to compare with: ``copy`` reads as much as it writes, ``write`` only writes.
-        methods: of timing on a GPU; see :mod:`trifold.bench.timing`.
-        host: a small case for which the host's time is measured too: without grad and, of an op with a gradient, the
+        methods: how it is timed on a GPU; see :mod:`trifold.bench.timing`.
+        host: a small case for which the host's time is measured, too: without grad and, for an op with a gradient, the
             forward pass that records it, and forward + backward.
         targets: what must be reached.
     """
@@ -118,10 +118,10 @@ def elementwise_benchmarks(
     gradients: Gradients | None = None,
     cases: tuple[Case, ...] = ELEMENTWISE_CASES,
 ) -> tuple[Benchmark, ...]:
-    """The forward pass of an elementwise op and, where it moves something, the backward pass.
+    """Benchmarks of the forward pass of an elementwise op and, if it moves data, of the backward pass.
 
     Args:
-        eager: PyTorch's own op, of ``inputs`` tensors.
+        eager: PyTorch's own op, a function of ``inputs`` tensors.
         inputs: how many tensors of one size it takes; they are standard normal.
         backward_moves: how many tensors of that size a backward pass must read and write, the incoming gradient
             included; 0: it launches nothing, and there is no benchmark of it.
@@ -188,20 +188,20 @@ def rows_benchmarks(
     peers: str | None = None,
     training_moves: int | None = None,
 ) -> tuple[Benchmark, ...]:
-    """The forward and the backward pass of an op on rows, for matrices from 131,072 × 256 to 1,024 × 262,144.
+    """Benchmarks of the forward and the backward pass of an op on rows, from 131,072 × 256 to 1,024 × 262,144.
 
     Args:
         eager: PyTorch's own op.
         inputs: how many tensors of one size it takes; they are standard normal.
-        moves: how many tensors of that size a forward pass must read and write. What has a number for each row or for
-            each column is left out: less than 1% of it.
-        backward_moves: as many of a backward pass, the incoming gradient included.
-        arguments: makes other inputs than ``inputs`` tensors of one size.
+        moves: how many tensors of that size a forward pass must read and write. Tensors with one number for each row or
+            column are not counted: they are less than 1% of it.
+        backward_moves: the same for a backward pass, including the upstream gradient.
+        arguments: returns inputs that are not ``inputs`` tensors of one size.
         call: as of :class:`Benchmark`.
         cases: numbers of rows and columns.
         peers: as of :class:`Benchmark`.
-        training_moves: of forward and backward together, for an op that computes its gradient in the forward pass:
-            these are then measured as one, and not each.
+        training_moves: the same for forward and backward together, for an op that computes its gradient in the forward
+            pass: both are then measured together instead of separately.
     """
 
     def matrices(device: torch.device, dtype: torch.dtype, case: Case) -> Arguments:

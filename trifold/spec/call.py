@@ -17,12 +17,12 @@ Path = tuple[int | str, ...]
 
 @dataclass(frozen=True)
 class Call:
-    """One call of the op's public function: positional and keyword arguments; tensors stand there as cases.
+    """One call of the op's public function: positional and keyword arguments, with a case for each tensor.
 
-    A list or tuple of cases is an argument that is a list of tensors.
+    A list or tuple of cases is a list of tensors.
 
     Attributes:
-        seed: ``torch.manual_seed`` before the call.
+        seed: for ``torch.manual_seed`` before the call.
     """
 
     args: tuple[Any, ...]
@@ -37,7 +37,7 @@ class Call:
                     raise ValueError(f"{value} stands for a TensorCase among the positional arguments before it")
 
     def cases(self) -> Iterator[tuple[Path, AnyCase]]:
-        """The tensors that are made, each with its place; without those that are another one."""
+        """The tensors to create, each with its place; without aliases of another argument."""
         for place, value in self._values():
             if isinstance(value, AnyCase):
                 yield (place,), value
@@ -45,7 +45,7 @@ class Call:
                 yield from (((place, i), one) for i, one in enumerate(value) if isinstance(one, AnyCase))
 
     def floating(self) -> Iterator[tuple[Path, TensorCase]]:
-        """Those of :meth:`cases` that have a floating or complex dtype."""
+        """The entries of :meth:`cases` with a floating or complex dtype."""
         for path, case in self.cases():
             if isinstance(case, TensorCase) and (case.dtype.is_floating_point or case.dtype.is_complex):
                 yield path, case
@@ -62,7 +62,7 @@ class Call:
         return replace(self, args=tuple(map(changed, self.args)), kwargs=kwargs)
 
     def arguments(self, device: str = "cpu") -> tuple[list[Any], dict[str, Any]]:
-        """The arguments with each tensor made on ``device``."""
+        """The arguments, with each tensor created on ``device``."""
         args: list[Any] = []
 
         def made(value: Any, position: int | None = None) -> Any:
@@ -79,9 +79,9 @@ class Call:
         return args, {name: made(value) for name, value in self.kwargs.items()}
 
     def with_aliases(self, args: list[Any]) -> list[Any]:
-        """``args``, in which each argument that is another one is the tensor that stands there now: once tensors were
-        converted, or detached to require a gradient. What only overlaps another one stays as it is, since the storage
-        of a copy has no room for it."""
+        """``args`` with each alias replaced by the current tensor at the aliased place: after tensors were converted,
+        or detached to require a gradient. Arguments that only overlap another one are left unchanged, since the storage
+        of a copy has no room for them."""
         aliases = {position: value for position, value in enumerate(self.args) if isinstance(value, AliasCase)}
         return [
             args[aliases[position].of] if position in aliases and aliases[position].shift == 0 else value
@@ -134,7 +134,7 @@ class Call:
 
     @property
     def elements(self) -> int:
-        """How many its tensors have, all together."""
+        """The number of elements of all its tensors."""
         return sum(torch.Size(case.shape).numel() for _, case in self.cases())
 
     def _values(self) -> Iterator[tuple[int | str, Any]]:

@@ -1,4 +1,5 @@
-"""Inputs as data: a case says how a tensor is made, so that hypothesis can shrink it and a failure can print it."""
+"""Inputs as data: a case describes how to create a tensor, so that hypothesis can shrink it and a failure can print
+it."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ class TensorCase:
 
     Attributes:
         shape: of the tensor.
-        dtype: floating, complex, integer or bool. Floating and complex tensors are what gradients are asked for.
+        dtype: floating, complex, integer or bool. Gradients are requested for floating and complex tensors.
         layout: ``contiguous``; ``offset`` (contiguous, ``offset`` elements into its storage); ``transposed``
             (dimensions reversed in memory); ``sliced`` (every second element of the last dimension, from element
             ``offset``); ``expanded`` (stride 0 in dimension ``dim``); ``padded`` (the last dimension is cut from one
@@ -120,7 +121,7 @@ class TensorCase:
             have two such parts. Integers: ``exact`` from -4 to 4; ``normal`` up to ±100; ``special`` (half of them the
             ends of the dtype's range, 0 and ±1); ``huge``, ``wide`` and ``range`` of the whole range; ``zero``.
         seed: of the values.
-        offset: see ``layout``; the other layouts begin at their storage's first element.
+        offset: see ``layout``; the other layouts start at the first element of their storage.
         dim: see ``layout``.
     """
 
@@ -136,12 +137,12 @@ class TensorCase:
         _ = self._place  # raises where offset or dim is none
 
     def make(self, device: str = "cpu", *, room: int = 0) -> Tensor:
-        """The tensor; its storage has ``room`` more elements than it needs, at the end."""
+        """The tensor; its storage has ``room`` additional elements at the end."""
         return _made(self._base, self._room(room), self._place, device)
 
     @property
     def code(self) -> str:
-        """An expression that makes the tensor; plain torch where it has few elements."""
+        """An expression that creates the tensor; plain torch if it has few elements."""
         return self.code_on()
 
     def code_on(self, device: str = "cpu", *, room: int = 0) -> str:
@@ -162,12 +163,12 @@ class TensorCase:
 
 @dataclass(frozen=True)
 class IndexCase:
-    """Indices to be made: what an op takes beside its floating tensors, such as the class of each row.
+    """Indices to create: an argument of an op beside its floating tensors, such as the class of each row.
 
     Attributes:
         shape: of the tensor.
-        below: they go from 0 to ``below - 1``.
-        instead: stands in one place of three instead of an index, where it is given.
+        below: they range from 0 to ``below - 1``.
+        instead: if given, replaces one index in three.
         layout: as of :class:`TensorCase`.
         seed: of the values.
         offset, dim: as of :class:`TensorCase`.
@@ -235,14 +236,14 @@ AnyCase = TensorCase | IndexCase
 
 @dataclass(frozen=True)
 class AliasCase:
-    """An argument that is another one: the very tensor, or one that overlaps it.
+    """An argument that aliases another one: the same tensor, or one that overlaps it.
 
-    It has no values of its own. Gradients are asked for of the other argument alone.
+    It has no values of its own. Gradients are requested only for the other argument.
 
     Attributes:
-        of: the other's position among the positional arguments, where a :class:`TensorCase` stands.
-        shift: 0: the very tensor. Else a view of the same storage, of the same shape, dtype and strides, that begins
-            so many elements later.
+        of: the other's position among the positional arguments, which must be a :class:`TensorCase`.
+        shift: 0: the same tensor. Otherwise a view of the same storage, of the same shape, dtype and strides, that
+            starts this many elements later.
     """
 
     of: int

@@ -29,11 +29,11 @@ def _tensors_alone(*tensors: Any) -> Arguments:
 
 
 def elementwise_bad_calls(*names: str, arguments: Callable[..., Arguments] = _tensors_alone) -> tuple[BadCall, ...]:
-    """The mistakes that callers of an elementwise op on the tensors ``names`` make.
+    """Typical invalid calls of an elementwise op on the tensors ``names``.
 
     Args:
         names: of the tensors.
-        arguments: positional and keyword arguments of a call with these tensors; default: they alone.
+        arguments: positional and keyword arguments of a call with these tensors; default: only the tensors.
     """
 
     def call(**changed: Tensor) -> Callable[[str], Arguments]:
@@ -114,12 +114,12 @@ def large_backward(
     end: int,
     device: str,
 ) -> None:
-    """Gradients of all tensors, which are float16 and zeros but at both ends of the first dimension.
+    """Gradients of all tensors, which are float16 and zero except at both ends of the first dimension.
 
     Args:
-        function, eager: of the tensors alone. Its result has the first tensor's first dimension.
+        function, eager: functions of the tensors only. The result has the first tensor's first dimension.
         shapes: of the tensors.
-        end: how much of the first dimension is an end.
+        end: the length of each end along the first dimension.
         device: to run on.
     """
     n = shapes[0][0]

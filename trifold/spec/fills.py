@@ -1,4 +1,4 @@
-"""The numbers of a tensor: what they are like, for each kind of dtype."""
+"""The values of a tensor, for each fill and kind of dtype."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Fill = Literal[
 
 
 def special_numbers(dtype: torch.dtype) -> tuple[float, ...]:
-    """Where a function of numbers may break: zeros, infinities and nan; the largest number, the smallest normal and the
+    """Numbers at which a function may fail: zeros, infinities and nan; the largest number, the smallest normal and the
     smallest subnormal one; a round-off, 1, and its neighbours. Each with both signs."""
     info = torch.finfo(dtype)
     smallest = info.smallest_normal * info.eps
@@ -24,7 +24,7 @@ def special_numbers(dtype: torch.dtype) -> tuple[float, ...]:
 
 
 def numbers(fill: Fill, shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
-    """A contiguous tensor of such numbers; of another kind than floating ones, what comes nearest to the fill.
+    """A contiguous tensor of such numbers; for other than floating dtypes, the closest equivalent of the fill.
 
     Args:
         fill: see :class:`trifold.spec.TensorCase`.

@@ -1,4 +1,5 @@
-"""What every op must satisfy that normalises rows: inputs with parameters of a number for each column, and mistakes."""
+"""What every op that normalises rows must satisfy: inputs with parameters of one number for each column, and bad
+calls."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ _PARAMETER_FILLS: tuple[Fill, ...] = ("normal", "exact", "wide", "zero", "tiny")
 
 
 def norm_calls(parameters: int) -> Strategy:
-    """Calls with rows, and with ``parameters`` tensors of a number for each column, each of which may be None."""
+    """Calls with rows, and with ``parameters`` tensors of one number for each column, each of which may be None."""
 
     @st.composite
     def calls(draw: st.DrawFn, limits: Limits) -> Call:
@@ -73,7 +74,7 @@ def norm_edges(parameters: int) -> tuple[Call, ...]:
 def norm_gpu_edges(
     parameters: int, *, halves: Sequence[tuple[int, int]], floats: Sequence[tuple[int, int]]
 ) -> tuple[Call, ...]:
-    """Calls with all parameters, of these rows and columns: ``halves`` in the half types in turn, ``floats`` in
+    """Calls with all parameters, of these rows and columns: ``halves`` alternately in the half types, ``floats`` in
     float32."""
     places = list(zip(halves, itertools.cycle((torch.float16, torch.bfloat16)), strict=False))
     places += [(shape, torch.float32) for shape in floats]
@@ -120,7 +121,7 @@ def norm_special_parameters(parameters: int) -> tuple[Sample, ...]:
 
 
 def norm_bad_calls(*parameters: str) -> tuple[BadCall, ...]:
-    """The mistakes that callers of a norm make, whose parameters have these names."""
+    """Typical invalid calls of a norm whose parameters have these names."""
 
     def call(**changed: Any) -> Callable[[str], tuple[Sequence[Any], dict[str, Any]]]:
         def make(device: str) -> tuple[Sequence[Any], dict[str, Any]]:
@@ -162,7 +163,7 @@ def norm_bad_calls(*parameters: str) -> tuple[BadCall, ...]:
 
 
 def norm_scale_invariant() -> Property:
-    """Twice the numbers have the same norm, bit for bit, where eps is 0."""
+    """Doubling the numbers does not change the result, bit for bit, if eps is 0."""
 
     def check(function: Callable[..., Tensor], device: str) -> None:
         for dtype in DTYPES:
@@ -277,8 +278,8 @@ _FAR: Places = tuple(((100, columns), "contiguous") for columns in (7001, 12_289
 
 
 def norm_far_from_zero(eager: Callable[..., Tensor], *, shapes: Places = _FAR) -> Property:
-    """Odd rows of half types whose mean is far larger than their deviation, and beside them rows that are not such,
-    against ``eager`` in float64."""
+    """Rows of half types, of odd lengths, some of whose means are far larger than their deviations, against ``eager``
+    in float64."""
 
     def check(function: Callable[..., Tensor], device: str) -> None:
         for dtype, shift in ((torch.float16, 1000.0), (torch.bfloat16, 200.0)):

@@ -1,4 +1,4 @@
-"""What a spec says of an op's results and gradients, beside what they are compared with."""
+"""What a spec states about an op's results and gradients."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ class Result:
     Floating and complex results must be within the spec's bound, integers and bools equal.
 
     Attributes:
-        tie: where an element differs from the reference's, whether it is as right: from (result, expected, arguments
-            of the call...) to a bool tensor that broadcasts to the result. An index that is out of range may raise.
+        tie: returns whether elements that differ from the reference's are equally right: from (result, expected,
+            arguments of the call...) to a bool tensor that broadcasts to the result. It may raise for an index out of
+            range.
         reason: why there are ties.
-        order: ``set`` or ``multiset``: the order along ``dim`` is free, and of a set how often an element stands there.
+        order: ``set`` or ``multiset``: the order along ``dim`` is free, and for a set also the multiplicity.
         dim: see ``order``.
 
     Raises:

@@ -1,6 +1,6 @@
 """What every op on rows must satisfy: shapes, layouts and values that find mistakes, edges, sizes beyond 2³¹.
 
-A tensor's rows are its last dimension; all dimensions before it count them. A 1-d tensor is one row.
+A row extends along the last dimension of a tensor; the other dimensions enumerate the rows. A 1-d tensor is one row.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _MANY_ROWS, _MOST_ROWS = 300, 1024
 
 
 def row_shapes(limits: Limits, *, least: int = 0, max_dims: int = 4) -> st.SearchStrategy[tuple[int, ...]]:
-    """Shapes of 1 to ``max_dims`` dimensions whose number of elements is within the limits, ``least`` columns or more:
-    few rows of any length, and many rows."""
+    """Shapes of 1 to ``max_dims`` dimensions whose number of elements is within the limits, with at least ``least``
+    columns: few rows of any length, and many rows."""
     leading = [rows for rows in _LEADING if len(rows) < max_dims]
     listed = [
         (*rows, n)
@@ -108,8 +108,9 @@ def row_edges(count: int, *, columns: Sequence[int] = (1, 33, 256, 1024, 1025)) 
     """Calls with ``count`` tensors that reach each kernel of each dtype.
 
     Args:
-        count: of tensors, which have one shape, dtype and layout.
-        columns: lengths of rows between which the port chooses its kernel. Of each there are three rows, contiguous.
+        count: how many tensors, all of one shape, dtype and layout.
+        columns: lengths of rows on both sides of the limits at which the port changes kernels. Each call has three
+            contiguous rows.
     """
     places: tuple[tuple[tuple[int, ...], Layout], ...] = (
         *(((3, n), "contiguous") for n in columns),
@@ -136,8 +137,8 @@ def _plain_call(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
 
 
 def row_specials() -> tuple[TensorCase, ...]:
-    """Rows longer than any team of threads takes at once, with a number that is not finite at the beginning, in the
-    middle, and in the last column, which a team's remainder has."""
+    """Rows longer than any team of threads holds, with a number that is not finite in the first column, in the middle,
+    and in the last column, which is in the tail."""
     seeds = enumerate((torch.float32, torch.float16, torch.bfloat16))
     return tuple(
         TensorCase(shape, dtype, fill="lone", seed=last + seed)
@@ -147,7 +148,7 @@ def row_specials() -> tuple[TensorCase, ...]:
 
 
 def row_nan(eager: Callable[..., Tensor], *, call: Callable[..., Tensor] = _plain_call) -> Property:
-    """A nan makes of its row's result and gradient what it does in ``eager``, and leaves other rows as they are.
+    """A nan has the same effect on result and gradient of its row as in ``eager``, and none on other rows.
 
     Arguments as of :func:`row_long`.
     """
@@ -194,9 +195,9 @@ def row_long(
     Args:
         count: of tensors.
         eager: PyTorch's own op.
-        multiple: how many unit round-offs of its dtype a number may be off, relative to its own size and the mean size
-            of all: what is added up along the row has that size.
-        call: how it and the implementation's public function take the tensors, ``call(function, *tensors)``.
+        multiple: the error that is accepted, in unit round-offs of the dtype, relative to the number's size and the
+            mean size of all: that of the terms which are added up along the row.
+        call: calls it, or the implementation's public function, with the tensors: ``call(function, *tensors)``.
         name: of the property.
     """
 

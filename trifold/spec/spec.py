@@ -25,7 +25,7 @@ class Sample:
 
     Attributes:
         name: short, for reports and for ``trifold debug``.
-        reason: what mistake it would show.
+        reason: which mistake it would reveal.
     """
 
     name: str
@@ -35,13 +35,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class BadCall:
-    """A call that must raise.
+    """A call that must raise an exception.
 
     Attributes:
         name: of the mistake.
-        make: the arguments, for a device.
+        make: returns the arguments, for a device.
         mentions: words that the message must contain: the names of the arguments at fault.
-        devices: on which it can be made.
+        devices: on which the call is possible.
     """
 
     name: str
@@ -55,11 +55,13 @@ class Property:
     """Something that must hold beyond agreement with the reference.
 
     Attributes:
-        name: becomes a row of the matrix.
-        check: takes the implementation's public function and a device (``"cpu"`` or ``"cuda"``); raises AssertionError.
+        name: of its row in the matrix.
+        check: a function of the implementation's public function and a device (``"cpu"`` or ``"cuda"``); raises
+            AssertionError.
         reason: why it must hold.
-        devices: where it is checked. One of ``("cuda",)`` alone has the GPU to itself: it may take most of its memory.
-        implementations: of which it is checked.
+        devices: where it is checked. A property of only ``("cuda",)`` runs alone on the GPU: it may use most of its
+            memory.
+        implementations: for which it is checked.
     """
 
     name: str
@@ -77,49 +79,49 @@ class Spec:
         calls: a hypothesis strategy of calls, for given limits (:func:`trifold.spec.elementwise`).
         samples: calls that are always checked, with their reasons.
         edges: further calls that are always checked: those that reach each branch of the port.
-        gpu_edges: further calls, of kernels that the port launches on a GPU alone (``trifold::gpu_paths``): checked on
+        gpu_edges: further calls, for kernels that the port launches only on a GPU (``trifold::gpu_paths``): checked on
             GPUs, and on the CPU by the row ``gpu paths``. They may be larger than edges.
-        smooth: calls at points where the op is differentiable, small, contiguous, float64: for gradcheck, and (as
-            float32) for float32 gradcheck, opcheck and torch.compile. An op without gradient needs none: what needs
-            small calls then takes samples, edges and drawn ones.
-        gradients: which there are; default: of all floating tensors, where ``ports/<op>.py`` states ``op.autograd``,
-            else none. What then does not apply is not run.
-        results: how each is compared; default: each as :class:`Result` says of its type.
-        writes: names of the arguments that the op writes into, as its schema must say (``Tensor(a!)``). They are
+        smooth: small contiguous float64 calls at points where the op is differentiable: for gradcheck, and (as float32)
+            for float32 gradcheck, opcheck and torch.compile. An op without gradient needs none: checks that need small
+            calls then use samples, edges and drawn ones.
+        gradients: which arguments and results have one; default: all floating tensors if ``ports/<op>.py`` states
+            ``op.autograd``, else none. Rows that do not apply are not run.
+        results: how each is compared; default: as :class:`Result` describes for its type.
+        writes: names of the arguments that the op writes into, which its schema must declare (``Tensor(a!)``). They are
             compared after the call, as further results.
-        views: from the position of a result to the name of the argument whose memory it is.
-        reference_dtype: the reference is exact in this dtype: its floating arguments are converted to it, in place of
+        views: maps the position of a result to the name of the argument whose memory it shares.
+        reference_dtype: a dtype in which the reference is exact: its floating arguments are converted to it instead of
             float64.
         bad_calls: calls that must raise.
-        properties: what must hold beside.
-        scale: of the result's error, from (reference, arguments...); default: the reference on absolute values. Where
-            the exact result is larger, that counts.
-        working_scale: likewise, in round-offs of the type that the op computes in: float32 for half types. Both are
-            added: what is rounded inside the op is no reason to be lenient with a half type.
+        properties: further requirements, each a row.
+        scale: the size of the numbers that are rounded, from (reference, arguments...); default: the reference on
+            absolute values. The exact result is used where it is larger.
+        working_scale: likewise, in round-offs of the type that the op computes in: float32 for half types. The two
+            bounds are added, so that rounding inside the op does not loosen the bound for half types.
         gradient_scale: likewise for the gradient of each tensor argument, from (reference, grad_output...,
             arguments...); default: the reference's gradient on absolute values.
         gradient_working_scale: likewise, in round-offs of the type that the op computes in.
-        multiple: how many unit round-offs times the scale a result may be off.
-        multiple_reason: why, where it is not 4.
-        surrogate: where the gradient is declared rather than derived: why. Gradcheck then compares with the
+        multiple: the accepted error of a result, in unit round-offs times the scale.
+        multiple_reason: why, if it is not 4.
+        surrogate: why the gradient is declared rather than derived, if it is. Gradcheck then compares with the
             reference's rule, and requires that a numerical gradcheck fails.
         random: the result depends on torch's generator.
-        not_on_cpu: why the port cannot run on the CPU, where it cannot.
-        computed_by_torch: what torch computes and no kernel of the op: from ``"result 0"`` or ``"gradient 1"`` (of the
-            positional argument 1) to the reason.
-        rounded_once: the claim, and where it is made, that results in float16 and bfloat16 are computed in a wider type
-            and rounded once, to nearest even. A result is then, bit for bit, what rounding makes of some number as near
-            to the exact one as ``rounding_error`` allows.
-        gradients_rounded_once: likewise of gradients, where no tensor is two arguments: autograd then adds up two of
+        not_on_cpu: why the port cannot run on the CPU, if it cannot.
+        computed_by_torch: what torch computes instead of a kernel of the op: maps ``"result 0"`` or ``"gradient 1"``
+            (of the positional argument 1) to the reason.
+        rounded_once: states, and where this is documented, that results in float16 and bfloat16 are computed in a wider
+            type and rounded once, to nearest even. A result must then equal, bit for bit, the rounded value of some
+            number within ``rounding_error`` of the exact one.
+        gradients_rounded_once: likewise for gradients, unless one tensor is two arguments: autograd then adds two of
             them.
-        rounding_error: how far off a result may be before it is rounded, in round-offs of float32, from (reference,
+        rounding_error: the accepted error of a result before it is rounded, in round-offs of float32, from (reference,
             arguments...), to one tensor for each result; default: ``multiple`` times the sum of ``scale`` and
             ``working_scale``.
-        gradient_rounding_error: likewise of the gradient of each tensor argument, from (reference, grad_output...,
+        gradient_rounding_error: likewise for the gradient of each tensor argument, from (reference, grad_output...,
             arguments...); default: by ``gradient_scale`` and ``gradient_working_scale``.
-        unordered: why the bits of a result may depend on the order in which blocks and threads run, where they may: a
-            floating sum by atomics, say.
-        zero_signs: why the sign of a result that is zero may be another one than the reference's, where it may.
+        unordered: why the bits of a result may depend on the order in which blocks and threads run, if they may: for
+            example a floating sum by atomics.
+        zero_signs: why the sign of a zero in the result may differ from the reference's, if it may.
         finite_gradients: why a gradient may be finite where the reference's is nan or inf.
         benchmarks: what ``trifold bench`` measures.
     """

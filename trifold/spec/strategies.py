@@ -1,4 +1,4 @@
-"""Hypothesis strategies for calls. What comes first in a list is what a failure shrinks to."""
+"""Hypothesis strategies for calls. Failures shrink towards the first entry of a list."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ FEW = 1 << 16  # elements; the port maps more of them in vectors, in any dtype: 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a cell can take: a simulator runs about a million CUDA threads a second.
+    """How many elements a cell can handle: the simulator runs about a million CUDA threads a second.
 
     Attributes:
         elements: in a tensor, at most.
-        fewest: in the largest tensor of a call, at least, where the op has calls of that size; else as many as it can
-            have.
+        fewest: the least in the largest tensor of a call, if the op has calls of that size; otherwise as many as
+            possible.
     """
 
     elements: int = 100_000
@@ -35,7 +35,7 @@ class Limits:
             raise ValueError(f"fewest must be from 0 to elements, {self.elements}, but is {self.fewest}")
 
     def over(self, factor: int, *, least: int = 0) -> Limits:
-        """The limits of a number, no smaller than ``least``, of which ``factor`` times as many are within these.
+        """The limits of a number, at least ``least``, such that ``factor`` times it is within these limits.
 
         Raises:
             ValueError: there is none; all factors up to ``largest_factor`` have one.
@@ -68,7 +68,7 @@ def sizes(limits: Limits) -> tuple[int, ...]:
 
 
 def within(limits: Limits, listed: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of the list that the limits allow; where they ask for a fewest, those next to it too."""
+    """The numbers of the list that the limits allow; if the limits have a ``fewest``, also those next to it."""
     ends = (limits.fewest, limits.fewest + 1, limits.elements) if limits.fewest else ()
     numbers = dict.fromkeys((*listed, *ends))
     return tuple(n for n in numbers if limits.fewest <= n <= limits.elements) or (limits.elements,)
@@ -127,7 +127,7 @@ def tensors(
     layouts: Sequence[Layout] = LAYOUTS,
     fills: Sequence[Fill] = FILLS,
 ) -> st.SearchStrategy[TensorCase]:
-    """Tensors of the given shape(s), in all places that the layouts have."""
+    """Tensors of the given shape(s), in all layouts, at all offsets."""
     return _tensors(st.just(shape) if isinstance(shape, tuple) else shape, dtypes, layouts, fills)
 
 
@@ -161,14 +161,14 @@ def tensors_alike(
 
 
 def alike(count: int, limits: Limits, *, max_dims: int = 4) -> st.SearchStrategy[tuple[TensorCase, ...]]:
-    """``count`` tensors of one shape and dtype, of those that :func:`shapes` makes."""
+    """``count`` tensors of one shape and dtype; the shape is drawn from :func:`shapes`."""
     return tensors_alike(count, shapes(limits, max_dims=max_dims))
 
 
 @st.composite
 def calls_of(draw: st.DrawFn, tensors_of_call: st.SearchStrategy[tuple[TensorCase, ...]]) -> Call:
-    """Calls with these tensors alone, of one shape and dtype; in one of four with two tensors or more, one is
-    another one, or overlaps it."""
+    """Calls with only these tensors, of one shape and dtype; with two tensors or more, in one call of four, one tensor
+    is the same as another one, or overlaps it."""
     args: list[TensorCase | AliasCase] = [*draw(tensors_of_call)]
     if len(args) > 1 and draw(st.integers(0, 3)) == 3:
         position = draw(st.integers(1, len(args) - 1))
@@ -177,7 +177,7 @@ def calls_of(draw: st.DrawFn, tensors_of_call: st.SearchStrategy[tuple[TensorCas
 
 
 def aliases(position: int) -> st.SearchStrategy[AliasCase]:
-    """What may stand at ``position`` for one of the tensors before it: the very tensor, or one that overlaps it."""
+    """What may alias, at ``position``, one of the tensors before it: the same tensor, or one that overlaps it."""
     return st.builds(
         AliasCase,
         of=st.integers(0, position - 1),
@@ -195,8 +195,8 @@ def elementwise(count: int) -> Strategy:
 
 
 def elementwise_edges(count: int) -> tuple[Call, ...]:
-    """Calls that reach the plain and the vector kernel of each dtype: the latter with head, tail and neither; and many
-    elements of which all, some and none lie on a 16-byte boundary."""
+    """Calls that launch the plain and the vector kernel of each dtype: the latter with head, tail and neither; and
+    calls with many elements in which all, some and none of the pointers are aligned to 16 bytes."""
     cases: list[tuple[TensorCase, ...]] = []
     for dtype in DTYPES:
         vector = 16 // dtype.itemsize

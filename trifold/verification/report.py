@@ -20,11 +20,11 @@ class Failure:
     """One way in which a check failed.
 
     Attributes:
-        message: what was expected and what came.
+        message: what was expected and what happened.
         sample: the name of the sample or the shrunk call.
         code: a program that reproduces it, where there is one.
-        seed: of the search that found it; None where no search was made.
-        findings: of the execution engine, as ``Finding.to_json`` gives them, where it is what found it.
+        seed: of the search that found it; None if there was no search.
+        findings: of the execution engine, as ``Finding.to_json`` returns them, if it found the failure.
     """
 
     message: str
@@ -42,7 +42,7 @@ class Row:
         cases: how many were compared.
         reason: why it did not run, or a remark.
         dtypes: of the tensors in the calls of a check that passed.
-        accepted: findings that the user accepts: ``finding``, ``count``, ``place`` (where that is said) and ``reason``.
+        accepted: findings that the user accepts: ``finding``, ``count``, ``place`` (of the acceptance) and ``reason``.
     """
 
     check: str
@@ -81,14 +81,15 @@ class Cause:
 class OpReport:
     """All rows of one op.
 
-    ``verified``: all checks were asked for, nothing failed, and on some device both implementations were checked.
+    ``verified``: all checks were requested, nothing failed, and both implementations were checked on at least one
+        device.
     ``failed``: a check failed. ``incomplete``: neither.
 
     Attributes:
-        partial: only some checks were asked for.
-        examples: the calls that were asked for, of each check that draws; None: the default of each cell.
+        partial: only some checks were requested.
+        examples: the number of calls requested for each check that draws; None: the default of each cell.
         fuller: the certificate of an earlier run of the same sources, with more examples, has been kept.
-        coverage: what the inputs reached in each source file; None where that was not asked for.
+        coverage: what the inputs reached in each source file; None if not requested.
     """
 
     op: str
@@ -180,7 +181,7 @@ class Report:
         devices: Sequence[str] = ("cpu", "cuda"),
         checks: Sequence[str] = (),
     ) -> bool:
-        """Whether what was asked for has run, and none of it failed.
+        """Whether everything requested has run, and none of it failed.
 
         Args:
             implementations, devices, checks: what :func:`~trifold.verification.verify.verify` was asked for.

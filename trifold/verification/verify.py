@@ -61,23 +61,23 @@ def verify(
         implementations: which to check.
         devices: which to check on.
         checks: names of checks, such as ``"gradcheck"``; none means all.
-        examples: how many calls hypothesis draws for each check that draws; default: what suits the cell.
+        examples: how many calls hypothesis draws for each check that draws; default: depends on the cell.
         seed: of the drawing; default: the same calls in every run.
-        timeout: seconds that a case may take before it counts as hanging.
+        timeout: seconds after which a case counts as hanging.
         coverage: count the lines and branches of the sources that the inputs reach on the CPU (``OpReport.coverage``).
             The port is built with counters for it, which is slower, and not what a certificate would speak of.
-        watch: is told what was planned, what runs, and what ended.
+        watch: is notified of what is planned, what runs, and what has ended.
 
     Returns:
-        A report that is true where all ops are verified. A certificate for each op that was checked whole, or has
-        failed, is written to ``.trifold/certificates`` in the workspace; one with more examples of the same sources is
-        kept, unless the op has failed.
+        A report that is true if all ops are verified. For each op with a complete run, or a failure, a certificate is
+        written to ``.trifold/certificates`` in the workspace; one with more examples of the same sources is kept,
+        unless the op has failed.
 
     Raises:
         WorkspaceError: no workspace, no such op, or a file of it is missing.
         ValueError: an unknown implementation, device or check.
-        ToolchainError: coverage was asked for, and what counts is not installed.
-        Interrupted: Ctrl-C. It has the report of what was run until then.
+        ToolchainError: coverage was requested, and its tool is not installed.
+        Interrupted: by Ctrl-C. It has the report of what ran until then.
 
     >>> import trifold
     >>> trifold.verify("sigmoid", checks=["errors"], implementations=["port"], devices=["cpu"]).verdict
