@@ -1,4 +1,4 @@
-// Copies from global to shared memory that a thread need not wait for (sm_80 on; PTX ISA, cp.async).
+// Asynchronous copies from global to shared memory (sm_80 on; PTX ISA, cp.async).
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -13,55 +13,55 @@ __device__ __forceinline__ unsigned shared_address(const void* pointer) {
   return static_cast<unsigned>(__cvta_generic_to_shared(pointer));
 }
 
-// Copies 16 bytes to an address in shared memory, of which those beyond the first `bytes` are not read, and 0.
+// Copies `bytes` bytes to an address in shared memory, and fills up to 16 with zeros.
 __device__ __forceinline__ void copy_async(unsigned to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
-// Ends a group of copies.
+// Commits a group of copies.
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
-// Waits until all of this thread's but the last `count` groups have arrived.
+// Waits until all but the last `count` groups of this thread have completed.
 template <int count>
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(count) : "memory");
 }
-// Waits until no copy of this thread is under way.
+// Waits until all copies of this thread have completed.
 __device__ __forceinline__ void wait_for_all_copies() {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
 #if !defined(TRIFOLD_GPU_ARCH) || TRIFOLD_GPU_ARCH >= 900
 
-// Asks for `bytes`, a multiple of 16, from a 16-byte boundary in global memory, to be in L2. A kernel may ask before it
-// waits for earlier ones: what they write goes to L2 as well, so that nothing there is out of date.
+// Prefetches `bytes`, a multiple of 16, from a 16-byte boundary in global memory to L2. A kernel may do this before it
+// waits for earlier ones: their writes also go to L2, so that it never holds stale data.
 __device__ __forceinline__ void prefetch_to_l2(const void* from, int bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
 
-// Lets L2 forget the line of memory that begins there: it is not written to memory, and undefined from now on.
+// Discards the 128-byte line that starts there from L2: it is not written back, and its content becomes undefined.
 __device__ __forceinline__ void forget_line(const void* line) {
   asm volatile("discard.global.L2 [%0], 128;" ::"l"(line) : "memory");
 }
 
-// By each thread that has read or written shared memory which a bulk copy is to overwrite or to read, before the
-// barrier that orders the two: such copies go through another proxy, which need not wait for that. (PTX ISA, "Async
+// Called by each thread that has accessed shared memory which a bulk copy will overwrite or read, before the barrier
+// between the two: bulk copies use the async proxy, which ordinary accesses are not ordered with. (PTX ISA, "Async
 // proxy")
 __device__ __forceinline__ void fence_before_bulk_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-// The thread's next bulk copy reads whole vectors of 16 bytes, of the first and the last of which not all is the
-// tensor's. What is not is never used; no GPU minds, and here the checks on the CPU learn that it is meant.
+// The thread's next bulk copy reads whole 16-byte vectors, the first and last of which may extend beyond the tensor.
+// That part is never used; this is harmless on a GPU, and tells the checks on the CPU that it is intended.
 __device__ __forceinline__ void reads_whole_vectors() {
 #ifdef TRIFOLD_CPU
   host::allow_neighbours();
 #endif
 }
 
-// Copies `bytes`, a multiple of 16, from and to 16-byte boundaries, for the barrier in shared memory at `mailbox`,
-// which counts them as they come (sm_90 on; PTX ISA, cp.async.bulk). One thread asks for all of it.
+// Copies `bytes`, a multiple of 16, between 16-byte boundaries; the mbarrier in shared memory at `mailbox` counts them
+// as they arrive (sm_90 on; PTX ISA, cp.async.bulk). Called by one thread for the whole copy.
 __device__ __forceinline__ void copy_bulk(unsigned to, const void* from, int bytes, unsigned mailbox) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(mailbox)

@@ -53,8 +53,8 @@ inline std::string dtype_name(ScalarType type) {
   }
 }
 
-// Parts of a message, put into words only if the check fails. (Not streamed: a stream's locale belongs to the C++
-// library that the process loaded first, which may be older than this compiler's.)
+// Parts of a message, formatted only if the check fails. (Not streamed: a stream's locale belongs to the C++ library
+// that the process loaded first, which may be older than this compiler's.)
 struct Shape {
   const Tensor& tensor;
 };
@@ -108,8 +108,8 @@ inline void check_floating(const char* op, const Tensor& x, const char* name) {
         ".to(torch.float32)");
 }
 
-// libtorch's own numbers for dtype and device. Every accessor of Tensor is a call into libtorch, and the types of
-// scalar_type() and device() take ten more: only to compare, these are enough.
+// libtorch's own codes for dtype and device. Every accessor of Tensor is a call into libtorch, and converting to the
+// types of scalar_type() and device() needs ten more: for comparisons the codes are enough.
 inline int32_t dtype_code(const Tensor& tensor) {
   int32_t dtype;
   TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
@@ -143,7 +143,7 @@ inline void check_same_shape(const char* op, const Tensor& x, const char* x_name
         y_name, " is ", Shape{y}, "; broadcast them first with torch.broadcast_tensors(", x_name, ", ", y_name, ")");
 }
 
-// Two tensors that an elementwise op takes together: a floating dtype, one device, one dtype, one shape.
+// Checks two operands of an elementwise op: a floating dtype, and equal devices, dtypes and shapes.
 inline void check_alike(const char* op, const Tensor& x, const char* x_name, const Tensor& y, const char* y_name) {
   check_same_device(op, x, x_name, y, y_name);
   check_floating(op, x, x_name);
@@ -157,7 +157,7 @@ inline void check_alike(const char* op, const Tensor& x, const char* x_name, con
 inline void note_argument(const Tensor&, std::size_t) {}
 inline void note_fresh(const Tensor&) {}
 #else
-// Calls use(begin, bytes) with what the tensor's elements lie in; not where it has none.
+// Calls use(begin, bytes) with the memory range of the tensor's elements, unless it has none.
 template <class Use>
 void with_extent(const Tensor& tensor, std::size_t element_bytes, Use&& use) {
   if (tensor.numel() == 0) return;
@@ -168,7 +168,7 @@ void with_extent(const Tensor& tensor, std::size_t element_bytes, Use&& use) {
   use(static_cast<const char*>(tensor.const_data_ptr()) + first * bytes,
       static_cast<std::size_t>((last - first + 1) * bytes));
 }
-// Say which bytes a kernel's argument has; and that nobody has written those of a new tensor.
+// Record the memory of a kernel's argument; and that the memory of a new tensor is uninitialised.
 inline void note_argument(const Tensor& tensor, std::size_t element_bytes) {
   if constexpr (host::checked)
     with_extent(tensor, element_bytes, [](const void* begin, std::size_t bytes) { host::note_tensor(begin, bytes); });
@@ -182,7 +182,7 @@ inline void note_fresh(const Tensor& tensor) {
 }
 #endif
 
-// The element at storage offset, as the kernel's own scalar type.
+// A pointer to the element at the storage offset, as the kernel's scalar type.
 template <class T>
 const T* data(const Tensor& tensor) {
   note_argument(tensor, sizeof(T));
@@ -206,7 +206,7 @@ decltype(auto) dispatch_floating(ScalarType type, F&& f) {
   }
 }
 
-// A new, unwritten tensor of the given sizes, strides and dtype, on the device of `like`.
+// A new, uninitialised tensor of the given sizes, strides and dtype, on the device of `like`.
 inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides, int32_t dtype) {
   AtenTensorHandle handle = nullptr;
   TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(),
@@ -216,12 +216,12 @@ inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides, int32_
   return made;
 }
 
-// Of the dtype of `like`.
+// The same, with the dtype of `like`.
 inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides) {
   return empty_strided(like, sizes, strides, dtype_code(like));
 }
 
-// As above, without gaps, its last dimension innermost; of few dimensions without allocating anything beside it.
+// The same, contiguous in row-major order; for few dimensions without any other allocation.
 inline Tensor empty_contiguous(const Tensor& like, Dims sizes, int32_t dtype) {
   std::array<int64_t, 8> few;
   std::vector<int64_t> many(sizes.size() > few.size() ? sizes.size() : 0);
@@ -234,8 +234,8 @@ inline Tensor empty_contiguous(const Tensor& like, Dims sizes) {
   return empty_contiguous(like, sizes, dtype_code(like));
 }
 
-// The dimensions of a new elementwise output from the innermost to the outermost, as torch orders them for its own ops:
-// by the operands' strides; an earlier operand decides first, and a stride of 0 decides nothing.
+// The dimensions of a new elementwise output from the innermost to the outermost, in the order that torch uses for its
+// own ops: by the operands' strides; earlier operands have priority, and strides of 0 are ignored.
 inline std::vector<int64_t> elementwise_order(Dims sizes, std::initializer_list<Dims> operand_strides) {
   std::vector<int64_t> order(sizes.size());
   std::iota(order.rbegin(), order.rend(), 0);
@@ -261,7 +261,7 @@ inline std::vector<int64_t> elementwise_order(Dims sizes, std::initializer_list<
   return order;
 }
 
-// A new, unwritten output for an elementwise op on operands of one shape: dense, its dimensions in
+// A new, uninitialised output of an elementwise op on operands of one shape: dense, with its dimensions in
 // `elementwise_order`.
 template <std::same_as<Tensor>... Operands>
 Tensor elementwise_output(const Tensor& x, const Operands&... others) {
@@ -274,7 +274,7 @@ Tensor elementwise_output(const Tensor& x, const Operands&... others) {
   return empty_strided(x, sizes, strides);
 }
 
-// `x`, or a copy of it whose elements lie in the same order as those of the dense tensor `layout`.
+// `x`, or a copy of it whose elements have the same order in memory as those of the dense tensor `layout`.
 inline Tensor in_layout_of(const Tensor& layout, const Tensor& x) {
   if (x.is_contiguous() && layout.is_contiguous()) return x;
   const Dims sizes = x.sizes(), strides = x.strides(), wanted = layout.strides();
@@ -289,7 +289,7 @@ inline Tensor in_layout_of(const Tensor& layout, const Tensor& x) {
 // ---------------------------------------------------------------------------------------------------- launching
 
 #ifndef TRIFOLD_CPU
-// Whether a device knows wait_for_earlier_kernels(): from compute capability 9.0 on. Asked once a device.
+// Whether a device supports wait_for_earlier_kernels(): from compute capability 9.0 on. Queried once for each device.
 inline bool starts_early(int32_t device) {
   static std::array<std::atomic<int>, 64> majors{};
   auto ask = [device] {
@@ -303,7 +303,7 @@ inline bool starts_early(int32_t device) {
   return known.load(std::memory_order_relaxed) >= 9;
 }
 
-// Makes the device of a tensor current for as long as it lives, and names torch's current stream there.
+// Makes the device of a tensor current during its lifetime; stream() is torch's current stream there.
 class OnDevice {
  public:
   explicit OnDevice(const Tensor& tensor) {
@@ -341,7 +341,7 @@ class OnDevice {
 
 inline void check_launch() {}
 
-// Blocks of a launch are spread over torch's own thread pool; a part is worth a thread from about 2^15 CUDA threads.
+// Blocks of a launch run on torch's own thread pool; using a thread pays off from about 2^15 CUDA threads on.
 inline const bool uses_torch_threads = [] {
   parallel_for = [](int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
     constexpr int64_t grain = 128;  // blocks
@@ -352,17 +352,17 @@ inline const bool uses_torch_threads = [] {
 }();
 #endif
 
-// Up to here, launched alike, the plain kernel is the faster one (by 2 to 8% on an H200): a launch is bound by latency,
-// and one element a thread takes the fewest instructions to the first load. Beyond, 16 bytes a thread keep the memory
-// busy.
+// Up to this size, if neither starts early, the plain kernel is faster (by 2 to 8% on an H200): the launch is bound by
+// latency, and with one element a thread the fewest instructions precede the first load. Above, 16 bytes a thread keep
+// the memory busy.
 template <class T>
 inline constexpr int64_t few_elements = sizeof(T) == 2 ? 1 << 13 : 1 << 16;
 
-// An elementwise map. The plain kernel takes (in..., out..., n) in blocks of `threads_per_block`. The vector kernel
-// takes (in..., out..., share), with pointers that stand at the first vector, begins with map_vectors or
-// wait_for_earlier_kernels, and is nullptr where there is none; it is launched if all pointers lie equally far from a
-// 16-byte boundary: for a vector and more where the device can start it early, else for more than a few elements. The
-// outputs must be dense and laid out alike.
+// Launches an elementwise map. The plain kernel has the parameters (in..., out..., n) and blocks of
+// `threads_per_block`. The vector kernel has the parameters (in..., out..., share), where pointers point to the first
+// vector, and must start with map_vectors or wait_for_earlier_kernels; nullptr: there is none. It is launched if all
+// pointers have the same offset from a 16-byte boundary: with at least one vector if the device can start it early,
+// else with more than a few elements. The outputs must be dense and have the same layout.
 template <auto Plain, auto Vectorised, class T, std::size_t Outputs, std::same_as<Tensor>... In>
 void launch_elementwise(const std::array<Tensor, Outputs>& outputs, const In&... in) {
   const Tensor& first = outputs[0];
@@ -393,8 +393,8 @@ void launch_elementwise(const Tensor& out, const In&... in) {
   launch_elementwise<Plain, Vectorised, T>(std::array{out}, in...);
 }
 
-// What a kernel of T is given for an argument of its op: a tensor's elements, nullptr for a tensor that is absent, and
-// anything else as it is. `dense` must live until the launch.
+// What is passed to a kernel of T for an argument of its op: a pointer to a tensor's elements, nullptr for an absent
+// tensor, and anything else unchanged. `dense` must live until the launch.
 template <class T>
 const T* kernel_argument(const Tensor& dense) {
   return data<T>(dense);
@@ -416,8 +416,8 @@ Other in_layout_of(const Tensor&, const Other& other) {
   return other;
 }
 
-// A kernel of one element a thread, (arguments..., out, n), in blocks of `threads_per_block`. `out` is dense; the
-// tensors among the arguments have its shape, and their elements come in the order of its own.
+// Launches a kernel of one element a thread, (arguments..., out, n), in blocks of `threads_per_block`. `out` is dense;
+// the tensors among the arguments must have its shape, and are copied to its layout if they have another one.
 template <auto Kernel, class T, class... Args>
 void launch_each(const Tensor& out, const Args&... args) {
   const int64_t n = out.numel();

@@ -1,9 +1,9 @@
-// Lists of ways to build a kernel, among which its launch chooses, and what of them a build has.
+// Lists of choices for a kernel's constants, from which a launch selects, and which of them a build contains.
 //
-// A choice is a struct of a kernel's compile-time constants. Some decide which code the kernel has: they make its Mode.
-// The others are sizes that were measured on a GPU, such as threads in a block. nvcc builds all choices of a list. A
-// build by g++ with the kernels of a GPU (gpu_paths in launch.cuh) has the first choice of each mode, that for the
-// shortest rows: all code runs and is checked there, at one choice's sizes, and compiles in less time.
+// A choice is a struct of a kernel's compile-time constants. Some select the kernel's code: they are its Mode. The
+// others are sizes that were tuned on a GPU, such as threads in a block. nvcc builds all choices of a list. A build by
+// g++ with the kernels of a GPU (gpu_paths in launch.cuh) has only the first choice of each mode, the one for the
+// shortest rows: all code runs and is checked there, with one choice of sizes, and compiles in less time.
 #pragma once
 
 #include <trifold/launch.cuh>
@@ -13,11 +13,11 @@
 
 namespace trifold {
 
-// What decides which code a kernel has.
+// The constants that select a kernel's code.
 template <auto... What>
 struct Mode {};
 
-// A choice that a build lacks, for the reason that another one has the same code.
+// A choice that a build lacks because another one has the same code.
 struct LeftOut {
   const std::string name, same_code;
   LeftOut* const next;
@@ -45,7 +45,7 @@ inline constexpr bool one_of_each_mode = true;
 inline constexpr bool one_of_each_mode = false;
 #endif
 
-// What of a choice its kernel is built with: one kernel may stand several times in a list.
+// The constants of a choice that its kernel depends on: a list may contain a kernel several times.
 template <class Choice>
 struct Constants {
   using type = Choice;
@@ -58,7 +58,7 @@ struct Constants<Choice> {
 template <class Choice>
 using constants_t = typename Constants<Choice>::type;
 
-// The first of some choices that has the mode of `Choice`.
+// The first of several choices that has the mode of `Choice`.
 template <class Modes, class Choice, class First, class... Others>
 struct FirstOfMode {
   static constexpr bool found = std::is_same_v<typename Modes::template of<Choice>, typename Modes::template of<First>>;
@@ -77,7 +77,7 @@ constexpr auto joined(List<First...>, List<Second...>, Lists... lists) {
   return joined(List<First..., Second...>{}, lists...);
 }
 
-// List<Choice>; List<>, where the build has the first choice of its mode, and that is built with other constants.
+// List<Choice>; or List<> if the build has only the first choice of its mode, and that has other constants.
 template <class Modes, class Choice, template <class...> class List, class... Choices>
 constexpr auto if_built(List<Choices...>) {
   if constexpr (one_of_each_mode) {
@@ -93,7 +93,7 @@ constexpr auto if_built(List<Choices...>) {
   }
 }
 
-// The choices of a list that a build has; Modes::of<Choice> is the mode of one.
+// The choices of a list that the build contains; Modes::of<Choice> is the mode of a choice.
 template <class Modes, template <class...> class List, class... Choices>
 constexpr auto built_of(List<Choices...> all) {
   return joined(List<>{}, if_built<Modes, Choices>(all)...);

@@ -1,6 +1,6 @@
-// Messages between the blocks of a cluster (sm_90 on): each brings its bytes and tells the receiver's barrier so.
-// Whoever waits there needs no barrier of the whole cluster, whose round trip takes longer than a row of 16,384
-// numbers. (PTX ISA, st.async and mbarrier.)
+// Messages between the blocks of a cluster (sm_90 on): each delivers its bytes and signals an mbarrier of the receiver.
+// Waiting there replaces a barrier of the whole cluster, whose round trip takes longer than a row of 16,384 numbers.
+// (PTX ISA, st.async and mbarrier.)
 #pragma once
 
 #include <trifold/async_copies.cuh>
@@ -8,12 +8,12 @@
 
 namespace trifold {
 
-// Blocks in a cluster, where the kernel asks for so many (sm_90, sm_100); 8 are in one on every GPU that has clusters.
+// The most blocks in a cluster, if the kernel permits non-portable sizes (sm_90, sm_100); 8 are portable.
 inline constexpr int most_blocks_a_cluster = 16;
 
 }  // namespace trifold
 
-// Defined where the architecture has clusters: as the CPU has, and where nvcc compiles host code.
+// Defined if the architecture has clusters, as the CPU does, and where nvcc compiles host code.
 #if !defined(TRIFOLD_GPU_ARCH) || TRIFOLD_GPU_ARCH >= 900
 #define TRIFOLD_CLUSTERS
 
@@ -25,33 +25,33 @@ __device__ __forceinline__ unsigned cluster_blocks() {
   return blocks;
 }
 
-// This block's number in its cluster.
+// This block's rank in its cluster.
 __device__ __forceinline__ unsigned cluster_rank() {
   unsigned rank;
   asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
 
-// This block's cluster's number in the grid.
+// The index of this block's cluster in the grid.
 __device__ __forceinline__ unsigned cluster_number() {
   unsigned number;
   asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
   return number;
 }
 
-// How many clusters the grid has.
+// The number of clusters in the grid.
 __device__ __forceinline__ unsigned cluster_count() {
   unsigned count;
   asm("mov.u32 %0, %%nclusterid.x;" : "=r"(count));
   return count;
 }
 
-// All threads of the cluster arrive; who waits knows that all have, and sees what they wrote before.
+// All threads of the cluster arrive; after cluster_wait() their earlier writes are visible.
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
-// The same for who has written nothing but mailboxes that are ready(): without a wait for memory, which takes about as
-// long as a load.
+// The same with relaxed semantics, if all that was written are mailboxes after ready(): saves waiting for memory, about
+// as long as a load.
 __device__ __forceinline__ void cluster_arrive_with_mailboxes() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }
@@ -59,26 +59,26 @@ __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Whether this is the one of a warp's lanes that the hardware picks. All 32 lanes call it.
+// Whether the hardware elects this lane: true for one lane of the warp. All 32 lanes call it.
 __device__ __forceinline__ bool is_elected() {
   unsigned elected;
   asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
   return elected != 0;
 }
 
-// Where what this block has at `address` stands in block `rank` of the cluster.
+// The shared memory address in block `rank` of the cluster that corresponds to `address` in this block.
 __device__ __forceinline__ unsigned address_in(unsigned address, unsigned rank) {
   unsigned there;
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
   return there;
 }
 
-// A barrier in shared memory (PTX mbarrier) that also counts bytes: a phase of it ends when so many arrivals have come,
-// and the bytes that they announced.
+// An mbarrier, which also counts bytes: a phase completes when all expected arrivals have occurred, and all bytes
+// announced by them have arrived.
 struct Mailbox {
   uint64_t barrier;
 
-  // By one thread; others of the cluster may send once all have passed a cluster_wait() behind that and ready().
+  // Called by one thread, followed by ready(); other blocks may send after a subsequent cluster_wait().
   __device__ __forceinline__ void init(int arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(arrivals) : "memory");
   }
@@ -88,13 +88,13 @@ struct Mailbox {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&barrier)) : "memory");
   }
   __device__ __forceinline__ void arrive_and_expect(int bytes) { arrive_and_expect(shared_address(&barrier), bytes); }
-  // Of the one at an address in shared memory.
+  // The same for the mailbox at an address in shared memory.
   static __device__ __forceinline__ void arrive_and_expect(unsigned mailbox, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mailbox), "r"(bytes) : "memory");
   }
 
-  // Until the phase has ended whose number is even or odd as `parity`. What comes to shared memory by `send` is there
-  // then, and acquire at the scope of the block is enough to read it; at that of the cluster, each wait would empty L1.
+  // Waits until the phase of this parity has completed. Data from `send` is then in shared memory, and acquire
+  // semantics at block scope are enough to read it; at cluster scope, each wait would invalidate L1.
   __device__ __forceinline__ void wait(int parity) { wait_at(shared_address(&barrier), parity); }
   static __device__ __forceinline__ void wait_at(unsigned address, int parity) {
     asm volatile(
@@ -107,15 +107,15 @@ struct Mailbox {
   }
 };
 
-// As init(), of several. A loop, which is no predicated instruction: of one, synccheck 2026.4 takes every thread for
-// one that initialises the barrier, and reports that it is initialised again.
+// init() for several mailboxes. A loop, not a predicated instruction: for the latter, synccheck 2026.4 assumes that
+// every thread initialises the barrier, and reports repeated initialisation.
 __device__ __forceinline__ void init_mailboxes(Mailbox* mailboxes, int count, int arrivals) {
 #pragma unroll 1
   for (int i = 0; i < count; ++i) mailboxes[i].init(arrivals);
 }
 
-// `message` of 4, 8 or so many times 16 bytes to an address in some block of the cluster, counted by the mailbox at
-// another one (address_in).
+// Sends `message`, of 4, 8 or a multiple of 16 bytes, to an address in a block of the cluster; the mailbox there counts
+// it. Both addresses are from address_in.
 template <class T>
 __device__ __forceinline__ void send(const T& message, unsigned to, unsigned mailbox) {
   unsigned w[sizeof(T) / 4];
@@ -139,7 +139,7 @@ __device__ __forceinline__ void send(const T& message, unsigned to, unsigned mai
   }
 }
 
-// As a condition of the message alone, not of a branch.
+// The same, predicated, without a branch.
 __device__ __forceinline__ void send_if(bool condition, float message, unsigned to, unsigned mailbox) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%1], %2, "
@@ -148,8 +148,8 @@ __device__ __forceinline__ void send_if(bool condition, float message, unsigned 
       : "memory");
 }
 
-// Copies `bytes`, a multiple of 16, from a 16-byte boundary in global memory to an address in shared memory: in each of
-// those `blocks` of the cluster whose bits are set, where the mailbox at that address counts them. L2 is read once.
+// Copies `bytes`, a multiple of 16, from a 16-byte boundary in global memory to an address in shared memory, in each
+// block of the cluster whose bit in `blocks` is set, where the mailbox at that address counts them. L2 is read once.
 __device__ __forceinline__ void copy_to_blocks(unsigned blocks, unsigned to, const void* from, int bytes,
                                                unsigned mailbox) {
   asm volatile(

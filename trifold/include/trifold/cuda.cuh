@@ -1,12 +1,12 @@
 // The CUDA dialect of a port: the one header that a kernel file needs to be compiled by nvcc and by g++.
 //
-// Under nvcc this is the CUDA runtime and its half types. Under g++ it is the dialect (<trifold/host/…>, a header for
-// each part of CUDA), and `trifold::launch` (launch.cuh) runs a grid on the CPU: as a plain loop over blocks and
-// threads, until a thread waits for others. Files that include CUDA's own headers, such as <cooperative_groups.h> or
-// <cuda_fp16.h>, need no change: for g++ the build has headers of these names.
+// Under nvcc this is the CUDA runtime and its half types. Under g++ it is an implementation of CUDA's dialect
+// (<trifold/host/…>, a header for each part), and `trifold::launch` (launch.cuh) runs a grid on the CPU: as a plain
+// loop over blocks and threads, until a thread waits for others. Files that include CUDA's own headers, such as
+// <cooperative_groups.h> or <cuda_fp16.h>, need no change: for g++ the build has headers of these names.
 //
-// What only a GPU can do stands in #ifndef TRIFOLD_CPU (target.h), with another way for the CPU in #else: the CPU
-// stands for a GPU, whose __CUDA_ARCH__ the device code of kernel files has under g++ too.
+// Put code that only a GPU can run in #ifndef TRIFOLD_CPU (target.h), with the CPU's version in #else: __CUDA_ARCH__
+// cannot distinguish the two, since under g++ the device code of kernel files has that of a GPU.
 #pragma once
 
 #include <trifold/target.h>
@@ -43,7 +43,7 @@
 
 namespace trifold {
 
-// The block's dynamic shared memory, of which the launch says how many bytes it has, as elements of one type.
+// The block's dynamic shared memory, whose size the launch sets, as elements of one type.
 template <class T>
 __device__ __forceinline__ T* dynamic_shared() {
 #ifndef TRIFOLD_CPU
@@ -54,7 +54,7 @@ __device__ __forceinline__ T* dynamic_shared() {
 #endif
 }
 
-// The same from a boundary of 128 bytes on, a line of memory: copies from lines to others take longer.
+// The same, aligned to a 128-byte line: copies between different offsets in a line take longer.
 template <class T>
 __device__ __forceinline__ T* dynamic_shared_lines() {
 #ifndef TRIFOLD_CPU
@@ -77,8 +77,8 @@ struct Compute<double> {
 template <class T>
 using compute_t = typename Compute<T>::type;
 
-// The address, for places at a distance that is an int. The compiler would else add up, for each of them, all that the
-// address was made of.
+// Hides from the compiler how the address was computed, so that an int offset costs one addition instead of a
+// recomputation in 64 bits.
 template <class T>
 __device__ __forceinline__ T* known_address(T* address) {
 #ifdef TRIFOLD_GPU_ARCH
@@ -87,25 +87,25 @@ __device__ __forceinline__ T* known_address(T* address) {
   return address;
 }
 
-// Waits until all earlier kernels in the stream have ended, and sees what they wrote. A kernel that
-// `trifold::launch_early` starts begins with this: until then, memory may hold what an earlier kernel is about to
-// overwrite or to read. (CUDA Programming Guide, programmatic dependent launch.)
+// Waits until all earlier kernels in the stream have completed and their writes are visible. A kernel launched by
+// `trifold::launch_early` must call it first: before that, earlier kernels may still read or write the same memory.
+// (CUDA Programming Guide, programmatic dependent launch.)
 __device__ __forceinline__ void wait_for_earlier_kernels() {
 #if defined(TRIFOLD_CPU) || TRIFOLD_GPU_ARCH >= 900
   cudaGridDependencySynchronize();
 #endif
 }
 
-// Lets the next kernel in the stream be set up once all of this one's blocks have come so far; it still waits for all
-// of them to end. On an H200 that takes up to 0.7 µs off each of a row of kernels.
+// Allows the next kernel in the stream to be set up once all blocks of this one have called it; its wait still lasts
+// until this one has completed. On an H200 this saves up to 0.7 µs for each of consecutive kernels.
 __device__ __forceinline__ void let_later_kernels_begin() {
 #if defined(TRIFOLD_CPU) || TRIFOLD_GPU_ARCH >= 900
   cudaTriggerProgrammaticLaunchCompletion();
 #endif
 }
 
-// Threads in a block of a kernel that takes one element a thread. With fewer, an H200 starts blocks too slowly to keep
-// its memory busy.
+// Threads in a block of a kernel with one element a thread. With fewer, an H200 starts blocks too slowly to keep its
+// memory busy.
 inline constexpr int threads_per_block = 256;
 
 // The number of this thread in a one-dimensional grid of blocks of `block` threads. A constant, since a kernel that

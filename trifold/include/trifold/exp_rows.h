@@ -1,4 +1,4 @@
-// Launching kernels that take exponentials of rows in registers (exp_sums.cuh).
+// Launching kernels that compute exponentials of rows in registers (exp_sums.cuh).
 #pragma once
 
 #include <trifold/row_teams.h>
@@ -6,7 +6,7 @@
 
 namespace trifold {
 
-// Such a kernel for numbers of type T also has other code where it keeps exponentials.
+// The code of such a kernel for type T also depends on whether it keeps exponentials.
 template <class T>
 struct ExpModes {
   template <class Choice>

@@ -1,4 +1,4 @@
-// The maximum of a row and the sum of exponentials of it: what softmax and cross_entropy begin with.
+// The maximum of a row and the sum of its exponentials: the first step of softmax and cross_entropy.
 #pragma once
 
 #include <trifold/row_parts.cuh>
@@ -6,18 +6,18 @@
 
 namespace trifold {
 
-// Of a warp's numbers: the largest, and the sum of the exponentials of the differences from it; where these are asked
-// for, also the sum of the differences themselves, and how many numbers there are.
+// For a warp's numbers: the largest, and the sum of the exponentials of the differences from it; on request also the
+// sum of the differences themselves, and the count of numbers.
 struct alignas(16) WarpExps {
   float max, sum, differences, count;
 };
 
-// -inf - -inf would be nan: what to subtract from numbers of which `max` is the largest.
+// The number to subtract if `max` is the largest: 0 instead of -inf, since -inf - -inf would be nan.
 __device__ __forceinline__ float finite_or_zero(float max) {
   return max == -INFINITY ? 0.0f : max;
 }
 
-// Of a row's numbers: m, the largest; Σ exp(x - m), times the power of two of scaled_exp; and Σ (x - m), or 0.
+// For a row's numbers: m, the largest; Σ exp(x - m), times the power of two of scaled_exp; and Σ (x - m), or 0.
 struct RowExps {
   float max, sum, differences;
 
@@ -28,22 +28,22 @@ struct RowExps {
     return log(sum) - scaled_exp_bits<T>() * log_2;
   }
 
-  // What makes exp(x - w) / Σ exp(x - m) of scaled_exp(x - w).
+  // The factor that turns scaled_exp(x - w) into exp(x - m) / Σ exp(x - m).
   template <class T>
   __device__ __forceinline__ float factor(float w) const {
     return close_exp<T>(w - finite_or_zero(max)) * close_reciprocal<T>(sum);
   }
 };
 
-// The exponentials of the differences of a thread's numbers from the largest one that its warp has (or its part of a
-// warp, where that has a row): so only the warps' maxima and sums need be exchanged, and each exp is taken once.
+// The exponentials of the differences of a thread's numbers from the largest number of its warp (or of its part of a
+// warp, if that holds a row). Only the warps' maxima and sums are exchanged, and each exp is computed once.
 template <class T, int V>
 struct Exps {
   float e[V][Packed<T>::size];
   float edge;  // of a row with edges: the thread's
   WarpExps warp;
 
-  // Of numbers that are -inf where they are not of the row.
+  // Numbers outside the row must be -inf.
   template <Team team, Cut cut>
   __device__ __forceinline__ void take(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at, bool with_differences) {
     constexpr int lanes = team_lanes(team);
@@ -69,7 +69,7 @@ struct Exps {
   }
 
  private:
-  // Of two numbers at once: those of each alone would be kept in registers for its exponential. Of their halves, whose
+  // Adds two numbers at once: single differences would be kept in registers for the exponentials. Uses halves, whose
   // sum does not overflow.
   template <Cut cut>
   static __device__ __forceinline__ float differences(RowPart<T, cut, V> x, const RowCut<T, cut>& at, float base) {
@@ -85,12 +85,12 @@ struct Exps {
   }
 };
 
-// Whether a thread has few enough numbers of a row that their exponentials, which are floats, fit into registers beside
-// those of other blocks. Else it keeps the numbers and takes each exp twice, which for half types is an instruction.
+// Whether a thread has few enough numbers that their exponentials, which are floats, fit into its registers at the
+// intended occupancy. Otherwise it keeps the numbers and computes each exp twice, one instruction for half types.
 template <class T, int V>
 inline constexpr bool keeps_exps = V * Packed<T>::size <= 32;
 
-// Of a row whose warps have these.
+// Combines the values of all warps of a row.
 template <class T>
 __device__ __forceinline__ RowExps combine(const Posts<WarpExps>& posts, bool with_differences) {
   const int lane = static_cast<int>(threadIdx.x) % warp_threads;
@@ -110,7 +110,7 @@ __device__ __forceinline__ RowExps combine(const Posts<WarpExps>& posts, bool wi
   return row;
 }
 
-// Of a team's row.
+// The result for a team's row.
 template <class T, Team team>
 __device__ __forceinline__ RowExps row_exps(const WarpExps& own, bool with_differences) {
   if constexpr (!has_warps(team))

@@ -1,4 +1,4 @@
-// Launching a kernel, on a GPU or on the CPU, and remembering which kernels ran.
+// Launching a kernel, on a GPU or on the CPU, and counting the launches of each kernel.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -15,8 +15,8 @@
 
 namespace trifold {
 
-// One kernel instance that some launch site can reach, and how often it was launched. Every instance registers
-// itself when its library is loaded, so that a branch which no input reaches shows as one with no launch.
+// One kernel instance that a launch in the code can reach, and how often it was launched. Every instance registers
+// itself when its library is loaded, so that one that no input reaches is listed with 0 launches.
 struct Branch {
   const std::string name;
   std::atomic<long long> launches{0};
@@ -27,7 +27,7 @@ struct Branch {
   explicit Branch(std::string name) : name(std::move(name)), next(first) { first = this; }
 };
 
-// What the compiler's spelling of a function, __PRETTY_FUNCTION__, says of its template argument: "Kernel = ".
+// The template argument that follows `argument`, such as "Kernel = ", in __PRETTY_FUNCTION__.
 inline std::string argument_in(std::string_view text, std::string_view argument) {
   const auto begin = text.find(argument) + argument.size();
   auto end = text.find(';', begin);
@@ -44,14 +44,14 @@ std::string kernel_name() {
 template <auto Kernel>
 inline Branch branch{kernel_name<Kernel>()};
 
-// Where a launch goes: a CUDA stream, or (as built by g++) this process.
+// The target of a launch: a CUDA stream, or (built by g++) this process.
 struct Stream {
   void* handle = nullptr;
   bool starts_early = false;  // whether its device can start a kernel before the one before it has ended
 };
 
-// Whether launches choose among a port's kernels as for a GPU. Else those for clusters are not even made: on the CPU
-// they take longer than others, to compile and to run.
+// Whether launches choose among a port's kernels as for a GPU. Otherwise kernels for clusters are not even compiled: on
+// the CPU they take longer than others, both to compile and to run.
 #ifdef TRIFOLD_GPU_PATHS
 inline constexpr bool gpu_paths = true;
 #else
@@ -64,17 +64,17 @@ inline constexpr int64_t ceil_div(int64_t a, int64_t b) {
 
 #ifndef TRIFOLD_CPU
 
-// Launches `Kernel` on `grid` × `block` threads with `shared` bytes of dynamic shared memory.
-// An empty grid is no launch. The caller checks cudaGetLastError().
+// Launches `Kernel` on `grid` × `block` threads with `shared` bytes of dynamic shared memory. The grid must not be
+// empty. The caller checks cudaGetLastError().
 template <auto Kernel, class... Args>
 void launch(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
   branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
   Kernel<<<grid, block, shared, static_cast<cudaStream_t>(stream.handle)>>>(args...);
 }
 
-// As `launch`, of a kernel that begins with wait_for_earlier_kernels(): its blocks are set up while the kernel before
-// it in the stream still ends. On an H200 that takes 0.2 µs off each of a row of kernels, which is 5 to 25% of those
-// that take 1 to 4 µs, and costs nothing at any size.
+// As `launch`, for a kernel that starts with wait_for_earlier_kernels(): its blocks are set up while the previous
+// kernel in the stream completes. On an H200 this saves 0.2 µs for each of consecutive kernels, 5 to 25% of kernels of
+// 1 to 4 µs, and costs nothing at any size.
 template <auto Kernel, class... Args>
 void launch_early(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
   branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
@@ -91,8 +91,8 @@ void launch_early(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args
   cudaLaunchKernelEx(&config, Kernel, args...);
 }
 
-// A launch of a kernel of an sm_90: so many blocks that follow one another in x are a cluster. They are set up early,
-// as by launch_early.
+// The configuration of a launch in clusters (sm_90 on): of `blocks_a_cluster` consecutive blocks in x, set up early, as
+// by launch_early.
 struct ClusterLaunch {
   cudaLaunchAttribute attributes[2]{};
   cudaLaunchConfig_t config{};
@@ -111,8 +111,8 @@ struct ClusterLaunch {
   }
 };
 
-// How many clusters of `Kernel` the current device holds at once; asked for once of each kind. 0: none. It lets the
-// kernel have clusters of 16 blocks there, and `most_shared` bytes of shared memory: whatever a launch of it asks for.
+// How many clusters of `Kernel` can be resident on the current device; queried once for each configuration. 0: none.
+// Also permits the kernel to have clusters of 16 blocks there, and up to `most_shared` bytes of dynamic shared memory.
 template <auto Kernel>
 int resident_clusters(dim3 block, std::size_t shared, unsigned blocks_a_cluster, std::size_t most_shared) {
   static std::mutex mutex;
@@ -130,7 +130,7 @@ int resident_clusters(dim3 block, std::size_t shared, unsigned blocks_a_cluster,
   return found->second;
 }
 
-// Of a multiprocessor's 65,536 registers, how many a thread of `Kernel` takes.
+// How many of a multiprocessor's 65,536 registers a thread of `Kernel` uses.
 template <auto Kernel>
 int registers_a_thread() {
   static const int registers = [] {
@@ -141,8 +141,8 @@ int registers_a_thread() {
   return registers;
 }
 
-// As `launch`, in clusters. One of a single block is launched as such too: in a kernel that is launched without
-// clusters, st.async is an illegal instruction.
+// As `launch`, in clusters. Clusters of one block are also launched as clusters: in a kernel launched without them,
+// st.async is an illegal instruction.
 template <auto Kernel, class... Args>
 void launch_clusters(Stream stream, dim3 grid, dim3 block, std::size_t shared, unsigned blocks_a_cluster,
                      Args... args) {
@@ -151,7 +151,7 @@ void launch_clusters(Stream stream, dim3 grid, dim3 block, std::size_t shared, u
   cudaLaunchKernelEx(&launch.config, Kernel, args...);
 }
 
-// As `launch`, of a kernel whose threads wait for the whole grid (cooperative_groups::this_grid().sync()).
+// As `launch`, for a kernel whose threads wait for the whole grid (cooperative_groups::this_grid().sync()).
 template <auto Kernel, class... Args>
 void launch_cooperative(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
   branch<Kernel>.launches.fetch_add(1, std::memory_order_relaxed);
@@ -179,7 +179,7 @@ inline constexpr char* extern_shared = nullptr;
 // Not null: the running thread waited for others, so whoever resumed it runs those that come after it.
 inline thread_local const void* handed_over = nullptr;
 
-// Threads one after the other, in a loop that the compiler can vectorise where the kernel waits for nobody.
+// Runs threads sequentially, in a loop that the compiler can vectorise if no thread waits for another.
 template <class Run>
 void run_threads(dim3 block, const Run& run) {
   for (unsigned z = 0; z < block.z; ++z)
@@ -223,15 +223,15 @@ void describe_launch(host::Kernel kernel, const Run& run, const Use& use, const 
   use(kernel);
 }
 
-// Where the variables of the launch are on this OS thread, which are set for it.
+// Sets the launch's variables on this OS thread, and returns where they are.
 inline host::Registers enter_launch(const host::Kernel& kernel) {
   blockDim = kernel.threads;
   gridDim = kernel.grid;
   return {&threadIdx, &blockIdx, extern_shared, &handed_over, &enter_launch};
 }
 
-// Runs every cluster. They are spread over OS threads; where checks watch them, or the launch is cooperative, they run
-// one after the other.
+// Runs every cluster. They are distributed over OS threads; with checks, or in a cooperative launch, they run
+// sequentially.
 inline void run_grid(const host::Kernel& launched) {
   if (launched.grid.x == 0 || launched.grid.y == 0 || launched.grid.z == 0) return;
   const host::Kernel kernel = host::with_clusters(launched);
@@ -286,7 +286,7 @@ void launch(Stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
   launch_kernel<Kernel>(kernel_of<Kernel>(grid, block, shared), args...);
 }
 
-// As of a device of eight multiprocessors that hold a block each: teams have several rows where there are some dozens.
+// Assumes eight multiprocessors that hold a block each, so that a few dozen rows give teams several rows each.
 template <auto Kernel>
 constexpr int resident_clusters(dim3, std::size_t, unsigned blocks_a_cluster, std::size_t) {
   return blocks_a_cluster < 8 ? 8 / static_cast<int>(blocks_a_cluster) : 1;
@@ -298,7 +298,7 @@ constexpr int registers_a_thread() {
   return 0;
 }
 
-// As many blocks a cluster as the kernel may have on an sm_90.
+// Clusters have up to 16 blocks, as permitted on sm_90.
 template <auto Kernel, class... Args>
 void launch_clusters(Stream stream, dim3 grid, dim3 block, std::size_t shared, unsigned blocks_a_cluster,
                      Args... args) {
@@ -317,7 +317,7 @@ void launch_cooperative(Stream, dim3 grid, dim3 block, std::size_t shared, Args.
   launch_kernel<Kernel>(kernel, args...);
 }
 
-// On the CPU a launch has ended when it returns; the checks see that the kernel waits for earlier ones all the same.
+// On the CPU a launch is complete when it returns; the checks still require that the kernel waits for earlier ones.
 template <auto Kernel, class... Args>
 void launch_early(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args... args) {
   host::Kernel kernel = kernel_of<Kernel>(grid, block, shared);

@@ -1,5 +1,5 @@
-// 16 bytes of elements as they lie in memory, in four registers. The compiler takes an array of half types apart as
-// soon as it is loaded, element by element, and so waits for each load before the next one.
+// 16 bytes of elements as in memory, in four registers. The compiler would unpack an array of half types right after
+// its load, element by element, and so wait for each load before it issues the next one.
 #pragma once
 
 #include <trifold/reduce.cuh>
@@ -15,7 +15,7 @@ struct alignas(vector_bytes) Packed {
   static constexpr int size = vector_bytes / sizeof(T);
   uint32_t words[4];
 
-  // Of one number, in all places.
+  // The same number in all places.
   static __device__ __forceinline__ Packed all(T value) {
     uint32_t word = 0;
     memcpy(&word, &value, sizeof value);
@@ -52,7 +52,7 @@ struct alignas(vector_bytes) Packed {
     }
   }
 
-  // Keeps the compiler from making floats of the elements here for all their uses to come: they would take twice the
+  // Keeps the compiler from converting the elements to floats here for all later uses: floats need twice the
   // registers.
   __device__ __forceinline__ void stay() {
 #ifdef TRIFOLD_GPU_ARCH
@@ -68,7 +68,7 @@ struct alignas(vector_bytes) Packed {
   }
 };
 
-// make(i) for each place i, rounded.
+// Packs make(i) for each place i, rounded.
 template <class T, class Make>
 __device__ __forceinline__ Packed<T> pack(Make make) {
   Packed<T> packed;
@@ -99,7 +99,7 @@ __device__ __forceinline__ Packed<T> pack(Make make) {
   return packed;
 }
 
-// The larger of each two elements.
+// The elementwise maximum.
 template <class T>
 __device__ __forceinline__ Packed<T> larger(const Packed<T>& a, const Packed<T>& b) {
 #if TRIFOLD_GPU_ARCH >= 800
@@ -118,7 +118,7 @@ __device__ __forceinline__ Packed<T> larger(const Packed<T>& a, const Packed<T>&
   return pack<T>([&](int i) { return Max{}(a[i], b[i]); });
 }
 
-// Past L1, which is for what rows share: of what is read once.
+// Loads data that is read once: bypasses L1, to keep it for data shared by rows.
 template <class T>
 __device__ __forceinline__ Packed<T> read_once(const T* from) {
   const uint4 words = __ldcg(reinterpret_cast<const uint4*>(from));
@@ -136,7 +136,7 @@ __device__ __forceinline__ void write(T* to, const Packed<T>& packed) {
   *reinterpret_cast<uint4*>(to) = {packed.words[0], packed.words[1], packed.words[2], packed.words[3]};
 }
 
-// As a condition of the store alone. One around it would become one around all that makes the elements, and each piece
+// Predicates only the store. A branch around it would become one around all that computes the elements, and each piece
 // would wait for its own loads.
 template <class T>
 __device__ __forceinline__ void write_if(bool condition, T* to, const Packed<T>& packed) {
@@ -150,8 +150,8 @@ __device__ __forceinline__ void write_if(bool condition, T* to, const Packed<T>&
 #endif
 }
 
-// Elements that need not begin at a 16-byte boundary, from the two aligned vectors that hold them. All of both must be
-// readable.
+// Loads elements that need not start at a 16-byte boundary, from the two aligned vectors that hold them, which must
+// both be readable.
 template <class T>
 __device__ __forceinline__ Packed<T> read_across(const T* from) {
   const auto behind = static_cast<unsigned>(reinterpret_cast<uintptr_t>(from) % vector_bytes);  // a boundary, in bytes

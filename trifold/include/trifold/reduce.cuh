@@ -1,5 +1,5 @@
-// Reductions over the lanes of a warp and the threads of a block. Every thread gets the result, the same bit for bit:
-// the order in which values are combined depends on nothing but where they stand.
+// Reductions over the lanes of a warp and the threads of a block. Every thread gets the same result, bit for bit: the
+// order in which values are combined depends only on their positions.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -19,7 +19,7 @@ struct Sum {
   }
 };
 
-// Of each number of two Packs.
+// Elementwise, for two Packs.
 struct Sums {
   template <class P>
   __device__ __forceinline__ P operator()(const P& a, const P& b) const {
@@ -30,7 +30,7 @@ struct Sums {
   }
 };
 
-// The larger one; nan if either is, as torch.max.
+// The maximum; nan if either is nan, as in torch.max.
 struct Max {
   template <class T>
   __host__ __device__ __forceinline__ T operator()(T a, T b) const {
@@ -45,7 +45,7 @@ struct Max {
   }
 };
 
-// The value of the lane whose number differs in the bits `lanes`. All 32 lanes call it.
+// The value of the lane whose index is this lane's XOR `lanes`. All 32 lanes call it.
 template <class T>
 __device__ __forceinline__ T shuffle_xor(T value, int lanes) {
   if constexpr (std::is_arithmetic_v<T>) {
@@ -73,14 +73,14 @@ __device__ __forceinline__ T of_lane(T value, int lane) {
   return value;
 }
 
-// What the first lane of a warp has, or of each part of `lanes` lanes. All 32 lanes call it.
+// The value of the first lane of a warp, or of each part of `lanes` lanes. All 32 lanes call it.
 template <int lanes = warp_threads, class T>
 __device__ __forceinline__ T of_first_lane(T value) {
   return __shfl_sync(0xffffffffu, value, 0, lanes);
 }
 
-// The values of a warp's lanes, combined; or, with fewer `lanes`, a power of two, of each such part of a warp.
-// `combine(a, b)` must equal combine(b, a). All 32 lanes call it.
+// Combines the values of a warp's lanes; or, with fewer `lanes`, a power of two, those of each such part of a warp.
+// `combine` must be commutative. All 32 lanes call it.
 template <int lanes = warp_threads, class T, class Combine>
 __device__ __forceinline__ T warp_reduce(T value, Combine combine) {
 #pragma unroll

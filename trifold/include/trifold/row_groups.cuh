@@ -1,6 +1,6 @@
-// Short rows of the norms forward, several at once: a block takes a group of them, and a thread has the same columns of
-// each. So it holds what rows share, weight and bias, once for all of them; the sums of all are made together; and what
-// is kept of each for backward is written next to that of others.
+// Short rows of the norms forward, several at once: a block processes a group of rows, and a thread has the same
+// columns of each. It therefore holds weight and bias once for all of them; their sums are computed together; and what
+// is saved of each for backward is written next to that of the others.
 //
 // All rows begin and end at 16-byte boundaries.
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace trifold {
 
-// How a kernel's blocks hold groups of rows: so many each, of which a thread has so many pieces. A block has so many
-// warps, and so many blocks fit on a multiprocessor, as far as registers go.
+// How a kernel's blocks hold groups of rows: `rows` in each, with `pieces` pieces of a row in each thread. A block has
+// `warps` warps, and registers are limited so that `blocks` blocks fit on a multiprocessor.
 template <int pieces_, int rows_, int warps_, int blocks_>
 struct GroupChoice {
   static constexpr int pieces = pieces_, rows = rows_, warps = warps_, blocks = blocks_;
@@ -18,18 +18,18 @@ struct GroupChoice {
   static_assert(warp_threads % rows == 0, "each row has lanes that answer for it");
 };
 
-// What a block of Choice holds of its group.
+// The group of rows that a block holds.
 template <class T, class Choice>
 class RowGroup {
   static constexpr int V = Choice::pieces, R = Choice::rows, size = Packed<T>::size, lanes_a_row = warp_threads / R;
 
  public:
-  // What rows share, of a thread's columns.
+  // A thread's columns of an array that rows share.
   struct OfColumns {
     Packed<T> piece[V];
   };
 
-  // Of `rows` rows of x, which begin `stride` elements apart.
+  // Loads the block's group of `rows` rows of x, at a distance of `stride` elements.
   __device__ __forceinline__ RowGroup(const T* x, int64_t stride, int64_t rows, int columns)
       : first_(blockIdx.x * int64_t{R}),
         count_(static_cast<int>(rows - first_ < R ? rows - first_ : R)),
@@ -49,7 +49,7 @@ class RowGroup {
     return own;
   }
 
-  // Of each row, in the lanes that answer for it.
+  // The moments of each row, in the lanes assigned to it.
   __device__ __forceinline__ Moments moments(const Count& columns) {
     float values[R];
 #pragma unroll
@@ -75,19 +75,19 @@ class RowGroup {
     return sums<0>(values);
   }
 
-  // What the lanes say that answer for row r.
+  // The value in the lanes assigned to row r.
   template <class Value>
   __device__ __forceinline__ Value of_row(Value value, int r) const {
     return of_lane(value, r * lanes_a_row);
   }
-  // Calls f(row) in one thread of each row, which answers for it.
+  // Calls f(row) in one thread for each row.
   template <class F>
   __device__ __forceinline__ void each_row(F f) const {
     const int thread = static_cast<int>(threadIdx.x), row = thread / lanes_a_row;
     if (thread % lanes_a_row == 0 && row < count_) f(first_ + row);
   }
 
-  // Writes the rows of y: of row r each element becomes make(r)(element, number...), with those numbers of its column.
+  // Writes the rows of y: each element of row r becomes make(r)(element, number...), with the numbers of its column.
   template <class Make, class... Numbers>
   __device__ __forceinline__ void write_rows(T* y, Make make, const Numbers&... numbers) const {
     T* out = y + first_ * at_.columns + at_.first;
@@ -104,8 +104,8 @@ class RowGroup {
   }
 
  private:
-  // Rows that are not there, where not `all` are, become 0. The next row is found from the one before: addresses that
-  // are computed apart took 100 instructions.
+  // Missing rows, if not `all` exist, become 0. The address of a row is computed from that of the one before: separate
+  // computations took 100 instructions.
   template <bool all>
   __device__ __forceinline__ void load(const T* from, int64_t stride) {
 #pragma unroll
@@ -126,7 +126,7 @@ class RowGroup {
       for (Packed<T>& each : row) each.stay();
   }
 
-  // Σ term(x, k) of a thread's elements of row r, k being the number of the piece. Those beyond the row are 0.
+  // Σ term(x, k) over a thread's elements of row r, where k is the index of the piece. Elements beyond the row are 0.
   template <class Term>
   __device__ __forceinline__ float thread_sum(int r, Term term) const {
     FourSums sums;
@@ -141,7 +141,7 @@ class RowGroup {
     return sums.all();
   }
 
-  // The sums over the block's threads, in the lanes that answer for a row. A kernel calls each `number` of it once.
+  // The sums over the block's threads, in the lanes assigned to each row. A kernel calls it once for each `number`.
   template <int number>
   __device__ __forceinline__ float sums(const float (&values)[R]) const {
     const float own = sums_apart(values);

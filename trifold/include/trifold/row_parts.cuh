@@ -1,10 +1,10 @@
-// What a thread of a team (row_teams.cuh) holds of a row, in pieces of 16 bytes.
+// The part of a row that a thread of a team (row_teams.cuh) holds, in pieces of 16 bytes.
 //
-// Thread t of a team of n has the pieces t, t + n, t + 2n, … of its row, V at most. Where all rows begin and end at
-// 16-byte boundaries, they are cut at their beginning: into whole pieces. Else a row is cut where its result has such
-// boundaries, and its first and last piece may stick out of it: it is ragged. Or it is cut there into whole pieces, its
-// inner ones, and of the elements before and behind these, its edges, each is one of another thread: then nobody has
-// more to do than others, for whom they would wait.
+// Thread t of a team of n holds the pieces t, t + n, t + 2n, … of its row, at most V. If all rows begin and end at
+// 16-byte boundaries, they consist of whole pieces. Otherwise a row is cut at the 16-byte boundaries of its result.
+// Either its first and last piece may extend beyond it: it is ragged. Or it consists of whole, inner pieces, and of
+// single elements before and after them, its edges, each held by a different thread: then no thread has much more to do
+// than the others, which would have to wait for it.
 #pragma once
 
 #include <trifold/packed.cuh>
@@ -14,23 +14,23 @@ namespace trifold {
 
 enum class Cut { whole, ragged, inner };
 
-// Whether a ragged row's first and last piece may be read as a whole: with what is not of the row, but in the same 16
-// bytes. No GPU minds; the checks on the CPU would.
+// Whether a ragged row's first and last piece may be read as a whole, including what is outside the row in the same 16
+// bytes. Harmless on a GPU; the checks on the CPU would report it.
 #ifdef TRIFOLD_GPU_ARCH
 inline constexpr bool reads_neighbours = true;
 #else
 inline constexpr bool reads_neighbours = false;
 #endif
 
-// Where a thread's pieces stand in a row of `columns` elements.
+// The columns of a thread's pieces in a row of `columns` elements.
 template <class T, Cut cut>
 struct RowCut {
   static constexpr int size = Packed<T>::size;
   int first, step, columns;  // the first piece begins at column `first`, the next one `step` columns behind it
   int edge = -1;             // the column of the thread's edge, where there is one
 
-  // `result` is where the row's result goes. With edges it has more than a piece, and the team more threads than edges:
-  // it is a block or a cluster, and `columns` becomes where the last piece ends.
+  // `result` points to the row's result. With edges, the row has more than one piece, and the team, a block or a
+  // cluster, more threads than edges; `columns` becomes the end of the last piece.
   __device__ __forceinline__ RowCut(const TeamPlace& at, const T* result, int columns)
       : first(at.thread * size), step(at.threads * size), columns(columns) {
     if (cut == Cut::ragged && columns > 0)
@@ -46,11 +46,11 @@ struct RowCut {
   __device__ __forceinline__ int column(int k) const { return first + k * step; }
   // Whether any element of piece k is in the row.
   __device__ __forceinline__ bool touches(int k) const { return column(k) < columns; }
-  // Whether all are.
+  // Whether all elements are.
   __device__ __forceinline__ bool within(int k) const {
     return cut != Cut::ragged ? touches(k) : column(k) >= 0 && column(k) + size <= columns;
   }
-  // Whether piece k can be read as a whole, of a row behind whose end the tensor goes on, or not: `last`.
+  // Whether piece k can be read as a whole; `last`: nothing of the tensor follows the row.
   __device__ __forceinline__ bool readable(int k, bool last) const {
     return cut != Cut::ragged || (reads_neighbours && !last) ||
            (column(k) + size <= columns && (reads_neighbours || within(k)));
@@ -58,7 +58,7 @@ struct RowCut {
   __device__ __forceinline__ bool has(int k, int i) const {
     return cut != Cut::ragged ? touches(k) : static_cast<unsigned>(column(k) + i) < static_cast<unsigned>(columns);
   }
-  // Whether this column is in one of V pieces.
+  // Whether this column is in one of the thread's V pieces.
   template <int V>
   __device__ __forceinline__ bool mine(int column) const {
     bool found = false;
@@ -66,7 +66,7 @@ struct RowCut {
     for (int k = 0; k < V; ++k) found |= static_cast<unsigned>(column - first - k * step) < static_cast<unsigned>(size);
     return found;
   }
-  // Whether one of V pieces sticks out of the row: that of two threads.
+  // Whether one of the V pieces extends beyond the row: true for at most two threads.
   template <int V>
   __device__ __forceinline__ bool at_edge() const {
     bool edge = false;
@@ -74,7 +74,7 @@ struct RowCut {
     for (int k = 0; k < V; ++k) edge |= touches(k) && !within(k);
     return edge;
   }
-  // How many elements of the row the calling thread's warp has in V pieces a thread, and edges. All 32 lanes call it.
+  // The number of the row's elements that the warp holds in V pieces a thread, and edges. All 32 lanes call it.
   template <int V>
   __device__ __forceinline__ int of_warp() const {
     const int begin = first - static_cast<int>(threadIdx.x) % warp_threads * size;
@@ -90,7 +90,7 @@ struct RowCut {
   }
 };
 
-// What a thread holds of a row, V pieces of it.
+// The part of a row that a thread holds: V pieces.
 template <class T, Cut cut, int V>
 struct RowPart {
   using Place = RowCut<T, cut>;
@@ -98,7 +98,7 @@ struct RowPart {
   Packed<T> piece[V];
   T edge;  // of a row with edges: the thread's, or what stands for an element beyond the row
 
-  // Row number `row` of `rows`, which begin `stride` elements apart. Elements beyond the row become `otherwise`.
+  // Loads row `row` of `rows`, which start `stride` elements apart. Elements beyond the row become `otherwise`.
   __device__ __forceinline__ void load(const T* first_row, int64_t row, int64_t rows, int64_t stride, const Place& at,
                                        T otherwise) {
     const T* const own = first_row + row * stride;
@@ -115,7 +115,7 @@ struct RowPart {
       if (at.edge >= 0) row[at.edge] = edge;
     store_ends(row, at);
   }
-  // Of pieces that stick out of the row, what is in it.
+  // Stores what is in the row, of pieces that extend beyond it.
   __device__ __forceinline__ void store_ends(T* row, const Place& at) const {
     if (cut == Cut::ragged && at.template at_edge<V>()) {
 #pragma unroll
@@ -127,7 +127,7 @@ struct RowPart {
     }
   }
 
-  // f(element, k, i) for element i of piece k, also those beyond the row.
+  // Calls f(element, k, i) for element i of piece k, also for those beyond the row.
   template <class F>
   __device__ __forceinline__ void each(F f) const {
 #pragma unroll
@@ -158,7 +158,7 @@ struct RowPart {
     for (Packed<T>& each : piece) each.stay();
   }
 
-  // Of what all rows share, the elements of piece k; null: each is `otherwise`.
+  // Loads the elements of piece k from an array that all rows share; null: each is `otherwise`.
   static __device__ __forceinline__ Packed<T> shared(const T* of_columns, int k, const Place& at, T otherwise) {
     Packed<T> all = Packed<T>::all(otherwise);
     if (of_columns == nullptr) return all;
@@ -178,7 +178,7 @@ struct RowPart {
   }
 
  private:
-  // `last`: what is behind the row's end in the same 16 bytes need not be of the tensor.
+  // `last`: memory after the row's end, in the same 16 bytes, may be outside the tensor.
   __device__ __forceinline__ void load_from(const T* row, bool last, const Place& at, T otherwise) {
     const T* const own = row + at.first;
     const bool aligned = cut == Cut::whole || elements_to_boundary(own) == 0;
@@ -206,7 +206,7 @@ struct RowPart {
   }
 };
 
-// What all rows share, of a thread's columns: `held` in registers from the beginning, or read where it is used.
+// A thread's columns of an array that all rows share: `held` in registers from the start, or read at each use.
 template <class T, Cut cut, int V, bool held>
 class SharedByRows {
  public:

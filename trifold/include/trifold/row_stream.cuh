@@ -1,9 +1,9 @@
 // Rows that stream through shared memory, for kernels that keep sums over rows in registers (sm_90 on).
 //
-// A team of threads takes many rows, one after the other; each thread has the same columns of all of them. Copies from
-// global to shared memory (cp.async) run some rows ahead, so that memory never waits for the team. The sums along a
-// row, which all threads of a team need, are asked for one row after they were given: nobody waits for them either, and
-// there is no barrier of all threads in the loop.
+// A team of threads processes many rows, one after the other; each thread has the same columns of all of them. Copies
+// from global to shared memory (cp.async) run some rows ahead, so that memory is always busy. The sums along a row,
+// which all threads of a team need, are read one row after they were sent, so that no thread waits for them, and there
+// is no barrier of all threads in the loop.
 #pragma once
 
 #include <trifold/async_copies.cuh>
@@ -16,23 +16,23 @@
 
 namespace trifold {
 
-// Ways to stream rows. What was made of a row before its sums are known is kept in registers.
+// Flags for streaming rows. Intermediate results of a row are kept in registers until its sums are known.
 inline constexpr unsigned rows_kept = 1;
-// Whole rows of a warp come in bulk copies (warp_rows.cuh).
+// Whole rows of a warp are copied by bulk copies (warp_rows.cuh).
 inline constexpr unsigned rows_in_bulk = 2;
 // Clusters keep a common pace (pace.cuh).
 inline constexpr unsigned rows_paced = 4;
-// With edges, few warps have a last piece: to the others', which nobody reads, no zeros are copied.
+// With edges, few warps have a last piece: the others copy no zeros to theirs, which is never read.
 inline constexpr unsigned rows_end_rarely = 8;
-// Clusters have two blocks, always, and a row's two sums are given while those of the row before are taken (PairSums).
+// Clusters always have two blocks, and a row's two sums are sent while those of the row before are read (PairSums).
 inline constexpr unsigned rows_of_pairs = 16;
-// A warp's lanes load the mean and rstd of many rows at once, as many rows ahead.
+// A warp's lanes load the mean and rstd of many rows at once, that many rows ahead.
 inline constexpr unsigned rows_gathered = 32;
 
-// How rows are cut. A block has `teams` teams of `threads` threads: a part of a warp, or some warps. A thread has
-// `pieces` pieces of 16 bytes of each row. Of the parts of rows with `chunk` pieces a thread, `slots` fit into shared
-// memory. A row is read again from there once its sums are known. So many blocks are `resident` on a multiprocessor, as
-// far as registers go. `ways` are the sum of those above.
+// How rows are divided. A block has `teams` teams of `threads` threads: a part of a warp, or several warps. A thread
+// has `pieces` pieces of 16 bytes of each row. Shared memory has `slots` slots for chunks of rows, of `chunk` pieces a
+// thread. A row is read from there again once its sums are known. Registers are limited so that `resident` blocks fit
+// on a multiprocessor. `ways` is the sum of the flags above.
 template <int pieces_, int chunk_, int threads_, int teams_, int slots_, unsigned ways = 0, int resident_ = 1>
 struct RowStreamShape {
   static constexpr int pieces = pieces_, chunk = chunk_, threads = threads_, teams = teams_, slots = slots_;
@@ -49,19 +49,19 @@ struct RowStreamShape {
   static_assert(pieces % chunk == 0 && threads % lanes == 0 && block % warp_threads == 0 && slots > chunks);
   static_assert((!paced && !pairs) || teams == 1);
 
-  // That a block holds at most.
+  // The most columns that a block holds.
   template <class T>
   static constexpr int columns = threads * pieces * Vector<T>::size;
 };
 
-// Where a thread stands.
+// The position of a thread.
 struct StreamPlace {
   int thread, team;          // in its team; of the block's
   int rank, blocks;          // in the cluster
   int64_t first_row, teams;  // the team's first row; how far on the next one is
 };
 
-// The numbers of a piece, as floats, and back.
+// The numbers of a piece as floats, and back.
 template <class T>
 __device__ __forceinline__ Pack<float, Vector<T>::size> floats_of(uint4 piece) {
   const Packed<T> packed{{piece.x, piece.y, piece.z, piece.w}};
@@ -86,7 +86,7 @@ namespace trifold {
 template <class Shape>
 __device__ __forceinline__ StreamPlace stream_place() {
   const int thread = static_cast<int>(threadIdx.x);
-  // Of a block's only team all threads have the same numbers, if the compiler can see that.
+  // With one team in a block, these are constants for the compiler.
   constexpr bool only = Shape::teams == 1;
   StreamPlace at{only ? thread : thread % Shape::threads,
                  only ? 0 : thread / Shape::threads,
@@ -102,13 +102,13 @@ __device__ __forceinline__ StreamPlace stream_place() {
 
 // -------------------------------------------------------------------------------------------------- 16-byte pieces
 
-// Keeps the compiler from making floats, once for all rows, of a piece that all rows need: they take more registers.
+// Keeps the compiler from converting a piece that all rows need to floats once for all rows: they need more registers.
 __device__ __forceinline__ void keep_packed(uint4& piece) {
   asm volatile("" : "+r"(piece.x), "+r"(piece.y), "+r"(piece.z), "+r"(piece.w));
 }
 
-// What stands at an address in shared memory (shared_address). From a pointer, the compiler makes the address anew in
-// each row, from where the block stands in its cluster, and waits for that.
+// Loads from an address in shared memory (shared_address). With a pointer, the compiler recomputes the address in each
+// row, from the block's rank in its cluster, and waits for that.
 __device__ __forceinline__ uint4 shared_piece(unsigned at) {
   uint4 piece;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -129,11 +129,11 @@ __device__ __forceinline__ float shared_float(unsigned at) {
 
 // -------------------------------------------------------------------------------------------------- sums along rows
 
-// N sums, 1 or 2, along each row: a team's threads `give` theirs of row r, then those of row r + 1, and then `take` the
-// sums of row r, which are whole. Rows are numbered from 0 in a team.
+// N sums, 1 or 2, along each row: a team's threads `give` their parts for row r, then those for row r + 1, and then
+// `take` the complete sums of row r. Rows of a team are numbered from 0.
 //
-// Each warp tells every block of its cluster. The sums of so many rows can be under way at once: a warp that gives
-// those of row r has taken those of r - 2; all warps had given these then, and had taken those of r - 4 before.
+// Each warp sends its part to every block of its cluster. The number of rows in flight: a warp that gives its part for
+// row r has taken the sums of r - 2; at that time all warps had given theirs for r - 2, and had taken r - 4 before.
 inline constexpr int sums_under_way = 4;
 
 template <class Shape, int N>
@@ -149,18 +149,18 @@ class RowSums {
     Mailbox given[sums_under_way];
   };
 
-  // Until a barrier of the cluster, nothing may be given.
+  // A barrier of the cluster must follow before the first give().
   __device__ __forceinline__ RowSums(Memory* of_teams, const StreamPlace& at)
       : memory_(*known_address(of_teams + at.team)),
         lane_(at.thread % Shape::lanes),
         warp_(at.rank * warps + at.thread / Shape::lanes),
         blocks_(at.blocks) {
     if (!alone && at.thread == 0) init_mailboxes(memory_.given, sums_under_way, blocks_ == 1 ? N * warps : 1);
-    // The cluster's barrier orders this as well, which racecheck does not know.
+    // The cluster's barrier orders this as well, but racecheck does not model it.
     if constexpr (!alone) __syncthreads();
   }
 
-  // Where a team is not `alone` in its rows.
+  // Only if a team has several warps: not `alone`.
   __device__ __forceinline__ void give(const Pack<float, N>& sums, int row) {
     const float own = shared_out(sums);
     __syncwarp();  // all lanes have read what others overwrite once this has come
@@ -193,7 +193,7 @@ class RowSums {
     return told_all(warp_reduce<lanes>(sum, Sum{}));
   }
 
-  // The sums of a row that one warp has, or a part of one.
+  // The sums of a row that one warp, or a part of it, holds.
   __device__ __forceinline__ Pack<float, N> of_warp(const Pack<float, N>& sums) const {
     return told_all(shared_out(sums));
   }
@@ -202,7 +202,7 @@ class RowSums {
   Memory& memory_;
   int lane_, warp_, blocks_;
 
-  // All lanes' sums, of which each has its own one.
+  // All N sums in all lanes, from one in each lane.
   __device__ __forceinline__ Pack<float, N> told_all(float sum) const {
     if constexpr (N == 1) {
       return {sum};
@@ -212,8 +212,8 @@ class RowSums {
     }
   }
 
-  // The sum of the team's lanes of the warp: of two, the first one in the lower lanes, the second one in the upper
-  // ones.
+  // The sum over the team's lanes of the warp; of two sums, the first one is in the lower lanes, the second one in the
+  // upper ones.
   __device__ __forceinline__ float shared_out(const Pack<float, N>& sums) const {
     if constexpr (N == 1) {
       return warp_reduce<lanes>(sums.value[0], Sum{});
@@ -225,9 +225,9 @@ class RowSums {
   }
 };
 
-// Two sums along each row of a cluster of two blocks, in fewer steps, one after the other: the shuffles that add up a
-// warp's own sums of row r are made between those that add up what all warps gave of row r - 1. For that a warp waits
-// for the others' sums before it has given its own ones of the next row.
+// Two sums along each row of a cluster of two blocks, with a shorter chain of dependent steps: the shuffles that reduce
+// a warp's own sums of row r are interleaved with those that reduce the sums of all warps of row r - 1. A warp
+// therefore waits for the others' sums before it has given its own for the next row.
 template <class Shape>
 class PairSums {
   static constexpr int blocks = 2, half = warp_threads / 2, quarter = warp_threads / 4;
@@ -235,15 +235,15 @@ class PairSums {
  public:
   static constexpr bool alone = false;
 
-  // Of each sum a quarter of a warp reads all places, four a lane; those that no warp has are 0, and so are those of
-  // the row before the first one.
+  // A quarter of a warp reads all entries of a sum, four in each lane. Entries without a warp are 0, and so are those
+  // of the row before the first one.
   struct Memory {
     alignas(vector_bytes) float of_warp[sums_under_way][2][warp_threads];
     Mailbox given[sums_under_way];
   };
   static_assert(blocks * Shape::warps <= warp_threads);
 
-  // As of RowSums.
+  // As for RowSums.
   __device__ __forceinline__ PairSums(Memory* of_teams, const StreamPlace& at)
       : leads_(at.thread == 0), lane_(at.thread % warp_threads) {
     Memory& memory = *of_teams;
@@ -259,14 +259,14 @@ class PairSums {
     taken_ = shared_address(&memory.of_warp[0][lane_ / quarter % 2][lane_ % quarter * 4]);
     mailbox_ = address_in(own_mailbox_, to);
     place_ = address_in(shared_address(&memory.of_warp[0][sum][at.rank * Shape::warps + at.thread / warp_threads]), to);
-    // Are not made anew.
+    // Keeps the compiler from recomputing them.
     asm("" : "+r"(own_mailbox_));
     asm("" : "+r"(taken_));
     asm("" : "+r"(mailbox_));
     asm("" : "+r"(place_));
   }
 
-  // Gives a row's sums, and takes those of the row before, if there is one.
+  // Gives a row's sums, and returns those of the row before, if there is one.
   __device__ __forceinline__ Pack<float, 2> give_and_take(const Pack<float, 2>& sums, int row) {
     const bool lower = lane_ < half;
     const float kept = lower ? sums.value[0] : sums.value[1], passed = lower ? sums.value[1] : sums.value[0];
@@ -318,17 +318,17 @@ class PairSums {
 
 // -------------------------------------------------------------------------------------------------- rows
 
-// Two matrices whose rows stream through shared memory, in pieces that a thread copies and reads itself. A chunk of a
-// row is read twice: at the head of the stream, and at its tail, a row later.
+// Two matrices whose rows stream through shared memory, in pieces that are copied and read by the same thread. A chunk
+// of a row is read twice: at the head of the stream, and at its tail, one row later.
 //
-// With `edges`, rows begin anywhere: `lead` elements behind a boundary, as many for all rows of a team. Then columns
-// are counted from that boundary, and the elements before the row are 0 here, as those behind it always are.
+// With `edges`, rows begin `lead` elements after a boundary, the same number for all rows of a team. Columns are then
+// counted from that boundary, and elements before the row read as 0, as those after it always do.
 template <class T, class Shape, bool edges>
 class RowStream {
   static constexpr int size = Vector<T>::size, across = Shape::threads * size;
 
  public:
-  // a, b: at the first column of the first row that is this block's. end: how many of its columns there are.
+  // a, b: point to the block's first column of its first row. end: the number of the block's columns.
   __device__ __forceinline__ RowStream(unsigned char* memory, const StreamPlace& at, int lead, int end, const T* a,
                                        int64_t a_jump, const T* b, int64_t b_jump, int rows)
       : a_(a + at.thread * size),
@@ -346,20 +346,20 @@ class RowStream {
     head_ = tail_ = fill_ = begin_;
   }
 
-  // Asks for as many chunks as are ahead.
+  // Starts copying the first chunks, as many as are in flight.
   __device__ __forceinline__ void begin() {
 #pragma unroll
     for (int chunk = 0; chunk < Shape::slots - Shape::chunks; ++chunk) fetch(chunk % Shape::chunks);
   }
 
-  // Whether the thread has any of this piece of a row, and all of it.
+  // Whether any of this piece of the thread is in the row, and whether all of it is.
   __device__ __forceinline__ bool has(int piece) const { return piece * across < end_; }
   __device__ __forceinline__ bool has_all(int piece) const {
     if constexpr (!edges) return has(piece);
     return piece * across + size <= end_ && (piece > 0 || lead_ == 0);
   }
 
-  // Waits for the next chunk at the head; `chunk` is its number in its row.
+  // Waits for the next chunk at the head; `chunk` is its index in its row.
   __device__ __forceinline__ void wait(int chunk) {
     wait_for_copies<Shape::slots - Shape::chunks - 1>();
     if constexpr (edges) {
@@ -378,15 +378,15 @@ class RowStream {
   __device__ __forceinline__ uint4 tail_b(int j) const { return shared_piece(tail_ + of_b + j * Shape::pitch); }
   __device__ __forceinline__ void advance_tail() { tail_ = after(tail_); }
 
-  // Where the chunk is that is read at the head, and at the tail.
+  // The shared addresses of the chunks at the head, and at the tail.
   __device__ __forceinline__ unsigned head() const { return head_; }
   __device__ __forceinline__ unsigned tail() const { return tail_; }
 
-  // The column of the thread's edge, from the block's first one, or -1. The elements of the pieces that are cut by the
-  // row's beginning and its end are each one of another thread of the warp: who has such a piece has no more to do.
+  // The column of the thread's edge, counted from the block's first one, or -1. Each element of the pieces that are cut
+  // by the row's start and end is assigned to a different thread of the warp, to balance the work.
   __device__ __forceinline__ int edge() const { return edge_; }
 
-  // Stores what make(j, k) makes of the pieces k of a chunk, of which they are the j-th, if the row is `there`.
+  // Stores make(j, k) for the pieces k of a chunk, the j-th of the chunk each, if the row is `there`.
   template <class Make>
   __device__ __forceinline__ void store(bool there, T* row, int chunk, Make make) const {
 #pragma unroll
@@ -398,10 +398,10 @@ class RowStream {
     }
   }
 
-  // Where the thread's edge is to be stored.
+  // The address at which to store the thread's edge.
   __device__ __forceinline__ T* edge_in(T* row) const { return row + (edge_ - column_); }
 
-  // use(a, b) of the thread's edge, if it is in the chunk at `slot`.
+  // Calls use(a, b) for the thread's edge, if it is in the chunk at `slot`.
   template <class Use>
   __device__ __forceinline__ void with_edge(int chunk, unsigned slot, Use use) const {
     if constexpr (edges) {
@@ -416,10 +416,10 @@ class RowStream {
     }
   }
 
-  // Until no copy is under way.
+  // Waits until all copies have completed.
   __device__ __forceinline__ void end() { wait_for_all_copies(); }
 
-  // With each chunk that is read at the head, another one is asked for, where the tail has been.
+  // For each chunk read at the head, starts copying another one, into the slot that the tail has left.
   __device__ __forceinline__ void refill(int chunk) { fetch((chunk + Shape::slots) % Shape::chunks); }
 
  private:
@@ -435,8 +435,8 @@ class RowStream {
     return slot == begin_ + (Shape::slots - 1) * Shape::slot_bytes ? begin_ : slot + Shape::slot_bytes;
   }
 
-  // Of the warp's lanes, the first ones have the elements of the piece that the row begins in, the next ones those of
-  // the piece that it ends in.
+  // The first lanes of the warp have the elements of the piece in which the row starts, the next ones those of the
+  // piece in which it ends.
   static __device__ __forceinline__ int edge_of(const StreamPlace& at, int lead, int end) {
     static_assert(Shape::lanes >= 2 * size);
     const int lane = at.thread % Shape::lanes, begin = at.rank == 0 ? lead : 0;
@@ -448,7 +448,7 @@ class RowStream {
     return cut && of_warp && column >= begin && column < end ? column : -1;
   }
 
-  // Makes the first `lead_` elements of a piece 0.
+  // Sets the first `lead_` elements of a piece to 0.
   __device__ __forceinline__ void blank(unsigned at) const {
     uint4 piece = shared_piece(at);
     unsigned* const words[] = {&piece.x, &piece.y, &piece.z, &piece.w};
@@ -472,7 +472,7 @@ class RowStream {
     }
   }
 
-  // The teams of a warp go on together: until the last one has had its rows, the others' are 0.
+  // The teams of a warp continue together: until the last one has processed its rows, the others read zeros.
   __device__ __forceinline__ void fetch(int chunk) {
     if (rows_ > 0 || Shape::teams_a_warp > 1) {
       const auto copy_pieces = [&](auto bytes_of) {
@@ -485,7 +485,7 @@ class RowStream {
           copy_async(fill_ + of_b + j * Shape::pitch, b_ + first, bytes);
         }
       };
-      // Where a number of bytes is 0 or 16, that is a predicate.
+      // If the number of bytes is 0 or 16, this compiles to a predicate.
       if (edges && is_cut_) {
         copy_pieces([](int left) { return max(0, min(vector_bytes, left * int{sizeof(T)})); });
       } else {

@@ -1,7 +1,7 @@
 // Rows that a team of threads holds in registers, so that each element is read once and written once.
 //
-// A team is a part of a warp, a warp, a block, or the blocks of a cluster (sm_90 on), by the length of the row. On the
-// CPU there are no clusters. What a thread holds of its row is a RowPart (row_parts.cuh).
+// A team is a part of a warp, a warp, a block, or the blocks of a cluster (sm_90 on), depending on the length of the
+// row. Each thread holds a RowPart of it (row_parts.cuh).
 #pragma once
 
 #include <trifold/cluster.cuh>
@@ -12,28 +12,28 @@ namespace trifold {
 
 enum class Team { part, warp, block, cluster };
 
-// How many things a kernel copies to all teams of a cluster (column_copies.cuh).
+// The most arrays that a kernel copies to all teams of a cluster (column_copies.cuh).
 inline constexpr int most_copies = 2;
 
 // Threads in a block of a kernel whose teams are warps or parts of them.
 inline constexpr int block_of_warps = 128;
 
-// A block of a cluster has 512 threads at most.
+// A block of a cluster has at most 512 threads.
 inline constexpr int most_warps_a_cluster = most_blocks_a_cluster * 512 / warp_threads;
 
-// How many lanes of a warp a team has.
+// The number of lanes of a warp that belong to a team.
 __host__ __device__ constexpr int team_lanes(Team team) {
   return team == Team::part ? 8 : warp_threads;
 }
 
-// Whether a team has several warps, which have to tell each other what they have.
+// Whether a team has several warps, which must exchange values.
 __host__ __device__ constexpr bool has_warps(Team team) {
   return team == Team::block || team == Team::cluster;
 }
 
-// How a kernel's teams hold rows: `pieces` a thread; blocks have `threads` threads at most, and so many of them fit on
-// a multiprocessor, as far as registers go. With `edges`, rows that are not whole are cut into inner pieces and edges
-// (row_parts.cuh).
+// How a kernel's teams hold rows: up to `pieces` a thread, in blocks of at most `threads` threads, whose registers are
+// limited so that `blocks` of them fit on a multiprocessor. With `edges`, rows that are not whole are cut into inner
+// pieces and edges (row_parts.cuh).
 template <Team team_, int pieces_, int threads_, int blocks_, bool edges_ = false>
 struct TeamChoice {
   static constexpr Team team = team_;
@@ -44,7 +44,7 @@ struct TeamChoice {
   static constexpr int most_in_cluster = most_blocks_a_cluster;
   static constexpr int filled = 0;          // takes rows that fill at least so many percent of their threads' pieces
   static constexpr bool by_tensor = false;  // makes its sums by tensor cores (tensor_rows.cuh)
-  // Of dynamic shared memory, for a block of so many threads.
+  // Dynamic shared memory of a block of that many threads.
   static constexpr int bytes(int) { return 0; }
   static_assert(!edges || has_warps(team), "a team has more threads than a row has edges");
 };
@@ -52,13 +52,13 @@ struct TeamChoice {
 template <Team team, int pieces, int threads, int blocks>
 using TeamWithEdges = TeamChoice<team, pieces, threads, blocks, true>;
 
-// Which row a thread's team has, and the thread's place in that team.
+// The row of a thread's team, and the thread's index in the team.
 struct TeamPlace {
   int64_t row;
   int thread, threads;
 
-  // Of a kernel for so many rows. A team that has none is not done yet where it shares a warp: it goes on with a row of
-  // no columns.
+  // Whether the thread may exit, with `rows` rows in all. A team that shares a warp may not: without a row it continues
+  // with one of no columns.
   template <Team team>
   __device__ __forceinline__ bool done(int64_t rows) const {
     return team != Team::part && row >= rows;
@@ -70,8 +70,8 @@ struct TeamPlace {
 };
 
 #ifdef TRIFOLD_CLUSTERS
-// Where a block stands in a cluster of so many teams: in which one, which has `blocks`, a power of two, and its number
-// there.
+// The position of a block in a cluster of several teams: its team, `mate`, which has `blocks` blocks, a power of two,
+// and its rank in the team.
 struct ClusterPlace {
   int mate, blocks, rank;
 
@@ -81,17 +81,17 @@ struct ClusterPlace {
     if constexpr (mates == 1) return {0, blocks, rank};
     return {rank >> __popc(blocks - 1), blocks, rank & (blocks - 1)};
   }
-  // The number of the team among all.
+  // The index of the team in the grid.
   template <int mates>
   __device__ __forceinline__ int64_t team() const {
     return (blockIdx.x >> __popc(blocks * mates - 1)) * int64_t{mates} + mate;
   }
-  // The number in the cluster of block `rank` of a team.
+  // The rank in the cluster of block `rank` of team `mate`.
   __device__ __forceinline__ int of(int mate, int rank) const { return mate * blocks + rank; }
 };
 #endif
 
-// With `mates`, a cluster has so many teams.
+// `mates` is the number of teams in a cluster.
 template <Team team, int mates = 1>
 __device__ __forceinline__ TeamPlace team_place() {
   const int x = static_cast<int>(threadIdx.x), block = static_cast<int>(blockDim.x);
@@ -108,7 +108,7 @@ __device__ __forceinline__ TeamPlace team_place() {
   }
 }
 
-// What the warps of a team tell each other.
+// The values that the warps of a team have sent each other.
 template <class T>
 struct Posts {
   T* of_warp;
@@ -122,14 +122,14 @@ __device__ __forceinline__ Mailbox& cluster_mailbox() {
   return mailbox;
 }
 
-// For copies that come to all teams of a cluster (column_copies.cuh).
+// For copies that arrive in all teams of a cluster (column_copies.cuh).
 __device__ __forceinline__ Mailbox& copy_mailbox(int which) {
   __shared__ Mailbox mailboxes[most_copies];
   return mailboxes[which];
 }
 #endif
 
-// Behind begin_in_team, where a cluster has several teams: until all their blocks have begun.
+// After begin_in_team, if a cluster has several teams: waits until all their blocks have started.
 template <int mates>
 __device__ __forceinline__ void wait_for_mates() {
 #ifdef TRIFOLD_CLUSTERS
@@ -137,9 +137,9 @@ __device__ __forceinline__ void wait_for_mates() {
 #endif
 }
 
-// What a kernel of teams begins with: its place, once earlier kernels have ended. `Post` is the type of what a
-// cluster's warps tell each other in team_posts, once in the kernel. The barrier here, for which wait_for_mates or
-// team_posts waits, says that every block has begun, and its mailboxes.
+// The start of a kernel of teams: returns the thread's place, after earlier kernels have completed. `Post` is the type
+// of the values that a cluster's warps exchange in team_posts. The arrival at the cluster barrier is matched by the
+// wait in wait_for_mates or team_posts, after which every block has started and its mailboxes are initialised.
 template <Team team, class Post, int mates = 1>
 __device__ __forceinline__ TeamPlace begin_in_team() {
   const TeamPlace at = team_place<team, mates>();
@@ -160,7 +160,7 @@ __device__ __forceinline__ TeamPlace begin_in_team() {
   return at;
 }
 
-// What each warp of a team says, of so many at most, to all its threads. A kernel calls it once.
+// Sends each warp's value to all threads of its team, of up to `most_warps` warps. A kernel calls it once.
 template <Team team, int mates = 1, int most_warps = most_warps_a_cluster, class Post>
 __device__ __forceinline__ Posts<Post> team_posts(const Post& own) {
   static_assert(has_warps(team), "a warp needs no shared memory to talk");
@@ -194,8 +194,8 @@ __device__ __forceinline__ Posts<Post> team_posts(const Post& own) {
   }
 }
 
-// What the warps of a team say, combined; every thread gets the result, the same bit for bit. `neutral` changes no
-// value that it is combined with.
+// Combines the values of a team's warps; every thread gets the same result, bit for bit. `neutral` is the neutral
+// element of `combine`.
 template <class T, class Combine>
 __device__ __forceinline__ T combine(const Posts<T>& posts, T neutral, Combine combine) {
   T value = neutral;
@@ -205,7 +205,7 @@ __device__ __forceinline__ T combine(const Posts<T>& posts, T neutral, Combine c
   return warp_reduce(value, combine);
 }
 
-// The values of a team's threads, combined, as above. A kernel calls it once.
+// Combines the values of a team's threads, as above. A kernel calls it once.
 template <Team team, int mates = 1, class T, class Combine>
 __device__ __forceinline__ T team_reduce(T value, T neutral, Combine with) {
   value = warp_reduce<team_lanes(team)>(value, with);

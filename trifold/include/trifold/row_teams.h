@@ -10,28 +10,28 @@
 
 namespace trifold {
 
-// Ways to hold rows in registers or to stream them, shorter rows' first.
+// Choices for kernels that hold rows in registers or stream them, in order of increasing length.
 template <class... Choices>
 struct Teams {};
 template <class... Choices>
 struct Streams {};
 
-// A kernel of teams has other code for another kind of team, and for rows with edges.
+// The code of a kernel of teams depends on the kind of team, and on whether rows have edges.
 struct TeamModes {
   template <class Choice>
   using of = Mode<Choice::team, Choice::edges>;
 };
 
-// So many threads that each has `pieces` of `all`, in whole warps.
+// The number of threads with `pieces` each that hold `all`, in whole warps.
 inline int64_t threads_for(int64_t all, int64_t pieces) {
   return ceil_div(ceil_div(all, pieces), warp_threads) * warp_threads;
 }
-// So few blocks, a power of two, that each has `most` of `all`.
+// The least number of blocks, a power of two, that hold `all` with at most `most` each.
 inline int64_t blocks_for(int64_t all, int64_t most) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(ceil_div(all, most))));
 }
 
-// Of a choice's kernel, how many blocks of how many threads are the cluster that holds a row of so many pieces.
+// The blocks, and threads in a block, of the cluster that holds a row of `pieces` pieces.
 struct ClusterShape {
   int64_t blocks, threads;
 
@@ -40,31 +40,31 @@ struct ClusterShape {
     const int64_t blocks = blocks_for(pieces, int64_t{Choice::pieces} * Choice::threads);
     return {blocks, threads_for(pieces, Choice::pieces * blocks)};
   }
-  // Whether there are such clusters: GPUs that start kernels early have some.
+  // Whether the GPU has such clusters: those that start kernels early have clusters.
   bool exists(Stream stream) const { return stream.starts_early && blocks <= most_blocks_a_cluster; }
   dim3 block() const { return dim3(static_cast<unsigned>(threads)); }
 };
 
-// How far apart rows of `columns` elements are at least that follow one another and begin alike, as seen from
-// boundaries so many elements apart: where these are powers of two, so is that.
+// The least distance, in rows, between rows of `columns` contiguous elements with the same offset from a boundary of
+// `boundary` elements; a power of two if that is one.
 inline int64_t rows_apart(int64_t columns, int64_t boundary) {
   return boundary / std::gcd(boundary, columns);
 }
 template <class T>
-int64_t rows_apart(int64_t columns) {  // as seen from 16-byte boundaries
+int64_t rows_apart(int64_t columns) {  // from 16-byte boundaries
   return rows_apart(columns, Vector<T>::size);
 }
 
-// The most teams, of `most`, that take such rows in turns so that those of a team begin alike.
+// The most teams, up to `most`, that can process rows round-robin so that all rows of a team have the same offset.
 inline int64_t teams_alike(int64_t most, int64_t columns, int64_t boundary) {
   return most - most % rows_apart(columns, boundary);
 }
-// How many teams take so many rows, `held` at once, which are so far `apart`.
+// The number of teams for `rows` rows, if each holds `held` at once, at a distance of `apart` rows.
 inline int64_t teams_of(int64_t rows, int64_t held, int64_t apart) {
   return rows / (held * apart) * apart + std::min(rows % (held * apart), apart);
 }
 
-// Launches the kernel of a choice for so many teams, if they hold rows of so many pieces.
+// Launches the kernel of a choice for `teams` teams; returns false if a team cannot hold rows of `pieces` pieces.
 template <Cut cut, class Choice, class Use>
 bool launch_teams(Stream stream, int64_t teams, int64_t pieces, Use use) {
   if constexpr (Choice::team == Team::cluster && !gpu_paths) {
@@ -98,21 +98,21 @@ bool launch_teams(Stream stream, int64_t teams, int64_t pieces, Use use) {
   }
 }
 
-// try_one.template operator()<own, Choice>() of one choice after the other, until one is true; `own` is how a choice's
-// kernel takes rows that are cut so.
+// Calls try_one.template operator()<own, Choice>() for one choice after the other, until one returns true; `own` is how
+// the choice's kernel cuts such rows.
 template <Cut cut, class... Choices, class Try>
 bool any_of(Teams<Choices...>, Try try_one) {
   return (try_one.template operator()<cut == Cut::ragged && Choices::edges ? Cut::inner : cut, Choices>() || ...);
 }
 
-// Launches the first kernel whose teams hold rows of so many columns that are cut so:
-// use.template operator()<cut, Choice>(start), where start.template operator()<Kernel>(args...) launches. False: there
-// is none, and nothing was launched.
+// Launches the first kernel whose teams can hold rows of `columns` columns with this cut: calls use.template
+// operator()<cut, Choice>(start), which must call start.template operator()<Kernel>(args...). False: there is none, and
+// nothing was launched.
 template <class T, Cut cut, class Choices, class Use>
 bool launch_cut_teams(Choices choices, Stream stream, int64_t rows, int64_t columns, Use use) {
   return any_of<cut>(choices, [&]<Cut own, class Choice>() {
     const int64_t apart = rows_apart<T>(columns);
-    // Where a cluster's teams lacked rows, teams of one row each are faster.
+    // If there are too few rows for a cluster's teams, teams of one row each are faster.
     if (Choice::rows > 1 && rows < Choice::rows * Choice::mates * apart) return false;
     return launch_teams<own, Choice>(stream, teams_of(rows, Choice::rows, apart), pieces_of<T>(columns, own), use);
   });

@@ -1,5 +1,5 @@
-// What the binding of an op on rows (cuda_src/<op>.cu) needs beside binding.h. A tensor's rows are its last dimension;
-// all dimensions before it count them. Kernels take a pointer, and how far apart rows begin.
+// For bindings of ops on rows (cuda_src/<op>.cu), in addition to binding.h. A row extends along a tensor's last
+// dimension; the others enumerate the rows. Kernels receive a pointer, and the distance between rows.
 #pragma once
 
 #include <trifold/binding.h>
@@ -10,9 +10,9 @@ namespace trifold {
 
 inline constexpr int64_t most_blocks = (int64_t{1} << 31) - 1;  // in a grid
 
-// A tensor as rows, each contiguous. Row r begins r · stride elements behind the first; with a stride of 0 all are one.
+// A tensor as contiguous rows. Row r starts r · stride elements after the first; with a stride of 0 all are the same.
 struct Rows {
-  Tensor tensor;  // whose memory it is: the argument's, or a copy's
+  Tensor tensor;  // the argument, or a copy of it
   int64_t count, columns, stride;
 
   bool empty() const { return count == 0 || columns == 0; }
@@ -23,7 +23,7 @@ struct Rows {
   }
 };
 
-// How far apart the rows of `x` begin, if a single number says that and each row is contiguous; else nothing.
+// The distance between the rows of `x`, if it is constant and each row is contiguous; else nothing.
 inline std::optional<int64_t> row_stride(const Tensor& x) {
   const Dims sizes = x.sizes(), strides = x.strides();
   const std::size_t last = sizes.size() - 1;
@@ -38,7 +38,7 @@ inline std::optional<int64_t> row_stride(const Tensor& x) {
   return stride;
 }
 
-// `x` as rows: itself where its strides allow that, else a copy without gaps. A 0-d tensor is a row of one column.
+// `x` as rows: without a copy if its strides allow it, else a contiguous copy. A 0-d tensor is a row of one column.
 inline Rows rows_of(const Tensor& x) {
   const Dims sizes = x.sizes();
   if (sizes.size() == 0) return {x, 1, 1, 1};
@@ -50,12 +50,12 @@ inline Rows rows_of(const Tensor& x) {
   return {torch::stable::contiguous(x), count, columns, columns};
 }
 
-// A new, unwritten tensor of the shape of `x`, without gaps: its rows follow one another.
+// A new, uninitialised, contiguous tensor of the shape of `x`.
 inline Tensor row_output(const Tensor& x) {
   return empty_contiguous(x, x.sizes());
 }
 
-// `count` numbers of type C for as long as a launch needs them, on the device of `like`.
+// Temporary memory for `count` numbers of type C on the device of `like`; keep the tensor until the launch.
 template <class T, class C>
 Tensor scratch(const Tensor& like, int64_t count) {
   static_assert(sizeof(C) % sizeof(T) == 0, "a number of type C is made of whole elements of `like`");
@@ -63,21 +63,21 @@ Tensor scratch(const Tensor& like, int64_t count) {
   return empty_strided(like, {elements}, {1});
 }
 
-// Whether all rows of `columns` elements, which begin `stride` apart, can be taken in pieces of 16 bytes.
+// Whether all rows of `columns` elements, at a distance of `stride`, begin and end at 16-byte boundaries.
 template <class T>
 bool in_pieces(const T* first, int64_t stride, int64_t columns) {
   constexpr int64_t size = Vector<T>::size;
   return elements_to_boundary(first) == 0 && stride % size == 0 && columns % size == 0;
 }
 
-// Where the first row of `columns` elements begins, and how far apart they are.
+// The first row of a tensor, and the distance between its rows.
 template <class T>
 struct RowsAt {
   const T* first;
   int64_t stride;
 };
 
-// How the rows of all of a kernel's tensors can be cut.
+// How rows can be cut, given all tensors of a kernel.
 template <class T>
 Cut row_cut(int64_t columns, std::initializer_list<RowsAt<T>> tensors) {
   for (const auto& [first, stride] : tensors)
@@ -85,20 +85,20 @@ Cut row_cut(int64_t columns, std::initializer_list<RowsAt<T>> tensors) {
   return Cut::whole;
 }
 
-// use.template operator()<cut>(), for a cut that is known when the program runs.
+// Calls use.template operator()<cut>() for a cut that is known only at run time.
 template <class Use>
 bool with_cut(Cut cut, Use use) {
   return cut == Cut::whole ? use.template operator()<Cut::whole>() : use.template operator()<Cut::ragged>();
 }
 
-// How many pieces a row is cut into, at most.
+// The most pieces into which a row is cut.
 template <class T>
 int64_t pieces_of(int64_t columns, Cut cut) {
   if (cut == Cut::inner) return columns / Vector<T>::size;
   return ceil_div(columns + (cut == Cut::whole ? 0 : Vector<T>::size - 1), Vector<T>::size);
 }
 
-// A grid of a block a row. A kernel in it goes on with row blockIdx.x + gridDim.x where there are more rows than that.
+// A grid of one block for each row. If there are more rows, its kernels continue with row blockIdx.x + gridDim.x.
 inline dim3 block_a_row(int64_t rows) {
   return dim3(static_cast<unsigned>(std::min(rows, most_blocks)));
 }

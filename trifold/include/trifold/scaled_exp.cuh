@@ -5,7 +5,7 @@
 
 namespace trifold {
 
-// The power of two by which scaled_exp is larger than exp.
+// The exponent of the power of two by which scaled_exp is larger than exp.
 template <class T>
 constexpr int scaled_exp_bits() {
 #ifdef TRIFOLD_GPU_ARCH
@@ -16,7 +16,7 @@ constexpr int scaled_exp_bits() {
 }
 
 #ifdef TRIFOLD_GPU_ARCH
-// exp(x) · 2^bits by the hardware's exp2, which is right to 2^-22 but rounds what is below 2^-126 to 0.
+// exp(x) · 2^bits by the hardware's exp2, with an error of 2^-22, which flushes results below 2^-126 to 0.
 __device__ __forceinline__ float hardware_exp(float x, float bits) {
   constexpr float log2_e = 1.44269504f;
   float result;
@@ -25,8 +25,8 @@ __device__ __forceinline__ float hardware_exp(float x, float bits) {
 }
 #endif
 
-// exp(x) · 2^scaled_exp_bits for x ≤ 0, in the compute type of T. For half types on a GPU it is the hardware's,
-// of which the factor keeps results below 2^-126. exp as the C library has it would bound a softmax of bfloat16 there.
+// exp(x) · 2^scaled_exp_bits for x ≤ 0, in the compute type of T. For half types on a GPU it uses the hardware's exp2;
+// the factor keeps results down to 2^-150. The C library's exp would be the bottleneck of a bfloat16 softmax.
 template <class T>
 __device__ __forceinline__ compute_t<T> scaled_exp(compute_t<T> x) {
 #ifdef TRIFOLD_GPU_ARCH
@@ -35,8 +35,8 @@ __device__ __forceinline__ compute_t<T> scaled_exp(compute_t<T> x) {
   return exp(x);
 }
 
-// What softmax makes of x: exp(x - max) / sum, where the sum is one of scaled_exp. For half types on a GPU the quotient
-// is a difference of exponents.
+// The result of softmax: exp(x - max) / sum, with a sum of scaled_exp. For half types on a GPU the division is a
+// subtraction of exponents.
 template <class T>
 struct ExpQuotient {
   compute_t<T> max, of_sum;
@@ -57,8 +57,8 @@ struct ExpQuotient {
     return exp(x - max) * of_sum;
   }
 
-  // Whether the numbers are so near to 0 that of_near is exact enough for the type: where the largest one is. An
-  // instruction less, with an error of 2^-24 · |max| · log2(e).
+  // Whether the largest number is close enough to 0 for of_near to be accurate enough for the type: one instruction
+  // less, with an error of 2^-24 · |max| · log2(e).
   __device__ __forceinline__ bool is_near() const {
 #ifdef TRIFOLD_GPU_ARCH
     return sizeof(T) == 2 && fabsf(max) < 256;
@@ -74,7 +74,7 @@ struct ExpQuotient {
   }
 };
 
-// exp(x) and 1 / x, as close as the type T can tell: for half types on a GPU within 2^-20.
+// exp(x) and 1 / x, with the accuracy that type T needs: for half types on a GPU within 2^-20.
 template <class T>
 __device__ __forceinline__ compute_t<T> close_exp(compute_t<T> x) {
 #ifdef TRIFOLD_GPU_ARCH

@@ -1,10 +1,10 @@
-// For what the including file is compiled. Ask these macros, and not CUDA's own: where the CPU stands for a GPU, these
-// are defined as well, since programs ask them which of CUDA's features there are.
+// The target of the compilation. Test these macros instead of CUDA's own, which are also defined when g++ compiles for
+// the CPU, since programs use them to test for features of CUDA.
 //
 //   TRIFOLD_CPU        g++ compiles the kernels, for the CPU.
 //   TRIFOLD_GPU_ARCH   nvcc compiles device code, for a GPU of this architecture: 900.
-//   TRIFOLD_GPU_PATHS  host code chooses among a port's kernels as for a GPU: under nvcc, and under g++ where
-//                      TRIFOLD_PATHS=gpu asks for it, whose build then gives the architecture of that GPU.
+//   TRIFOLD_GPU_PATHS  host code chooses among a port's kernels as for a GPU: under nvcc, and under g++ with
+//                      TRIFOLD_PATHS=gpu, where its value is the architecture of that GPU.
 #pragma once
 
 #ifndef __CUDACC__

@@ -1,9 +1,9 @@
-// What the warps of a team tell each other in kernels whose rows stream through shared memory (sm_90 on), and how such
-// kernels are cut.
+// The messages between the warps of a team in kernels whose rows stream through shared memory (sm_90 on), and the
+// choices for such kernels.
 //
-// Copies from global to shared memory run some rows ahead, so that memory never waits for a team. What its warps tell
-// each other about a row is taken one row later, so that nobody waits for that either: in the round in which row n is
-// read, row n - 1 is finished. There is no barrier of all threads in the loop.
+// Copies from global to shared memory run some rows ahead, so that memory is always busy. Messages between warps about
+// a row are read one row later, so that no warp waits for them: in the round in which row n is read, row n - 1 is
+// finished. There is no barrier of all threads in the loop.
 #pragma once
 
 #include <trifold/async_copies.cuh>
@@ -11,21 +11,21 @@
 
 namespace trifold {
 
-// How a kernel streams rows: `pieces` a thread, of `slots` rows in shared memory at once; blocks have `threads` threads
-// at most, and so many of them fit on a multiprocessor, as far as registers go; `most_blocks` are a team.
+// How a kernel streams rows: `pieces` a thread, with `slots` rows in shared memory; blocks have at most `threads`
+// threads, registers are limited so that `blocks` of them fit on a multiprocessor, and a team has up to `most_blocks`.
 template <int pieces_, int slots_, int threads_, int blocks_, int most_blocks_ = most_blocks_a_cluster>
 struct StreamChoice {
   static constexpr int pieces = pieces_, slots = slots_, threads = threads_, blocks = blocks_;
   static constexpr int most_blocks = most_blocks_;
 
-  // Of dynamic shared memory, for a block of so many threads.
+  // Dynamic shared memory of a block of that many threads.
   static constexpr int bytes(int block) { return slots * pieces * block * vector_bytes; }
 };
 
-// How the teams of a grid share a matrix's rows. Those of a class, every `classes`-th one, begin alike, as seen from
-// boundaries so many bytes apart. A team begins with fixed rows of its class, and goes on with others that are counted
-// out: by `counters`, one for each class, 0 at first; or, where these are null and each team has a class of its own, by
-// itself.
+// How the teams of a grid share a matrix's rows. The rows of a class, every `classes`-th one, have the same offset
+// from a boundary of `boundary` bytes. A team starts with fixed rows of its class, and continues with rows that are
+// claimed: from `counters`, one for each class, initially 0; or, if these are null and each team has its own class, in
+// order.
 struct StreamedRows {
   int* counters;
   int rows, classes, boundary;
@@ -37,11 +37,11 @@ struct StreamedRows {
 
 namespace trifold {
 
-// What the warps of a team (the blocks of a cluster) tell each other of one row after the other: `give` row n's, then
-// `take` those of row n - 1. The first warp also tells a number of each row, in the end of that round.
+// Messages between the warps of a team (the blocks of a cluster), one row after the other: `give` that of row n, then
+// `take` those of row n - 1. The first warp also sends a number for each row, at the end of that round.
 //
-// Four rows can be under way: who gives row n has taken n - 2, for which all warps have given n - 2, having taken n
-// - 4.
+// Four rows can be in flight: a warp that gives row n has taken row n - 2. All warps had then given n - 2, and before
+// that taken n - 4.
 template <class Post, int threads>
 class TeamMail {
  public:
@@ -51,7 +51,7 @@ class TeamMail {
     Mailbox given[4];
   };
 
-  // Behind it a barrier of the cluster is needed.
+  // A barrier of the cluster must follow.
   __device__ __forceinline__ explicit TeamMail(Memory& memory)
       : memory_(memory), warps_(static_cast<int>(blockDim.x) / warp_threads), posts_(warps_) {
     const auto blocks = static_cast<int>(cluster_blocks());
@@ -62,7 +62,7 @@ class TeamMail {
     own_ = static_cast<int>(cluster_rank()) * warps_ + static_cast<int>(threadIdx.x) / warp_threads;
   }
 
-  // Whether this is the team's first warp, which also tells a number.
+  // Whether this is the team's first warp, which also sends a number.
   __device__ __forceinline__ bool leads() const { return own_ == 0; }
 
   __device__ __forceinline__ void give(const Post& own, int n) {
@@ -84,7 +84,7 @@ class TeamMail {
       }
     }
   }
-  // By the first warp: behind give(), and before it gives the next row's.
+  // Called by the first warp, after give() and before it gives the next row.
   __device__ __forceinline__ void tell(int of_leader, int n) {
     const int way = n % 4, lane = static_cast<int>(threadIdx.x) % warp_threads;
     if (alone_) {
@@ -102,7 +102,7 @@ class TeamMail {
     memory_.given[n % 4].wait(n / 4 % 2);
     return {memory_.of_warp[n % 4], posts_};
   }
-  // What the team's first warp told of row n, which has been taken.
+  // The number that the team's first warp sent for row n, after that has been taken.
   __device__ __forceinline__ int of_leader(int n) const { return memory_.of_leader[n % 4]; }
 
  private:

@@ -7,7 +7,7 @@ namespace trifold {
 
 inline constexpr int vector_bytes = 16;
 
-// A line of memory.
+// A cache line.
 inline constexpr int line_bytes = 128;
 
 // As many elements as one 16-byte load or store moves.
@@ -17,13 +17,13 @@ struct alignas(vector_bytes) Vector {
   T value[size];
 };
 
-// How many elements stand before the first 16-byte boundary at or after `pointer`.
+// The number of elements from `pointer` to the first 16-byte boundary at or after it.
 template <class T>
 __host__ __device__ inline int elements_to_boundary(const T* pointer) {
   return static_cast<int>((-reinterpret_cast<uintptr_t>(pointer) % vector_bytes) / sizeof(T));
 }
 
-// One thing for each output of a map: what it makes at one place, or where that goes.
+// One value for each output of a map: its result at one place, or the pointer to store it at.
 template <class V, int N>
 struct Pack {
   V value[N];
@@ -31,12 +31,12 @@ struct Pack {
 template <class V, class... More>
 Pack(V, More...) -> Pack<V, 1 + sizeof...(More)>;
 
-// Threads in a block of a kernel that maps vectors. Of 64, 128 and 256, 128 does best over all ops on an H200 (up to 2%
-// at 2^28 elements).
+// Threads in a block of a kernel that maps vectors. Of 64, 128 and 256, 128 is fastest over all ops on an H200 (by up
+// to 2% at 2^28 elements).
 inline constexpr int vector_block = 128;
 
-// How the threads of a launch share out the elements: `vectors` threads take a vector each, the next `rest` ones an
-// element each. The first `head` of these stand before the first vector, the others behind the last one.
+// Which thread processes what: the first `vectors` threads a vector each, the next `rest` an element each, of which the
+// first `head` are before the first vector, and the others after the last one.
 struct Share {
   int64_t vectors;
   short head, rest;
@@ -44,21 +44,21 @@ struct Share {
   int64_t threads() const { return vectors + rest; }
 };
 
-// `n` elements whose first vector begins `head` elements behind the first one.
+// For `n` elements whose first vector starts at element `head`.
 template <class T>
 Share share_out(int64_t n, int head) {
   const int64_t vectors = (n - head) / Vector<T>::size;
   return {vectors, static_cast<short>(head), static_cast<short>(n - vectors * Vector<T>::size)};
 }
 
-// out[i] = f(in[i]...) for all elements, in the compute type of T. Where there are several outputs, f makes a Pack of
-// as many values; all of a vector's loads come before its stores.
+// out[i] = f(in[i]...) for all elements, in the compute type of T. With several outputs, f returns a Pack of as many
+// values; all loads of a vector precede its stores.
 //
-// The pointers stand at the first vector, on a 16-byte boundary, thus behind `share.head` elements. The grid has
-// share.threads() threads at least, in blocks of `vector_block`. Waits for earlier kernels: to be launched early.
+// The pointers point to the first vector, on a 16-byte boundary, thus `share.head` elements after the first. The grid
+// has at least share.threads() threads, in blocks of `vector_block`. Waits for earlier kernels: can be launched early.
 //
-// Why one vector a thread, and no streaming hints: at 2^28 elements on an H200, where memory is the bound, two or four
-// vectors a thread are up to 4% slower, __ldcs costs up to 10%, and __stcs is worth less than 1% either way.
+// Why one vector a thread, and no cache hints: at 2^28 elements on an H200, bound by memory, two or four vectors a
+// thread are up to 4% slower, __ldcs costs up to 10%, and __stcs changes less than 1% either way.
 template <class T, int N, class F, class... In>
 __device__ __forceinline__ void map_vectors(F f, Pack<T*, N> out, Share share, const In*... in) {
   using C = compute_t<T>;
