@@ -1,10 +1,10 @@
-// Rows that stream through shared memory, for teams that take many rows, one after the other (sm_90 on).
+// Rows that stream through shared memory, for teams that process many rows, one after the other (sm_90 on).
 //
-// Each warp asks for its own part of a row, and reads it from there. Copies run some rows ahead, and what the warps
-// tell each other about a row is taken one row later (team_mail.cuh). Which rows a team has is told with that, too:
-// where shares are fixed, all wait for the slowest multiprocessor. It is asked for as late as possible: a slow team
-// that has many rows to come keeps the others waiting in the end. All rows of a team begin equally far behind a
-// boundary in memory, also where they are ragged: a thread has the same columns of each, whose parameters stay in its
+// Each warp copies its own part of a row, and reads it from there. Copies run some rows ahead, and messages
+// between warps about a row are read one row later (team_mail.cuh). They also carry the next row of the team:
+// with fixed shares, all teams would wait for the slowest multiprocessor. Rows are claimed as late as possible,
+// so that a slow team holds few when the others finish. All rows of a team, even ragged ones, have the same
+// offset from a boundary in memory: a thread has the same columns of each, whose parameters stay in its
 // registers.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace trifold {
 
-// The piece of a ragged row that sticks out of it: at the row's front or at its back. It is kept apart, in shared
-// memory, by the thread that has it.
+// The piece of a ragged row that extends beyond it, at the row's front or at its back. Its thread keeps it separately,
+// in shared memory.
 template <class T>
 struct EdgePiece {
   const Packed<T>* place;  // null: the thread has none
@@ -35,7 +35,7 @@ struct EdgePiece {
   }
 };
 
-// A number for each column of a thread, of which `edge` has those of the piece that sticks out.
+// A number for each column of a thread; `edge` has those of the piece that extends beyond the row.
 template <class T, Cut cut, int V>
 class ColumnNumbers {
  public:
@@ -62,9 +62,9 @@ class ColumnNumbers {
   Packed<T> pieces_[V], *edge_;
 };
 
-// One matrix, whose rows the teams of a grid take. Rows of x begin x_stride apart, those of y follow one
-// another; both begin equally far behind a 16-byte boundary, and those of y of a team equally far behind one of
-// `boundary` bytes, where they are cut: where a warp's pieces end in the middle of a sector of memory, two write it.
+// One matrix, whose rows the teams of a grid process. Rows of x start x_stride apart, those of y are contiguous; both
+// have the same offset from a 16-byte boundary, and a team's rows of y the same from one of `boundary` bytes, where
+// they are cut: if a warp's pieces end inside a sector of memory, two warps write it.
 template <class T, Cut cut, class Choice, class Post>
 class TeamStream {
   static constexpr int V = Choice::pieces, slots = Choice::slots, size = Packed<T>::size, parameters = 2;
@@ -97,7 +97,7 @@ class TeamStream {
       for (int k = 0; k < V; ++k)
         if (at_.touches(k) && !at_.within(k) && at_.column(k) > -size) edge_ = k;
     }
-    // Pieces that are in no row, or not as a whole, are never copied there.
+    // Pieces outside the row, or partly outside, are never copied to these places.
 #pragma unroll
     for (int k = 0; k < slots * V; ++k)
       if (!at_.within(k % V)) slot(k / V)[k % V * warp_threads] = Packed<T>::all(beyond);
@@ -114,13 +114,13 @@ class TeamStream {
     cluster_wait();
   }
 
-  // The numbers of the thread's columns: those that are asked for first, 0, and next, 1. Best behind the first row's
-  // sums: the loop behind it waits until they are there.
+  // The numbers of the thread's columns; `which`: 0 for the first array, 1 for the second. Best called after the first
+  // row's sums: the loop after it waits for them.
   __device__ __forceinline__ ColumnNumbers<T, cut, V> numbers(const T* of_columns, T otherwise, int which) const {
     return {of_columns, at_, otherwise, edge_in(0), edge_place(slots + which)};
   }
 
-  // A round: a row is at the head; the one before it, which was there in the round before, at the tail.
+  // A round: one row is at the head; the one that was there in the previous round is at the tail.
   __device__ __forceinline__ bool more() const { return has_head() || has_tail(); }
   __device__ __forceinline__ bool has_head() const { return row_[1] < shares_.rows; }
   __device__ __forceinline__ bool has_tail() const { return row_[0] < shares_.rows; }
@@ -128,8 +128,8 @@ class TeamStream {
   __device__ __forceinline__ bool first_thread() const { return mail_.leads() && threadIdx.x == 0; }
 
   __device__ __forceinline__ const At& at() const { return at_; }
-  // What the thread holds of the row at the head, `beyond` where a piece is not in the row as a whole; and what sticks
-  // out.
+  // The thread's part of the row at the head, with `beyond` in pieces that are not wholly in the row; and the piece
+  // that extends beyond it.
   __device__ __forceinline__ Part head() const {
     wait_for_head();
     Part part;
@@ -137,14 +137,14 @@ class TeamStream {
     for (int k = 0; k < V; ++k) part.piece[k] = slot(head_)[k * warp_threads];
     return part;
   }
-  // Its elements, of whole pieces, become f(k, i), rounded: at the tail they are these.
+  // Replaces its elements, in whole pieces, by f(k, i), rounded: the values later read at the tail.
   template <class F>
   __device__ __forceinline__ void replace_head(F f) {
 #pragma unroll
     for (int k = 0; k < V; ++k)
       if (at_.within(k)) slot(head_)[k * warp_threads] = pack<T>([&](int i) { return f(k, i); });
   }
-  // Sums of its elements that the thread has; and how many these are.
+  // Sums of the thread's elements of it; and their count.
   __device__ __forceinline__ ShiftedSums head_sums() const {
     static_assert(V > 1, "the first piece may stick out of the row");
     wait_for_head();
@@ -172,7 +172,7 @@ class TeamStream {
   }
   __device__ __forceinline__ EdgePiece<T> head_edge() const { return edge_in(head_); }
 
-  // Tells the team what the thread's warp has of the row at the head; and what its warps had of that at the tail.
+  // Sends the warp's value for the row at the head; and returns those of all warps for the row at the tail.
   __device__ __forceinline__ void give(const Post& own) {
     mail_.give(own, n_);
     if (first_thread()) ask();
@@ -183,7 +183,7 @@ class TeamStream {
     return posts;
   }
 
-  // Writes the row at the tail, whose elements become make(element, number...).
+  // Writes the row at the tail: each element becomes make(element, number...).
   template <class Make, class... Numbers>
   __device__ __forceinline__ void write_tail(Make make, const Numbers&... numbers) {
     T* const to = y_ + (static_cast<int64_t>(row_[0]) * at_.columns + at_.first);
@@ -200,7 +200,7 @@ class TeamStream {
     }
   }
 
-  // Ends the round, and tells which row the team gets for it. The tail's memory is that of another one.
+  // Ends the round, and sends the row that the team claimed in it. The tail's memory is reused for another row.
   __device__ __forceinline__ void next() {
     if (mail_.leads() && has_head())
       mail_.tell(of_class() + slots * teams() + shares_.classes * __shfl_sync(0xffffffffu, next_, 0), n_);
@@ -231,14 +231,14 @@ class TeamStream {
     __shared__ typename TeamMail<Post, Choice::threads>::Memory memory;
     return memory;
   }
-  // Tells the warp that its part of a row is in a slot.
+  // The mailbox that signals to the warp that its part of a row has arrived in a slot.
   static __device__ __forceinline__ Mailbox& arrived(int slot) {
     __shared__ Mailbox of_warp[slots][Choice::threads / warp_threads];
     return of_warp[slot][threadIdx.x / warp_threads];
   }
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % warp_threads; }
-  // The pieces of a warp follow one another.
+  // The pieces of a warp are contiguous.
   static __device__ __forceinline__ TeamPlace place() {
     const int before = static_cast<int>(cluster_rank() * blockDim.x + threadIdx.x) - lane();
     return {0, before * V + lane(), warp_threads};
@@ -248,16 +248,16 @@ class TeamStream {
 
   __device__ __forceinline__ int tail() const { return (head_ == 0 ? slots : head_) - 1; }
 
-  // 0 where it is called. Of one address for all lanes, the compiler makes one atomicAdd for all of them, and waits for
-  // it at once.
+  // 0 in the lane that calls it. For one address in all lanes, the compiler would emit one atomicAdd for the warp, and
+  // wait for it at once.
   static __device__ __forceinline__ int lane_number() {
     int lane;
     asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
     return lane;
   }
   __device__ __forceinline__ int of_class() const { return team() % shares_.classes; }
-  // By the team's first thread: of the rows of its class beyond those that all teams begin with, the number of one that
-  // nobody else has; it may be too large.
+  // Called by the team's first thread: claims a row of its class, after the fixed rows with which teams start. Its
+  // index may be past the end.
   __device__ __forceinline__ void ask() {
     next_ = shares_.counters == nullptr ? next_ + 1 : atomicAdd(shares_.counters + of_class() + lane_number(), 1);
   }
@@ -271,7 +271,7 @@ class TeamStream {
     if constexpr (cut == Cut::ragged) wait_for_copies<slots - 2>();
   }
 
-  // Where a slot has, or beyond them a parameter, what sticks out of a row: for the front, or for the back.
+  // The place, for each slot, and after them for each parameter, of the piece that extends beyond a row.
   __device__ __forceinline__ Packed<T>* edge_place(int slot) const {
     __shared__ Packed<T> places[slots + parameters][2];
     return &places[slot][at_.column(0) < 0 && edge_ == 0 ? 0 : 1];
@@ -281,7 +281,7 @@ class TeamStream {
     return {edge_place(slot), at_.column(edge_), at_.columns};
   }
 
-  // Of a row, what is in the warp's whole pieces, which follow one another.
+  // The part of a row that is in the warp's whole pieces, which are contiguous.
   struct Span {
     int begin, bytes;
   };
@@ -292,7 +292,7 @@ class TeamStream {
     return {begin, max(0, min(at_.first + V * across, row_end) - begin) * static_cast<int>(sizeof(T))};
   }
 
-  // Has L2 read what is needed first, while earlier kernels end: two rows, and numbers of columns.
+  // Prefetches what is needed first to L2, while earlier kernels complete: two rows, and numbers of columns.
   template <class... Numbers>
   __device__ __forceinline__ void prefetch(const Numbers*... of_columns) const {
     const auto [begin, bytes] = of_warp();  // of lane 0
@@ -306,7 +306,7 @@ class TeamStream {
     if constexpr (cut == Cut::whole) (early(of_columns), ...);
   }
 
-  // Asks for a row, where there is one.
+  // Starts copying a row, if there is one.
   __device__ __forceinline__ void fetch(int number, int row) {
     if (row < shares_.rows) {
       const T* const from = x_ + row * x_stride_;

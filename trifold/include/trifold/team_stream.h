@@ -15,16 +15,16 @@ struct StreamModes {
   using of = Mode<>;
 };
 
-// How many teams take a matrix's rows, and of how many classes these are, which begin alike, as seen from boundaries so
-// many bytes apart.
+// How many teams process a matrix's rows, and the number of classes of rows with the same offset from boundaries of
+// `boundary` bytes.
 struct AlikeRows {
   int64_t teams;
   int64_t classes;
   int boundary;
 };
 
-// For ragged rows of `columns` elements of so many bytes, as `most` teams fit on the GPU at once: boundaries as wide as
-// a line of memory, as long as that takes next to no team away; at last so many teams that they fit some times over.
+// For ragged rows of `columns` elements of `bytes` bytes, where `most` teams fit on the GPU at once: boundaries up to a
+// cache line, if that hardly reduces the number of teams; in the end several times as many teams as fit.
 inline AlikeRows share_alike(int64_t rows, int64_t columns, int64_t bytes, int64_t most) {
   if (rows <= most) return {rows, rows, line_bytes};
   for (int boundary = line_bytes;; boundary /= 2) {
@@ -35,16 +35,16 @@ inline AlikeRows share_alike(int64_t rows, int64_t columns, int64_t bytes, int64
   }
 }
 
-// Sets what teams count their rows with to 0. In a launch of its own, since a kernel's blocks do not begin
-// in any order; on an H200 it takes about a microsecond.
+// Sets the counters from which teams claim rows to 0. In a separate launch, since a kernel's blocks start in no
+// particular order; on an H200 it takes about a microsecond.
 __global__ inline void begin_counts_kernel(int* counters) {
   let_later_kernels_begin();
   wait_for_earlier_kernels();
   counters[threadIdx.x] = 0;
 }
 
-// Launches the kernel of a choice, if clusters of its blocks hold such rows of y: use.template operator()<cut,
-// Choice>(start) calls start.template operator()<Kernel>(args...), whose last argument is then how they share the rows.
+// Launches the kernel of a choice, if clusters of its blocks hold the rows: use.template operator()<cut, Choice>(start)
+// calls start.template operator()<Kernel>(args...), which adds a last argument: how teams share the rows.
 template <Cut cut, class Choice, class T, class Use>
 bool launch_team_stream(Stream stream, const Rows& x, Use use) {
   if constexpr (!gpu_paths) {
