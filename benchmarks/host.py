@@ -54,10 +54,10 @@ def figures(unchecked: Measured, checked: Measured, build: Measured, cluster: fl
 
 def measure_kernels(flags: tuple[str, ...], folder: Path) -> Measured:
     """The best of what the program prints in several runs when it is compiled with these flags."""
+    from trifold import installed
     from trifold.build import sources, toolchain
-    from trifold.host import runtime
 
-    library, program = runtime.library_path(), folder / "host"
+    library, program = installed.cpu_library(), folder / "host"
     compiler = str(toolchain.find_gxx())
     compilation = [compiler, "-std=c++20", *flags, f"-I{sources.INCLUDE_ROOT}", "-c", str(SOURCE)]
     subprocess.run([*compilation, "-o", f"{program}.o"], check=True)

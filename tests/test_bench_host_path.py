@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.host_path import library_without_kernels
-from trifold.host import runtime
+from trifold import installed
 
 
 def exported(library: Path) -> set[str]:
@@ -17,4 +17,4 @@ def exported(library: Path) -> set[str]:
 def test_the_function_left_out_is_the_one_that_ports_call(tmp_path: Path) -> None:
     """Under another signature, the kernels would run and count as the host's time."""
     (name,) = (name for name in exported(library_without_kernels(tmp_path)) if "run_blocks" in name)
-    assert name in exported(runtime.library_path())
+    assert name in exported(installed.cpu_library())

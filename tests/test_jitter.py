@@ -10,7 +10,7 @@ import torch
 
 from tests.wrong.entry import GALLERY
 from trifold.build import build, compile_only, jitter, sources
-from trifold.host.cuda_source import SourceFile
+from trifold.build.cuda_source import SourceFile
 from trifold.implementation import load_port
 
 _PLACE = re.compile(r"\b\d{2,}u\b")

@@ -15,18 +15,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 
+from trifold.build import BuiltLibrary, build, paths
 from trifold.cells import Device, Form, Kind
 from trifold.errors import PrototypeError, SchemaError, WorkspaceError
-from trifold.host import settings
+from trifold.host import runtime
 from trifold.port.wiring import Library, Operators, bind
 from trifold.workspace import OpFiles, Workspace, import_file
-
-if TYPE_CHECKING:
-    from trifold.build import BuiltLibrary
 
 _KEYS: dict[Device, str] = {"cpu": "CPU", "cuda": "CUDA"}
 
@@ -122,7 +120,7 @@ def load_checked_port(files: OpFiles, *, gpu_paths: bool | None = None) -> Imple
         files: of the op.
         gpu_paths: it launches the kernels that a GPU would; default: what TRIFOLD_PATHS says.
     """
-    asked = settings.gpu_paths() if gpu_paths is None else gpu_paths
+    asked = paths.gpu_paths() if gpu_paths is None else gpu_paths
     with _lock:
         namespace = _namespace("checked_port", files, asked)
         if namespace not in _loaded:
@@ -208,7 +206,7 @@ def reference(files: OpFiles) -> Callable[..., Any]:
 
 
 def _namespace(kind: str, files: OpFiles, gpu_paths: bool | None = None) -> str:
-    asked = settings.gpu_paths() if gpu_paths is None else gpu_paths
+    asked = paths.gpu_paths() if gpu_paths is None else gpu_paths
     return f"trifold_{kind}{'_gpu_paths' if asked else ''}_{files.name}_{files.digest[:12]}"
 
 
@@ -257,13 +255,13 @@ class _PortKernels:
             self.stubs[device] = registry
 
     def load(self, device: Device) -> BuiltLibrary:
-        from trifold.build import build
-
         with _lock:
             if device not in self.libraries:
                 library = build(self.files, device, self.namespace, form=self.form_for(device))
                 self.stubs.pop(device)._destroy()
                 try:
+                    if device == "cpu":
+                        runtime.prepare()
                     library.load()
                     _compare(self.files, self.operators, library)
                 except BaseException:
@@ -307,8 +305,6 @@ class _CheckedKernels:
     library: BuiltLibrary | None = None
 
     def load(self) -> BuiltLibrary:
-        from trifold.build import build
-
         with _lock:
             if self.library is None:
                 library = build(self.files, "cpu", self.namespace, form="checked", gpu_paths=self.gpu_paths)
@@ -316,6 +312,7 @@ class _CheckedKernels:
                 try:
                     for schema in self.operators.schemas.values():
                         registry.define(schema.text)
+                    runtime.prepare()
                     _compare(self.files, self.operators, library)
                 except BaseException:
                     registry._destroy()
@@ -324,8 +321,6 @@ class _CheckedKernels:
             return self.library
 
     def call(self, name: str, *args: Any) -> Any:
-        from trifold.host import runtime
-
         self.load()
         kernel = getattr(getattr(torch.ops, self.namespace), name).default
 

@@ -7,7 +7,9 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-import trifold
+from trifold.errors import ToolchainError
+
+CPU_LIBRARY = "libtrifold_host.so"
 
 
 def find(name: str) -> Path | None:
@@ -15,9 +17,20 @@ def find(name: str) -> Path | None:
     return next((folder / name for folder in _package_folders() if (folder / name).is_file()), None)
 
 
+def cpu_library() -> Path:
+    """The library that runs kernels on the CPU, with which ports are linked.
+
+    Raises:
+        ToolchainError: it was not built: trifold is not installed.
+    """
+    path = find(CPU_LIBRARY)
+    if path is None:
+        raise ToolchainError(f"trifold's library {CPU_LIBRARY} is not built here", "install trifold: pip install -e .")
+    return path
+
+
 def _package_folders() -> Iterator[Path]:
     """Where the package lies: an editable install has its sources in one folder, and what was built in another."""
-    yield from map(Path, trifold.__path__)
-    # `python -m trifold` in the sources' own folder knows of no other one: ask the installation.
+    yield Path(__file__).resolve().parent
     with suppress(PackageNotFoundError):
         yield Path(str(distribution("trifold").locate_file("trifold")))

@@ -215,3 +215,4 @@ def test_debug(case: Case, results: dict[str, tuple[int, str]]) -> None:
         at = output.index(text, at) + len(text)
     assert status == case.status, output
     assert "/trifold/debug/" not in output, output
+    assert "/trifold/simulator/" not in output, output

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from trifold.build.toolchain import find_gxx
 from trifold.graduate.backend import abi
 from trifold.graduate.backend.elf import SharedLibrary
-from trifold.host.runtime import library_path
+from trifold.installed import cpu_library
 
 _SOURCE = """
 #include <cstdio>
@@ -52,7 +52,7 @@ def test_symbols_and_libraries_are_read(library: Path) -> None:
 
 
 def test_readelf_agrees(library: Path) -> None:
-    for path in (library, library_path()):
+    for path in (library, cpu_library()):
         text = subprocess.run(["readelf", "-W", "--dyn-syms", path], capture_output=True, text=True, check=True).stdout
         undefined = {match[1] for match in re.finditer(r" UND (\w+)", text)}
         assert {symbol.name for symbol in SharedLibrary.read(path).undefined} == undefined

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from trifold.build.cuda_text import read_program
 from trifold.errors import BuildError
 from trifold.host import RawKernel
-from trifold.host.cuda_text import read_program
 
 PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.cu"))
 

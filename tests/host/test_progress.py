@@ -16,6 +16,7 @@ from trifold import KernelFault
 from trifold.errors import LaunchError
 from trifold.host import runtime, settings
 from trifold.implementation import load_checked_port, load_port
+from trifold.limits import COMPUTE_CAPABILITY
 from trifold.workspace import OpFiles
 
 Progress = Callable[[Tensor, int], Tensor]
@@ -312,7 +313,7 @@ def test_the_limits_are_those_of_the_named_compute_capability(plain: Progress) -
         (settings.KERNEL_SECONDS, "soon"),
         (settings.KERNEL_SECONDS, "-1"),
         (settings.KERNEL_STACK, "0"),
-        (settings.COMPUTE_CAPABILITY, "1.0"),
+        (COMPUTE_CAPABILITY, "1.0"),
     ],
 )
 def test_a_wrong_setting_in_the_environment_is_named(variable: str, value: str, plain: Progress) -> None:

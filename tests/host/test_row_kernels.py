@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from tests.wrong.entry import GALLERY
+from trifold.build import paths
 from trifold.errors import LaunchError
-from trifold.host import settings
 from trifold.implementation import Implementation, load_port, reference
 from trifold.spec import Call, Limits, TensorCase
 from trifold.verification.cell import Cell, Search
@@ -48,7 +48,7 @@ def cell_of(implementation: Implementation) -> Cell:
 
 
 def test_the_kernels_of_a_gpu_are_right_without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(settings.PATHS, "gpu")
+    monkeypatch.setenv(paths.PATHS, "gpu")
     port = load_port(GALLERY.op(OP))
     cell = cell_of(port)
 
@@ -85,4 +85,4 @@ def test_the_cpu_chooses_plain_kernels_unless_asked() -> None:
 
 def test_whose_paths_they_are_is_cpu_or_gpu() -> None:
     with pytest.raises(LaunchError, match="TRIFOLD_PATHS is 'tpu'"):
-        settings.gpu_paths({settings.PATHS: "tpu"})
+        paths.gpu_paths({paths.PATHS: "tpu"})

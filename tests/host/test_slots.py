@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from trifold import installed
 from trifold.build import sources, text, toolchain
-from trifold.host import runtime
 
 WAITING = Path(__file__).with_name("programs") / "waiting.cu"
 
@@ -57,7 +57,7 @@ int main() {
   }
 }
 """)
-    library = runtime.library_path()
+    library = installed.cpu_library()
     link = [str(library), f"-Wl,-rpath,{library.parent}"]
     compiler = [str(toolchain.find_gxx()), "-std=c++20", "-O0", f"-I{sources.INCLUDE_ROOT}"]
     subprocess.run([*compiler, str(source), *link, "-o", str(program)], check=True)

@@ -16,8 +16,8 @@ import pytest
 from tests.wrong.entry import Edit, edited_copy
 from tests.wrong.fault import Pass
 from tests.wrong.few_dtypes import dtypes_of, of_dtypes
-from trifold.build import sources
-from trifold.host import runtime, settings
+from trifold.build import paths, sources
+from trifold.host import runtime
 from trifold.implementation import Implementation, load_checked_port, reference
 from trifold.spec import Call, Limits
 from trifold.verification.cell import Cell, Search
@@ -62,7 +62,7 @@ def of_kernels(names: Iterable[str]) -> tuple[Edit, ...]:
 @contextmanager
 def gpu_paths() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(settings.PATHS, "gpu")
+        patch.setenv(paths.PATHS, "gpu")
         yield
 
 

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from trifold.build import cache, diagnostics, recipe, script, sources
+from trifold.build import cache, diagnostics, paths, recipe, script, sources
 from trifold.build.library import BuiltLibrary, CompiledObject
 from trifold.build.recipe import Recipe
 from trifold.cells import Device, Form
 from trifold.errors import BuildError
-from trifold.host import settings
 from trifold.workspace import OpFiles
 
 Notify = Callable[[str], None]
@@ -58,7 +57,7 @@ def build(
         raise ValueError(f"only a build for the CPU has the form {form!r}")
     if device == "cpu" and form == "jittered":
         raise ValueError("only a build for CUDA has the form 'jittered'")
-    asked = settings.gpu_paths() if gpu_paths is None else gpu_paths
+    asked = paths.gpu_paths() if gpu_paths is None else gpu_paths
     plan = _plan(device, form, asked)
     target = device if form == "fast" else form if device == "cpu" else f"{device}-{form}"
     if device == "cpu" and asked:

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from tree_sitter import Node
 
-from trifold.build import sources
-from trifold.host import cuda_source
-from trifold.host.cuda_source import Edit, SourceFile
+from trifold.build import cuda_source, sources
+from trifold.build.cuda_source import Edit, SourceFile
 
 HEADER = sources.INCLUDE_ROOT / "trifold" / "jitter.cuh"
 # What decides the text beside the sources.

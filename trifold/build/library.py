@@ -9,7 +9,6 @@ from pathlib import Path
 
 from trifold.cells import Device
 from trifold.errors import BuildError
-from trifold.host import runtime
 
 
 @dataclass(frozen=True)
@@ -74,12 +73,9 @@ class BuiltLibrary:
 
         Raises:
             BuildError: the system's loader refuses it.
-            LaunchError: it is the CPU's, and the environment sets launches there wrongly.
         """
         import torch
 
-        if self.device == "cpu":
-            runtime.prepare()
         try:
             load_library: Callable[[str], None] = torch.ops.load_library
             load_library(str(self.path))

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trifold import installed
 from trifold.build import sources, toolchain
 from trifold.cells import Form
 from trifold.errors import ToolchainError
-from trifold.host import runtime, settings
+from trifold.limits import capability_name
 
 # Only what torch 2.11's stable ABI has; any other torch header becomes an error.
 TORCH_TARGET = "-DTORCH_TARGET_VERSION=0x020b000000000000"
@@ -133,7 +134,7 @@ def for_cpu(
     binding: Path, namespace: str, flags_of_form: tuple[str, ...] = GXX_FLAGS, *, gpu_paths: bool = False
 ) -> Recipe:
     """g++, through load_inline; with ``gpu_paths``, launches choose among the kernels as for a GPU."""
-    gxx, capability = toolchain.find_gxx(), settings.name_of()
+    gxx, capability = toolchain.find_gxx(), capability_name()
     flags = (*flags_of_form, *_standard(), *definitions(namespace, "CPU"), *_paths(capability, gpu_paths))
     link = (*LINK_FLAGS, *host_flags(), *(["--coverage"] if "--coverage" in flags else []))
 
@@ -169,7 +170,7 @@ def for_checks(binding: Path, namespace: str, *, gpu_paths: bool = False) -> Rec
     ``gpu_paths``, launches choose among the kernels as for a GPU."""
     import torch
 
-    gxx, torch_folder, capability = toolchain.find_gxx(), Path(torch.__path__[0]), settings.name_of()
+    gxx, torch_folder, capability = toolchain.find_gxx(), Path(torch.__path__[0]), capability_name()
     compile_flags = (
         "-std=c++20",
         *CHECKED_FLAGS,
@@ -212,7 +213,7 @@ def for_checks(binding: Path, namespace: str, *, gpu_paths: bool = False) -> Rec
 
 def host_flags() -> tuple[str, ...]:
     """Link with the library that runs kernels on the CPU, and find it again where it is now."""
-    library = runtime.library_path()
+    library = installed.cpu_library()
     return (str(library), f"-Wl,-rpath,{library.parent}")
 
 

@@ -1,4 +1,4 @@
-"""Builds ordinary CUDA text (trifold/host/cuda_text.py) for the CPU: a library of one kernel, or a whole program."""
+"""Builds ordinary CUDA text (trifold/build/cuda_text.py) for the CPU: a library of one kernel, or a whole program."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trifold.build import cache, device_code, inline_ptx, recipe, shared_arrays, sources, toolchain
+from trifold.build import cache, cuda_text, device_code, inline_ptx, recipe, shared_arrays, sources, toolchain
 from trifold.build.compile import produce
 from trifold.build.recipe import Recipe
 from trifold.errors import BuildError
-from trifold.host import cuda_text
 
 _CHILD = Path(__file__).with_name("checked.py")
 _REWRITERS = [*sorted(Path(cuda_text.__file__).parent.glob("cuda_*.py")), *sources.REWRITERS]

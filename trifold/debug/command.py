@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from trifold.completion import op_names
-from trifold.debug.coordinates import Coordinates, parsed
+from trifold.simulator.coordinates import Coordinates, parsed
 from trifold.workspace import Workspace
 
 

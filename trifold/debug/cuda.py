@@ -11,10 +11,10 @@ from pathlib import Path
 
 from trifold.build.toolchain import INSTALL_CUDA, find_nvcc
 from trifold.debug import sample as samples
-from trifold.debug.coordinates import Place
 from trifold.debug.port import kernels, operators_of, require_in_function
 from trifold.errors import ToolchainError
 from trifold.implementation import load_port
+from trifold.simulator.coordinates import Place
 from trifold.verification.load_spec import load_spec
 from trifold.workspace import OpFiles
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from trifold.build.sources import local_sources
 from trifold.debug import sample as samples
-from trifold.debug.coordinates import Place
 from trifold.debug.gdb_script import GDB_SCRIPT
 from trifold.debug.sample import DebugError, NamedCall
 from trifold.debug.target import Launch, never_came
 from trifold.errors import ToolchainError
 from trifold.implementation import Implementation, load_port
+from trifold.simulator.coordinates import Place
 from trifold.verification.load_spec import load_spec
 from trifold.workspace import OpFiles
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import trifold.simulator
 from trifold.debug import sample as samples
-from trifold.debug.coordinates import Place, described
-from trifold.debug.debugger import KernelDebugger, hidden
 from trifold.debug.kernels import check_line, device_functions
 from trifold.debug.sample import DebugError, NamedCall
 from trifold.debug.target import Launch, Target, never_came
 from trifold.implementation import Implementation, load_prototype, prototype_module
+from trifold.simulator.coordinates import Place, described
+from trifold.simulator.debugger import KernelDebugger, hidden
 from trifold.verification.load_spec import load_spec
 from trifold.workspace import OpFiles
 

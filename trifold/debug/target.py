@@ -8,9 +8,9 @@ from types import CodeType, FrameType
 from typing import Any
 
 from trifold import _simulator
-from trifold.debug import stepping
-from trifold.debug.coordinates import Coordinates, Place, described
 from trifold.debug.sample import DebugError, NamedCall
+from trifold.simulator import stepping
+from trifold.simulator.coordinates import Coordinates, Place, described
 
 
 @dataclass(frozen=True)

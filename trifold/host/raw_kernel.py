@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trifold.build import cache, diagnostics, sources
+from trifold.build import cache, cuda_text, diagnostics, sources, text
 from trifold.errors import BuildError, LaunchError
-from trifold.host import cuda_text, runtime, settings
+from trifold.host import runtime
 from trifold.host.raw_arguments import Argument, Parameter, convert
+from trifold.limits import capability_name, limits_of
 
 _NAME = re.compile(r"[A-Za-z_][\w:]*(\s*<.*>)?", re.DOTALL)
 
@@ -70,7 +71,7 @@ class RawKernel:
         self.options = tuple(options)
         self.checks = checks
         self.compute_capability = compute_capability
-        settings.limits_of(compute_capability)  # an unknown one is told now
+        limits_of(compute_capability)  # an unknown one is told now
 
     def __repr__(self) -> str:
         return f"RawKernel({self.name!r}, {'checked' if self.checks else 'unchecked'})"
@@ -115,8 +116,6 @@ class RawKernel:
 
     @functools.cached_property
     def _library(self) -> _Library:
-        from trifold.build import text
-
         path = self.source if self.source is not None else _kept(self.code, self.name)
         folders = tuple(Path(option[2:]) for option in self.options if option.startswith("-I"))
         known = cuda_text.read_program(path, folders, drop_torch=True)
@@ -140,7 +139,7 @@ class RawKernel:
             self.options,
             checked=self.checks,
             tail=_tail(self.name, names),
-            capability=settings.name_of(self.compute_capability),
+            capability=capability_name(self.compute_capability),
         )
         return _Library(product.path, names)
 

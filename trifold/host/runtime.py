@@ -17,14 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from trifold import installed
 from trifold.acceptance import Acceptance, Accepted
-from trifold.errors import LaunchError, ToolchainError
+from trifold.errors import LaunchError
 from trifold.findings import Finding, KernelFault, OutOfBounds, from_json, record
 from trifold.host import settings
 
 if TYPE_CHECKING:
     from trifold.fresh_memory import FreshMemory
-
-_LIBRARY = "libtrifold_host.so"
 
 
 @dataclass(frozen=True)
@@ -81,21 +79,9 @@ def fresh_memory() -> FreshMemory:
     return FreshMemory(_library().trifold_host_note_fresh, _library().trifold_host_forget_fresh)
 
 
-def library_path() -> Path:
-    """The library that ports are linked with.
-
-    Raises:
-        ToolchainError: it was not built: trifold is not installed.
-    """
-    path = installed.find(_LIBRARY)
-    if path is None:
-        raise ToolchainError(f"trifold's library {_LIBRARY} is not built here", "install trifold: pip install -e .")
-    return path
-
-
 @functools.cache
 def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(library_path()))
+    library = ctypes.CDLL(str(installed.cpu_library()))
     library.trifold_host_begin.argtypes = [ctypes.c_uint64]
     library.trifold_host_begin.restype = None
     library.trifold_host_note.argtypes = [ctypes.c_void_p, ctypes.c_size_t]

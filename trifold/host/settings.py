@@ -1,8 +1,7 @@
-"""What holds for launches on the CPU: how long one may take, how large a thread's stack is, which GPU's limits hold,
-and whose kernels ports choose there.
+"""What holds for launches on the CPU: how long one may take, how large a thread's stack is, which GPU's limits hold.
 
-The environment variables TRIFOLD_KERNEL_SECONDS, TRIFOLD_KERNEL_STACK_KIB, TRIFOLD_COMPUTE_CAPABILITY and TRIFOLD_PATHS
-set them for a process; the library itself reads the first two when it is loaded.
+The environment variables TRIFOLD_KERNEL_SECONDS, TRIFOLD_KERNEL_STACK_KIB and TRIFOLD_COMPUTE_CAPABILITY set them for a
+process; the library itself reads the first two when it is loaded.
 """
 
 from __future__ import annotations
@@ -13,13 +12,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from trifold.errors import LaunchError
-from trifold.simulator.limits import LIMITS
+from trifold.limits import COMPUTE_CAPABILITY, limits_of
 
 KERNEL_SECONDS = "TRIFOLD_KERNEL_SECONDS"
 KERNEL_STACK = "TRIFOLD_KERNEL_STACK_KIB"
-COMPUTE_CAPABILITY = "TRIFOLD_COMPUTE_CAPABILITY"
-PATHS = "TRIFOLD_PATHS"
-DEFAULT_CAPABILITY = "9.0"
 
 _MOST_STACK_KIB = 1 << 20
 
@@ -36,44 +32,9 @@ def apply(library: ctypes.CDLL, environment: Mapping[str, str] = os.environ) -> 
 
 
 def limit_to(library: ctypes.CDLL, capability: str | None) -> None:
-    """Launches from now on have to fit a GPU of this compute capability, see :func:`limits_of`."""
+    """Launches from now on have to fit a GPU of this compute capability, see :func:`trifold.limits.limits_of`."""
     name, *values = limits_of(capability)
     library.trifold_host_set_limits(str(name).encode(), (ctypes.c_uint32 * len(values))(*map(int, values)))
-
-
-def limits_of(capability: str | None = None) -> tuple[str | int, ...]:
-    """A compute capability by its name (``"9.0"`` or ``"sm_90"``), and its limits as the library takes them.
-
-    Args:
-        capability: default: what the environment says, else 9.0.
-
-    Raises:
-        LaunchError: it is not known.
-    """
-    name = name_of(capability)
-    return name, *LIMITS[name].for_engine
-
-
-def name_of(capability: str | None = None) -> str:
-    """A compute capability by its name with a dot. Arguments and errors as of :func:`limits_of`."""
-    name = capability = capability or os.environ.get(COMPUTE_CAPABILITY) or DEFAULT_CAPABILITY
-    if name.startswith("sm_") and name[3:].isdigit():
-        name = f"{name[3:-1]}.{name[-1]}"
-    if name not in LIMITS:
-        raise LaunchError(f"compute capability '{capability}' is not known", f"give one of {', '.join(LIMITS)}")
-    return name
-
-
-def gpu_paths(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether ports that are built for the CPU choose among their kernels as on a GPU.
-
-    Raises:
-        LaunchError: TRIFOLD_PATHS is neither ``cpu``, which is the default, nor ``gpu``.
-    """
-    paths = environment.get(PATHS) or "cpu"
-    if paths not in ("cpu", "gpu"):
-        raise LaunchError(f"{PATHS} is '{paths}'", "set it to cpu or gpu")
-    return paths == "gpu"
 
 
 @contextmanager

@@ -23,11 +23,12 @@ import torch
 from torch import Tensor
 
 from trifold import device_guard, guard
+from trifold.build.paths import gpu_paths
 from trifold.cells import Device, Kind
 from trifold.errors import ToolchainError, TrifoldError
 from trifold.findings import KernelFault
 from trifold.host.runtime import prepare
-from trifold.host.settings import KERNEL_SECONDS, gpu_paths
+from trifold.host.settings import KERNEL_SECONDS
 from trifold.implementation import Implementation, load_port, load_prototype
 from trifold.workspace import OpFiles, Workspace
 

@@ -18,7 +18,7 @@ from trifold.acceptance import Acceptance, Accepted, configured_suppressions, fo
 from trifold.build import diagnostics, text
 from trifold.errors import BuildError
 from trifold.findings import Finding, from_json
-from trifold.host import settings
+from trifold.limits import capability_name, limits_of
 
 
 @dataclass(frozen=True)
@@ -142,11 +142,11 @@ def sanitize(
         ToolchainError: g++ is missing or too old.
         LaunchError: the compute capability is not known.
     """
-    device = " ".join(map(str, settings.limits_of(compute_capability)))
+    device = " ".join(map(str, limits_of(compute_capability)))
     if not program.is_file():
         raise BuildError(f"there is no file {program}", "name a CUDA program")
     accepted = _accepted(program, options, suppressions)
-    built = text.build_program(program, options, settings.name_of(compute_capability))
+    built = text.build_program(program, options, capability_name(compute_capability))
     report = ProgramReport(program, tuple(arguments), allowed=accepted)
 
     def add(each: Finding | Note) -> None:

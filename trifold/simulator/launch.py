@@ -18,8 +18,8 @@ import numpy as np
 from trifold import _simulator
 from trifold.errors import LaunchError
 from trifold.findings import KernelWarning
+from trifold.limits import LIMITS, Dim3, check_launch
 from trifold.simulator import arguments as argument
-from trifold.simulator.limits import LIMITS, Dim3, check_launch
 from trifold.simulator.programs import Programs
 from trifold.simulator.rewriter import Program
 from trifold.simulator.settings import Options, current

@@ -15,12 +15,11 @@ from types import ModuleType
 from typing import Any
 
 from trifold import _simulator
-from trifold.debug import breakpoints, stepping
 from trifold.errors import LaunchError
-from trifold.simulator import uninitialised
+from trifold.limits import cooperative_blocks
+from trifold.simulator import breakpoints, stepping, uninitialised
 from trifold.simulator.device import DeviceVocabulary, cg, device_names, refuse_configured
 from trifold.simulator.launch import Launcher
-from trifold.simulator.limits import cooperative_blocks
 from trifold.simulator.programs import Programs
 from trifold.simulator.settings import current
 from trifold.simulator.signatures import keeping_signatures

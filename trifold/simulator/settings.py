@@ -194,7 +194,7 @@ def _integer(option: str, value: int | str, least: int) -> int:
 
 
 def _capability(value: str | tuple[int, int]) -> str:
-    from trifold.simulator.limits import LIMITS
+    from trifold.limits import LIMITS
 
     text = ".".join(map(str, value)) if isinstance(value, tuple) else str(value)
     if text.startswith("sm_") and text[3:].isdigit():

@@ -17,9 +17,9 @@ import torch
 from hypothesis import HealthCheck, Phase, settings
 from torch import Tensor
 
+from trifold.build.paths import gpu_paths
 from trifold.cells import Kind
 from trifold.findings import Finding, KernelFault
-from trifold.host.settings import gpu_paths
 from trifold.spec import Call, IndexCase, Limits, Result, Spec, TensorCase
 from trifold.spec.call import Path, tensor_at
 from trifold.verification.report import Failure

@@ -17,7 +17,7 @@ import trifold.simulator
 trifold.simulator.install()
 
 from tests.debug.programs import line_of, rotate  # noqa: E402  numba is imported in its simulator
-from trifold.debug.debugger import KernelDebugger  # noqa: E402
+from trifold.simulator.debugger import KernelDebugger  # noqa: E402
 
 
 def session(debugger_type: type[pdb.Pdb], commands: list[str]) -> str:

@@ -1,4 +1,4 @@
-// kernel<<<grid, block, shared, stream>>>(arguments), for g++: what trifold/host/cuda_text.py writes in its place.
+// kernel<<<grid, block, shared, stream>>>(arguments), for g++: what trifold/build/cuda_text.py writes in its place.
 #pragma once
 
 #include <trifold/host/program.h>

@@ -1,6 +1,6 @@
 // CUDA's runtime API: attributes of kernels, how many run at a time, and launches that are no <<<…>>>. Part of
 // runtime_api.h. A kernel is passed as the function that it is, since its type tells its parameters; where a program
-// casts it to void*, trifold/host/cuda_text.py leaves the cast out.
+// casts it to void*, trifold/build/cuda_text.py leaves the cast out.
 #pragma once
 
 #include <trifold/host/runtime_api.h>

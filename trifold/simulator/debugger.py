@@ -11,13 +11,12 @@ from itertools import groupby
 from types import FrameType, TracebackType
 from typing import Any
 
-import trifold
 from trifold import _simulator
-from trifold.debug import stepping
-from trifold.debug.coordinates import Coordinates, Place, described, parsed
+from trifold.simulator import stepping
+from trifold.simulator.coordinates import Coordinates, Place, described, parsed
 
 _THREAD = re.compile(r"(?P<thread>.*?)(?:(?:\s+of)?\s+block\s+(?P<block>.*))?")
-_RUNS_PROGRAMS = os.path.join(os.path.dirname(trifold.__file__), "simulator", "__main__.py")
+_RUNS_PROGRAMS = os.path.join(os.path.dirname(__file__), "__main__.py")
 
 
 class KernelDebugger(pdb.Pdb):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,10 @@ from trifold.errors import LaunchError
 
 KIB = 1024
 STATIC_SHARED = 48 * KIB  # more needs cuFuncSetAttribute, which neither Numba nor numba-cuda calls
+
+# A variable of the environment: of the GPU whose limits launches on the CPU have to fit.
+COMPUTE_CAPABILITY = "TRIFOLD_COMPUTE_CAPABILITY"
+_DEFAULT_CAPABILITY = "9.0"
 
 Dim3 = tuple[int, int, int]
 
@@ -58,6 +63,29 @@ LIMITS = {
     "12.0": Limits(188, 1536, 24, 100, 99),  # RTX PRO 6000
     "12.1": Limits(48, 1536, 24, 100, 99),  # GB10
 }
+
+
+def limits_of(capability: str | None = None) -> tuple[str | int, ...]:
+    """A compute capability by its name (``"9.0"`` or ``"sm_90"``), and its limits as the engine takes them.
+
+    Args:
+        capability: default: what the environment says, else 9.0.
+
+    Raises:
+        LaunchError: it is not known.
+    """
+    name = capability_name(capability)
+    return name, *LIMITS[name].for_engine
+
+
+def capability_name(capability: str | None = None) -> str:
+    """A compute capability by its name with a dot. Arguments and errors as of :func:`limits_of`."""
+    name = capability = capability or os.environ.get(COMPUTE_CAPABILITY) or _DEFAULT_CAPABILITY
+    if name.startswith("sm_") and name[3:].isdigit():
+        name = f"{name[3:-1]}.{name[-1]}"
+    if name not in LIMITS:
+        raise LaunchError(f"compute capability '{capability}' is not known", f"give one of {', '.join(LIMITS)}")
+    return name
 
 
 def cooperative_blocks(capability: str, block: int | Sequence[int], dynamic_shared: int = 0) -> int:

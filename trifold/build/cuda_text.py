@@ -20,15 +20,15 @@ from pathlib import Path
 from tree_sitter import Node
 
 from trifold.build import inline_ptx, launch_bounds, shared_arrays
-from trifold.build.sources import INCLUDE_ROOT
-from trifold.host.cuda_refusals import (
+from trifold.build.cuda_refusals import (
     TORCH_HEADER,
     calls_without_launch,
     refusals,
     refused_header,
     unread_launches,
 )
-from trifold.host.cuda_source import DEVICE, Edit, Kernel, SourceFile
+from trifold.build.cuda_source import DEVICE, Edit, Kernel, SourceFile
+from trifold.build.sources import INCLUDE_ROOT
 
 # Headers of which runtime_api.h has what the CPU has; it is included in front of every program.
 _KNOWN_HEADER = re.compile(

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from trifold.build.cuda_source import Edit, Kernel, SourceFile, walk
 from trifold.build.sources import INCLUDE_ROOT
 from trifold.build.unsupported import REMEDY_OF_TENSOR_MAPS, TENSOR_MAPS
-from trifold.host.cuda_source import Edit, Kernel, SourceFile, walk
 
 TORCH_HEADER = re.compile(r"(torch|ATen|c10|pybind11)/.+")
 _LIBRARY_HEADER = re.compile(

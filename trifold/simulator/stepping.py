@@ -27,7 +27,7 @@ from types import FrameType, TracebackType
 from typing import Any, TypeAlias
 
 from trifold import _simulator
-from trifold.debug.coordinates import Place
+from trifold.simulator.coordinates import Place
 
 Caught: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 

@@ -25,13 +25,13 @@ def stop(*arguments: Any, **keywords: Any) -> Any:
     """Stop at the caller's next line.
 
     On the host, where PYTHONBREAKPOINT names another debugger, and under pytest, which replaces ``pdb.set_trace``,
-    Python's own hook decides. What it calls passes over this function: see :mod:`trifold.debug.stepping`.
+    Python's own hook decides. What it calls passes over this function: see :mod:`trifold.simulator.stepping`.
     """
     import pdb  # takes 13 ms, which programs without breakpoints need not spend
 
     if _simulator.current() is None or "PYTHONBREAKPOINT" in os.environ or pdb.set_trace.__module__ != "pdb":
         return sys.__breakpointhook__(*arguments, **keywords)
-    from trifold.debug.debugger import KernelDebugger
+    from trifold.simulator.debugger import KernelDebugger
 
     KernelDebugger().set_trace(sys._getframe(1))
     return None
