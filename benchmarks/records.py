@@ -154,7 +154,7 @@ RECORDS: tuple[Record, ...] = (
     Record(
         "host/compute-sanitizer.json",
         "GPU",
-        _files("tests/host/catalogue/*", "trifold/sanitize/*.py", *_ENGINE),
+        _files("tests/host/catalogue/*", "trifold/sanitize/*.py", "trifold/compute_sanitizer/*.py", *_ENGINE),
         ("TRIFOLD_RECORD=$(dirname {file}) python -m pytest -q -n 0 -m gpu tests/host/test_sanitizer_agreement.py",),
         5,
     ),

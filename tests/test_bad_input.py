@@ -18,8 +18,8 @@ import trifold
 from tests.wrong.entry import GALLERY, copy_of_gallery
 from trifold.cli import main
 from trifold.errors import PrototypeError, SchemaError, SpecError, WorkspaceError
+from trifold.spec.load import load_spec
 from trifold.verification.checks import CHECKS
-from trifold.verification.load_spec import load_spec
 from trifold.verification.report import OpReport, Report, Row
 from trifold.verification.verify import verify
 from trifold.workspace import Workspace

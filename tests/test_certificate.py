@@ -16,6 +16,8 @@ from rich.console import Console
 
 import trifold
 from tests.wrong.entry import copy_of_gallery
+from trifold.cells import CellName
+from trifold.source_hashes import source_hashes
 from trifold.stages import stages
 from trifold.verification import certificate as certificates
 from trifold.verification.certificate import (
@@ -25,10 +27,9 @@ from trifold.verification.certificate import (
     toolkit_digest,
     write_certificate,
 )
-from trifold.verification.job import CellName, Job
+from trifold.verification.job import Job
 from trifold.verification.matrix import render
 from trifold.verification.report import Failure, OpReport, OutcomeName, Report, Row
-from trifold.verification.sources import source_hashes
 from trifold.verification.verify import Interrupted
 from trifold.workspace import Workspace
 

@@ -14,8 +14,8 @@ import filelock
 import pytest
 from rich.console import Console
 
+from trifold import compute_sanitizer
 from trifold.doctor import Diagnosis, examine, probe, render
-from trifold.sanitize import compute_sanitizer
 
 H200 = {
     "name": "NVIDIA H200",

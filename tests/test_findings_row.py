@@ -9,13 +9,13 @@ import pytest
 import trifold
 from tests.wrong.entry import GALLERY, Wrong, copy_of_gallery, edits
 from tests.wrong.findings import FINDINGS
-from trifold.cells import Kind
+from trifold.cells import CellName, Kind
+from trifold.source_hashes import changed_sources, source_hashes
+from trifold.spec.load import load_spec
 from trifold.verification import worker
 from trifold.verification.certificate import read_certificate, write_certificate
-from trifold.verification.job import CellName, Job
-from trifold.verification.load_spec import load_spec
+from trifold.verification.job import Job
 from trifold.verification.report import OpReport, Report, Row
-from trifold.verification.sources import changed_sources, source_hashes
 from trifold.workspace import Workspace
 
 # Of copies of ops of the gallery, which no other run builds.

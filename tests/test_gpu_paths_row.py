@@ -20,9 +20,9 @@ from trifold.build.library import Manifest
 from trifold.build.sources import INCLUDE_ROOT, chooses_paths, included_sources, own_sources
 from trifold.cells import Kind
 from trifold.spec import Call, Limits, Sample, TensorCase
+from trifold.spec.load import load_spec
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote, Search
 from trifold.verification.checks.gpu_paths import gpu_paths
-from trifold.verification.load_spec import load_spec
 
 
 def test_the_gallerys_row_ops_have_kernels_for_a_gpu_alone() -> None:

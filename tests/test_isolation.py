@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from tests.wrong.entry import copy_of_gallery
+from trifold.cells import CellName
 from trifold.isolation import nursery
 from trifold.isolation.tensors import Packed, Unpacking
-from trifold.verification.job import CellName, Job
+from trifold.verification.job import Job
 from trifold.verification.remote import OpProcess
 from trifold.verification.remote_errors import OpDied
 from trifold.verification.report import Row

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.wrong.entry import GALLERY, copy_of_gallery
+from trifold.cells import CellName
 from trifold.isolation import nursery
-from trifold.verification.job import CellName, Job
+from trifold.verification.job import WORKER, Job
 from trifold.verification.report import Row
 from trifold.verification.runner import run_cell
 
@@ -25,8 +26,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[nursery.Forked | None]:
     starts: list[nursery.Forked | None] = []
     original = nursery.start
 
-    def start(job: str, environment: dict[str, str], events: int, output: int) -> nursery.Forked | None:
-        starts.append(original(job, environment, events, output))
+    def start(worker: str, job: str, environment: dict[str, str], events: int, output: int) -> nursery.Forked | None:
+        starts.append(original(worker, job, environment, events, output))
         return starts[-1]
 
     monkeypatch.setattr(nursery, "start", start)
@@ -73,13 +74,13 @@ def test_where_the_nursery_was_killed_workers_are_fresh() -> None:
     read, write = os.pipe()
     with tempfile.TemporaryFile() as output:
         job = Job(str(GALLERY.root), ADD, ("errors",)).to_json()
-        worker = own.start(job, environment, write, output.fileno())
+        worker = own.start(WORKER, job, environment, write, output.fileno())
         assert worker is not None
         assert worker.wait() == 0
         assert own._process is not None
         os.kill(own._process.pid, signal.SIGKILL)
         own._process.wait()
-        assert own.start(job, environment, write, output.fileno()) is None
+        assert own.start(WORKER, job, environment, write, output.fileno()) is None
     os.close(read)
     os.close(write)
     own.close()

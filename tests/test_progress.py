@@ -11,7 +11,7 @@ from rich.console import Console
 
 import trifold
 from tests.wrong.entry import copy_of_gallery
-from trifold.verification.job import CellName
+from trifold.cells import CellName
 from trifold.verification.progress import Progress, shown
 from trifold.verification.report import OutcomeName, Row
 from trifold.verification.watch import InWords, Watch

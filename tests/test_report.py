@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from tests.wrong.entry import copy_of_gallery
+from trifold.cells import CellName
+from trifold.source_hashes import source_hashes
 from trifold.stages import stages
 from trifold.verification.certificate import certificate_path, certified_rows, read_certificate, write_certificate
-from trifold.verification.job import CellName
 from trifold.verification.matrix import failures
 from trifold.verification.report import Failure, OpReport, OutcomeName, Report, Row
-from trifold.verification.sources import source_hashes
 from trifold.workspace import Workspace
 
 

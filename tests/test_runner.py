@@ -13,10 +13,11 @@ import pytest
 
 import trifold
 from tests.wrong.entry import GALLERY, copy_of_gallery
+from trifold.cells import CellName
 from trifold.verification import runner
 from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
-from trifold.verification.job import CellName, Job
+from trifold.verification.job import Job
 from trifold.verification.report import Row
 from trifold.verification.runner import run_cell
 

@@ -15,10 +15,11 @@ import trifold
 from tests.host.workspace import op_of
 from tests.test_build import requires_nvcc
 from trifold.build import compile_only
+from trifold.cells import CellName
 from trifold.errors import SchemaError
 from trifold.host import runtime
 from trifold.implementation import load_checked_port, load_port, require_schemas
-from trifold.verification.job import CellName, Job
+from trifold.verification.job import Job
 from trifold.verification.remote import OpProcess
 from trifold.verification.worker import _starter
 from trifold.workspace import OpFiles

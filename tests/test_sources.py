@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.wrong.entry import GALLERY, copy_of_gallery
-from trifold.verification.sources import changed_sources, source_hashes
+from trifold.source_hashes import changed_sources, source_hashes
 from trifold.workspace import Workspace
 
 FIVE = {"prototypes/add.py", "cuda_src/add.cuh", "cuda_src/add.cu", "ports/add.py", "verify/add.py"}

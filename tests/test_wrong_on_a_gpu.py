@@ -22,8 +22,8 @@ from trifold.build import build
 from trifold.errors import TrifoldError
 from trifold.implementation import reference
 from trifold.spec import Limits
+from trifold.spec.load import load_spec
 from trifold.verification.cell import Cell, Remote, Search
-from trifold.verification.load_spec import load_spec
 
 OPS = sorted({planted.op for planted in FAULTS})
 

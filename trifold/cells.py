@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["prototype", "port"]
@@ -10,3 +11,15 @@ Device = Literal["cpu", "cuda"]
 # How a port is built: to be used; by g++ to check each access of memory; for a debugger; by g++ to count what runs; by
 # nvcc with pauses around what threads wait for each other with.
 Form = Literal["fast", "checked", "debug", "coverage", "jittered"]
+
+
+@dataclass(frozen=True)
+class CellName:
+    """Which cell of the matrix: one op's implementation on a device."""
+
+    op: str
+    implementation: Kind
+    device: Device
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.implementation}·{self.device}"

@@ -52,6 +52,14 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _checks(incomplete: str) -> list[str]:
+    """For a shell: the checks that every op has; properties are known to the specs alone."""
+    from trifold.verification.checks import CHECKS
+    from trifold.verification.report import BUILD
+
+    return [name for name in (BUILD, *(check.name for check in CHECKS)) if name.startswith(incomplete)]
+
+
 @app.callback()
 def options(
     version: Annotated[
@@ -91,7 +99,7 @@ def verify(
         list[str] | None, typer.Option(help="cpu or cuda; default both.", autocompletion=completion.devices)
     ] = None,
     check: Annotated[
-        list[str] | None, typer.Option(help="A check by name; default all.", autocompletion=completion.checks)
+        list[str] | None, typer.Option(help="A check by name; default all.", autocompletion=_checks)
     ] = None,
     examples: Annotated[int | None, typer.Option(min=1, help="Calls drawn for each check that draws.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Draw other calls: a seed for hypothesis.")] = None,

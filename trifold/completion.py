@@ -27,11 +27,3 @@ def implementations(incomplete: str) -> list[str]:
 
 def devices(incomplete: str) -> list[str]:
     return [name for name in ("cpu", "cuda") if name.startswith(incomplete)]
-
-
-def checks(incomplete: str) -> list[str]:
-    """The checks that every op has; properties are known to the specs alone."""
-    from trifold.verification.checks import CHECKS
-    from trifold.verification.report import BUILD
-
-    return [name for name in (BUILD, *(check.name for check in CHECKS)) if name.startswith(incomplete)]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from trifold.verification.job import CellName
+    from trifold.cells import CellName
     from trifold.verification.report import Row
 
 _runs = pytest.StashKey["_Runs"]()
@@ -65,9 +65,9 @@ class SpecFile(pytest.File):
     """``verify/<op>.py``."""
 
     def collect(self) -> Iterator[pytest.Item]:
+        from trifold.cells import CellName
+        from trifold.spec.load import load_spec
         from trifold.verification.checks import CHECKS
-        from trifold.verification.job import CellName
-        from trifold.verification.load_spec import load_spec
         from trifold.verification.report import BUILD
         from trifold.verification.verify import CELLS
         from trifold.verification.worker import applies, property_check
@@ -149,8 +149,7 @@ class _Runs:
         return self._rows[path, cell]
 
     def row(self, item: CheckItem) -> Row:
-        from trifold.verification.report import Row
-        from trifold.verification.verify import ALL_CHECKS
+        from trifold.verification.report import ALL_CHECKS, Row
 
         cell = item.cell
         rows = self._started(item.path, cell).result()

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from trifold.graduate.headers import headers_of
-from trifold.verification.sources import source_hashes
+from trifold.build.headers import headers_of
+from trifold.source_hashes import source_hashes
 from trifold.workspace import Workspace
 
 Sources = dict[str, str]

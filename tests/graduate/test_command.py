@@ -139,7 +139,7 @@ def test_cpp_that_does_not_compile_is_shown_at_its_line(
     monkeypatch.setattr(tempfile, "tempdir", str(logs))
     monkeypatch.setattr(graduation, "find_nvcc", lambda: None)
     edited(workspace, "binding", "return out;", "return nothing;")
-    monkeypatch.setattr("trifold.graduate.headers._LEFT_OUT", AllButOne())
+    monkeypatch.setattr("trifold.graduate.cpp_sources._LEFT_OUT", AllButOne())
     said = refused("add", "--allow-unverified", "cuda")
     assert "add.cu:15:10: error:" in said
     assert "'nothing' was not declared" in said

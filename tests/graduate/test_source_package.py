@@ -13,8 +13,9 @@ import pytest
 from tests.graduate.verified import verified_workspace
 from tests.wrong.entry import GALLERY
 from trifold.build import launch_bounds
+from trifold.build.headers import headers_of
 from trifold.errors import GraduationError
-from trifold.graduate import cases, headers, vendor
+from trifold.graduate import cases, cpp_sources, vendor
 from trifold.graduate.backend import compilers
 from trifold.graduate.vendor import vendored
 
@@ -63,14 +64,14 @@ def test_kernels_with_inline_ptx_have_what_translates_and_runs_it(tmp_path: Path
     (sources / "op.cu").write_text('__global__ void kernel(float* y) {\n  asm volatile("bar.sync 0;");\n}\n')
     assert compilers._for_gxx(sources, tmp_path / "no headers", tmp_path / "gxx") == ("-include", "trifold/host/ptx.h")
     assert "asm" not in (tmp_path / "gxx" / "op.cu").read_text()
-    carried = headers.headers_of([sources / "op.cu"])
+    carried = headers_of([sources / "op.cu"])
     assert {"trifold/host/ptx.h", "trifold/host/ptx/memory.h", "trifold/host/warp.h"} <= carried.keys()
 
 
 def test_only_the_headers_that_are_used_are_carried() -> None:
     def used(op: str) -> set[str]:
         files = GALLERY.files(op)
-        return set(headers.headers_of([files.binding, files.header]))
+        return set(headers_of([files.binding, files.header]))
 
     assert {"trifold/binding.h", "trifold/cuda.cuh", "trifold/launch.cuh", "trifold/host/warp.h"} <= used("add")
     assert "trifold/philox.cuh" not in used("add")
@@ -82,21 +83,21 @@ def test_only_the_headers_that_are_used_are_carried() -> None:
 def test_files_that_the_kernels_include_are_carried(tmp_path: Path) -> None:
     """Beside or below them, directly or not; each under the name by which it is included."""
     files = verified_workspace(tmp_path, "add").files("add")
-    assert headers.own_sources(files) == (files.binding, files.header)
+    assert cpp_sources.own_sources(files) == (files.binding, files.header)
     folder = files.header.parent
     (folder / "rows").mkdir()
     (folder / "rows" / "more.cuh").write_text('#include "last.cuh"\n#include <vector>\n')
     (folder / "rows" / "last.cuh").write_text('#include "../rows/more.cuh"\n#include <trifold/cuda.cuh>\n')
     files.header.write_text(f'#include "rows/more.cuh"\n{files.header.read_text()}')
     more = {folder / "rows" / "more.cuh", folder / "rows" / "last.cuh"}
-    assert set(headers.own_sources(files)) == {files.binding, files.header, *more}
+    assert set(cpp_sources.own_sources(files)) == {files.binding, files.header, *more}
     compilers._for_gxx(folder, tmp_path / "no headers", tmp_path / "gxx")
     assert (tmp_path / "gxx" / "rows" / "last.cuh").read_text().startswith('#line 1 "rows/last.cuh"\n')
 
 
 def test_an_op_that_includes_another_ops_header_carries_it() -> None:
     files = GALLERY.files("topk")
-    assert GALLERY.files("argmax").header in headers.own_sources(files)
+    assert GALLERY.files("argmax").header in cpp_sources.own_sources(files)
 
 
 def test_a_file_for_which_the_package_has_no_place_is_refused(tmp_path: Path) -> None:
@@ -104,7 +105,7 @@ def test_a_file_for_which_the_package_has_no_place_is_refused(tmp_path: Path) ->
     (files.header.parent.parent / "more.cuh").write_text("")
     files.header.write_text(f'#include "../more.cuh"\n{files.header.read_text()}')
     with pytest.raises(GraduationError, match=r"add\.cuh includes \.\./more\.cuh, which a graduated package does not"):
-        headers.own_sources(files)
+        cpp_sources.own_sources(files)
 
 
 def test_recorded_cases_are_json_and_tell_zeros_from_results() -> None:

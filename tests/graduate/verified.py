@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tests.wrong.entry import GALLERY, copy_of_gallery
 from trifold.graduate.reverify import Reverified
+from trifold.source_hashes import source_hashes
 from trifold.verification.certificate import Certificate, remove_certificate, write_certificate
 from trifold.verification.report import OpReport, OutcomeName, Report, Row
-from trifold.verification.sources import source_hashes
 from trifold.workspace import Workspace
 
 ROOT = GALLERY.root

@@ -19,10 +19,10 @@ from benchmarks.records import sources
 from trifold.environment import environment
 from trifold.implementation import Implementation, load_port, reference
 from trifold.spec import Call, Limits, Spec
+from trifold.spec.load import load_spec
 from trifold.verification.cell import Cell, Search
 from trifold.verification.checks.differentiation import differentiate, gradient_scales
 from trifold.verification.comparison import scales
-from trifold.verification.load_spec import load_spec
 from trifold.workspace import Workspace
 
 DRAWN = 40  # calls of each op beside its samples and edges

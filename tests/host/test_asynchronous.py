@@ -22,9 +22,9 @@ from tests.host.catalogue.asynchronous.pair import Pair, qualified
 from tests.host.catalogue.gpu import GpuKernel, build
 from tests.host.catalogue.launcher import Start
 from trifold.build.sources import INCLUDE_ROOT
+from trifold.compute_sanitizer import TOOLS, ToolRun
+from trifold.compute_sanitizer.report import ToolReport
 from trifold.implementation import load_checked_port, load_port
-from trifold.sanitize.compute_sanitizer import TOOLS, ToolRun
-from trifold.sanitize.gpu_report import ToolReport
 
 # Read before the copies have come, with no checks as well.
 (LATE,) = [pair for pair in PAIRS if pair.name == "the own arrival, in place of that of the copies"]

@@ -17,10 +17,10 @@ from trifold.build import paths
 from trifold.errors import LaunchError
 from trifold.implementation import Implementation, load_port, reference
 from trifold.spec import Call, Limits, TensorCase
+from trifold.spec.load import load_spec
 from trifold.verification.cell import Cell, Search
 from trifold.verification.checks.gradients import require_right
 from trifold.verification.checks.values import compare
-from trifold.verification.load_spec import load_spec
 
 pytestmark = pytest.mark.usefixtures("quick_builds")
 

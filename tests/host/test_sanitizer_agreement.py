@@ -26,12 +26,12 @@ from tests.host.test_catalogue import (
     WRONG_IN_CPP,
     nothing_more,
 )
+from trifold import compute_sanitizer
+from trifold.compute_sanitizer import ToolRun
 from trifold.environment import environment
 from trifold.errors import ToolchainError
 from trifold.host import runtime
 from trifold.implementation import load_checked_port
-from trifold.sanitize import compute_sanitizer
-from trifold.sanitize.compute_sanitizer import ToolRun
 
 CASES: list[Twin | Native] = [*WRONG, *WRONG_IN_CPP, *RIGHT, *RIGHT_IN_CPP]
 SUBJECTS = [subject_of(case, nothing_more) for case in CASES]

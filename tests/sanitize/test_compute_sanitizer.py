@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.sanitize import reports
+from trifold import compute_sanitizer
 from trifold.errors import ToolchainError
-from trifold.sanitize import compute_sanitizer
 from trifold.sanitize.on_gpu import GpuReport
 
 _SCRIPT = """#!/bin/sh

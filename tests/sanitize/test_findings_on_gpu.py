@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.sanitize import reports
+from trifold import compute_sanitizer
+from trifold.compute_sanitizer import TOOLS
 from trifold.errors import ToolchainError
-from trifold.sanitize import compute_sanitizer
-from trifold.sanitize.compute_sanitizer import TOOLS
 from trifold.spec import Call, Limits, Sample, Spec, TensorCase
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote, Search
 from trifold.verification.checks import findings_on_gpu as module

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.sanitize import reports
+from trifold.compute_sanitizer.report import parse
 from trifold.findings import Finding
-from trifold.sanitize.gpu_report import parse
 
 # kind, severity, kernel, memory, and each access as (operation, thread, block, file, line)
 SEEN = {

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from trifold import compute_sanitizer
+from trifold.compute_sanitizer import TOOLS
 from trifold.errors import ToolchainError
-from trifold.sanitize import compute_sanitizer
-from trifold.sanitize.compute_sanitizer import TOOLS
 from trifold.verification.verify import verify
 
 ROOT = Path(__file__).parents[2]

@@ -20,9 +20,9 @@ from trifold.build import paths, sources
 from trifold.host import runtime
 from trifold.implementation import Implementation, load_checked_port, reference
 from trifold.spec import Call, Limits
+from trifold.spec.load import load_spec
 from trifold.verification.cell import Cell, Search
 from trifold.verification.checks.differentiation import differentiate
-from trifold.verification.load_spec import load_spec
 
 _LAUNCH = "trifold/launch.cuh"
 _ADDRESS = "  kernel.code = reinterpret_cast<const void*>(Kernel);\n"

@@ -15,7 +15,7 @@ from trifold.debug.port import kernels, operators_of, require_in_function
 from trifold.errors import ToolchainError
 from trifold.implementation import load_port
 from trifold.simulator.coordinates import Place
-from trifold.verification.load_spec import load_spec
+from trifold.spec.load import load_spec
 from trifold.workspace import OpFiles
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trifold.debug import sample as samples
 from trifold.implementation import load_port
-from trifold.verification.load_spec import load_spec
+from trifold.spec.load import load_spec
 from trifold.workspace import Workspace
 
 

@@ -22,7 +22,7 @@ from trifold.debug.target import Launch, never_came
 from trifold.errors import ToolchainError
 from trifold.implementation import Implementation, load_port
 from trifold.simulator.coordinates import Place
-from trifold.verification.load_spec import load_spec
+from trifold.spec.load import load_spec
 from trifold.workspace import OpFiles
 
 INSTALL_GDB = "apt-get install gdb"

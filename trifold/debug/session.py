@@ -18,7 +18,7 @@ from trifold.debug.target import Launch, Target, never_came
 from trifold.implementation import Implementation, load_prototype, prototype_module
 from trifold.simulator.coordinates import Place, described
 from trifold.simulator.debugger import KernelDebugger, hidden
-from trifold.verification.load_spec import load_spec
+from trifold.spec.load import load_spec
 from trifold.workspace import OpFiles
 
 

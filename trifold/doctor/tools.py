@@ -56,7 +56,7 @@ def cuda_gdb(answer: dict[str, Any]) -> Part:
 
 def compute_sanitizer(answer: dict[str, Any]) -> Part:
     """For the row `findings` of `trifold verify` on a GPU, and for `trifold sanitize --gpu`."""
-    from trifold.sanitize import compute_sanitizer
+    from trifold import compute_sanitizer
 
     try:
         found = compute_sanitizer.find()

@@ -17,11 +17,11 @@ from trifold.errors import GraduationError
 from trifold.implementation import load_port, reference
 from trifold.spec import DTYPES, Call, Limits
 from trifold.spec.case import AnyCase
+from trifold.spec.load import load_spec
 from trifold.spec.spec import BadCall
 from trifold.verification.cell import ORDINARY, Cell, Search
 from trifold.verification.checks.differentiation import differentiate, exactly, gradient_scales, in_dtype
 from trifold.verification.comparison import Expected
-from trifold.verification.load_spec import load_spec
 from trifold.verification.tolerance import allowed_error
 from trifold.workspace import OpFiles
 

@@ -19,7 +19,7 @@ import torch
 from trifold.build import diagnostics
 from trifold.environment import environment
 from trifold.errors import BuildError, GraduationError, TrifoldError
-from trifold.graduate import architectures, cases, headers, names, source_package, staging, wheel_check
+from trifold.graduate import architectures, cases, cpp_sources, names, source_package, staging, wheel_check
 from trifold.graduate.backend.compilers import find_nvcc
 from trifold.graduate.certificates import require_certificate
 from trifold.graduate.fresh_environment import PipFailed, last_line, pip
@@ -135,7 +135,7 @@ def graduate(
 
 def _contents(workspace: Workspace, files: OpFiles) -> dict[str, bytes]:
     """The five files and what their C++ includes, read once: what is verified is what is shipped."""
-    every = dict.fromkeys((*files, *headers.own_sources(files)))
+    every = dict.fromkeys((*files, *cpp_sources.own_sources(files)))
     return {str(path.relative_to(workspace.root)): path.read_bytes() for path in every}
 
 

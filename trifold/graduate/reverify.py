@@ -6,10 +6,9 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trifold.cells import Device, Kind
+from trifold.cells import CellName, Device, Kind
 from trifold.errors import GraduationError
 from trifold.verification.certificate import Certificate, currency
-from trifold.verification.job import CellName
 from trifold.verification.machine import Machine
 from trifold.verification.report import OpReport, Row
 from trifold.verification.verify import verify

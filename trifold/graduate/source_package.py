@@ -15,7 +15,8 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from trifold.build import recipe
-from trifold.graduate import card, headers, vendor
+from trifold.build.headers import headers_of
+from trifold.graduate import card, cpp_sources, vendor
 from trifold.graduate.architectures import Targets
 from trifold.graduate.backend import plan as plan_file
 from trifold.graduate.backend.plan import Plan
@@ -115,9 +116,9 @@ def _write_sources(content: Content, packaged: Mapping[str, str], root: Path) ->
         texts |= {f"src/{place}": own[path] for path, place in content.shipped(files).items()}
         texts[f"{package}/ports/{files.name}.py"] = packaged[files.name].encode()
     texts |= {f"{package}/_port/{name}": text.encode() for name, text in vendor.runtime_files().items()}
-    engine = headers.engine_files()
+    engine = cpp_sources.engine_files()
     kernels = [path for files in content.files for path in content.kernels(files)]
-    used = headers.headers_of([*kernels, *engine.values()])
+    used = headers_of([*kernels, *engine.values()])
     texts |= {f"csrc/include/{name}": path.read_bytes() for name, path in used.items()}
     texts |= {f"csrc/engine/{name}": path.read_bytes() for name, path in engine.items()}
     for name, data in texts.items():
@@ -148,9 +149,9 @@ def _plan(content: Content, namespace: str) -> Plan:
 
 def _engine_hash() -> str:
     """Of the engine's sources and of the headers that they include."""
-    engine = headers.engine_files()
+    engine = cpp_sources.engine_files()
     state = hashlib.sha256()
-    for name, path in sorted((engine | headers.headers_of(engine.values())).items()):
+    for name, path in sorted((engine | headers_of(engine.values())).items()):
         state.update(f"{name}\0".encode() + path.read_bytes())
     return state.hexdigest()[:_HASH_DIGITS]
 

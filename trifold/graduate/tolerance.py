@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from trifold.spec import Spec
-from trifold.verification.load_spec import load_spec
+from trifold.spec.load import load_spec
 from trifold.workspace import OpFiles
 
 _DEFAULT = 4.0

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import importlib
 import json
@@ -28,12 +29,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from trifold.build import script
-
-if TYPE_CHECKING:
-    from trifold.verification.job import CellName
+from trifold.cells import CellName
 
 # Read when they are needed, and not by a process that starts: a worker has its own.
 _READ_LATE = frozenset({"CXX", "PYTEST_CURRENT_TEST", "TRIFOLD_CACHE_DIR", "TRIFOLD_KERNEL_SECONDS"})
@@ -47,7 +46,6 @@ _OF_OPS = (
     "torch.testing",
     "torch.utils.cpp_extension",
 )
-_OF_WORKERS = ("trifold.verification.worker",)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -82,10 +80,11 @@ class Nursery:
         self._environment: dict[str, str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self, job: str, environment: Mapping[str, str], events: int, output: int) -> Forked | None:
+    def start(self, worker: str, job: str, environment: Mapping[str, str], events: int, output: int) -> Forked | None:
         """A worker that was told ``job``; None where it must be a fresh process.
 
         Args:
+            worker: the module whose ``work(job, events)`` it calls; the same for all workers.
             job: as JSON.
             environment: of the worker.
             events: the file descriptor that it writes events to.
@@ -93,18 +92,18 @@ class Nursery:
         """
         with self._lock:
             if self._process is None:
-                self._open(environment)
+                self._open(worker, environment)
         if _early(environment) != self._environment:
             return None
         with self._lock:
             return _ask(self._socket, {"job": job, "environment": _late(environment)}, [events, output])
 
-    def _open(self, environment: Mapping[str, str]) -> None:
+    def _open(self, worker: str, environment: Mapping[str, str]) -> None:
         self._environment = _early(environment)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "trifold.isolation.nursery", str(theirs.fileno())],
+                [sys.executable, "-m", "trifold.isolation.nursery", str(theirs.fileno()), worker],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 env=environment,
@@ -138,9 +137,9 @@ def opened_for(cells: Iterable[CellName]) -> contextlib.AbstractContextManager[N
     return opened() if sum(cell.device == "cpu" for cell in cells) > 2 else contextlib.nullcontext()
 
 
-def start(job: str, environment: Mapping[str, str], events: int, output: int) -> Forked | None:
+def start(worker: str, job: str, environment: Mapping[str, str], events: int, output: int) -> Forked | None:
     """:meth:`Nursery.start` of the open nursery; None where none is open."""
-    return _open[0].start(job, environment, events, output) if _open else None
+    return _open[0].start(worker, job, environment, events, output) if _open else None
 
 
 def _early(environment: Mapping[str, str]) -> dict[str, str]:
@@ -257,10 +256,8 @@ def _work(
     script.end_with(all_of_it)
 
 
-def _be_worker(request: dict[str, Any], descriptors: Sequence[int]) -> None:
-    from trifold.verification import worker
-
-    worker.work(str(request["job"]), *descriptors)
+def _be_worker(worker: str, request: dict[str, Any], descriptors: Sequence[int]) -> None:
+    importlib.import_module(worker).work(str(request["job"]), *descriptors)
 
 
 def _be_op(request: dict[str, Any], descriptors: Sequence[int]) -> None:
@@ -276,7 +273,7 @@ def _import(names: Iterable[str]) -> None:
             importlib.import_module(name)
 
 
-def _serve_both(workers: socket.socket) -> None:
+def _serve_both(workers: socket.socket, worker: str) -> None:
     _import(_OF_OPS)
     os.environ.pop("LD_PRELOAD", None)  # the guard is for ops, not for the compilers that they start
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -284,8 +281,8 @@ def _serve_both(workers: socket.socket) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # where no op can be forked, no worker is
         ours.close()
         _ops.append(theirs)
-        _import(_OF_WORKERS)
-        _serve(workers, _be_worker)
+        _import([worker])
+        _serve(workers, functools.partial(_be_worker, worker))
         os._exit(0)
     theirs.close()
     workers.close()
@@ -297,4 +294,4 @@ if __name__ == "__main__":
     from trifold.isolation import nursery
 
     with socket.socket(fileno=int(sys.argv[1])) as given:
-        nursery._serve_both(given)
+        nursery._serve_both(given, sys.argv[2])

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 import torch
 
+from trifold import compute_sanitizer
 from trifold.build.program import build_with_nvcc
+from trifold.compute_sanitizer import TOOLS, ToolRun
 from trifold.errors import BuildError, ToolchainError
 from trifold.findings import Finding
 from trifold.implementation import load_port
-from trifold.sanitize import compute_sanitizer
-from trifold.sanitize.compute_sanitizer import TOOLS, ToolRun
 from trifold.workspace import Workspace
 
 _LAST_CHARACTERS = 2000  # of what a worker printed, shown where it failed

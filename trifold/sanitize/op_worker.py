@@ -15,7 +15,7 @@ from trifold.debug.sample import NamedCall, named_calls, run
 from trifold.errors import TrifoldError
 from trifold.implementation import load_port
 from trifold.spec import Call, Limits, TensorCase
-from trifold.verification.load_spec import load_spec
+from trifold.spec.load import load_spec
 from trifold.workspace import Workspace
 
 

@@ -16,10 +16,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from trifold.cells import CellName
+from trifold.source_hashes import changed_sources, source_hashes
 from trifold.verification.examples import default_examples, share
-from trifold.verification.job import CellName
 from trifold.verification.report import OpReport, Report, Row, row_from_json
-from trifold.verification.sources import changed_sources, source_hashes
 from trifold.workspace import OpFiles, Workspace
 
 Certificate = dict[str, Any]
@@ -51,7 +51,7 @@ def write_certificate(
 
     Args:
         workspace, result, report: what was verified, and what came out.
-        sources: :func:`~trifold.verification.sources.source_hashes` of the op from before the run. Where they were
+        sources: :func:`~trifold.source_hashes.source_hashes` of the op from before the run. Where they were
             others after it, there is no certificate: see :func:`remove_certificate`.
         toolkit: :func:`toolkit_digest` from before the run; default: that of now.
         seed: of the search; None: the default.

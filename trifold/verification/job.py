@@ -6,19 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trifold.cells import Device, Kind
+from trifold.cells import CellName
 
-
-@dataclass(frozen=True)
-class CellName:
-    """Which cell of the matrix: one op's implementation on a device."""
-
-    op: str
-    implementation: Kind
-    device: Device
-
-    def __str__(self) -> str:
-        return f"{self.op} {self.implementation}·{self.device}"
+WORKER = "trifold.verification.worker"  # the module whose work() does a job
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 
 from trifold.build.toolchain import find_nvcc
+from trifold.cells import CellName
 from trifold.errors import ToolchainError
-from trifold.verification.job import CellName
 
 _DEFAULT_ARCH = "9.0"
 

@@ -19,9 +19,8 @@ from trifold import tables
 from trifold.cells import Device, Kind
 from trifold.verification.checks import CHECKS
 from trifold.verification.examples import fewer
-from trifold.verification.report import BUILD, Failure, OpReport, OutcomeName, Report, Row
-from trifold.verification.verify import ALL_CHECKS, CELLS
-from trifold.verification.worker import PROPERTY
+from trifold.verification.report import ALL_CHECKS, BUILD, PROPERTY, Failure, OpReport, OutcomeName, Report, Row
+from trifold.verification.verify import CELLS
 
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not run": ("·", "dim")}
 _MEANING = "✓ passed  ✗ failed  · not run"

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from trifold.verification.job import CellName
+from trifold.cells import CellName
 from trifold.verification.report import Row
 from trifold.verification.watch import Watch
 

@@ -12,7 +12,11 @@ from trifold.verification.examples import default_examples
 OutcomeName = Literal["passed", "failed", "not run"]
 Verdict = Literal["verified", "failed", "incomplete"]
 
-BUILD = "build"  # the row of the build, which comes first
+# Rows of no check.
+BUILD = "build"  # of the build, which comes first
+ALL_CHECKS = "all checks"  # of a cell that cannot run at all
+OTHER_CHECKS = "other checks"  # of all that were given up
+PROPERTY = "property: "  # the row of a property begins with this
 
 
 @dataclass(frozen=True)

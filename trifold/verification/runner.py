@@ -25,12 +25,11 @@ from trifold.isolation import nursery
 from trifold.isolation.nursery import Forked
 from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
-from trifold.verification.job import Job
+from trifold.verification.job import WORKER, Job
 from trifold.verification.remote_errors import cause_of_death
 from trifold.verification.remote_process import START_S, kill_group
-from trifold.verification.report import BUILD, Failure, Row, row_from_json
+from trifold.verification.report import BUILD, OTHER_CHECKS, Failure, Row, row_from_json
 from trifold.verification.watch import Watch
-from trifold.verification.worker import OTHER_CHECKS
 
 _RESTARTS = 3  # so many workers of a cell may die before its other checks are given up
 # The op's process has the time limit of a case; the worker, which waits for it many times in one, has more.
@@ -192,11 +191,11 @@ def _run_worker(job: Job, timeout: float, watch: Watch, stop: Stop | None) -> tu
 def _start(job: Job, environment: dict[str, str], events: int, output: int) -> subprocess.Popen[bytes] | Forked:
     """A worker that leads a group of processes: forked where a nursery is open and can serve, else a fresh process."""
     if job.cell.device == "cpu" and job.coverage is None:
-        forked = nursery.start(job.to_json(), environment | guard.preload_environment(), events, output)
+        forked = nursery.start(WORKER, job.to_json(), environment | guard.preload_environment(), events, output)
         if forked is not None:
             return forked
     process = subprocess.Popen(
-        [sys.executable, "-m", "trifold.verification.worker", str(events)],
+        [sys.executable, "-m", WORKER, str(events)],
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=subprocess.STDOUT,

@@ -13,20 +13,19 @@ from pathlib import Path
 
 from trifold import record_sources
 from trifold.build.sources import included_sources
-from trifold.cells import Device, Kind
+from trifold.cells import CellName, Device, Kind
 from trifold.environment import environment
 from trifold.errors import TrifoldError
 from trifold.isolation import nursery
+from trifold.source_hashes import changed_sources, source_hashes
 from trifold.verification.certificate import remove_certificate, toolkit_digest, write_certificate
 from trifold.verification.checks import CHECKS
 from trifold.verification.coverage import FileCoverage, measured, require_tools
-from trifold.verification.job import CellName, Job
+from trifold.verification.job import Job
 from trifold.verification.machine import Machine
-from trifold.verification.report import BUILD, Failure, OpReport, Report, Row
+from trifold.verification.report import ALL_CHECKS, BUILD, PROPERTY, Failure, OpReport, Report, Row
 from trifold.verification.runner import INTERRUPTED, Stop, asked_checks, run_cell
-from trifold.verification.sources import changed_sources, source_hashes
 from trifold.verification.watch import Watch
-from trifold.verification.worker import PROPERTY
 from trifold.workspace import OpFiles, Workspace
 
 CELLS: tuple[tuple[Kind, Device], ...] = (
@@ -37,7 +36,6 @@ CELLS: tuple[tuple[Kind, Device], ...] = (
 )
 
 
-ALL_CHECKS = "all checks"  # the row of a cell that cannot run at all
 SOURCES = "sources"  # the row of an op whose files changed during the run
 
 

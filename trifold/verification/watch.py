@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from trifold.verification.job import CellName
+from trifold.cells import CellName
 from trifold.verification.report import Row
 
 

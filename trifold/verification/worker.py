@@ -28,29 +28,27 @@ from typing import IO, Any, TextIO
 import filelock
 
 from trifold import guard
+from trifold.cells import CellName
 from trifold.errors import TrifoldError, WorkspaceError
 from trifold.isolation import nursery
 from trifold.isolation.device_memory import gpu_is_lost, wait_asleep
 from trifold.isolation.source import REFERENCE, reference_alone
 from trifold.spec import Limits, Property, Spec
+from trifold.spec.load import load_spec
 from trifold.verification import gcov, integrity
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote, Search
 from trifold.verification.checks import CHECKS, Check
 from trifold.verification.examples import default_examples
-from trifold.verification.job import CellName, Job
-from trifold.verification.load_spec import load_spec
+from trifold.verification.job import Job
 from trifold.verification.remote import OpProcess
 from trifold.verification.remote_errors import OpDied
 from trifold.verification.remote_process import Process, Start
-from trifold.verification.report import BUILD, Failure, OutcomeName, Row
+from trifold.verification.report import BUILD, OTHER_CHECKS, PROPERTY, Failure, OutcomeName, Row
 from trifold.workspace import OpFiles, Workspace, import_file
 
 _IN_SIMULATOR, _COMPILED = Limits(elements=20_000), Limits(elements=100_000)
 
 _DEATHS = 3  # so often may the op's process die before the other checks are given up
-
-PROPERTY = "property: "  # the row of a property begins with this
-OTHER_CHECKS = "other checks"  # the row of all that were given up
 
 
 class Events:

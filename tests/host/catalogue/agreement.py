@@ -17,9 +17,9 @@ from tests.host.catalogue.launcher import HostKernel, Start
 from tests.host.catalogue.native import Native
 from tests.host.catalogue.tape import Tape
 from tests.host.catalogue.twins import Twin
+from trifold import compute_sanitizer
+from trifold.compute_sanitizer import ToolRun
 from trifold.findings import Finding
-from trifold.sanitize import compute_sanitizer
-from trifold.sanitize.compute_sanitizer import ToolRun
 
 # A launch takes milliseconds, and the start of a process under the tool some seconds; a kernel that waits for ever is
 # ended after this, and a group of kernels after four times as long.

@@ -20,11 +20,10 @@ from tests.host.catalogue.asynchronous.catalogue import PAIRS
 from tests.host.catalogue.asynchronous.checks import op_of_pairs
 from tests.host.catalogue.asynchronous.kernels import KERNELS, Kernel
 from tests.host.catalogue.asynchronous.pair import Pair
-from trifold import record_sources
+from trifold import compute_sanitizer, record_sources
 from trifold.build import toolchain
 from trifold.environment import environment
 from trifold.implementation import load_checked_port
-from trifold.sanitize import compute_sanitizer
 
 ROOT = Path(__file__).parents[4]
 # What the table is about.
@@ -32,6 +31,7 @@ SOURCES = (
     "tests/host/catalogue/*",
     "tests/host/catalogue/asynchronous/*",
     "trifold/sanitize/*.py",
+    "trifold/compute_sanitizer/*.py",
     "trifold/engine/**/*.cpp",
     "trifold/engine/**/*.h",
     "trifold/include/trifold/host.h",

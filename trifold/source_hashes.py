@@ -20,7 +20,7 @@ from trifold.acceptance import configured_suppressions
 from trifold.build.sources import CPU_INCLUDE_ROOT, INCLUDE_ROOT
 from trifold.workspace import OpFiles, Workspace
 
-_TOOLKIT = Path(__file__).resolve().parents[1]
+_TOOLKIT = Path(__file__).resolve().parent
 
 # A preprocessor directive of any name: what follows the #, also on lines that a backslash or a comment joins.
 _DIRECTIVE = re.compile(rb"^(?:[^\n]*\*/)?[ \t]*(?:#|%:)((?:\\\r?\n|/\*[\s\S]*?\*/|[^\n])*)", re.MULTILINE)

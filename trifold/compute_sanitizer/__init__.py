@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from trifold.build import toolchain
+from trifold.compute_sanitizer.report import ToolReport, parse
 from trifold.errors import ToolchainError
-from trifold.sanitize.gpu_report import ToolReport, parse
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 INSTALL = (
