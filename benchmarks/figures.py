@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from trifold.bench.interval import Estimate
 from trifold.bench.plot import by_shape, path_over_shapes, plot
 from trifold.bench.rows import COMPILED, EAGER, PEERS, PORT, ROOFLINE, Results, Row, groups
-from trifold.environment import describe
+from trifold.machine.environment import describe
 
 if TYPE_CHECKING:
     from benchmarks.records import State

@@ -28,8 +28,8 @@ from torch import Tensor
 import trifold
 from trifold import record_sources
 from trifold.cells import Device
-from trifold.environment import environment
 from trifold.graduate.fresh_environment import fresh_environment
+from trifold.machine.environment import environment
 from trifold.workspace import Workspace
 
 IMPORT_LIMIT_MS = 30.0

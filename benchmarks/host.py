@@ -194,7 +194,7 @@ def _environment(load_before: tuple[float, float, float]) -> dict[str, Any]:
 
     from benchmarks.records import sources
     from trifold.build import toolchain
-    from trifold.environment import environment
+    from trifold.machine.environment import environment
 
     gxx = toolchain.dotted(toolchain.gxx_version(toolchain.find_gxx()))
     load = {"before": load_before, "after": os.getloadavg()}

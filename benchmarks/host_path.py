@@ -30,7 +30,7 @@ from trifold.bench.peers import Pass
 from trifold.bench.rows import EAGER, PORT
 from trifold.bench.timing import Failure, Timing, measure
 from trifold.build import sources, toolchain
-from trifold.environment import environment
+from trifold.machine.environment import environment
 from trifold.spec.benchmark import Case
 from trifold.workspace import Workspace
 

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 import trifold
-from trifold.environment import environment
+from trifold.machine.environment import environment
 
 ROOT = Path(__file__).resolve().parents[1]
 SECTIONS = ("SpeedOfLight", "WarpStateStats", "Occupancy", "LaunchStats", "SchedulerStats")

@@ -153,7 +153,7 @@ def _environment() -> dict[str, Any]:
     import torch
 
     from benchmarks.records import sources
-    from trifold.environment import environment
+    from trifold.machine.environment import environment
 
     return environment(ROOT, torch.device("cpu")) | {"sources": sources("simulator/cpu.json")}
 

@@ -18,7 +18,6 @@ import trifold
 from tests.wrong.entry import copy_of_gallery
 from trifold.cells import CellName
 from trifold.source_hashes import source_hashes
-from trifold.stages import stages
 from trifold.verification import certificate as certificates
 from trifold.verification.certificate import (
     certificate_path,
@@ -30,6 +29,7 @@ from trifold.verification.certificate import (
 from trifold.verification.job import Job
 from trifold.verification.matrix import render
 from trifold.verification.report import Failure, OpReport, OutcomeName, Report, Row
+from trifold.verification.stages import stages
 from trifold.verification.verify import Interrupted
 from trifold.workspace import Workspace
 

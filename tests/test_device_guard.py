@@ -18,9 +18,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from trifold import device_guard
 from trifold.build.toolchain import find_gxx
-from trifold.guard import Fault, Mode
+from trifold.isolation import device_guard
+from trifold.isolation.guard import Fault, Mode
 from trifold.spec import Call
 from trifold.verification.checks import memory
 from trifold.verification.remote import Told
@@ -210,7 +210,7 @@ def _run(program: str, *arguments: str, **environment: str) -> subprocess.Comple
 def test_a_driver_that_guards_nothing_is_refused(driver: Path, fault: str, message: str) -> None:
     program = """
         import sys
-        from trifold import device_guard
+        from trifold.isolation import device_guard
         from trifold.errors import ToolchainError
         try:
             device_guard.library(sys.argv[1])
@@ -225,7 +225,7 @@ def test_a_driver_that_guards_nothing_is_refused(driver: Path, fault: str, messa
 def test_when_memory_is_short_kept_memory_is_given_back_then_torch_is_told(driver: Path) -> None:
     program = """
         import ctypes, sys
-        from trifold import device_guard
+        from trifold.isolation import device_guard
         guard = device_guard.library(sys.argv[1])
         one = guard.trifold_device_guard_malloc(3 << 20, 0, None)
         guard.trifold_device_guard_free(one, 0, 0, None)
@@ -242,7 +242,7 @@ def test_when_memory_is_short_kept_memory_is_given_back_then_torch_is_told(drive
 
 _ON_GPU = """
 import sys
-from trifold import device_guard
+from trifold.isolation import device_guard
 device_guard.install()
 import torch
 from numba import cuda

@@ -15,7 +15,10 @@ import pytest
 from rich.console import Console
 
 from trifold import compute_sanitizer
-from trifold.doctor import Diagnosis, examine, probe, render
+from trifold.machine import probe
+from trifold.machine.diagnosis import Diagnosis
+from trifold.machine.examine import examine
+from trifold.machine.render import render
 
 H200 = {
     "name": "NVIDIA H200",
@@ -261,7 +264,7 @@ def test_this_machine_without_importing_numba_or_torch(tmp_path: Path) -> None:
     script = """
 import json, sys, time
 started = time.monotonic()
-from trifold.doctor import examine
+from trifold.machine.examine import examine
 answer = examine().to_json()
 answer["seconds"] = time.monotonic() - started
 answer["imported"] = [name for name in ("torch", "numba") if name in sys.modules]

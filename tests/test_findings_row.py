@@ -9,7 +9,7 @@ import pytest
 import trifold
 from tests.wrong.entry import GALLERY, Wrong, copy_of_gallery, edits
 from tests.wrong.findings import FINDINGS
-from trifold.cells import CellName, Kind
+from trifold.cells import CellName, ImplementationKind
 from trifold.source_hashes import changed_sources, source_hashes
 from trifold.spec.load import load_spec
 from trifold.verification import worker
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("quick_builds")
 RACE = FINDINGS[0]
 
 
-def _findings(op: str, root: Path, implementation: Kind = "prototype") -> Row:
+def _findings(op: str, root: Path, implementation: ImplementationKind = "prototype") -> Row:
     report = trifold.verify(
         op, workspace=root, implementations=[implementation], devices=["cpu"], checks=["findings"], examples=5
     )
@@ -53,7 +53,9 @@ def test_a_ports_failure_carries_the_findings_with_both_accesses(tmp_path: Path)
     assert finding["replay"] in failure.message
 
 
-def _with_race(root: Path, implementation: Kind, comment: str = "", end: str = "", same: bool = False) -> Workspace:
+def _with_race(
+    root: Path, implementation: ImplementationKind, comment: str = "", end: str = "", same: bool = False
+) -> Workspace:
     """round_ste whose threads write one element of shared memory, each its own value or all the same, with a comment at
     that line, and one at the end."""
     workspace = copy_of_gallery("round_ste", root)
@@ -72,7 +74,7 @@ def _with_race(root: Path, implementation: Kind, comment: str = "", end: str = "
 
 
 @pytest.mark.parametrize("implementation", ["prototype", "port"])
-def test_what_the_author_accepts_passes_and_is_told(implementation: Kind, tmp_path: Path) -> None:
+def test_what_the_author_accepts_passes_and_is_told(implementation: ImplementationKind, tmp_path: Path) -> None:
     comments = "trifold: allow race, nobody reads it", "trifold: allow misaligned, behind all kernels"
     workspace = _with_race(tmp_path, implementation, *comments)
     row = _findings("round_ste", tmp_path, implementation)

@@ -18,7 +18,7 @@ from tests.wrong.entry import GALLERY, copy_of_gallery
 from trifold.acceptance import read_comments
 from trifold.build.library import Manifest
 from trifold.build.sources import INCLUDE_ROOT, chooses_paths, included_sources, own_sources
-from trifold.cells import Kind
+from trifold.cells import ImplementationKind
 from trifold.spec import Call, Limits, Sample, TensorCase
 from trifold.spec.load import load_spec
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote, Search
@@ -56,7 +56,7 @@ class _Paths(HereProcess):
         return {"Choice<8>": "Choice<4>"}
 
 
-def _cell(process: HereProcess, op: str = "softmax", kind: Kind = "port", **stated: Any) -> Cell:
+def _cell(process: HereProcess, op: str = "softmax", kind: ImplementationKind = "port", **stated: Any) -> Cell:
     files = GALLERY.op(op)
     told: Any = process
     remote = Remote(kind, files, told, (op,), differentiable=False)
@@ -69,7 +69,7 @@ def _call(columns: int) -> Call:
 
 
 @pytest.mark.parametrize(("op", "kind"), [("softmax", "prototype"), ("add", "port")])
-def test_the_same_kernels_need_no_row(op: str, kind: Kind) -> None:
+def test_the_same_kernels_need_no_row(op: str, kind: ImplementationKind) -> None:
     with pytest.raises(NotRun, match=Absence.SAME_KERNELS):
         gpu_paths(_cell(_Paths("cluster"), op, kind))
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import pytest
 
-from trifold import guard
 from trifold.errors import ToolchainError
-from trifold.guard import Fault
+from trifold.isolation import guard
+from trifold.isolation.guard import Fault
 
 
 def _is_built() -> bool:
@@ -38,7 +38,7 @@ needs_guard = pytest.mark.skipif(not _is_built(), reason="libtrifold_guard.so is
 SERVER = """
 import ctypes, json, os, signal, sys, tempfile, traceback
 import torch
-from trifold.guard import armed, damage, holds, is_active, report_to
+from trifold.isolation.guard import armed, damage, holds, is_active, report_to
 
 torch.set_num_threads(2)
 
@@ -477,7 +477,7 @@ def test_a_missing_library_gives_no_preload_and_names_the_remedy(monkeypatch: py
 
 def test_preloading_keeps_what_is_preloaded_already(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "libtrifold_guard.so").touch()
-    monkeypatch.setattr("trifold.__path__", [str(tmp_path)])
+    monkeypatch.setattr("trifold.installed.__file__", str(tmp_path / "installed.py"))
     monkeypatch.setenv("LD_PRELOAD", "libother.so")
     assert guard.preload_environment() == {"LD_PRELOAD": f"{tmp_path}/libtrifold_guard.so:libother.so"}
 

@@ -8,10 +8,10 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from trifold.cells import CELLS
 from trifold.verification.checks import CHECKS
 from trifold.verification.matrix import render
 from trifold.verification.report import ALL_CHECKS, Failure, OpReport, OutcomeName, Report, Row
-from trifold.verification.verify import CELLS
 
 PROPERTIES = ("rows sum to one", "shift invariant")
 GALLERY = (

@@ -15,10 +15,10 @@ from rich.console import Console
 from tests.wrong.entry import copy_of_gallery
 from trifold.cells import CellName
 from trifold.source_hashes import source_hashes
-from trifold.stages import stages
 from trifold.verification.certificate import certificate_path, certified_rows, read_certificate, write_certificate
 from trifold.verification.matrix import failures
 from trifold.verification.report import Failure, OpReport, OutcomeName, Report, Row
+from trifold.verification.stages import stages
 from trifold.workspace import Workspace
 
 

@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from trifold.errors import TrifoldError
-from trifold.findings import Kind
+from trifold.findings import FindingKind
 
 _NEVER = "deadlock"  # nothing can go on after it
-KINDS: tuple[str, ...] = tuple(kind for kind in get_args(Kind) if kind != _NEVER)
+KINDS: tuple[str, ...] = tuple(kind for kind in get_args(FindingKind) if kind != _NEVER)
 SETTING = "suppressions"  # in [tool.trifold] of pyproject.toml
 
 _FIELDS = ("kind", "kernel", "file", "array", "reason")

@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["prototype", "port"]
+ImplementationKind = Literal["prototype", "port"]
 Device = Literal["cpu", "cuda"]
+CELLS: tuple[tuple[ImplementationKind, Device], ...] = (
+    ("prototype", "cpu"),
+    ("prototype", "cuda"),
+    ("port", "cpu"),
+    ("port", "cuda"),
+)
 
 # How a port is built: to be used; by g++ to check each access of memory; for a debugger; by g++ to count what runs; by
 # nvcc with pauses around what threads wait for each other with.
@@ -18,7 +24,7 @@ class CellName:
     """Which cell of the matrix: one op's implementation on a device."""
 
     op: str
-    implementation: Kind
+    implementation: ImplementationKind
     device: Device
 
     def __str__(self) -> str:

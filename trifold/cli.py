@@ -72,7 +72,7 @@ def options(
 @app.command("list")
 def list_ops(workspace: WorkspaceOption = None) -> None:
     """List the ops of the workspace, and the state of each."""
-    from trifold.stages import stages
+    from trifold.verification.stages import stages
 
     found = _workspace(workspace)
     table = tables.plain("op", "files", "verified", "certificate")
@@ -178,8 +178,8 @@ app.command(cls=ProgramOrOps)(sanitize)
 @app.command()
 def doctor(json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Report what this machine can run, and the commands that install what it lacks."""
-    from trifold.doctor import examine
-    from trifold.doctor import render as render_diagnosis
+    from trifold.machine.examine import examine
+    from trifold.machine.render import render as render_diagnosis
 
     diagnosis = examine()
     if json_output:

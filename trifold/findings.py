@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Kind = Literal[
+FindingKind = Literal[
     "race",
     "out-of-bounds",
     "misaligned",
@@ -82,7 +82,7 @@ class Finding:
             is not accepted.
     """
 
-    kind: Kind
+    kind: FindingKind
     severity: Severity
     kernel: str
     memory: str

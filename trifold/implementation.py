@@ -20,9 +20,10 @@ from typing import Any, Literal
 import torch
 
 from trifold.build import BuiltLibrary, build, paths
-from trifold.cells import Device, Form, Kind
+from trifold.cells import Device, Form, ImplementationKind
 from trifold.errors import PrototypeError, SchemaError, WorkspaceError
 from trifold.host import runtime
+from trifold.machine.packages import INSTALL_NUMBA
 from trifold.port.wiring import Library, Operators, bind
 from trifold.workspace import OpFiles, Workspace, import_file
 
@@ -39,7 +40,7 @@ class Implementation:
         kernels: loads the kernels of a device, if that was not done yet; raises what the build raises.
     """
 
-    kind: Kind
+    kind: ImplementationKind
     files: OpFiles
     function: Callable[..., Any]
     operators: Operators
@@ -62,7 +63,7 @@ _loaded: dict[str, Implementation] = {}
 def load(
     op: str,
     *,
-    implementation: Kind = "port",
+    implementation: ImplementationKind = "port",
     device: Device = "cpu",
     workspace: Workspace | Path | str | None = None,
 ) -> Callable[..., Any]:
@@ -177,7 +178,7 @@ def prototype_module(files: OpFiles, device: Device, code: Callable[[Path], Code
     try:
         import numba
     except ImportError as error:
-        raise PrototypeError(f"numba cannot be imported: {error}", "pip install 'numba>=0.68,<0.69'") from None
+        raise PrototypeError(f"numba cannot be imported: {error}", INSTALL_NUMBA) from None
     if bool(numba.config.ENABLE_CUDASIM) != simulate:
         raise PrototypeError(
             "numba was imported before its simulator was switched on"
@@ -226,7 +227,7 @@ def _execute(files: OpFiles, namespace: str) -> tuple[ModuleType, Library]:
 
 
 def _implementation(
-    kind: Kind, files: OpFiles, module: ModuleType, kernels: Callable[[Device], BuiltLibrary | None]
+    kind: ImplementationKind, files: OpFiles, module: ModuleType, kernels: Callable[[Device], BuiltLibrary | None]
 ) -> Implementation:
     function = getattr(module, files.name, None)
     if function is None or files.name not in module.op.schemas:

@@ -65,11 +65,10 @@ class SpecFile(pytest.File):
     """``verify/<op>.py``."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        from trifold.cells import CellName
+        from trifold.cells import CELLS, CellName
         from trifold.spec.load import load_spec
         from trifold.verification.checks import CHECKS
         from trifold.verification.report import BUILD
-        from trifold.verification.verify import CELLS
         from trifold.verification.worker import applies, property_check
         from trifold.workspace import Workspace
 
@@ -121,7 +120,7 @@ class _Runs:
 
     def __init__(self, session: pytest.Session) -> None:
         from trifold.isolation import nursery
-        from trifold.verification.machine import Machine
+        from trifold.machine.cells import Machine
         from trifold.verification.verify import worker_pool
 
         self._machine = Machine.here()

@@ -125,7 +125,7 @@ def test_only_devices_of_the_certificate_that_are_here(
     certify(workspace, "add", devices=("cpu", "cuda"))
     certify(workspace, "mul", devices=("cuda",))
     monkeypatch.setattr(
-        "trifold.verification.machine.Machine.lacks", lambda self, cell: "it has no GPU" * (cell.device == "cuda")
+        "trifold.machine.cells.Machine.lacks", lambda self, cell: "it has no GPU" * (cell.device == "cuda")
     )
     done = reverify(workspace, certificates(workspace, "add", "mul"))
     assert [(one["ops"], one["devices"]) for one in asked] == [(("add",), ("cpu",))]

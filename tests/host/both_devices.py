@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.records import sources
-from trifold.environment import environment
 from trifold.implementation import Implementation, load_port, reference
+from trifold.machine.environment import environment
 from trifold.spec import Call, Limits, Spec
 from trifold.spec.load import load_spec
 from trifold.verification.cell import Cell, Search

@@ -28,10 +28,10 @@ from tests.host.test_catalogue import (
 )
 from trifold import compute_sanitizer
 from trifold.compute_sanitizer import ToolRun
-from trifold.environment import environment
 from trifold.errors import ToolchainError
 from trifold.host import runtime
 from trifold.implementation import load_checked_port
+from trifold.machine.environment import environment
 
 CASES: list[Twin | Native] = [*WRONG, *WRONG_IN_CPP, *RIGHT, *RIGHT_IN_CPP]
 SUBJECTS = [subject_of(case, nothing_more) for case in CASES]

@@ -35,7 +35,7 @@ from tests.wrong import on_the_cpu
 from tests.wrong.fault import OF_THE_GPU, Outcome, outcome, right_op, there_are
 from tests.wrong.faults import FAULTS
 from tests.wrong.few_kernels import launched_by
-from trifold.environment import environment
+from trifold.machine.environment import environment
 
 
 def of_fault(number: int, every_row: bool) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from trifold.bench.table import figure_lines, preparing, table
 from trifold.bench.targets import figures
 from trifold.bench.timing import Failure
 from trifold.cells import Device
-from trifold.environment import describe, environment
 from trifold.errors import SpecError, TrifoldError
+from trifold.machine.environment import describe, environment
 from trifold.spec.benchmark import Benchmark
 from trifold.workspace import OpFiles, Workspace, import_file
 

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.metadata
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -31,6 +30,7 @@ import torch
 from torch import Tensor
 
 from trifold.errors import TrifoldError
+from trifold.machine.packages import installed_version
 
 Thunk = Callable[[], object]
 Pass = Literal["plain", "forward", "backward", "forward + backward"]
@@ -118,14 +118,7 @@ def has(package: str, op: str) -> bool:
 
 def versions() -> dict[str, str | None]:
     """What is installed of each library, for the results' environment."""
-
-    def version(distribution: str) -> str | None:
-        try:
-            return importlib.metadata.version(distribution)
-        except importlib.metadata.PackageNotFoundError:
-            return None
-
-    return {name: version(package.distribution) for name, package in PACKAGES.items()}
+    return {name: installed_version(package.distribution) for name, package in PACKAGES.items()}
 
 
 def _attribute(module: str, name: str) -> Callable[..., Any]:

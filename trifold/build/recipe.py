@@ -1,6 +1,6 @@
 """What is run to compile a port, and all that decides what comes out: flags, compilers, torch, architectures.
 
-torch is imported where it is asked, so that trifold.doctor can look at a machine without it.
+torch is imported where it is asked, so that trifold doctor can look at a machine without it.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trifold.findings import Access, Finding, Kind, Severity
+from trifold.findings import Access, Finding, FindingKind, Severity
 
 _LINE = re.compile(r"=========(?: (?P<indent> *)(?P<text>.*))?$")
 _SUMMARY = re.compile(r"(?:ERROR|RACECHECK|LEAK) SUMMARY: ")
@@ -40,7 +40,7 @@ _CONSEQUENCE = re.compile(
     _API.pattern + r"|Error: process didn't terminate successfully|Target application returned an error"
 )
 # A kernel that the hardware stopped: what it did is known, which thread did it may not be.
-_HARDWARE: tuple[tuple[re.Pattern[str], Kind], ...] = (
+_HARDWARE: tuple[tuple[re.Pattern[str], FindingKind], ...] = (
     (re.compile("misaligned", re.IGNORECASE), "misaligned"),
     (re.compile(r"illegal address|invalid address|out-of-range|out of bounds", re.IGNORECASE), "out-of-bounds"),
 )
@@ -139,13 +139,13 @@ def _finding(title: str, details: list[str], tool: str) -> Finding | None:
         return _single("race", title, details, tool, cluster["operation"], cluster["memory"])
     if invalid := _INVALID.match(title):
         wrong = next((line for line in details if line.startswith(("Address", "Access"))), "")
-        kind: Kind = "misaligned" if "misaligned" in wrong else "out-of-bounds"
+        kind: FindingKind = "misaligned" if "misaligned" in wrong else "out-of-bounds"
         return _single(kind, title, details, tool, invalid["operation"], invalid["memory"])
     if unwritten := _UNWRITTEN.match(title):
         return _single("uninitialised read", title, details, tool, unwritten["operation"], unwritten["memory"])
     if barrier := _BARRIER.match(title):
         # an invalid argument is a mask of a warp operation that its own lane is not in
-        of_whom: Kind = "warp divergence" if barrier["what"] == "Invalid arguments" else "barrier divergence"
+        of_whom: FindingKind = "warp divergence" if barrier["what"] == "Invalid arguments" else "barrier divergence"
         return _single(of_whom, title, details, tool, "barrier")
     if title.startswith("Deadlock detected"):
         return _single("deadlock", title, details, tool, "barrier")
@@ -156,7 +156,7 @@ def _finding(title: str, details: list[str], tool: str) -> Finding | None:
 
 
 def _single(
-    kind: Kind, title: str, details: list[str], tool: str, operation: str, memory: str | None = None
+    kind: FindingKind, title: str, details: list[str], tool: str, operation: str, memory: str | None = None
 ) -> Finding:
     """A finding of one access."""
     place, kernel = _places(details)

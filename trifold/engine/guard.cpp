@@ -203,7 +203,7 @@ EXPORT size_t malloc_usable_size(void* pointer) noexcept {
   return reinterpret_cast<size_t (*)(void*)>(dlsym(RTLD_NEXT, "malloc_usable_size"))(pointer);
 }
 
-// ------------------------------------------------------------------------------ for trifold/guard.py
+// ------------------------------------------------------------------------------ for trifold/isolation/guard.py
 
 // Guards what is allocated from now on; `placement` is 1 (end mode) or 2 (start mode). 0, or an errno.
 EXPORT int trifold_guard_arm(int placement) {

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 
 from trifold.bench.rows import COMPILED, EAGER, PORT, ROOFLINE, Results, Row, groups
-from trifold.environment import describe
 from trifold.errors import TrifoldError
 from trifold.graduate.certificates import EXAMPLES, not_on_cpu
 from trifold.graduate.port_file import PortFile
 from trifold.graduate.tolerance import Tolerance
+from trifold.machine.environment import describe
 from trifold.verification.certificate import Certificate
 from trifold.verification.examples import fewer
 
@@ -39,7 +39,7 @@ def card(
         package, distribution: the names to import and to install.
         ports: the ops' Python files; ``packaged`` has them as they are shipped.
         certificates, tolerances: by op.
-        made: where the package was made, as :func:`trifold.environment.environment` says.
+        made: where the package was made, as :func:`trifold.machine.environment.environment` says.
         root: the workspace, with results of ``trifold bench`` in benchmarks/results.
     """
     warnings = []

@@ -98,8 +98,8 @@ def _report(checked: Checked, json_file: Path | None, about: dict[str, Sources])
     """Print what was checked, and write it; ``about`` is what is known of its sources here."""
     import torch
 
-    from trifold.environment import environment
     from trifold.graduate.backend.abi import FLOOR
+    from trifold.machine.environment import environment
 
     if json_file is not None:
         device = torch.device("cuda" if "cuda" in checked.devices else "cpu")

@@ -17,7 +17,6 @@ from pathlib import Path
 import torch
 
 from trifold.build import diagnostics
-from trifold.environment import environment
 from trifold.errors import BuildError, GraduationError, TrifoldError
 from trifold.graduate import architectures, cases, cpp_sources, names, source_package, staging, wheel_check
 from trifold.graduate.backend.compilers import find_nvcc
@@ -28,6 +27,7 @@ from trifold.graduate.source_package import Content
 from trifold.graduate.tolerance import Tolerance
 from trifold.graduate.wheel_check import Checked
 from trifold.implementation import load_port
+from trifold.machine.environment import environment
 from trifold.workspace import OpFiles, Workspace
 
 Tell = Callable[[str], None]

@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from trifold.cells import CellName, Device, Kind
+from trifold.cells import CellName, Device, ImplementationKind
 from trifold.errors import GraduationError
+from trifold.machine.cells import Machine
 from trifold.verification.certificate import Certificate, currency
-from trifold.verification.machine import Machine
 from trifold.verification.report import OpReport, Row
 from trifold.verification.verify import verify
 from trifold.verification.watch import InWords
@@ -20,7 +20,7 @@ CHECKS = ("values", "gradients", "repeatable", "findings")
 EXAMPLES = 20
 
 _DEVICES: tuple[Device, ...] = ("cpu", "cuda")
-_IMPLEMENTATIONS: tuple[Kind, ...] = ("prototype", "port")
+_IMPLEMENTATIONS: tuple[ImplementationKind, ...] = ("prototype", "port")
 
 Reverified = dict[str, Any]
 

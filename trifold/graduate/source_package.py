@@ -43,7 +43,7 @@ class Content:
             the workspace.
         certificates, tolerances, cases: by op.
         targets: what the CUDA part is compiled for.
-        made: as :func:`trifold.environment.environment` says.
+        made: as :func:`trifold.machine.environment.environment` says.
         root: the workspace.
     """
 

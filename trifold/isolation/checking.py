@@ -14,7 +14,7 @@ from torch import Tensor
 
 from trifold.acceptance import configured_suppressions
 from trifold.build.sources import included_sources, own_sources
-from trifold.cells import Kind
+from trifold.cells import ImplementationKind
 from trifold.findings import collect
 from trifold.implementation import Implementation, load_checked_port
 from trifold.workspace import OpFiles, Workspace
@@ -28,7 +28,7 @@ CHECKED_FORMS = ("checked", "gpu paths")
 class Checking:
     """Runs calls of an op with all checks: of its prototype in the simulator, of its port as built with checks."""
 
-    def __init__(self, workspace: Workspace, files: OpFiles, kind: Kind) -> None:
+    def __init__(self, workspace: Workspace, files: OpFiles, kind: ImplementationKind) -> None:
         self._files, self._simulated = files, kind == "prototype"
         self._suppressions = configured_suppressions(workspace.root)
 

@@ -22,14 +22,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trifold import device_guard, guard
 from trifold.build.paths import gpu_paths
-from trifold.cells import Device, Kind
+from trifold.cells import Device, ImplementationKind
 from trifold.errors import ToolchainError, TrifoldError
 from trifold.findings import KernelFault
 from trifold.host.runtime import prepare
 from trifold.host.settings import KERNEL_SECONDS
 from trifold.implementation import Implementation, load_port, load_prototype
+from trifold.isolation import device_guard, guard
 from trifold.workspace import OpFiles, Workspace
 
 from . import beside
@@ -52,12 +52,12 @@ class Setup:
     Attributes:
         connection, incoming, outgoing: file descriptors: of the socket, and of the arenas for arguments and results.
         coverage: the folder for counts of the lines that run; None: nothing is counted.
-        guarded: all memory of GPUs is guarded (:mod:`trifold.device_guard`).
+        guarded: all memory of GPUs is guarded (:mod:`trifold.isolation.device_guard`).
     """
 
     workspace: str
     op: str
-    implementation: Kind
+    implementation: ImplementationKind
     device: Device
     connection: int
     incoming: int

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, Phase, settings
 from torch import Tensor
 
 from trifold.build.paths import gpu_paths
-from trifold.cells import Kind
+from trifold.cells import ImplementationKind
 from trifold.findings import Finding, KernelFault
 from trifold.spec import Call, IndexCase, Limits, Result, Spec, TensorCase
 from trifold.spec.call import Path, tensor_at
@@ -98,7 +98,7 @@ class Callee(Protocol):
     """What a cell calls: the op here (:class:`trifold.implementation.Implementation`), or in a process of its own."""
 
     @property
-    def kind(self) -> Kind: ...
+    def kind(self) -> ImplementationKind: ...
     @property
     def files(self) -> OpFiles: ...
     @property
@@ -116,7 +116,7 @@ class Remote:
         differentiable: whether it states a gradient.
     """
 
-    kind: Kind
+    kind: ImplementationKind
     files: OpFiles
     process: OpProcess
     operators: tuple[str, ...]

@@ -12,11 +12,12 @@ import platform
 import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from trifold.cells import CellName
+from trifold.machine.packages import installed_version
 from trifold.source_hashes import changed_sources, source_hashes
 from trifold.verification.examples import default_examples, share
 from trifold.verification.report import OpReport, Report, Row, row_from_json
@@ -198,8 +199,8 @@ def certified_rows(
 # What no verdict rests on: other commands, and what shows a verdict.
 _APART = frozenset(
     {
-        *("bench", "doctor", "graduate", "new", "sanitize"),
-        *("cli.py", "pytest_plugin.py", "record_sources.py", "stages.py"),
+        *("bench", "graduate", "new", "sanitize"),
+        *("cli.py", "pytest_plugin.py", "record_sources.py"),
     }
 )
 _COMPILED = (".pyc", ".so")
@@ -230,11 +231,4 @@ def _toolkit_files(root: Path) -> Iterator[Path]:
 
 
 def _versions() -> dict[str, str | None]:
-    return {name: _version(name) for name in _PACKAGES} | {"python": platform.python_version()}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
+    return {name: installed_version(name) for name in _PACKAGES} | {"python": platform.python_version()}

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trifold.cells import Kind
+from trifold.cells import ImplementationKind
 from trifold.errors import ToolchainError
 from trifold.isolation.source import REFERENCE
 from trifold.verification import gcov
@@ -39,7 +39,7 @@ class FileCoverage:
     """
 
     file: str
-    implementation: Kind
+    implementation: ImplementationKind
     lines: int
     lines_reached: int
     branches: int

@@ -13,7 +13,10 @@ from typing import Any
 
 import torch
 
-_OURS = ("trifold.verification", "trifold.isolation", "trifold.spec", "trifold.findings", "trifold.guard")
+_OURS = (
+    *("trifold.verification", "trifold.isolation", "trifold.spec", "trifold.findings", "trifold.machine"),
+    *("trifold.compute_sanitizer", "trifold.source_hashes"),
+)
 _OF_TORCH = (
     "abs",
     "allclose",

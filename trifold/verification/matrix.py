@@ -16,11 +16,10 @@ from rich.table import Table
 from rich.text import Text
 
 from trifold import tables
-from trifold.cells import Device, Kind
+from trifold.cells import CELLS, Device, ImplementationKind
 from trifold.verification.checks import CHECKS
 from trifold.verification.examples import fewer
 from trifold.verification.report import ALL_CHECKS, BUILD, PROPERTY, Failure, OpReport, OutcomeName, Report, Row
-from trifold.verification.verify import CELLS
 
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "bold red"), "not run": ("·", "dim")}
 _MEANING = "✓ passed  ✗ failed  · not run"
@@ -129,7 +128,7 @@ def _column(row: Row) -> str:
     return _PROPERTIES if row.check.startswith(PROPERTY) else row.check
 
 
-def _outcome(op: OpReport, check: str, kind: Kind, device: Device) -> OutcomeName:
+def _outcome(op: OpReport, check: str, kind: ImplementationKind, device: Device) -> OutcomeName:
     """Of a check in a cell; of several properties the worst."""
     cell = (check, kind, device)
     outcomes = {row.outcome for row in op.rows if (_column(row), row.implementation, row.device) == cell}

@@ -23,8 +23,8 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
-from trifold import guard
 from trifold.findings import Finding, from_json
+from trifold.isolation import guard
 from trifold.isolation.channel import LEAST_ON_GPU, Arena, Channel, Closed
 from trifold.isolation.tensors import Packed, Unpacking, bytes_of
 from trifold.verification.remote_autograd import Answer, Call, Handle

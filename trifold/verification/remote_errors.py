@@ -7,8 +7,8 @@ import itertools
 import signal
 from typing import IO, Any
 
-from trifold import guard
 from trifold.findings import KernelFault, OutOfBounds, from_json
+from trifold.isolation import guard
 
 Json = Any
 

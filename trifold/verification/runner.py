@@ -19,9 +19,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
-from trifold import guard
 from trifold.host.settings import KERNEL_SECONDS
-from trifold.isolation import nursery
+from trifold.isolation import guard, nursery
 from trifold.isolation.nursery import Forked
 from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS

@@ -13,28 +13,20 @@ from pathlib import Path
 
 from trifold import record_sources
 from trifold.build.sources import included_sources
-from trifold.cells import CellName, Device, Kind
-from trifold.environment import environment
+from trifold.cells import CELLS, CellName, Device
 from trifold.errors import TrifoldError
 from trifold.isolation import nursery
+from trifold.machine.cells import Machine
+from trifold.machine.environment import environment
 from trifold.source_hashes import changed_sources, source_hashes
 from trifold.verification.certificate import remove_certificate, toolkit_digest, write_certificate
 from trifold.verification.checks import CHECKS
 from trifold.verification.coverage import FileCoverage, measured, require_tools
 from trifold.verification.job import Job
-from trifold.verification.machine import Machine
 from trifold.verification.report import ALL_CHECKS, BUILD, PROPERTY, Failure, OpReport, Report, Row
 from trifold.verification.runner import INTERRUPTED, Stop, asked_checks, run_cell
 from trifold.verification.watch import Watch
 from trifold.workspace import OpFiles, Workspace
-
-CELLS: tuple[tuple[Kind, Device], ...] = (
-    ("prototype", "cpu"),
-    ("prototype", "cuda"),
-    ("port", "cpu"),
-    ("port", "cuda"),
-)
-
 
 SOURCES = "sources"  # the row of an op whose files changed during the run
 

@@ -27,10 +27,9 @@ from typing import IO, Any, TextIO
 
 import filelock
 
-from trifold import guard
 from trifold.cells import CellName
 from trifold.errors import TrifoldError, WorkspaceError
-from trifold.isolation import nursery
+from trifold.isolation import guard, nursery
 from trifold.isolation.device_memory import gpu_is_lost, wait_asleep
 from trifold.isolation.source import REFERENCE, reference_alone
 from trifold.spec import Limits, Property, Spec

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from trifold import compute_sanitizer
 from trifold.compute_sanitizer.report import ToolReport, parse
-from trifold.device_guard import WHOLE_VECTORS
 from trifold.errors import ToolchainError
 from trifold.findings import Finding
+from trifold.isolation.device_guard import WHOLE_VECTORS
 from trifold.spec import Call
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, Remote
 from trifold.verification.checks.differentiation import forward

@@ -1,8 +1,8 @@
 """Accesses outside the arguments, and outputs that are not written.
 
 A guard allocator puts each block against memory that cannot be accessed, first after its end and then before its start,
-fills it with nan and watches the rest of its pages: :mod:`trifold.guard` on the CPU, :mod:`trifold.device_guard` on a
-GPU, where the op runs in a process of its own for this check.
+fills it with nan and watches the rest of its pages: :mod:`trifold.isolation.guard` on the CPU,
+:mod:`trifold.isolation.device_guard` on a GPU, where the op runs in a process of its own for this check.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
-from trifold import guard
+from trifold.isolation import guard
 from trifold.spec import Call
 from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun, is_ordinary
 from trifold.verification.checks.differentiation import forward

@@ -22,8 +22,8 @@ from tests.host.catalogue.asynchronous.kernels import KERNELS, Kernel
 from tests.host.catalogue.asynchronous.pair import Pair
 from trifold import compute_sanitizer, record_sources
 from trifold.build import toolchain
-from trifold.environment import environment
 from trifold.implementation import load_checked_port
+from trifold.machine.environment import environment
 
 ROOT = Path(__file__).parents[4]
 # What the table is about.

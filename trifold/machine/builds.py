@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from trifold.build import cache, cleaning
-from trifold.doctor.diagnosis import Part
+from trifold.machine.diagnosis import Part
 
 
 def cache_of_builds() -> Part:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from trifold.doctor.diagnosis import Part
-from trifold.doctor.packages import numbers
+from trifold.machine.diagnosis import Part
+from trifold.machine.packages import numbers
 
 
 def gpu(answer: dict[str, Any]) -> Part:

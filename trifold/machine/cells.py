@@ -7,10 +7,19 @@ import os
 from dataclasses import dataclass
 
 from trifold.build.toolchain import find_nvcc
-from trifold.cells import CellName
+from trifold.cells import CellName, Device, ImplementationKind
 from trifold.errors import ToolchainError
+from trifold.machine import packages
 
 _DEFAULT_ARCH = "9.0"
+
+# The parts that each cell needs, see :mod:`trifold.machine.examine`.
+NEEDS: dict[tuple[ImplementationKind, Device], tuple[str, ...]] = {
+    ("prototype", "cpu"): ("Python", "torch", "numba", "numba simulator"),
+    ("prototype", "cuda"): ("Python", "torch", "numba", "numba-cuda", "GPU"),
+    ("port", "cpu"): ("Python", "torch", "g++", "ninja", "cache"),
+    ("port", "cuda"): ("Python", "torch", "g++", "nvcc", "ninja", "cache", "GPU"),
+}
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,7 @@ class Machine:
         if cell.device == "cuda" and self.cuda:
             return self.cuda
         if cell.device == "cuda" and cell.implementation == "prototype" and not _has_numba_cuda():
-            return "numba-cuda is not installed: pip install 'numba-cuda>=0.30,<0.31' 'numpy<2.5'"
+            return f"numba-cuda is not installed: {packages.INSTALL_NUMBA_CUDA}"
         if cell.device == "cuda" and cell.implementation == "port" and not self.nvcc_archs:
             return "nvcc is not found: install the CUDA Toolkit, or set CUDA_HOME"
         return ""

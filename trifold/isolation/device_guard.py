@@ -26,7 +26,7 @@ import torch
 
 from trifold import installed
 from trifold.errors import ToolchainError
-from trifold.guard import PLACEMENTS, Mode, read_damage
+from trifold.isolation.guard import PLACEMENTS, Mode, read_damage
 
 _LIBRARY = "libtrifold_device_guard.so"
 _MESSAGE_BYTES = 1024
@@ -143,5 +143,6 @@ def armed(mode: Mode) -> Iterator[None]:
 
 
 def damage() -> list[str]:
-    """One line for each block's side that was overwritten since the last call: see :func:`trifold.guard.damage`."""
+    """One line for each block's side that was overwritten since the last call: see
+    :func:`trifold.isolation.guard.damage`."""
     return read_damage(library().trifold_device_guard_check)

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from trifold import tables
-from trifold.doctor.diagnosis import Diagnosis
+from trifold.machine.diagnosis import Diagnosis
 
 
 def render(diagnosis: Diagnosis) -> RenderableType:

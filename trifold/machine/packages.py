@@ -7,7 +7,7 @@ import platform
 import sys
 from typing import Any
 
-from trifold.doctor.diagnosis import Part
+from trifold.machine.diagnosis import Part
 
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 11), (3, 13)
 TORCH = ("torch>=2.11,<2.14", (2, 11), (2, 14))
@@ -15,6 +15,8 @@ NUMBA = ("numba>=0.68,<0.69", (0, 68), (0, 69))
 NUMBA_CUDA = ("numba-cuda>=0.30,<0.31", (0, 30), (0, 31))
 # numba-cuda 0.30 calls what NumPy 2.5 removed.
 NUMPY_FOR_NUMBA_CUDA = ("numpy<2.5", (0,), (2, 5))
+INSTALL_NUMBA = f"pip install '{NUMBA[0]}'"
+INSTALL_NUMBA_CUDA = f"pip install '{NUMBA_CUDA[0]}' '{NUMPY_FOR_NUMBA_CUDA[0]}'"
 
 
 def python() -> Part:
@@ -45,16 +47,18 @@ def simulator(answer: dict[str, Any]) -> Part:
 
 
 def numba_cuda(has_gpu: bool) -> Part:
-    remedy = f"{_pip(NUMBA_CUDA)} '{NUMPY_FOR_NUMBA_CUDA[0]}'"
     part = _package("numba-cuda", NUMBA_CUDA)
     if part.found == "not installed":
-        return Part("numba-cuda", "fault" if has_gpu else "absent", part.found, remedy if has_gpu else "")
+        return Part("numba-cuda", "fault" if has_gpu else "absent", part.found, INSTALL_NUMBA_CUDA if has_gpu else "")
     if part.state != "ok":
-        return Part("numba-cuda", "fault", part.found, remedy)
+        return Part("numba-cuda", "fault", part.found, INSTALL_NUMBA_CUDA)
     numpy = _package("numpy", NUMPY_FOR_NUMBA_CUDA)
     if numpy.state != "ok":
         return Part(
-            "numba-cuda", "fault", f"{part.found} fails with NumPy {_version('numpy')}", _pip(NUMPY_FOR_NUMBA_CUDA)
+            "numba-cuda",
+            "fault",
+            f"{part.found} fails with NumPy {installed_version('numpy')}",
+            _pip(NUMPY_FOR_NUMBA_CUDA),
         )
     return part
 
@@ -66,7 +70,7 @@ def numba() -> Part:
 def _package(name: str, wanted: tuple[str, tuple[int, ...], tuple[int, ...]]) -> Part:
     """Whether a distribution is installed in a version from the second item of ``wanted`` to below the third."""
     requirement, oldest, beyond = wanted
-    version = _version(name)
+    version = installed_version(name)
     if version is None:
         return Part(name, "fault", "not installed", f"pip install '{requirement}'")
     if not oldest <= numbers(version) < beyond:
@@ -78,7 +82,8 @@ def _pip(wanted: tuple[str, tuple[int, ...], tuple[int, ...]]) -> str:
     return f"pip install '{wanted[0]}'"
 
 
-def _version(name: str) -> str | None:
+def installed_version(name: str) -> str | None:
+    """Of an installed distribution; None where it is not."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from trifold.cells import Device, Kind
+from trifold.cells import Device, ImplementationKind
 
 State = Literal["ok", "absent", "fault"]
 
@@ -31,7 +31,7 @@ class Part:
 class Cell:
     """A cell of the matrix, and the names of the parts that keep it from running here."""
 
-    implementation: Kind
+    implementation: ImplementationKind
     device: Device
     lacks: tuple[str, ...]
 
@@ -56,12 +56,3 @@ class Diagnosis:
             "parts": [asdict(part) for part in self.parts],
             "cells": [asdict(cell) | {"lacks": list(cell.lacks), "runs": cell.runs} for cell in self.cells],
         }
-
-
-# The parts that each cell needs.
-NEEDS: dict[tuple[Kind, Device], tuple[str, ...]] = {
-    ("prototype", "cpu"): ("Python", "torch", "numba", "numba simulator"),
-    ("prototype", "cuda"): ("Python", "torch", "numba", "numba-cuda", "GPU"),
-    ("port", "cpu"): ("Python", "torch", "g++", "ninja", "cache"),
-    ("port", "cuda"): ("Python", "torch", "g++", "nvcc", "ninja", "cache", "GPU"),
-}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
 import os
 import platform
 import subprocess
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+from trifold.machine.packages import installed_version
 
 
 def environment(root: Path, device: torch.device) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def environment(root: Path, device: torch.device) -> dict[str, Any]:
     vouched = os.environ.get("TRIFOLD_COMMIT")
     status = "" if vouched else _output("git", "-C", str(root), "status", "--porcelain")
     return {
-        "trifold": _version("trifold"),
+        "trifold": installed_version("trifold"),
         "device": torch.cuda.get_device_name(device) if cuda else _processor(),
         "device_type": device.type,
         "driver": _output("nvidia-smi", "--id=0", "--query-gpu=driver_version", "--format=csv,noheader")
@@ -31,8 +32,8 @@ def environment(root: Path, device: torch.device) -> dict[str, Any]:
         "l2_bytes": torch.cuda.get_device_properties(device).L2_cache_size if cuda else None,
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
-        "numba": _version("numba"),
-        "numba_cuda": _version("numba-cuda"),
+        "numba": installed_version("numba"),
+        "numba_cuda": installed_version("numba-cuda"),
         "python": platform.python_version(),
         "threads": torch.get_num_threads(),
         "commit": vouched or _output("git", "-C", str(root), "rev-parse", "HEAD"),
@@ -47,13 +48,6 @@ def describe(facts: dict[str, Any]) -> str:
     driver = f", driver {facts['driver']}" if facts.get("driver") else ""
     cuda = f", CUDA {facts['cuda']}" if facts.get("cuda") else ""
     return f"{facts['device']}{driver}, torch {facts['torch']}{cuda}, {commit}, {facts['date']}"
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _output(*command: str) -> str | None:

@@ -1,13 +1,18 @@
-"""Looks at everything that the matrix and the commands need."""
+"""Looks at everything that the matrix and the commands need: `trifold doctor`.
+
+Nothing is imported into this process that could break or slow what comes after: torch, Numba and CUDA are asked in
+processes of their own, side by side.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from trifold.doctor import builds, gpu, packages, probe, tools
-from trifold.doctor.diagnosis import NEEDS, Cell, Diagnosis, Part
 from trifold.errors import TrifoldError
+from trifold.machine import builds, gpu, packages, probe, tools
+from trifold.machine.cells import NEEDS
+from trifold.machine.diagnosis import Cell, Diagnosis, Part
 
 
 def examine() -> Diagnosis:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from trifold.build import toolchain
-from trifold.doctor.diagnosis import Part
 from trifold.errors import TrifoldError
+from trifold.machine.diagnosis import Part
 
 INSTALL_GDB = "apt-get install gdb"
 INSTALL_CUDA_GDB = "apt-get install cuda-gdb-13-0 (of your CUDA's version), or set CUDA_HOME to a toolkit that has it"

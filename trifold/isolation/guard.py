@@ -135,7 +135,7 @@ def _active() -> ctypes.CDLL:
     if guard is None or not guard.trifold_guard_is_active():
         raise ToolchainError(
             "the guard allocator is not active in this process",
-            "start the process with the environment that trifold.guard.preload_environment() names",
+            "start the process with the environment that trifold.isolation.guard.preload_environment() names",
         )
     return guard
 
