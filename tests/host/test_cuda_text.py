@@ -74,9 +74,10 @@ REFUSED = {
         3,
     ),
     "a kernel that launches a kernel": ("__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }", 2),
-    "textures and surfaces": ("__global__ void a(cudaTextureObject_t t) {}", 1),
+    "a texture cannot be compiled for the CPU": ("__global__ void a(cudaTextureObject_t t) {}", 1),
+    "a surface cannot be compiled for the CPU": ("__device__ void a() { surf2Dwrite(v, s, x, y); }", 1),
     "a kernel's own heap": ("__global__ void a() {\n  int* x = (int*)malloc(4);\n}", 2),
-    "tensor-core fragments of less than 8 bits": (
+    "a tensor-core fragment of less than 8 bits": (
         "__global__ void a() {\n  wmma::fragment<wmma::matrix_a, 8, 8, 32, wmma::experimental::precision::u4> f;\n}",
         2,
     ),
@@ -88,7 +89,7 @@ REFUSED = {
         '__device__ void f() {\n  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");\n}',
         2,
     ),
-    "tensor maps do not run on the CPU: copy row by row with cp.async.bulk": (
+    "a tensor map cannot be compiled for the CPU: copy row by row with cp.async.bulk": (
         "__global__ void k(const __grid_constant__ CUtensorMap map) {}",
         1,
     ),
@@ -98,7 +99,7 @@ REFUSED = {
         ' ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(full));\n}',
         2,
     ),
-    "cooperative launches on several": ("void f() {\n  cudaLaunchCooperativeKernelMultiDevice(list, 2);\n}", 2),
+    "a cooperative launch on several devices": ("void f() {\n  cudaLaunchCooperativeKernelMultiDevice(list, 2);\n}", 2),
     "the kernel saxpy is called without <<<grid, block>>>, like a function: write saxpy<<<grid, block>>>(": (
         "__global__ void saxpy(int n, float* y) {}\nint main() {\n  saxpy(8, nullptr);\n}",
         3,

@@ -14,7 +14,7 @@ from tree_sitter import Node
 
 from trifold.build.cuda_source import Edit, Kernel, SourceFile, walk
 from trifold.build.sources import INCLUDE_ROOT
-from trifold.build.unsupported import REMEDY_OF_TENSOR_MAPS, TENSOR_MAPS
+from trifold.build.unsupported import FEATURES
 
 TORCH_HEADER = re.compile(r"(torch|ATen|c10|pybind11)/.+")
 _LIBRARY_HEADER = re.compile(
@@ -22,13 +22,6 @@ _LIBRARY_HEADER = re.compile(
     r"\.h|(cub|thrust|cuda|cutlass|cute|nvtx3|cooperative_groups)/.+)"
 )
 
-_WORDS = (
-    ("textures and surfaces", rb"\btexture\s*<|\bcuda(?:Texture|Surface)Object_t\b|\b(?:tex|surf)[123]D\w*"),
-    ("tensor-core fragments of less than 8 bits", rb"\bwmma\s*::\s*experimental\b"),
-    ("cooperative launches on several devices", rb"\bcudaLaunchCooperativeKernelMultiDevice\b"),
-    ("tensor maps", TENSOR_MAPS.encode()),
-)
-_REMEDIES = {"tensor maps": f": {REMEDY_OF_TENSOR_MAPS}"}
 _API_NAME = re.compile(r"\bcuda[A-Z]\w*")
 _CALLED = re.compile(r"\s*(?P<spaces>(?:(?:\w+\s*)?::\s*)*)(?P<name>\w+)\s*(?:<.*>)?\s*", re.DOTALL)
 # What an algorithm of the standard library takes, which may have a kernel's name.
@@ -37,9 +30,9 @@ _ITERATORS = re.compile(rb"\bc?r?(?:begin|end)\s*\(|\b(?:back_)?inserter\s*\(")
 
 def refusals(file: SourceFile, defined: set[str]) -> Iterator[Edit]:
     """The errors of one file, all but those of its headers; ``defined`` are the names that the program defines."""
-    for what, words in _WORDS:
-        for match in re.finditer(words, file.masked):
-            yield _before(match.start(), f"{what} do not run on the CPU{_REMEDIES.get(what, '')}")
+    for feature in filter(lambda feature: feature.in_text, FEATURES):
+        for match in re.finditer(feature.pattern.pattern.encode(), file.masked):
+            yield _before(match.start(), str(feature))
     for function in filter(file.is_device, file.functions):
         yield from _in_device_code(file, function)
     for node in file.nodes:

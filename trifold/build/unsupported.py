@@ -1,4 +1,7 @@
-"""What CUDA C++ has and the CPU has not, in a source that g++ refused: named at its line, with what to do instead."""
+"""What CUDA C++ has and the CPU has not: named at its line, with what to do instead.
+
+In a port where g++ has refused the line; in CUDA text (cuda_refusals.py) what is ``in_text``, before g++ reads it.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,6 @@ from pathlib import Path
 _GUARD = "put it in #ifndef TRIFOLD_CPU, with another way for the CPU in #else"
 
 
-#: What uses tensor maps, as a pattern; and what to do without them on the CPU.
-TENSOR_MAPS = r"\b(?:CUtensorMap\w*|cuTensorMap\w+|cp_async_bulk_tensor|cp_reduce_async_bulk_tensor)\b"
-REMEDY_OF_TENSOR_MAPS = (
-    "copy row by row with cp.async.bulk (cuda::ptx::cp_async_bulk), or keep them in #ifndef TRIFOLD_CPU with another "
-    "way in #else"
-)
-
-
 @dataclass(frozen=True)
 class Feature:
     """A part of CUDA C++.
@@ -26,11 +21,13 @@ class Feature:
         name: as the message calls it.
         pattern: what a line that uses it has.
         remedy: what the user can do.
+        in_text: the pattern is of nothing else: wherever CUDA text has it, it is an error.
     """
 
     name: str
     pattern: re.Pattern[str]
     remedy: str
+    in_text: bool = False
 
     def __str__(self) -> str:
         return f"{self.name} cannot be compiled for the CPU: {self.remedy}"
@@ -43,11 +40,22 @@ ASSEMBLY = Feature(
     "mark its function __device__, if it is inline PTX",
 )
 FEATURES = (
-    Feature("a tensor-core fragment of less than 8 bits", re.compile(r"\bwmma\s*::\s*experimental\b"), _GUARD),
     Feature(
-        "a texture", re.compile(r"\btex\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaTextureObject_t\b|\btexture\s*<"), _GUARD
+        "a tensor-core fragment of less than 8 bits", re.compile(r"\bwmma\s*::\s*experimental\b"), _GUARD, in_text=True
     ),
-    Feature("a surface", re.compile(r"\bsurf\w*(?:1D|2D|3D|Cubemap)\w*\b|\bcudaSurfaceObject_t\b"), _GUARD),
+    Feature(
+        "a texture",
+        re.compile(r"\btex(?:[123]D|Cubemap)\w*\b|\bcudaTextureObject_t\b|\btexture\s*<"),
+        _GUARD,
+        in_text=True,
+    ),
+    Feature("a surface", re.compile(r"\bsurf(?:[123]D|Cubemap)\w*\b|\bcudaSurfaceObject_t\b"), _GUARD, in_text=True),
+    Feature(
+        "a cooperative launch on several devices",
+        re.compile(r"\bcudaLaunchCooperativeKernelMultiDevice\b"),
+        _GUARD,
+        in_text=True,
+    ),
     Feature("an 8-bit or smaller float", re.compile(r"\b__nv_fp[468]\w*|<cuda_fp[468]\.h>"), _GUARD),
     Feature(
         "libcu++ (cuda::) beyond barriers, pipelines and what cuda::ptx has of clusters and copies",
@@ -57,7 +65,13 @@ FEATURES = (
         ),
         _GUARD,
     ),
-    Feature("a tensor map", re.compile(TENSOR_MAPS), REMEDY_OF_TENSOR_MAPS),
+    Feature(
+        "a tensor map",
+        re.compile(r"\b(?:CUtensorMap\w*|cuTensorMap\w+|cp_async_bulk_tensor|cp_reduce_async_bulk_tensor)\b"),
+        "copy row by row with cp.async.bulk (cuda::ptx::cp_async_bulk), or keep them in #ifndef TRIFOLD_CPU with "
+        "another way in #else",
+        in_text=True,
+    ),
     Feature("cuRAND", re.compile(r"<curand|\bcurand\w*\s*\("), "draw with <trifold/philox.cuh> instead"),
     Feature("a launch with <<<...>>>", re.compile(r"<<<"), "launch with trifold::launch<kernel>(...) instead"),
 )
