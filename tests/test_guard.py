@@ -38,7 +38,7 @@ needs_guard = pytest.mark.skipif(not _is_built(), reason="libtrifold_guard.so is
 SERVER = """
 import ctypes, json, os, signal, sys, tempfile, traceback
 import torch
-from trifold.isolation.guard import armed, damage, holds, is_active, report_to
+from trifold.isolation.guard import armed, damage, holds, is_active
 
 torch.set_num_threads(2)
 
@@ -182,18 +182,15 @@ def test_a_fault_on_another_thread_is_reported_once() -> None:
 
 
 @needs_guard
-def test_a_report_goes_where_it_is_asked_to_and_faulthandler_still_works(tmp_path: Path) -> None:
-    report = tmp_path / "report"
-    done = run(f"""
+def test_after_a_report_faulthandler_still_works() -> None:
+    done = run("""
         import faulthandler
         faulthandler.enable()
-        report_to(os.open({str(report)!r}, os.O_WRONLY | os.O_CREAT))
         with armed("end"):
             write(torch.empty(3), 3)
     """)
     assert done.status == -signal.SIGSEGV
-    assert "past the end of block" in report.read_text()
-    assert "trifold guard" not in done.errors
+    assert "past the end of block" in done.errors
     assert "Segmentation fault" in done.errors, "faulthandler's own report is lost"
 
 

@@ -8,7 +8,7 @@
 //
 // A block is filled with 0xFF, a NaN in every floating type, so that an element which nobody wrote shows. A freed block
 // becomes inaccessible, and its addresses are not used again before the range is used up. A fault in the range is
-// reported in one line to a file descriptor and ends the process by SIGSEGV; trifold_guard_check reports canaries that
+// reported in one line on standard error and ends the process by SIGSEGV; trifold_guard_check reports canaries that
 // were overwritten.
 
 #include <dlfcn.h>
@@ -66,7 +66,7 @@ void report_fault(const char* access, const char* address) {
   } else {
     line << "trifold guard: " << access << " far from any block";
   }
-  (line << "\n").write_to(report_fd.load());
+  (line << "\n").write_to(STDERR_FILENO);
 }
 
 // Hands a signal that is not about the range to whoever had it before.
@@ -230,11 +230,6 @@ EXPORT size_t trifold_guard_check(char* buffer, size_t size) {
   for (uint32_t slot = 1; slot < slots_used; ++slot)
     if (first_slot[slot] == slot && blocks[slot].live) inspect(blocks[slot]);
   return damage.take(buffer, size);
-}
-
-// Where a fault's line goes; standard error at first.
-EXPORT void trifold_guard_report_to(int fd) {
-  report_fd.store(fd);
 }
 
 // Whether `pointer` is guarded memory.

@@ -54,7 +54,6 @@ inline uint32_t slots_used = 1;            // no block reaches further
 inline uint64_t blocks_made = 0;
 
 inline std::atomic<int> mode{off};
-inline std::atomic<int> report_fd{STDERR_FILENO};
 
 inline bool in_range(const void* pointer) {
   const auto* address = static_cast<const char*>(pointer);
@@ -150,7 +149,7 @@ inline void* allocate(size_t alignment, size_t size) {
   } else {
     line << "a pointer that was never allocated\n";
   }
-  line.write_to(report_fd.load());
+  line.write_to(STDERR_FILENO);
   abort();
 }
 

@@ -152,15 +152,6 @@ def holds(pointer: int) -> bool:
     return guard is not None and bool(guard.trifold_guard_holds(pointer))
 
 
-def report_to(descriptor: int) -> None:
-    """Write a fault's line to this file descriptor instead of standard error.
-
-    Raises:
-        ToolchainError: the guard is not active.
-    """
-    _active().trifold_guard_report_to(descriptor)
-
-
 @contextmanager
 def armed(mode: Mode) -> Iterator[None]:
     """Guard each block of 1 byte to 64 MiB that any thread allocates inside; not to be nested.

@@ -9,6 +9,7 @@ from typing import Any
 
 import jinja2
 
+from trifold.debug.editor import launch_json
 from trifold.new import elementwise, general, schema, signature
 from trifold.new.family import Family, NewError
 from trifold.new.layout import cpp_list, python_list
@@ -56,7 +57,7 @@ def workspace_texts(context: Mapping[str, Any]) -> dict[str, str]:
         ".clang-format": _render("workspace/clang-format.j2", context),
         ".github/workflows/verify.yml": _render("workspace/verify.yml.j2", context),
         ".vscode/settings.json": _render("workspace/settings.json.j2", context),
-        ".vscode/launch.json": resources.files("trifold.debug").joinpath("launch.json").read_text(encoding="utf-8"),
+        ".vscode/launch.json": launch_json(),
     }
 
 
