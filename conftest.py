@@ -18,7 +18,7 @@ MOST_WORKERS = 8  # each holds torch
 MOST_ON_A_GPU = 16  # each holds a context and those of its tests' processes, half a GiB each
 
 #: Files whose tests share nothing that takes long to make: each of them goes to whichever worker is free.
-INDEPENDENT = ("tests/test_wrong.py", "tests/test_wrong_on_a_gpu.py", "tests/host/test_ports_agreement.py")
+INDEPENDENT = ("tests/test_wrong.py", "tests/test_wrong_on_a_gpu.py", "tests/cpu/test_ports_agreement.py")
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

@@ -86,7 +86,7 @@ def measure_cluster_barrier() -> float:
     """What a barrier of a cluster costs, in those of a block in the same launch.
 
     A raw kernel, since blocks that wait for each other need a shared library."""
-    from trifold.host import RawKernel
+    from trifold.cpu import RawKernel
 
     def fastest(name: str) -> float:
         kernel, times = RawKernel(BARRIERS, name, checks=False), []
@@ -128,7 +128,7 @@ def measure_copy() -> float:
     """What a cp.async of 16 bytes costs with checks, its wait included, in loads and stores of as much."""
     import numpy as np
 
-    from trifold.host import RawKernel
+    from trifold.cpu import RawKernel
 
     x, y = np.ones(64 * 32 * 4, np.float32), np.zeros(32, np.float32)
 

@@ -42,7 +42,7 @@ SMALL = Case("8 × 256", (8, 256))
 SECONDS = 1.0  # of readings, for each op and pass
 
 _NO_KERNELS = """
-#include <trifold/host.h>
+#include <trifold/cpu.h>
 namespace trifold::host {
 void run_blocks(const Kernel&, Registers, int64_t, int64_t) {}
 }  // namespace trifold::host

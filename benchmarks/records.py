@@ -51,10 +51,15 @@ GRADUATED = ("mul", "sigmoid")
 _ENGINE = (
     "trifold/engine/**/*.cpp",
     "trifold/engine/**/*.h",
+    "trifold/include/trifold/cpu.h",
+    "trifold/include/trifold/cpu/*",
+    "trifold/cpu/*.py",
+    # As commits have them that records are of.
     "trifold/include/trifold/host.h",
     "trifold/include/trifold/host/*",
     "trifold/host/*.py",
 )
+_CATALOGUES = ("tests/cpu/catalogue/*", "tests/host/catalogue/*")  # the latter in such commits
 # What is planted where, and what of it is said to be found.
 _PLANTED = ("*_faults", "fault", "faults", "few_kernels", "on_the_cpu", "row_lines")
 
@@ -148,14 +153,14 @@ RECORDS: tuple[Record, ...] = (
         "host/ports-on-gpu.json",
         "GPU",
         _both(_ops("cuda", prototypes=False), _files(*_ENGINE)),
-        ("NVCC_APPEND_FLAGS=--fmad=false python -m tests.host.both_devices {file}",),
+        ("NVCC_APPEND_FLAGS=--fmad=false python -m tests.cpu.both_devices {file}",),
         6,
     ),
     Record(
         "host/compute-sanitizer.json",
         "GPU",
-        _files("tests/host/catalogue/*", "trifold/sanitize/*.py", "trifold/compute_sanitizer/*.py", *_ENGINE),
-        ("TRIFOLD_RECORD=$(dirname {file}) python -m pytest -q -n 0 -m gpu tests/host/test_sanitizer_agreement.py",),
+        _files(*_CATALOGUES, "trifold/sanitize/*.py", "trifold/compute_sanitizer/*.py", *_ENGINE),
+        ("TRIFOLD_RECORD=$(dirname {file}) python -m pytest -q -n 0 -m gpu tests/cpu/test_sanitizer_agreement.py",),
         5,
     ),
     Record("verify/h200-x2.json", "two GPUs", _ops("cuda", checked=True), ("trifold verify --json {file}",), 8),

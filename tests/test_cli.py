@@ -116,21 +116,27 @@ def test_import_trifold_is_enough_for_each_name_of_the_documentation() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     names = sorted(set(re.findall(r"(?<![\w./-])trifold\.([A-Za-z_]\w*)", text)) - {"findings"})
-    assert {"load", "verify", "KernelFault", "host", "simulator", "spec"} <= set(names)
+    assert {"load", "verify", "KernelFault", "cpu", "simulator", "spec"} <= set(names)
     check = f"import trifold\nfor name in {names}: getattr(trifold, name)"
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
 def test_all_has_what_the_documentation_uses_and_leaves_numba_alone() -> None:
-    names = "load, verify, KernelFault, host, simulator"
+    names = "load, verify, KernelFault, cpu, host, simulator"
     check = f"from trifold import *\nimport sys\nassert 'numba' not in sys.modules\n{names}"
     subprocess.run([sys.executable, "-c", check], check=True)
+
+
+def test_the_former_name_of_the_cpus_package_has_its_kernels() -> None:
+    import trifold
+
+    assert trifold.host.RawKernel is trifold.cpu.RawKernel
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     import trifold
 
     assert trifold.__version__ == version("trifold")
-    assert {"load", "host", "prototype"} <= set(dir(trifold))
+    assert {"load", "cpu", "host", "prototype"} <= set(dir(trifold))
     with pytest.raises(AttributeError, match="no attribute 'lod'"):
         _ = trifold.lod

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import trifold
-from trifold.host import RawKernel
+from trifold.cpu import RawKernel
 from trifold.workspace import Workspace
 
 GALLERY = Workspace.at(Path(__file__).parent.parent)

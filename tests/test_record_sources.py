@@ -91,12 +91,12 @@ def test_a_record_of_ops_on_a_gpu_is_about_what_nvcc_compiles_and_what_calls_it(
     own = {"cuda_src/topk.cu", "cuda_src/topk.cuh", "cuda_src/argmax.cuh", "ports/topk.py", "prototypes/topk.py"}
     assert {name for name in found if not name.startswith("trifold/")} == own
     assert {"trifold/include/trifold/cuda.cuh", "trifold/port/wiring.py", "trifold/prototype/launch.py"} <= found
-    assert not any("host" in name or "philox.cuh" in name or "checks" in name for name in found)
+    assert not any("cpu" in name or "philox.cuh" in name or "checks" in name for name in found)
 
 
 def test_on_the_cpu_the_headers_for_gxx_count() -> None:
     more = of_ops(GALLERY, ["add"], "cpu").keys() - of_ops(GALLERY, ["add"], "cuda").keys()
-    assert {"trifold/include/trifold/host/warp.h", "trifold/include/cuda_for_cpu/cuda_fp16.h"} <= more
+    assert {"trifold/include/trifold/cpu/warp.h", "trifold/include/cuda_for_cpu/cuda_fp16.h"} <= more
 
 
 def test_a_record_without_prototypes_is_not_about_them() -> None:

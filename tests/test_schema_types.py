@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 import trifold
-from tests.host.workspace import op_of
+from tests.cpu.workspace import op_of
 from tests.test_build import requires_nvcc
 from trifold.build import compile_only
 from trifold.cells import CellName
+from trifold.cpu import runtime
 from trifold.errors import SchemaError
-from trifold.host import runtime
 from trifold.implementation import load_checked_port, load_port, require_schemas
 from trifold.verification.job import Job
 from trifold.verification.remote import OpProcess

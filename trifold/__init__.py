@@ -5,7 +5,7 @@
 
 Submodules by stage: :mod:`trifold.prototype` for ``prototypes/*.py``, :mod:`trifold.port` for ``ports/*.py``,
 :mod:`trifold.spec` for ``verify/*.py``. Kernels outside a workspace: :mod:`trifold.simulator` (Numba),
-:mod:`trifold.host` (C++). ``import trifold`` is enough to use each as an attribute.
+:mod:`trifold.cpu` (C++). ``import trifold`` is enough to use each as an attribute.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from trifold.errors import (
 )
 
 if TYPE_CHECKING:
+    from trifold import cpu, host, simulator
     from trifold import device as device
-    from trifold import host, simulator
     from trifold import port as port
     from trifold import prototype as prototype
     from trifold import spec as spec
@@ -48,6 +48,7 @@ __all__ = [
     "TrifoldError",
     "WorkspaceError",
     "__version__",
+    "cpu",
     "gradients",
     "host",
     "load",
@@ -59,7 +60,7 @@ __all__ = [
 
 # Imported when they are first used: most import torch, which the command line does without for --help. Those that
 # import numba are not in __all__: `from trifold import *` must leave numba to trifold.simulator.install().
-_MODULES = ("device", "host", "port", "prototype", "simulator", "spec")
+_MODULES = ("cpu", "device", "host", "port", "prototype", "simulator", "spec")
 _LAZY = {
     "load": "trifold.implementation",
     "verify": "trifold.verification.verify",

@@ -21,8 +21,8 @@ import torch
 
 from trifold.build import BuiltLibrary, build, paths
 from trifold.cells import Device, Form, ImplementationKind
+from trifold.cpu import runtime
 from trifold.errors import PrototypeError, SchemaError, WorkspaceError
-from trifold.host import runtime
 from trifold.machine.packages import INSTALL_NUMBA
 from trifold.port.wiring import Library, Operators, bind
 from trifold.workspace import OpFiles, Workspace, import_file
@@ -115,7 +115,7 @@ def load_port(files: OpFiles, form: Literal["fast", "debug", "coverage", "jitter
 def load_checked_port(files: OpFiles, *, gpu_paths: bool | None = None) -> Implementation:
     """The port of an op as built for the CPU with checks: a mistake of a kernel is a :class:`trifold.KernelFault`.
 
-    Its calls run under the schedules that :func:`trifold.host.runtime.schedules` sets; it runs CPU tensors alone.
+    Its calls run under the schedules that :func:`trifold.cpu.runtime.schedules` sets; it runs CPU tensors alone.
 
     Args:
         files: of the op.

@@ -32,7 +32,7 @@ _WIRING = ("port/*.py", "build/recipe.py")
 _PROTOTYPES = ("prototype/*.py", "device/*.py")
 _CHECKS = ("verification/checks/*.py", "verification/tolerance.py", "verification/comparison.py")
 # What <trifold/cuda.cuh> includes for g++ alone.
-_FOR_CPU = ("trifold/host", "cuda_for_cpu/")
+_FOR_CPU = ("trifold/cpu", "cuda_for_cpu/", "trifold/host")  # the last in older trees
 
 _CPP = (".cu", ".cuh", ".h", ".cpp")
 _TOKEN = re.compile(

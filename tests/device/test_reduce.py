@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from numba import cuda, float32, float64
 from torch import Tensor
 
-from tests.host.workspace import op_of
+from tests.cpu.workspace import op_of
 from trifold import device
+from trifold.cpu import runtime
 from trifold.findings import collect
-from trifold.host import runtime
 from trifold.implementation import load_checked_port, load_port
 from trifold.prototype import rows
 from trifold.spec import Limits, TensorCase, row_shapes, row_tensors

@@ -62,10 +62,10 @@ def test_kernels_with_inline_ptx_have_what_translates_and_runs_it(tmp_path: Path
     sources = tmp_path / "sources"
     sources.mkdir()
     (sources / "op.cu").write_text('__global__ void kernel(float* y) {\n  asm volatile("bar.sync 0;");\n}\n')
-    assert compilers._for_gxx(sources, tmp_path / "no headers", tmp_path / "gxx") == ("-include", "trifold/host/ptx.h")
+    assert compilers._for_gxx(sources, tmp_path / "no headers", tmp_path / "gxx") == ("-include", "trifold/cpu/ptx.h")
     assert "asm" not in (tmp_path / "gxx" / "op.cu").read_text()
     carried = headers_of([sources / "op.cu"])
-    assert {"trifold/host/ptx.h", "trifold/host/ptx/memory.h", "trifold/host/warp.h"} <= carried.keys()
+    assert {"trifold/cpu/ptx.h", "trifold/cpu/ptx/memory.h", "trifold/cpu/warp.h"} <= carried.keys()
 
 
 def test_only_the_headers_that_are_used_are_carried() -> None:
@@ -73,7 +73,7 @@ def test_only_the_headers_that_are_used_are_carried() -> None:
         files = GALLERY.files(op)
         return set(headers_of([files.binding, files.header]))
 
-    assert {"trifold/binding.h", "trifold/cuda.cuh", "trifold/launch.cuh", "trifold/host/warp.h"} <= used("add")
+    assert {"trifold/binding.h", "trifold/cuda.cuh", "trifold/launch.cuh", "trifold/cpu/warp.h"} <= used("add")
     assert "trifold/philox.cuh" not in used("add")
     assert "trifold/philox.cuh" in used("normal_sample")
     assert "cuda_for_cpu/cuda_fp16.h" in used("add")  # which is CUDA's own under nvcc

@@ -8,7 +8,7 @@ import torch
 from numba import cuda
 from torch import Tensor
 
-from tests.host.workspace import op_of
+from tests.cpu.workspace import op_of
 from trifold import KernelFault, simulator
 from trifold.implementation import load_prototype
 from trifold.prototype import launch, output

@@ -17,7 +17,7 @@ from tests.wrong.entry import Edit, edited_copy
 from tests.wrong.fault import Pass
 from tests.wrong.few_dtypes import dtypes_of, of_dtypes
 from trifold.build import paths, sources
-from trifold.host import runtime
+from trifold.cpu import runtime
 from trifold.implementation import Implementation, load_checked_port, reference
 from trifold.spec import Call, Limits
 from trifold.spec.load import load_spec

@@ -33,9 +33,9 @@ from tests.wrong.few_dtypes import dtypes_of, of_dtypes
 from tests.wrong.few_kernels import built, cell_of, of_kernels
 from trifold.build.cuda_source import parse, walk
 from trifold.build.sources import INCLUDE_ROOT
+from trifold.cpu import runtime
 from trifold.errors import LaunchError
 from trifold.findings import Finding, KernelFault, KernelWarning, collect
-from trifold.host import runtime
 from trifold.spec import Call
 from trifold.verification.cell import Cell, CheckFailed
 from trifold.verification.checks.differentiation import RightGradients, differentiate

@@ -4,7 +4,7 @@ Not imported. Where it is to be checked, g++ compiles to assembly, where each va
 shared arrays are such) gets some bytes behind it that belong to nobody, so that an index one too far is no other
 array's, and a table tells how much shared memory each function takes. Then it is assembled and linked: a program as a
 library too, and an executable that starts it, since in an executable the linker fixes where thread storage is, and
-blocks that wait for each other need copies of it (engine/host/slots.h).
+blocks that wait for each other need copies of it (engine/cpu/slots.h).
 """
 
 import json
@@ -19,7 +19,7 @@ GAP_BYTES = 64
 EXPORTS = "{ global: trifold_*; main; local: *; };\n"
 
 
-_TABLE = "trifold_shared_arrays"  # engine/host/module.cpp
+_TABLE = "trifold_shared_arrays"  # engine/cpu/module.cpp
 
 _SECTION = re.compile(r"\s*\.(?:section\s+)?(\.[\w.]+|text|data|bss)\b")
 _OF_THE_LIBRARY = (".data", ".bss", ".trifold_constant")

@@ -38,7 +38,7 @@ def build(
             of the visible devices).
         namespace: a torch namespace; an identifier.
         form: ``"fast"``; ``"debug"``, which keeps variables and lines for gdb and cuda-gdb; for ``"cpu"`` alone
-            ``"checked"``, which checks each access of memory in a kernel (trifold.host.runtime runs its calls), and
+            ``"checked"``, which checks each access of memory in a kernel (trifold.cpu.runtime runs its calls), and
             ``"coverage"``, which counts lines and branches for gcov; for ``"cuda"`` alone ``"jittered"``, in which
             threads pause at random around what they wait for each other with.
         gpu_paths: launches on the CPU choose among the kernels as for a GPU; default: what TRIFOLD_PATHS says.

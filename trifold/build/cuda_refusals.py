@@ -47,7 +47,7 @@ def refused_header(name: str, *, torch: bool) -> str:
         hint = ": <trifold/philox.cuh> has random numbers" if name.startswith("curand") else ""
         return f'#pragma GCC error "<{name}> is not there on the CPU{hint}"'
     if TORCH_HEADER.fullmatch(name) and not torch:
-        return f'#pragma GCC error "<{name}>: run the kernels of an extension of torch with trifold.host.RawKernel"'
+        return f'#pragma GCC error "<{name}>: run the kernels of an extension of torch with trifold.cpu.RawKernel"'
     return ""
 
 

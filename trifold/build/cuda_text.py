@@ -1,6 +1,6 @@
 """Ordinary CUDA text as g++ can read it: what only nvcc's grammar has is written in C++, each line staying where it is.
 
-    kernel<<<grid, block>>>(x, n)       a launch by trifold/host/configuration.h
+    kernel<<<grid, block>>>(x, n)       a launch by trifold/cpu/configuration.h
     extern __shared__ float tile[];     the launch's dynamic shared memory, by trifold/build/shared_arrays.py
     __launch_bounds__(256)              a statement in the kernel, as __cluster_dims__(2)
     cudaLaunchKernelExC(…, (void*)f, …) the kernel's own type, which tells its parameters

@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from trifold.build.ptx_text import REMEDY, Untranslatable, is_ptx, translate
 
-HEADER = "trifold/host/ptx.h"
+HEADER = "trifold/cpu/ptx.h"
 
 _PTX = "::trifold::ptx::"
 _ASM = re.compile(r"\b(?:asm|__asm__|__asm)\b(?P<qualifiers>(?:\s|\\\n|\b(?:volatile|__volatile__|inline|goto)\b)*)\(")

@@ -2,7 +2,7 @@
 more threads a block, or of other clusters, so does g++.
 
 The kernel's body gets a statement at its beginning, on the same line, before g++ reads it; a constant that the launch
-looks up by the kernel (engine/host/module.cpp), so that threads do nothing for it.
+looks up by the kernel (engine/cpu/module.cpp), so that threads do nothing for it.
 
 Not read: the bounds of a kernel that a macro spells, bounds that only a declaration has, and bounds that have the name
 of a parameter.

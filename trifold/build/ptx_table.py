@@ -1,7 +1,7 @@
 """Which PTX instructions run on the CPU, in the notation of the PTX ISA: a row is one form.
 
 ``{.x}`` may be left out, ``.x/y`` is one of several, and a word in capitals is one of CLASSES. Of the classes in HINTS
-nothing reaches the C++ function that runs the instruction: ``trifold::ptx::<opcode>`` in <trifold/host/ptx.h>.
+nothing reaches the C++ function that runs the instruction: ``trifold::ptx::<opcode>`` in <trifold/cpu/ptx.h>.
 
 Operands: ``d`` is written and ``a`` read, ``[a]`` is an address, ``V`` and ``A`` are as ``d`` and ``a``, or ``{…}``
 where the form has ``.v2`` or ``.v4``, ``{d}`` and ``{a}`` are lists of any length, ``d|p`` may have a predicate, ``_``

@@ -3,7 +3,7 @@
     add.u32 %0, %1, 4;        ::trifold::ptx::add<::trifold::ptx::u32>(ptx_0, ptx_1, int64_t{4});
     @!done bra again;         if (!(ptx_r1_done)) { goto ptx_l0_again; }
 
-The functions are in <trifold/host/ptx.h>; ptx_table.py says which forms there are.
+The functions are in <trifold/cpu/ptx.h>; ptx_table.py says which forms there are.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ READ_BY_COMPILERS = (
 
 # libtsan and libubsan are not linked: libtrifold_host has the functions that these flags make the compiler call. -Og,
 # since with more g++ moves loads out of the branches that guard them, where they race. Symbols stay: they name the
-# shared arrays. Frame pointers lead to the callers of asynchronous operations (engine/host/waiting.cpp).
+# shared arrays. Frame pointers lead to the callers of asynchronous operations (engine/cpu/waiting.cpp).
 CHECKED_FLAGS = (
     "-Og",
     "-g",

@@ -136,7 +136,7 @@ def _recipe(
         *([f"-D{shared_arrays.DEFINITION}"] if shared_outside else []),
         *(recipe.CHECKED_FLAGS if build.checked else (*recipe.GXX_FLAGS, "-fPIC")),
         *(option for option in options if not option.startswith("-I")),
-        *("-include", "trifold/host/runtime_api.h", "-include", "trifold/host/program_macros.h"),
+        *("-include", "trifold/cpu/runtime_api.h", "-include", "trifold/cpu/program_macros.h"),
         *(
             ("-include", inline_ptx.HEADER)
             if any(inline_ptx.needs_header(each.text) for each in texts.values())

@@ -18,7 +18,7 @@ _LEFT_OUT = {"instrumentation.cpp", "real_functions.cpp", "program_launch.cpp"}
 
 def engine_files() -> dict[str, Path]:
     """The sources of what runs kernels on the CPU, by their paths in a graduated package's ``csrc/engine``."""
-    folders = ("core", "host")
+    folders = ("core", "cpu")
     found = [path for folder in folders for path in sorted((ENGINE_ROOT / folder).iterdir())]
     if not found:
         raise GraduationError(f"{ENGINE_ROOT} has no sources: the installation is not whole", "install trifold again")

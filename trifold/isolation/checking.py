@@ -34,7 +34,7 @@ class Checking:
 
     def load(self, form: str) -> Implementation:
         """The port in one of :data:`CHECKED_FORMS`. Comments in all that it includes accept findings."""
-        from trifold.host import runtime
+        from trifold.cpu import runtime
 
         runtime.accept(included_sources(self._files.binding), self._suppressions)
         return load_checked_port(self._files, gpu_paths=True if form == "gpu paths" else None)
@@ -59,7 +59,7 @@ class Checking:
             )
             watched = fresh.watched
         else:
-            from trifold.host import runtime
+            from trifold.cpu import runtime
 
             options, watched = runtime.schedules(count, seed=seed), runtime.fresh_memory().watched
         # What ports/<op>.py allocates is unwritten, too.
@@ -73,7 +73,7 @@ class Checking:
         if self._simulated:
             from trifold.simulator.settings import accepted
         else:
-            from trifold.host.runtime import accepted
+            from trifold.cpu.runtime import accepted
         allowed = [each for each in accepted.used.values() if each.line]
         if not self._simulated:
             allowed = [each for each in allowed if each.file in self._own_sources]
@@ -91,7 +91,7 @@ class Checking:
 
             simulator.record_writes(True)
         else:
-            from trifold.host import runtime
+            from trifold.cpu import runtime
 
             runtime.record_writes(True, library)
 
@@ -104,5 +104,5 @@ class Checking:
         if self._simulated:
             from trifold.simulator import written
         else:
-            from trifold.host.runtime import written
+            from trifold.cpu.runtime import written
         return torch.frombuffer(bytearray(written(storage.data_ptr(), storage.nbytes())), dtype=torch.uint8)

@@ -24,10 +24,10 @@ from torch import Tensor
 
 from trifold.build.paths import gpu_paths
 from trifold.cells import Device, ImplementationKind
+from trifold.cpu.runtime import prepare
+from trifold.cpu.settings import KERNEL_SECONDS
 from trifold.errors import ToolchainError, TrifoldError
 from trifold.findings import KernelFault
-from trifold.host.runtime import prepare
-from trifold.host.settings import KERNEL_SECONDS
 from trifold.implementation import Implementation, load_port, load_prototype
 from trifold.isolation import device_guard, guard
 from trifold.workspace import OpFiles, Workspace

@@ -1,4 +1,4 @@
-"""Runs a CUDA program that was built for the CPU, and gathers what its checks tell (engine/host/program_report.h)."""
+"""Runs a CUDA program that was built for the CPU, and gathers what its checks tell (engine/cpu/program_report.h)."""
 
 from __future__ import annotations
 

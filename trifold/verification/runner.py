@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
-from trifold.host.settings import KERNEL_SECONDS
+from trifold.cpu.settings import KERNEL_SECONDS
 from trifold.isolation import guard, nursery
 from trifold.isolation.nursery import Forked
 from trifold.verification.cell import Absence

@@ -29,7 +29,7 @@ _EMULATED_GPU = "9.0"
 _EXPORTS = "{ global: trifold_manifest; local: *; };\n"
 # What runs kernels on the CPU is a library of its own, with a hash of its sources in its name: packages of the same
 # engine share one. (Its thread storage is of the kind of which a process has 1.6 KiB for all libraries together.)
-# It shows what <trifold/host.h> declares for kernels that are not checked; what nothing needs then is left out.
+# It shows what <trifold/cpu.h> declares for kernels that are not checked; what nothing needs then is left out.
 _ENGINE_FUNCTIONS = (
     "run_blocks", "end_thread", "wait_at_barrier", "meet_warp", "looked", "pause", "stop_launch", "fail_assertion",
     "fence", "dynamic_shared", "lane", "with_clusters", "wait_at_wider_barrier", "clusters", "is_cooperative",

@@ -1,4 +1,4 @@
 // CUDA's header of this name, for g++.
 #pragma once
 
-#include <trifold/host/groups.h>
+#include <trifold/cpu/groups.h>

@@ -1,4 +1,4 @@
 // CUDA's header of this name, for g++.
 #pragma once
 
-#include <trifold/host/awbarrier_primitives.h>
+#include <trifold/cpu/awbarrier_primitives.h>

@@ -1,4 +1,4 @@
 // CUDA's header of this name, for g++.
 #pragma once
 
-#include <trifold/host/fragments.h>
+#include <trifold/cpu/fragments.h>

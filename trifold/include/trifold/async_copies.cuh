@@ -4,7 +4,7 @@
 #include <trifold/cuda.cuh>
 
 #ifdef TRIFOLD_CPU
-#include <trifold/host/ptx.h>
+#include <trifold/cpu/ptx.h>
 #endif
 
 namespace trifold {

@@ -1,7 +1,7 @@
 // The CUDA dialect of a port: the one header that a kernel file needs to be compiled by nvcc and by g++.
 //
 // Under nvcc this is the CUDA runtime and its half types. Under g++ it is an implementation of CUDA's dialect
-// (<trifold/host/…>, a header for each part), and `trifold::launch` (launch.cuh) runs a grid on the CPU: as a plain
+// (<trifold/cpu/…>, a header for each part), and `trifold::launch` (launch.cuh) runs a grid on the CPU: as a plain
 // loop over blocks and threads, until a thread waits for others. Files that include CUDA's own headers, such as
 // <cooperative_groups.h> or <cuda_fp16.h>, need no change: for g++ the build has headers of these names.
 //
@@ -21,20 +21,20 @@
 
 #else
 
-#include <trifold/host/addresses.h>
-#include <trifold/host/atomics.h>
-#include <trifold/host/barriers.h>
-#include <trifold/host/clocks.h>
-#include <trifold/host/clusters.h>
-#include <trifold/host/ending.h>
-#include <trifold/host/float16_functions.h>
-#include <trifold/host/loads.h>
-#include <trifold/host/math.h>
-#include <trifold/host/numbers.h>
-#include <trifold/host/qualifiers.h>
-#include <trifold/host/vectors.h>
-#include <trifold/host/version.h>
-#include <trifold/host/warp.h>
+#include <trifold/cpu/addresses.h>
+#include <trifold/cpu/atomics.h>
+#include <trifold/cpu/barriers.h>
+#include <trifold/cpu/clocks.h>
+#include <trifold/cpu/clusters.h>
+#include <trifold/cpu/ending.h>
+#include <trifold/cpu/float16_functions.h>
+#include <trifold/cpu/loads.h>
+#include <trifold/cpu/math.h>
+#include <trifold/cpu/numbers.h>
+#include <trifold/cpu/qualifiers.h>
+#include <trifold/cpu/vectors.h>
+#include <trifold/cpu/version.h>
+#include <trifold/cpu/warp.h>
 
 #include <cstdio>
 #include <cstring>

@@ -9,7 +9,7 @@
 #include <trifold/packed.cuh>
 
 #ifdef TRIFOLD_CPU
-#include <trifold/host/ptx/matrices.h>
+#include <trifold/cpu/ptx/matrices.h>
 #endif
 
 #if !defined(TRIFOLD_GPU_ARCH) || TRIFOLD_GPU_ARCH >= 800

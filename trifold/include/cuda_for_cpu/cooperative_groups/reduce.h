@@ -1,4 +1,4 @@
 // CUDA's header of this name, for g++.
 #pragma once
 
-#include <trifold/host/group_reductions.h>
+#include <trifold/cpu/group_reductions.h>

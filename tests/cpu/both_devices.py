@@ -1,0 +1,148 @@
+"""How far the CPU's results of the gallery's ports are from a GPU's, in units in the last place.
+
+``NVCC_APPEND_FLAGS=--fmad=false python -m tests.cpu.both_devices FILE.json [op...]`` writes one row for each op, dtype
+and result. nvcc then rounds each operation once, as g++ does; without it a multiply and an add may be one rounding.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from benchmarks.records import sources
+from trifold.implementation import Implementation, load_port, reference
+from trifold.machine.environment import environment
+from trifold.spec import Call, Limits, Spec
+from trifold.spec.load import load_spec
+from trifold.verification.cell import Cell, Search
+from trifold.verification.checks.differentiation import differentiate, gradient_scales
+from trifold.verification.comparison import scales
+from trifold.workspace import Workspace
+
+DRAWN = 40  # calls of each op beside its samples and edges
+_LIMITS = Limits(elements=1 << 17)
+
+
+@dataclass
+class Row:
+    """The worst of one result of one op in one dtype.
+
+    Attributes:
+        result: ``forward`` or ``gradient``, and which.
+        calls, elements: how many were compared.
+        other_bits: elements whose bits differ.
+        ulp: the largest distance, in numbers of the dtype between the two (0 and -0 are one apart).
+        ulp_of_scale: likewise in units in the last place of the result's scale (verify/<op>.py) where that is larger:
+            of a sum that cancels, the size of its summands.
+        call: the one with the largest distance of the second kind.
+    """
+
+    op: str
+    dtype: str
+    result: str
+    calls: int = 0
+    elements: int = 0
+    other_bits: int = 0
+    ulp: int = 0
+    ulp_of_scale: float = 0.0
+    call: str = ""
+
+    def add(self, ours: Tensor, theirs: Tensor, scale: Tensor | None, call: Call) -> None:
+        self.calls += 1
+        self.elements += ours.numel()
+        if ours.numel() == 0:
+            return
+        apart = _distance(ours, theirs)
+        self.other_bits += int((apart != 0).sum())
+        self.ulp = max(self.ulp, int(apart.max()))
+        if not ours.is_floating_point():
+            return
+        a, b = ours.double(), theirs.double()
+        size = a.abs() if scale is None else torch.maximum(a.abs(), scale.double().abs().nan_to_num(nan=0.0))
+        info = torch.finfo(ours.dtype)
+        unit = torch.exp2(size.clamp(info.smallest_normal, info.max).log2().floor()) * info.eps
+        worst = float(torch.minimum((a - b).abs().nan_to_num(nan=torch.inf) / unit, apart.double()).max())
+        if worst > self.ulp_of_scale:
+            self.ulp_of_scale, self.call = worst, call.code(self.op)
+
+
+def _distance(ours: Tensor, theirs: Tensor) -> Tensor:
+    """How many numbers of the dtype lie between two, as int64; at most 2^62. A nan is where the other's is."""
+    if ours.is_complex():
+        return _distance(torch.view_as_real(ours), torch.view_as_real(theirs)).amax(-1)
+    if not ours.is_floating_point():
+        return (ours.long() - theirs.long()).abs()
+    integers = {8: torch.int64, 4: torch.int32, 2: torch.int16}[ours.dtype.itemsize]
+
+    def place(values: Tensor) -> Tensor:
+        bits = values.contiguous().view(integers).long()
+        return torch.where(bits < 0, -(bits & torch.iinfo(integers).max) - 1, bits)
+
+    a, b = place(ours), place(theirs)
+    far = ((a < 0) != (b < 0)) & ((a.abs() > 2**61) | (b.abs() > 2**61))  # their difference may not fit
+    return torch.where(far, 2**62, torch.where(far, 0, a - torch.where(far, a, b)).abs()).masked_fill(
+        ours.isnan() & theirs.isnan(), 0
+    )
+
+
+def compare(cpu: Cell, cuda: Cell) -> list[Row]:
+    """The spec's samples and edges, and drawn calls: the same for every run."""
+    rows: dict[tuple[str, str], Row] = {}
+
+    def both(call: Call) -> None:
+        paths = cpu.gradient_paths(call)
+        scale = (*scales(cpu, call), *(gradient_scales(cpu, call, paths) if paths else ()))
+        for (name, ours), (_, theirs), size in zip(_results(cpu, call), _results(cuda, call), scale, strict=True):
+            if ours is not None and theirs is not None:
+                dtype = str(ours.dtype).removeprefix("torch.")
+                row = rows.setdefault((dtype, name), Row(cpu.op, dtype, name))
+                row.add(ours, theirs.cpu(), size, call)
+
+    cpu.for_each_call(both)
+    return list(rows.values())
+
+
+def _results(cell: Cell, call: Call) -> list[tuple[str, Tensor | None]]:
+    """Results and gradients; the upstream gradient is the same on both devices."""
+    made = differentiate(cell, call, cell.gradient_paths(call), cell.implementation.function)
+    forward = [(f"forward {i}", o.detach()) for i, o in enumerate(made.results)]
+    return [*forward, *((f"gradient {i}", g) for i, g in enumerate(made.grads))]
+
+
+def _same_noise(implementation: Implementation) -> None:
+    """A draw is named alike on both devices: torch's generators of one seed differ between them."""
+    names = implementation.function.__globals__
+    if "philox_state" in names:
+        names["philox_state"] = lambda device, generator=None: (1234, 4, None)
+
+
+def _cell(implementation: Implementation, spec: Spec, device: str) -> Cell:
+    plain = reference(implementation.files)
+    return Cell(spec, implementation, device, plain, Search(DRAWN), _LIMITS, announce=lambda *what: None)
+
+
+def main() -> None:
+    file, *ops = sys.argv[1:]
+    workspace = Workspace.find()
+    rows: list[Row] = []
+    for op in ops or workspace.ops():
+        files = workspace.op(op)
+        implementation, spec = load_port(files), load_spec(files)
+        if not spec.not_on_cpu:
+            _same_noise(implementation)
+            rows += compare(*(_cell(implementation, spec, device) for device in ("cpu", "cuda")))
+    facts = environment(workspace.root, torch.device("cuda")) | {
+        "nvcc": os.environ.get("NVCC_APPEND_FLAGS", ""),
+        "sources": sources("host/ports-on-gpu.json"),
+    }
+    Path(file).write_text(json.dumps(facts | {"rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""What compute-sanitizer and the checks on the CPU find in the kernels of the catalogue, side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.cpu.catalogue.gpu import FOLDER, compile_with_nvcc
+from tests.cpu.catalogue.launcher import HostKernel, Start
+from tests.cpu.catalogue.native import Native
+from tests.cpu.catalogue.tape import Tape
+from tests.cpu.catalogue.twins import Twin
+from trifold import compute_sanitizer
+from trifold.compute_sanitizer import ToolRun
+from trifold.findings import Finding
+
+# A launch takes milliseconds, and the start of a process under the tool some seconds; a kernel that waits for ever is
+# ended after this, and a group of kernels after four times as long.
+TIME_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A kernel, right or wrong.
+
+    Attributes:
+        mistake: its kind; empty in a right kernel.
+        beyond: why the checks on the CPU do not see its mistake; empty where they do.
+        group: kernels of one group share a process under a tool: they neither crash nor hang; empty: it has its own.
+        more, run: as the catalogue's cases have them.
+    """
+
+    name: str
+    kernels: str
+    mistake: str
+    beyond: str
+    more: Callable[..., tuple[int, ...]]
+    run: Callable[[Any], object]
+    group: str
+
+    @property
+    def wrong(self) -> bool:
+        return bool(self.mistake)
+
+    def tape(self) -> str:
+        """Its launches; ``run`` compares results that nobody has computed here."""
+        tape = Tape(self.kernels, self.more)
+        with contextlib.suppress(AssertionError):
+            self.run(tape)
+        return "\n".join(tape.lines) + "\n"
+
+    def kernel(self, start: Start) -> HostKernel:
+        return HostKernel(start, self.kernels, self.more)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was found in one kernel.
+
+    Attributes:
+        host: by the checks on the CPU.
+        gpu: by each tool of compute-sanitizer.
+        stopped: what the tools tell beside findings, such as a trap that nvcc has put where it saw the mistake.
+        did_not_end: the tools under which it waited for ever.
+    """
+
+    subject: Subject
+    host: tuple[Finding, ...]
+    gpu: dict[str, tuple[Finding, ...]]
+    stopped: tuple[str, ...] = ()
+    did_not_end: tuple[str, ...] = ()
+
+    @property
+    def found_on_gpu(self) -> tuple[object, ...]:
+        return (*(finding for findings in self.gpu.values() for finding in findings), *self.stopped)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kernel": self.subject.name,
+            "wrong": self.subject.wrong,
+            "host": _told(self.host),
+            "compute-sanitizer": {tool: _told(findings) for tool, findings in self.gpu.items() if findings},
+            "stopped": list(self.stopped),
+            "did not end": list(self.did_not_end),
+        }
+
+
+def subject_of(case: Twin | Native, more: Callable[..., tuple[int, ...]]) -> Subject:
+    if isinstance(case, Twin):
+        mistake = "" if case.case.expected is None else case.case.expected.kind
+        return Subject(str(case), case.qualified, mistake, "", case.more, case.case.run, group_of(mistake))
+    mistake = case.found.kind if case.found is not None else "beyond the checks on the CPU" if case.reason else ""
+    return Subject(str(case), case.qualified, mistake, case.reason, more, case.run, group_of(mistake))
+
+
+def group_of(mistake: str) -> str:
+    """Right kernels share a process, and so do those with a race."""
+    return {"": "right", "race": "race"}.get(mistake, "")
+
+
+def on_gpu(
+    subjects: Iterable[Subject], folder: Path, sources: Path = FOLDER, limit_s: float = TIME_LIMIT_S
+) -> dict[str, list[ToolRun]]:
+    """The runs of each subject under each tool, by its name.
+
+    Where a kernel crashes or hangs all the same, its group is run again, each kernel in a process of its own.
+
+    Args:
+        folder: where the program and the tapes are written.
+        sources: the folder of replay.cu and start.cuh, and of the entries.cuh that has the kernels.
+        limit_s: after which a process of one kernel is ended.
+    """
+    program = folder / "replay"
+    compile_with_nvcc(sources / "replay.cu", program)
+    sanitizer = compute_sanitizer.find()
+    tapes: dict[str, str] = {}
+    groups: dict[str, list[str]] = {}
+    for number, subject in enumerate(subjects):
+        tape = folder / f"{number}.tape"
+        tape.write_text(subject.tape(), encoding="utf-8")
+        tapes[subject.name] = str(tape)
+        groups.setdefault(subject.group or subject.name, []).append(subject.name)
+
+    def run(job: tuple[str, list[str]]) -> ToolRun:
+        tool, names = job
+        command = [str(program), *(tapes[name] for name in names)]
+        limit = limit_s if len(names) == 1 else 4 * limit_s
+        no = subprocess.DEVNULL
+        return compute_sanitizer.run(sanitizer, tool, command, timeout=limit, stdin=no, stdout=no, stderr=no)
+
+    runs: dict[str, list[ToolRun]] = {name: [] for name in tapes}
+    jobs = [(tool, names) for names in groups.values() for tool in compute_sanitizer.TOOLS]
+    with ThreadPoolExecutor(min(12, os.cpu_count() or 1)) as pool:
+        while jobs:
+            again = []
+            for (tool, names), result in zip(jobs, pool.map(run, jobs), strict=True):
+                if len(names) > 1 and (result.status != 0 or not result.in_time):
+                    again += [(tool, [name]) for name in names]
+                else:
+                    for name in names:
+                        runs[name].append(result)
+            jobs = again
+    return runs
+
+
+def row_of(subject: Subject, host: Iterable[Finding], runs: list[ToolRun]) -> Row:
+    """What ``runs`` tell of one subject; a finding in a process of several belongs to it by its kernel's name."""
+    names = set(subject.kernels.split())
+    gpu = {run.tool: tuple(each for each in run.report.findings if each.kernel in names) for run in runs}
+    told = (problem for run in runs for problem in run.report.problems if any(name in problem for name in names))
+    late = (run.tool for run in runs if not run.in_time)
+    return Row(subject, tuple(host), gpu, tuple(dict.fromkeys(told)), tuple(late))
+
+
+def table(rows: Iterable[Row]) -> dict[str, Any]:
+    """The rows as plain data, and how many wrong kernels each of the two finds."""
+    rows = list(rows)
+    wrong = [row for row in rows if row.subject.wrong]
+    kinds: dict[str, Counter[str]] = {}
+    for row in wrong:
+        mistake = next(iter(_told(row.host)), row.subject.mistake)
+        counts = kinds.setdefault(mistake, Counter())
+        counts["wrong kernels"] += 1
+        counts["host"] += bool(row.host)
+        counts["compute-sanitizer"] += bool(row.found_on_gpu)
+    return {
+        "wrong kernels": len(wrong),
+        "found by both": sum(bool(row.host and row.found_on_gpu) for row in wrong),
+        "found by host alone": sum(bool(row.host and not row.found_on_gpu) for row in wrong),
+        "found by compute-sanitizer alone": sum(bool(row.found_on_gpu and not row.host) for row in wrong),
+        "found by neither": sum(not row.host and not row.found_on_gpu for row in wrong),
+        "right kernels": len(rows) - len(wrong),
+        "false alarms of host": sum(bool(row.host) for row in rows if not row.subject.wrong),
+        "false alarms of compute-sanitizer": sum(bool(row.found_on_gpu) for row in rows if not row.subject.wrong),
+        "by mistake": {mistake: dict(counts) for mistake, counts in sorted(kinds.items())},
+        "kernels": [row.to_json() for row in rows],
+    }
+
+
+def _told(findings: Iterable[Finding]) -> list[str]:
+    """Each kind, the memory, and whether it is a warning only; once."""
+    texts = (
+        f"{finding.kind}{f' of {finding.memory} memory' if finding.memory else ''}"
+        f"{'' if finding.severity == 'error' else f' ({finding.severity})'}"
+        for finding in findings
+    )
+    return list(dict.fromkeys(texts))

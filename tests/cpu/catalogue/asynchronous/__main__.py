@@ -1,0 +1,69 @@
+"""What compute-sanitizer finds in the pairs on this machine's GPU, and the checks on the CPU, in one table.
+
+``python -m tests.cpu.catalogue.asynchronous FILE.json`` runs each right and each wrong kernel under the four tools,
+and under the checks with 20 schedules.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+
+from tests.cpu.catalogue.agreement import on_gpu, row_of
+from tests.cpu.catalogue.asynchronous.agreement import document, on_host, subject_of, write_program
+from tests.cpu.catalogue.asynchronous.catalogue import PAIRS
+from tests.cpu.catalogue.asynchronous.checks import op_of_pairs
+from tests.cpu.catalogue.asynchronous.kernels import KERNELS, Kernel
+from tests.cpu.catalogue.asynchronous.pair import Pair
+from trifold import compute_sanitizer, record_sources
+from trifold.build import toolchain
+from trifold.implementation import load_checked_port
+from trifold.machine.environment import environment
+
+ROOT = Path(__file__).parents[4]
+# What the table is about.
+SOURCES = (
+    "tests/cpu/catalogue/*",
+    "tests/cpu/catalogue/asynchronous/*",
+    "trifold/sanitize/*.py",
+    "trifold/compute_sanitizer/*.py",
+    "trifold/engine/**/*.cpp",
+    "trifold/engine/**/*.h",
+    "trifold/include/trifold/cpu.h",
+    "trifold/include/trifold/cpu/*",
+    "trifold/cpu/*.py",
+)
+LIMIT_S = 12.0
+
+
+def main() -> None:
+    (file,) = sys.argv[1:]
+    cases: list[Kernel | Pair] = [*KERNELS.values(), *PAIRS]
+    subjects = [subject_of(case) for case in cases]
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(1) as other:
+        folder = Path(name)
+        for part in ("program", "tapes", "op"):
+            (folder / part).mkdir()
+        write_program(folder / "program")
+        running = other.submit(on_gpu, subjects, folder / "tapes", folder / "program", LIMIT_S)
+        start = load_checked_port(op_of_pairs(folder / "op", KERNELS.values(), PAIRS)).function
+        host = {subject.name: on_host(start, case) for subject, case in zip(subjects, cases, strict=True)}
+        runs = running.result()
+    rows = [row_of(subject, host[subject.name].findings, runs[subject.name]) for subject in subjects]
+    facts = environment(ROOT, torch.device("cuda")) | {
+        "compute-sanitizer": compute_sanitizer.version(compute_sanitizer.find()),
+        "nvcc": toolchain.dotted(toolchain.nvcc_version(toolchain.find_nvcc().path)),
+        "sources": record_sources.of_files(ROOT, SOURCES),
+    }
+    record = {"environment": facts, **document(rows, host)}
+    Path(file).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    print({key: value for key, value in record.items() if isinstance(value, int)})
+
+
+if __name__ == "__main__":
+    main()

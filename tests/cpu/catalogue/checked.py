@@ -1,0 +1,35 @@
+"""The op that starts a catalogue's kernels on the CPU, and what all checks find in one of them."""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from tests.cpu.workspace import op_of
+from trifold.findings import Finding, KernelFault, KernelWarning, collect
+from trifold.workspace import OpFiles
+
+FOLDER = Path(__file__).parent
+
+
+def op_in(root: Path, kernels: Path | None = None) -> OpFiles:
+    """The op that starts kernels, in ``root``: those of the headers in the folder ``kernels``, one of which is
+    ``entries.cuh``; default: the catalogue's."""
+    files = op_of("catalogue", root, FOLDER)
+    for source in (FOLDER / "start.cuh", *(kernels or FOLDER).glob("*.cuh")):
+        shutil.copyfile(source, files.header.parent / source.name)
+    return files
+
+
+def findings_in(case: Any, kernel: Any, checks: AbstractContextManager[Any]) -> list[Finding]:
+    """What all checks find; ``run`` compares the result where no finding stops the kernel."""
+    with collect() as found, warnings.catch_warnings(), checks:
+        warnings.simplefilter("ignore", KernelWarning)
+        try:
+            case.run(kernel)
+        except KernelFault as fault:
+            return list(fault.findings)
+    return [finding for finding in found if finding.severity != "lint"]

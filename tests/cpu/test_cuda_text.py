@@ -1,0 +1,182 @@
+"""Ordinary CUDA text is rewritten for g++: every line stays at its place; what the CPU has not is refused by line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trifold.build.cuda_text import read_program
+from trifold.cpu import RawKernel
+from trifold.errors import BuildError
+
+PROGRAMS = sorted(Path(__file__).with_name("programs").glob("*.cu"))
+
+
+def rewrite(folder: Path, text: str) -> str:
+    path = folder / "program.cu"
+    path.write_text(text)
+    return next(iter(read_program(path).values())).text
+
+
+def test_a_launch_calls_what_stands_before_it(tmp_path: Path) -> None:
+    text = rewrite(tmp_path, "__global__ void add(int n, float* x) {}\nvoid f() { add<<<1, 2>>>(n, NULL); }\n")
+    assert text.splitlines()[1] == (
+        'void f() { ::trifold::host::Configuration("add", "n,x", 1, 2).launch('
+        "[=](const auto&... trifold_values) { add(trifold_values...); }, n, nullptr); }"
+    )
+
+
+@pytest.mark.parametrize(
+    "callee", ["k<float>", "ns::k", "table[i]", "ns::k<T, 4>", "(chosen)", "obj.member"], ids=lambda text: text
+)
+def test_a_launch_of_any_expression_is_read(callee: str, tmp_path: Path) -> None:
+    text = rewrite(tmp_path, f"void f() {{ {callee}<<<grid, dim3(2, 2), 8, stream>>>(); }}")
+    assert f"{{ {callee}(trifold_values...); }})" in text
+    assert "<<<" not in text
+
+
+def test_a_launch_in_a_macro_is_read(tmp_path: Path) -> None:
+    text = rewrite(tmp_path, "#define RUN(k, n, ...) \\\n  k<<<(n), 32>>> \\\n  (__VA_ARGS__)\nint last;\n")
+    assert 'Configuration("k", "", (n), 32)' in text
+    assert text.splitlines()[3] == "int last;"
+
+
+def test_comments_and_strings_stay_as_they_are(tmp_path: Path) -> None:
+    text = '// k<<<1, 2>>>(x); asm("");\nconst char* s = "k<<<1, 2>>>(tex2D)";\n/* extern __shared__ int x[]; */\n'
+    assert rewrite(tmp_path, text) == text
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_no_line_moves_in_a_program(path: Path) -> None:
+    for file, source in read_program(path, drop_torch=True).items():
+        assert source.text.count("\n") == file.read_text().count("\n")
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.sampled_from(["\n", " ", "/* x\n */", "// y\n"]), min_size=6, max_size=6))
+def test_a_launch_over_several_lines_keeps_their_number(
+    tmp_path_factory: pytest.TempPathFactory, gaps: list[str]
+) -> None:
+    a, b, c, d, e, f = gaps
+    text = f"void f() {{\n k{a}<<<{b}1,{c}2{d}>>>{e}({f}x);\n}}\nint after;\n"
+    made = rewrite(tmp_path_factory.mktemp("text"), text)
+    assert made.count("\n") == text.count("\n")
+    assert made.splitlines()[-1] == "int after;"
+
+
+REFUSED = {
+    "inline PTX: mapa.u32 is not yet": (
+        '__device__ int f(int a) {\n  int r;\n  asm("mapa.u32 %0, %1, 1;" : "=r"(r) : "r"(a));\n}',
+        3,
+    ),
+    "a kernel that launches a kernel": ("__global__ void a() {}\n__global__ void b() { a<<<1, 1>>>(); }", 2),
+    "a texture cannot be compiled for the CPU": ("__global__ void a(cudaTextureObject_t t) {}", 1),
+    "a surface cannot be compiled for the CPU": ("__device__ void a() { surf2Dwrite(v, s, x, y); }", 1),
+    "a kernel's own heap": ("__global__ void a() {\n  int* x = (int*)malloc(4);\n}", 2),
+    "a tensor-core fragment of less than 8 bits": (
+        "__global__ void a() {\n  wmma::fragment<wmma::matrix_a, 8, 8, 32, wmma::experimental::precision::u4> f;\n}",
+        2,
+    ),
+    "inline PTX: wgmma.fence.sync.aligned is not yet": (
+        '__device__ void f() {\n  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");\n}',
+        2,
+    ),
+    "inline PTX: tcgen05.fence::before_thread_sync is not yet": (
+        '__device__ void f() {\n  asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");\n}',
+        2,
+    ),
+    "a tensor map cannot be compiled for the CPU: copy row by row with cp.async.bulk": (
+        "__global__ void k(const __grid_constant__ CUtensorMap map) {}",
+        1,
+    ),
+    "inline PTX: cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes is not yet on the CPU": (
+        "__device__ void f(unsigned to, const void* map, int x, int y, unsigned full) {\n  asm volatile("
+        '"cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"'
+        ' ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(full));\n}',
+        2,
+    ),
+    "a cooperative launch on several devices": ("void f() {\n  cudaLaunchCooperativeKernelMultiDevice(list, 2);\n}", 2),
+    "the kernel saxpy is called without <<<grid, block>>>, like a function: write saxpy<<<grid, block>>>(": (
+        "__global__ void saxpy(int n, float* y) {}\nint main() {\n  saxpy(8, nullptr);\n}",
+        3,
+    ),
+    "the kernel k is called without <<<grid, block>>>, like a function: what device code calls is a __device__": (
+        "__global__ void k(int depth) {\n  if (depth > 0) k(depth - 1);\n}",
+        2,
+    ),
+    "<curand_kernel.h>": ("#include <cuda_runtime.h>\n#include <curand_kernel.h>", 2),
+    "<cub/cub.cuh>": ("#include <cub/cub.cuh>", 1),
+    "<torch/extension.h>": ("\n#include <torch/extension.h>", 2),
+    "cudaGraphLaunch": ("void f() {\n  cudaGraphLaunch(graph, stream);\n}", 2),
+    "this launch cannot be read": ("#define OPEN k<<<1\nvoid f() { OPEN, 2>>>(x); }", 1),
+}
+
+
+KERNELS = """
+__global__ void step(float* x);
+namespace deep { namespace er { template <typename T> __global__ void fill(T* x, T value) { x[0] = value; } } }
+__global__ void step(float* x) { x[0] = 1; }
+__global__ void reduce(float* x) {}
+void reduce(float* x, int n) { reduce<<<1, n>>>(x); }
+"""
+SOLVER = "struct Solver { void step(int n); void run() { step(1); } };\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "refused"),
+    [
+        ("step(x)", True),
+        ("::step (\n x)", True),
+        ("deep::er::fill<float>(x, 1)", True),
+        ("er::fill(x, 1.0f)", True),
+        ("step<<<1, 1>>>(x)", False),
+        ("deep::er::fill<float><<<1, 1>>>(x, 1)", False),
+        ("std::fill(x, x + 1, 0)", False),
+        ("fill(v.begin(), v.end(), 0)", False),
+        ("solver.step(3)", False),
+        (f"}} {SOLVER} int h() {{ return 0", False),
+        ("reduce(x, 3)", False),
+        ("auto step = [](float*) {}; step(x)", False),
+        ("const auto run = &step; time(step, x)", False),
+    ],
+)
+def test_a_kernel_is_called_by_a_launch_alone(call: str, refused: bool, tmp_path: Path) -> None:
+    text = rewrite(tmp_path, f"{KERNELS}void f(float* x) {{ {call}; }}\nvoid g(void (*step)(float*)) {{ step(0); }}\n")
+    assert ("is called without" in text) == refused
+
+
+def test_a_call_without_launch_is_a_compile_error_at_its_line() -> None:
+    code = "__global__ void k(int* x) { x[0] = 1; }\n#define GO(x) k(x)\nvoid f(int* x) {\n  GO(x);\n}"
+    with pytest.raises(BuildError, match=r"\.cu:[24]:\d+: error: the kernel k is called without <<<grid, block>>>"):
+        RawKernel(code, "k").compile()
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_the_cpu_has_not_becomes_an_error_at_its_line(what: str, tmp_path: Path) -> None:
+    text, line = REFUSED[what]
+    errors = [at for at, content in enumerate(rewrite(tmp_path, text).splitlines(), 1) if "GCC error" in content]
+    assert errors == [line]
+    assert f'"{what}' in rewrite(tmp_path, text).replace('\\"', '"')
+
+
+def test_the_error_is_the_compilers_and_so_only_where_the_text_is_compiled() -> None:
+    ptx = 'asm("mapa.u32 %0, %1, 0;" : "=r"(x[0]) : "r"(x[0]));'
+    with pytest.raises(BuildError, match=r"\.cu:2:\d+: error: inline PTX: mapa\.u32 is not yet on the CPU"):
+        RawKernel(f"__global__ void k(unsigned* x) {{\n  {ptx}\n}}", "k").compile()
+    code = f"__global__ void k(unsigned* x) {{\n#ifndef TRIFOLD_CPU\n  {ptx}\n#else\n  x[0] = 7;\n#endif\n}}"
+    x = np.zeros(1, dtype=np.uint32)
+    RawKernel(code, "k")(1, 1, (x,))
+    assert x[0] == 7
+
+
+def test_a_header_of_the_programs_own_is_rewritten_too(tmp_path: Path) -> None:
+    (tmp_path / "kernel.cuh").write_text("#pragma once\n__global__ void k(int* values) {}\n")
+    path = tmp_path / "main.cu"
+    path.write_text('#include "kernel.cuh"\nvoid f() { k<<<1, 1>>>(x); }\n')
+    texts = read_program(path)
+    assert [file.name for file in texts] == ["main.cu", "kernel.cuh"]
+    assert '"k", "values"' in texts[path].text

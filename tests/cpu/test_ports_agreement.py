@@ -1,0 +1,46 @@
+"""The gallery's ports: what the CPU computes is what a GPU does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from trifold.workspace import Workspace
+
+GALLERY = Path(__file__).parents[2]
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.slow,  # the op is compiled by nvcc, with all its kernels
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
+    pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc here"),
+]
+
+
+# Where a kernel takes a hardware approximation on a GPU and the C library's function on the CPU.
+APPROXIMATE = {
+    ("normal_sample", "float32"): 4,  # lg2.approx and sqrt.approx are right to 2^-22 (PTX ISA): 4 ulp
+}
+
+
+@pytest.mark.parametrize("op", Workspace.at(GALLERY).ops())
+def test_a_port_computes_on_the_cpu_what_it_does_on_a_gpu(op: str, tmp_path: Path) -> None:
+    """Within 2 ulp, but for hardware approximations; where summands cancel, in ulp of their size."""
+    file = tmp_path / "ports.json"
+    command = [sys.executable, "-m", "tests.cpu.both_devices", str(file), op]
+    subprocess.run(command, cwd=GALLERY, env=os.environ | {"NVCC_APPEND_FLAGS": "--fmad=false"}, check=True)
+    rows = json.loads(file.read_text())["rows"]
+    assert sum(row["elements"] for row in rows) > 1000
+    apart = [
+        f"{row['dtype']} {row['result']}, {row['ulp_of_scale']} ulp:\n{row['call']}"
+        for row in rows
+        if row["ulp_of_scale"] > APPROXIMATE.get((op, row["dtype"]), 2)
+    ]
+    assert not apart, "\n".join(apart)

@@ -1,0 +1,12 @@
+// A launch as the core sees it.
+#pragma once
+
+#include <trifold/cpu.h>
+
+#include "../core/model.h"
+
+namespace trifold::host {
+
+engine::Launch launch_of(const Kernel& kernel);
+
+}  // namespace trifold::host

@@ -1,7 +1,0 @@
-"""C++ kernels on the CPU: calls of a port that was built with checks, and kernels of ordinary CUDA text."""
-
-from __future__ import annotations
-
-from trifold.host.raw_kernel import RawKernel
-
-__all__ = ["RawKernel"]

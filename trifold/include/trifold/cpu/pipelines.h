@@ -1,0 +1,28 @@
+// CUDA's functions for cp.async. (CUDA C++ Programming Guide, "Pipeline Primitives Interface".)
+#pragma once
+
+#include <trifold/cpu.h>
+#include <trifold/cpu/asynchronous.h>
+#include <trifold/cuda.cuh>
+
+#include <cstddef>
+#include <cstdint>
+
+// The last `zeros` bytes are not read, and 0.
+inline void __pipeline_memcpy_async(void* to, const void* from, size_t bytes, size_t zeros = 0,
+                                    trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if ((bytes != 4 && bytes != 8 && bytes != 16) || zeros > bytes)
+    stop_launch("__pipeline_memcpy_async() of a size that it has not: it copies 4, 8 or 16 bytes,", line);
+  start_copy(to, from, bytes, bytes - zeros, line);
+}
+inline void __pipeline_commit(trifold::host::Line line = {}) {
+  trifold::host::commit_group(trifold::host::GroupKind::copies, line);
+}
+inline void __pipeline_wait_prior(size_t count, trifold::host::Line line = {}) {
+  trifold::host::wait_for_groups(trifold::host::GroupKind::copies, static_cast<unsigned>(count), false, line);
+}
+// The barrier waits for one arrival more, which comes when the thread's copies so far are complete.
+inline void __pipeline_arrive_on(uint64_t* barrier, trifold::host::Line line = {}) {
+  trifold::host::arrive_after_copies(barrier, true, line);
+}

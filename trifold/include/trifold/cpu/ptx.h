@@ -1,0 +1,17 @@
+// PTX's instructions, as functions for what inline asm is translated to (trifold/build/inline_ptx.py).
+//
+// An instruction `op.mods.type d, a, b` is op_<type, modifier::mods_…>(d, a, b); which forms there are is in
+// trifold/build/ptx_table.py, without which nothing is called. To add one: a row there, a function here. Semantics are
+// those of the PTX ISA 9.0, "Instruction Set"; where it leaves a result open, what GPUs give.
+#pragma once
+
+#include <trifold/cpu/ptx/bits.h>
+#include <trifold/cpu/ptx/conversions.h>
+#include <trifold/cpu/ptx/copies.h>
+#include <trifold/cpu/ptx/floats.h>
+#include <trifold/cpu/ptx/integers.h>
+#include <trifold/cpu/ptx/matrices.h>
+#include <trifold/cpu/ptx/mbarriers.h>
+#include <trifold/cpu/ptx/memory.h>
+#include <trifold/cpu/ptx/registers.h>
+#include <trifold/cpu/ptx/threads.h>

@@ -1,0 +1,320 @@
+// CUDA's runtime API for ordinary programs that g++ compiles: one device, whose memory libtrifold_host keeps apart from
+// the host's, and on which everything has ended when the call returns. (CUDA Runtime API, reference manual.)
+#pragma once
+
+#include <trifold/cpu/configuration.h>
+#include <trifold/cpu/runtime_types.h>
+#include <trifold/cuda.cuh>
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace trifold::host {
+
+// A variable of the program's own, which tells where that is loaded.
+inline const bool program_began = (begin_program(&program_began), true);
+
+inline cudaError_t to_cuda(Error error) {
+  return static_cast<cudaError_t>(error);
+}
+inline cudaError_t check(bool right) {
+  return to_cuda(set_error(right ? Error::success : Error::invalid_value));
+}
+inline Rectangle row(size_t bytes) {
+  return {bytes, bytes, 1};
+}
+
+}  // namespace trifold::host
+
+// ---------------------------------------------------------------------------------------------------- memory
+
+template <class T>
+cudaError_t cudaMalloc(T** pointer, size_t bytes, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  return to_cuda(allocate(reinterpret_cast<void**>(pointer), bytes, MemoryKind::device, line));
+}
+template <class T>
+cudaError_t cudaMallocAsync(T** pointer, size_t bytes, cudaStream_t, trifold::host::Line line = {}) {
+  return cudaMalloc(pointer, bytes, line);
+}
+template <class T>
+cudaError_t cudaMallocPitch(T** pointer, size_t* pitch, size_t width, size_t height, trifold::host::Line line = {}) {
+  constexpr size_t alignment = 512;  // of the rows, as on devices of today
+  *pitch = (width + alignment - 1) / alignment * alignment;
+  return cudaMalloc(pointer, *pitch * height, line);
+}
+template <class T>
+cudaError_t cudaMallocManaged(T** pointer, size_t bytes, unsigned = cudaMemAttachGlobal,
+                              trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  return to_cuda(allocate(reinterpret_cast<void**>(pointer), bytes, MemoryKind::managed, line));
+}
+template <class T>
+cudaError_t cudaMallocHost(T** pointer, size_t bytes, unsigned = cudaHostAllocDefault, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  return to_cuda(allocate(reinterpret_cast<void**>(pointer), bytes, MemoryKind::pinned, line));
+}
+template <class T>
+cudaError_t cudaHostAlloc(T** pointer, size_t bytes, unsigned flags, trifold::host::Line line = {}) {
+  return cudaMallocHost(pointer, bytes, flags, line);
+}
+template <class T>
+cudaError_t cudaHostGetDevicePointer(T** device, void* host, unsigned) {
+  *device = static_cast<T*>(host);
+  return cudaSuccess;
+}
+inline cudaError_t cudaFree(void* pointer, trifold::host::Line line = {}) {
+  return trifold::host::to_cuda(trifold::host::release(pointer, trifold::host::MemoryKind::device, line));
+}
+inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t, trifold::host::Line line = {}) {
+  return cudaFree(pointer, line);
+}
+inline cudaError_t cudaFreeHost(void* pointer, trifold::host::Line line = {}) {
+  return trifold::host::to_cuda(trifold::host::release(pointer, trifold::host::MemoryKind::pinned, line));
+}
+inline cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  trifold::host::memory_info(*free_bytes, *total_bytes);
+  return cudaSuccess;
+}
+
+inline cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                                size_t height, cudaMemcpyKind kind, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
+  return to_cuda(copy(to, to_pitch, from, {from_pitch, width, height}, static_cast<Direction>(kind), line));
+}
+inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                                     size_t height, cudaMemcpyKind kind, cudaStream_t = nullptr,
+                                     trifold::host::Line line = {}) {
+  return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind, line);
+}
+inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                              trifold::host::Line line = {}) {
+  return cudaMemcpy2D(to, bytes, from, bytes, bytes, 1, kind, line);
+}
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                                   cudaStream_t = nullptr, trifold::host::Line line = {}) {
+  return cudaMemcpy(to, from, bytes, kind, line);
+}
+inline cudaError_t cudaMemset2D(void* pointer, size_t pitch, int value, size_t width, size_t height,
+                                trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
+  return to_cuda(fill(pointer, value, {pitch, width, height}, line));
+}
+inline cudaError_t cudaMemset(void* pointer, int value, size_t bytes, trifold::host::Line line = {}) {
+  return cudaMemset2D(pointer, bytes, value, bytes, 1, line);
+}
+inline cudaError_t cudaMemsetAsync(void* pointer, int value, size_t bytes, cudaStream_t = nullptr,
+                                   trifold::host::Line line = {}) {
+  return cudaMemset(pointer, value, bytes, line);
+}
+
+template <class T>
+cudaError_t cudaMemcpyToSymbol(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
+                               cudaMemcpyKind = cudaMemcpyHostToDevice, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
+  void* const variable = const_cast<void*>(static_cast<const volatile void*>(&symbol));
+  return to_cuda(copy_symbol(variable, sizeof symbol, offset, const_cast<void*>(from), bytes, true, line));
+}
+template <class T>
+cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t offset = 0,
+                                 cudaMemcpyKind = cudaMemcpyDeviceToHost, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  if (const Error error = synchronise(); error != Error::success) return to_cuda(error);
+  void* const variable = const_cast<void*>(static_cast<const volatile void*>(&symbol));
+  return to_cuda(copy_symbol(variable, sizeof symbol, offset, to, bytes, false, line));
+}
+template <class T>
+cudaError_t cudaMemcpyToSymbolAsync(const T& symbol, const void* from, size_t bytes, size_t offset = 0,
+                                    cudaMemcpyKind kind = cudaMemcpyHostToDevice, cudaStream_t = nullptr,
+                                    trifold::host::Line line = {}) {
+  return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind, line);
+}
+template <class T>
+cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, size_t offset = 0,
+                                      cudaMemcpyKind kind = cudaMemcpyDeviceToHost, cudaStream_t = nullptr,
+                                      trifold::host::Line line = {}) {
+  return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind, line);
+}
+template <class T>
+cudaError_t cudaGetSymbolAddress(void** address, const T& symbol) {
+  *address = const_cast<void*>(static_cast<const volatile void*>(&symbol));
+  return cudaSuccess;
+}
+template <class T>
+cudaError_t cudaGetSymbolSize(size_t* bytes, const T& symbol) {
+  *bytes = sizeof symbol;
+  return cudaSuccess;
+}
+inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  auto kind = trifold::host::MemoryKind::device;
+  const bool found = trifold::host::find_memory(pointer, kind);
+  constexpr cudaMemoryType types[] = {cudaMemoryTypeDevice, cudaMemoryTypeManaged, cudaMemoryTypeHost};
+  void* const address = const_cast<void*>(pointer);
+  *attributes = {found ? types[static_cast<int>(kind)] : cudaMemoryTypeUnregistered, 0, found ? address : nullptr,
+                 kind == trifold::host::MemoryKind::device && found ? nullptr : address};
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemPrefetchAsync(const void*, size_t, int, cudaStream_t = nullptr) {
+  return cudaSuccess;
+}
+
+// ---------------------------------------------------------------------------------------------------- errors
+
+inline cudaError_t cudaGetLastError() {
+  return trifold::host::to_cuda(trifold::host::last_error(true));
+}
+inline cudaError_t cudaPeekAtLastError() {
+  return trifold::host::to_cuda(trifold::host::last_error(false));
+}
+inline const char* cudaGetErrorName(cudaError_t error) {
+  return trifold::host::text_of(error).name;
+}
+inline const char* cudaGetErrorString(cudaError_t error) {
+  return trifold::host::text_of(error).says;
+}
+
+// ---------------------------------------------------------------------------------------------------- the device
+
+inline cudaError_t cudaDeviceSynchronize() {
+  return trifold::host::to_cuda(trifold::host::synchronise());
+}
+inline cudaError_t cudaDeviceReset() {
+  trifold::host::reset_device();
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaSetDevice(int device) {
+  using namespace trifold::host;
+  return to_cuda(set_error(device == 0 ? Error::success : Error::invalid_device));
+}
+inline cudaError_t cudaSetDeviceFlags(unsigned) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  *properties = {};
+  size_t free_bytes = 0;
+  trifold::host::memory_info(free_bytes, properties->totalGlobalMem);
+  const trifold::host::DeviceShape shape = trifold::host::device_shape();
+  properties->major = shape.major;
+  properties->minor = shape.minor;
+  properties->multiProcessorCount = shape.multiprocessors;
+  properties->maxThreadsPerMultiProcessor = shape.threads;
+  properties->maxBlocksPerMultiProcessor = shape.blocks;
+  properties->sharedMemPerBlockOptin = shape.block_shared_bytes;
+  properties->sharedMemPerMultiprocessor = shape.shared_bytes;
+  properties->clusterLaunch = shape.major >= 9 ? 1 : 0;
+  return cudaSetDevice(device);
+}
+inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  cudaDeviceProp properties;
+  cudaGetDeviceProperties(&properties, 0);
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock: *value = properties.maxThreadsPerBlock; break;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = static_cast<int>(properties.sharedMemPerBlock); break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = static_cast<int>(properties.sharedMemPerBlockOptin); break;
+    case cudaDevAttrWarpSize: *value = properties.warpSize; break;
+    case cudaDevAttrClockRate: *value = properties.clockRate; break;
+    case cudaDevAttrIntegrated: *value = properties.integrated; break;
+    case cudaDevAttrComputeMode: *value = properties.computeMode; break;
+    case cudaDevAttrCooperativeLaunch: *value = properties.cooperativeLaunch; break;
+    case cudaDevAttrClusterLaunch: *value = properties.clusterLaunch; break;
+    case cudaDevAttrMultiProcessorCount: *value = properties.multiProcessorCount; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = properties.major; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = properties.minor; break;
+    default: return trifold::host::check(false);
+  }
+  return cudaSetDevice(device);
+}
+// There is no other device.
+inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
+  *can = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+inline cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = CUDART_VERSION;
+  return cudaSuccess;
+}
+
+// ---------------------------------------------------------------------------------------------------- streams, events
+
+inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  *stream = new CUstream_st;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  return cudaStreamCreate(stream);
+}
+inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
+  return cudaDeviceSynchronize();
+}
+inline cudaError_t cudaStreamQuery(cudaStream_t) {
+  return cudaDeviceSynchronize();
+}
+inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned = 0) {
+  return cudaSuccess;
+}
+// What was put into the stream before has ended.
+inline cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
+  callback(stream, cudaDeviceSynchronize(), data);
+  return cudaSuccess;
+}
+inline cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t function, void* data) {
+  function(data);
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventCreate(cudaEvent_t* event, unsigned = cudaEventDefault) {
+  *event = new CUevent_st;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  return cudaEventCreate(event);
+}
+inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t = nullptr) {
+  if (event != nullptr) event->recorded = std::chrono::steady_clock::now();
+  return trifold::host::check(event != nullptr);
+}
+inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  return cudaDeviceSynchronize();
+}
+inline cudaError_t cudaEventQuery(cudaEvent_t) {
+  return cudaDeviceSynchronize();
+}
+inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  if (begin == nullptr || end == nullptr) return trifold::host::check(false);
+  *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - begin->recorded).count();
+  return cudaSuccess;
+}
+
+#include <trifold/cpu/runtime_launches.h>

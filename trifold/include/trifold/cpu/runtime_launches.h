@@ -1,0 +1,174 @@
+// CUDA's runtime API: attributes of kernels, how many run at a time, and launches that are no <<<…>>>. Part of
+// runtime_api.h. A kernel is passed as the function that it is, since its type tells its parameters; where a program
+// casts it to void*, trifold/build/cuda_text.py leaves the cast out.
+#pragma once
+
+#include <trifold/cpu/runtime_api.h>
+
+namespace trifold::host {
+
+// A launch's configuration and the line of the call that it is an argument of.
+struct ConfigurationAt {
+  const cudaLaunchConfig_t* given;
+  Line line;
+
+  ConfigurationAt(const cudaLaunchConfig_t* given, Line line = {}) : given(given), line(line) {}
+};
+
+// What a configuration says of the launch of this kernel; false where an attribute is not there on the CPU.
+inline bool describe(const ConfigurationAt& configuration, const void* code, Kernel& kernel) {
+  const cudaLaunchConfig_t& given = *configuration.given;
+  kernel = {};
+  kernel.code = code;
+  kernel.name = name_of_kernel(code);
+  kernel.grid = given.gridDim;
+  kernel.threads = given.blockDim;
+  kernel.shared_bytes = given.dynamicSmemBytes;
+  kernel.stream = given.stream;
+  kernel.large_clusters = large_clusters_allowed(code);
+  for (unsigned i = 0; i < given.numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = given.attrs[i];
+    switch (attribute.id) {
+      case cudaLaunchAttributeClusterDimension: {
+        const auto& dims = attribute.val.clusterDim;
+        kernel.cluster = {dims.x, dims.y, dims.z};
+        kernel.clusters_given = true;
+        break;
+      }
+      case cudaLaunchAttributeCooperative: kernel.cooperative = attribute.val.cooperative != 0; break;
+      case cudaLaunchAttributeProgrammaticStreamSerialization:
+        kernel.dependent = attribute.val.programmaticStreamSerializationAllowed != 0;
+        break;
+      // What does not change a result: on the CPU, a kernel has ended before the next one begins.
+      case cudaLaunchAttributeIgnore:
+      case cudaLaunchAttributeAccessPolicyWindow:
+      case cudaLaunchAttributeSynchronizationPolicy:
+      case cudaLaunchAttributeClusterSchedulingPolicyPreference:
+      case cudaLaunchAttributePriority:
+      case cudaLaunchAttributeMemSyncDomainMap:
+      case cudaLaunchAttributeMemSyncDomain:
+      case cudaLaunchAttributePreferredSharedMemoryCarveout: break;
+      default:
+        refuse_call("cudaLaunchKernelEx: an attribute that is not there on the CPU", Error::not_supported,
+                    configuration.line);
+        return false;
+    }
+  }
+  return true;
+}
+
+// Runs it; returns CUDA's error.
+template <class... Params>
+cudaError_t launch_function(const Kernel& kernel, void (*function)(Params...), Line line, const Params&... arguments) {
+  Error error = Error::success;
+  describe_launch(
+      kernel, function, [&](const Kernel& described) { error = launch_program(described, run_grid, line); },
+      arguments...);
+  return to_cuda(error);
+}
+template <class... Params>
+cudaError_t launch_by_addresses(const Kernel& kernel, void (*function)(Params...), Line line, void** arguments) {
+  return [&]<size_t... i>(std::index_sequence<i...>) {
+    return launch_function<Params...>(kernel, function, line, *static_cast<remove_cvref_t<Params>*>(arguments[i])...);
+  }(std::index_sequence_for<Params...>{});
+}
+
+}  // namespace trifold::host
+
+// ---------------------------------------------------------------------------------------------------- attributes
+
+template <class T>
+cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int value, trifold::host::Line line = {}) {
+  using namespace trifold::host;
+  switch (attribute) {
+    case cudaFuncAttributeNonPortableClusterSizeAllowed:
+      allow_large_clusters(reinterpret_cast<const void*>(kernel), value != 0);
+      return cudaSuccess;
+    case cudaFuncAttributeMaxDynamicSharedMemorySize:
+    case cudaFuncAttributePreferredSharedMemoryCarveout:
+    case cudaFuncAttributeClusterSchedulingPolicyPreference: return cudaSuccess;
+    default:
+      return to_cuda(
+          refuse_call("cudaFuncSetAttribute: an attribute that is not there on the CPU (give the shape of "
+                      "clusters by __cluster_dims__, or by an attribute of the launch)",
+                      Error::not_supported, line));
+  }
+}
+template <class T>
+cudaError_t cudaFuncSetCacheConfig(T*, cudaFuncCache) {
+  return cudaSuccess;
+}
+
+// ---------------------------------------------------------------------------------------------------- occupancy
+
+// As many blocks as threads and shared memory allow; the CPU's registers are not a GPU's.
+template <class T>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, T*, int block_size, size_t shared) {
+  cudaDeviceProp device;
+  cudaGetDeviceProperties(&device, 0);
+  if (block_size < 1 || block_size > device.maxThreadsPerBlock) return trifold::host::check(false);
+  *blocks = std::min(device.maxBlocksPerMultiProcessor, device.maxThreadsPerMultiProcessor / block_size);
+  const size_t taken = shared + device.reservedSharedMemPerBlock;
+  *blocks = std::min(*blocks, static_cast<int>(device.sharedMemPerMultiprocessor / taken));
+  return cudaSuccess;
+}
+template <class T>
+cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, T*, size_t = 0, int limit = 0) {
+  cudaDeviceProp device;
+  cudaGetDeviceProperties(&device, 0);
+  *block = limit > 0 ? std::min(limit, device.maxThreadsPerBlock) : device.maxThreadsPerBlock;
+  *grid = device.multiProcessorCount * (device.maxThreadsPerMultiProcessor / *block);
+  return cudaSuccess;
+}
+
+template <class T>
+cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, T* function, trifold::host::ConfigurationAt configuration) {
+  using namespace trifold::host;
+  Kernel kernel{};
+  if (!describe(configuration, reinterpret_cast<const void*>(function), kernel)) return cudaErrorNotSupported;
+  return to_cuda(active_clusters(kernel, *clusters, configuration.line));
+}
+template <class T>
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int* blocks, T* function,
+                                                 trifold::host::ConfigurationAt configuration) {
+  using namespace trifold::host;
+  Kernel kernel{};
+  if (!describe(configuration, reinterpret_cast<const void*>(function), kernel)) return cudaErrorNotSupported;
+  *blocks = most_cluster_blocks(kernel);
+  return cudaSuccess;
+}
+
+// ---------------------------------------------------------------------------------------------------- launches
+
+template <class... Params>
+cudaError_t cudaLaunchKernelExC(trifold::host::ConfigurationAt configuration, void (*function)(Params...),
+                                void** arguments) {
+  using namespace trifold::host;
+  Kernel kernel{};
+  if (!describe(configuration, reinterpret_cast<const void*>(function), kernel)) return cudaErrorNotSupported;
+  return launch_by_addresses(kernel, function, configuration.line, arguments);
+}
+template <class... Params, class... Args>
+cudaError_t cudaLaunchKernelEx(trifold::host::ConfigurationAt configuration, void (*function)(Params...),
+                               Args&&... arguments) {
+  using namespace trifold::host;
+  Kernel kernel{};
+  if (!describe(configuration, reinterpret_cast<const void*>(function), kernel)) return cudaErrorNotSupported;
+  return launch_function<Params...>(kernel, function, configuration.line, arguments...);
+}
+template <class... Params>
+cudaError_t cudaLaunchKernel(void (*function)(Params...), dim3 grid, dim3 block, void** arguments, size_t shared = 0,
+                             cudaStream_t stream = nullptr, trifold::host::Line line = {}) {
+  const cudaLaunchConfig_t configuration{grid, block, shared, stream, nullptr, 0};
+  return cudaLaunchKernelExC({&configuration, line}, function, arguments);
+}
+template <class... Params>
+cudaError_t cudaLaunchCooperativeKernel(void (*function)(Params...), dim3 grid, dim3 block, void** arguments,
+                                        size_t shared = 0, cudaStream_t stream = nullptr,
+                                        trifold::host::Line line = {}) {
+  cudaLaunchAttribute cooperative{};
+  cooperative.id = cudaLaunchAttributeCooperative;
+  cooperative.val.cooperative = 1;
+  const cudaLaunchConfig_t configuration{grid, block, shared, stream, &cooperative, 1};
+  return cudaLaunchKernelExC({&configuration, line}, function, arguments);
+}
