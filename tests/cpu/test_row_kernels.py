@@ -63,7 +63,7 @@ def test_the_kernels_of_a_gpu_are_right_without_checks(monkeypatch: pytest.Monke
 
 def test_the_walk_through_a_launch_names_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/architecture.md follows rows of 65,536 bfloat16. The choice of a kernel does not depend on their number."""
-    monkeypatch.setenv(settings.PATHS, "gpu")
+    monkeypatch.setenv(paths.PATHS, "gpu")
     port = load_port(GALLERY.op(OP))
     x = torch.zeros(2, 65_536, dtype=torch.bfloat16)
     (name,) = launched(port, lambda: port.function(x))
