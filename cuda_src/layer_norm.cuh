@@ -82,8 +82,8 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   if (place.thread == 0 && place.row < rows)
 #pragma unroll
     for (int j = 0; j < R; ++j) {
-      mean[own.row[j]] = all.value[j].mean;  // trifold: allow race, all write the same value
-      rstd[own.row[j]] = r.value[j];         // trifold: allow race, all write the same value
+      mean[own.row[j]] = all.value[j].mean;  // trifold: allow race of writes, all the same
+      rstd[own.row[j]] = r.value[j];         // trifold: allow race of writes, all the same
     }
 }
 
@@ -106,8 +106,8 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const trifold::RowStatistics of_row = own.statistics(trifold::Count(columns), eps);
   own.write_rows(trifold::Normalised<T>(of_row.mean, of_row.rstd), weights, biases, edge_weight, edge_bias);
   own.each_row([&](int64_t row) {
-    mean[row] = of_row.mean;  // trifold: allow race, all write the same value
-    rstd[row] = of_row.rstd;  // trifold: allow race, all write the same value
+    mean[row] = of_row.mean;  // trifold: allow race of writes, all the same
+    rstd[row] = of_row.rstd;  // trifold: allow race of writes, all the same
   });
 #endif
 }

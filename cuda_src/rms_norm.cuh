@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   trifold::write_rows<Choice>(part, out, at, make, weights);
   if (place.thread == 0 && place.row < rows)
 #pragma unroll
-    for (int j = 0; j < R; ++j) rstd[own.row[j]] = make.value[j].rstd;  // trifold: allow race, all write the same value
+    for (int j = 0; j < R; ++j) rstd[own.row[j]] = make.value[j].rstd;  // trifold: allow race of writes, all the same
 }
 
 // The same with some short rows at once (row_groups.cuh).

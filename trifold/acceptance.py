@@ -4,7 +4,7 @@
     out[0] = 1;  // trifold: allow race, all write the same value
 
 A comment accepts findings of its kind of which one access is at its line; a line that has nothing else stands for the
-next one. A suppressions file is TOML; ``kind`` and ``reason`` are needed, and in the others ``*`` and ``?`` are
+next one. ``race of writes`` accepts no race with a read, so that one which a missing barrier makes is still found. A suppressions file is TOML; ``kind`` and ``reason`` are needed, and in the others ``*`` and ``?`` are
 wildcards:
 
     [[suppression]]
@@ -33,7 +33,8 @@ from trifold.errors import TrifoldError
 from trifold.findings import FindingKind
 
 _NEVER = "deadlock"  # nothing can go on after it
-KINDS: tuple[str, ...] = tuple(kind for kind in get_args(FindingKind) if kind != _NEVER)
+# What can be accepted: findings of a kind, or races of which no side is a read.
+KINDS: tuple[str, ...] = (*(kind for kind in get_args(FindingKind) if kind != _NEVER), "race of writes")
 SETTING = "suppressions"  # in [tool.trifold] of pyproject.toml
 
 _FIELDS = ("kind", "kernel", "file", "array", "reason")

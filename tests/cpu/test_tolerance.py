@@ -168,3 +168,19 @@ def test_a_comment_in_the_text_of_a_raw_kernel_counts_too() -> None:
         RawKernel(KERNEL.replace("race", "rice"), "flagged")(1, 32, (flag,))
     with pytest.raises(trifold.KernelFault, match="race"):
         RawKernel(KERNEL.replace("race", "misaligned"), "flagged")(1, 32, (flag,))
+
+
+READ_TOO = """__global__ void filled(int* all, int* y) {
+  all[threadIdx.x / 8] = 7;  // trifold: allow race of writes, all the same
+  __syncwarp();
+  y[threadIdx.x] = all[threadIdx.x / 8 ^ 1];
+}"""
+
+
+def test_a_comment_for_writes_accepts_no_race_of_one_with_a_read() -> None:
+    arrays = np.zeros(4, np.int32), np.zeros(32, np.int32)
+    with collect() as found:
+        RawKernel(READ_TOO, "filled")(1, 32, arrays)
+    assert {finding.accepted for finding in found} == {"all the same"}
+    with pytest.raises(trifold.KernelFault, match=r"reads it|read"):
+        RawKernel(READ_TOO.replace("  __syncwarp();\n", ""), "filled")(1, 32, arrays)

@@ -45,6 +45,13 @@ def half_flagged(out, x):
 
 
 @cuda.jit
+def filled(out, x):
+    i = cuda.grid(1)
+    out[0] = 7  # trifold: allow race of writes, all the same
+    x[i] = out[0]
+
+
+@cuda.jit
 def half_flagged_reads(out, x):
     i = cuda.grid(1)
     if i == 0:
@@ -161,7 +168,7 @@ def test_a_comment_accepts_its_kind_at_its_line_and_counts_it():
 
 
 @pytest.mark.parametrize(
-    "kernel", [flagged_and_wrong, half_flagged, half_flagged_reads], ids=lambda kernel: kernel.__name__
+    "kernel", [flagged_and_wrong, half_flagged, half_flagged_reads, filled], ids=lambda kernel: kernel.__name__
 )
 def test_another_kind_or_another_line_is_not_accepted(kernel):
     with pytest.raises(KernelFault, match="race on global array element out"):

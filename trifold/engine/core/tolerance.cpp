@@ -50,8 +50,15 @@ bool is_same_file(const std::string& a, const std::string& b) {
   return a == b || std::filesystem::equivalent(a, b, none);
 }
 
+// A kind of finding, or races of which no side is a read.
+bool is_of(std::string_view kind, const Finding& finding) {
+  if (kind != "race of writes") return kind == name(finding.kind);
+  return finding.kind == Kind::race &&
+         std::ranges::all_of(finding.accesses, [](const Access& access) { return access.operation == "write"; });
+}
+
 bool accepts(const Acceptance& acceptance, const Finding& finding) {
-  if (acceptance.kind != name(finding.kind)) return false;
+  if (!is_of(acceptance.kind, finding)) return false;
   if (!matches_kernel(acceptance.kernel, finding.kernel) || !matches_or_any(acceptance.array, finding.array))
     return false;
   if (acceptance.line == 0 && acceptance.file.empty()) return true;

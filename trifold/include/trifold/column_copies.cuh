@@ -105,7 +105,7 @@ class CopiedNumbers {
     const int lane = static_cast<int>(threadIdx.x) % warp_threads;
     const int of_warp = (static_cast<int>(threadIdx.x) - lane) * V, end = of_warp + V * warp_threads + Choice::more;
     for (int i = max(of_warp, first) + lane; i < end; i += warp_threads)
-      all[i] = Packed<T>::all(otherwise);  // trifold: allow race, all write the same value
+      all[i] = Packed<T>::all(otherwise);  // trifold: allow race of writes, all the same
     __syncwarp();
   }
 };

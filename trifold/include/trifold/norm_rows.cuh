@@ -105,13 +105,13 @@ __device__ __forceinline__ void write_rows(RowPart<T, cut, V> (&x)[R], const Pac
 #pragma unroll
         for (int k = first; k < first + Choice::chunk; ++k)
           if (at.within(k))
-            write(out.value[j] + at.column(k), x[j].piece[k]);  // trifold: allow race, all write the same value
+            write(out.value[j] + at.column(k), x[j].piece[k]);  // trifold: allow race of writes, all the same
     }
     if (cut == Cut::inner && at.edge >= 0)
 #pragma unroll
       for (int j = 0; j < R; ++j) {
         const T result(make.value[j](float(x[j].edge), of_edge...));
-        out.value[j][at.edge] = result;  // trifold: allow race, all write the same value
+        out.value[j][at.edge] = result;  // trifold: allow race of writes, all the same
       }
   };
   write_all((cut == Cut::inner && at.edge >= 0 ? numbers.number(at.edge) : 0.0f)...);

@@ -121,13 +121,13 @@ class TensorRows {
 #pragma unroll
       for (int j = 0; j < R; ++j) {
         const Packed<T> result = made<T>(piece_[j][k], of[j], weight, bias);
-        if (at_.within(k)) write(to[j] + k * at_.step, result);  // trifold: allow race, all write the same value
+        if (at_.within(k)) write(to[j] + k * at_.step, result);  // trifold: allow race of writes, all the same
       }
     }
     const Make of_edge = of_edge_row(make);
     if (edge_row_ >= 0) {
       const T result(of_edge(float(edge_), float(edge_weight), float(edge_bias)));
-      y_[row_behind(edge_row_) * columns_ + edge_column_] = result;  // trifold: allow race, all write the same value
+      y_[row_behind(edge_row_) * columns_ + edge_column_] = result;  // trifold: allow race of writes, all the same
     }
   }
 
