@@ -53,9 +53,9 @@ _CLUSTERS, _FEW_CLUSTERS = _norm(600, 12_000, parameters=2), _norm(12, 7_172, pa
 # A warp for each row, in bulk copies: many rows a warp.
 _WARPS, _FEW_WARPS = _norm(8000, 512, torch.float16), _norm(320, 264, torch.float16)
 # A warp for each row, in copies of each lane.
-_LANES, _FEW_LANES = _norm(1500, 1000), _norm(64, 516)
+_LANES, _FEW_LANES = _norm(1500, 1000), _norm(150, 252)
 # A few rows at once for a block of some warps.
-_GROUPED, _FEW_GROUPED = _norm(8003, 1000, torch.float16), _norm(19, 520, torch.float16)
+_GROUPED, _FEW_GROUPED = _norm(8003, 1000, torch.float16), _norm(19, 504, torch.float16)
 
 BYTES = (
     fault(

@@ -271,7 +271,7 @@ PARTS = (
         "backward",
         "gradients",
         _LANES,
-        small=_norm(150, 516),
+        small=_norm(150, 252),
         at=(*SUMS_STORED, *LANE_COPIES),
     ),
     fault(
@@ -294,7 +294,7 @@ PARTS = (
         "backward",
         "gradients",
         _WARPS,
-        small=_norm(300, 128, torch.float16),
+        small=_norm(250, 128, torch.float16),
     ),
 )
 
