@@ -4,8 +4,8 @@
     out[0] = 1;  // trifold: allow race, all write the same value
 
 A comment accepts findings of its kind of which one access is at its line; a line that has nothing else stands for the
-next one. ``race of writes`` accepts no race with a read, so that one which a missing barrier makes is still found. A suppressions file is TOML; ``kind`` and ``reason`` are needed, and in the others ``*`` and ``?`` are
-wildcards:
+next one. ``race of writes`` accepts no race with a read, so that one which a missing barrier makes is still found. A
+suppressions file is TOML; ``kind`` and ``reason`` are needed, and in the others ``*`` and ``?`` are wildcards:
 
     [[suppression]]
     kind = "race"
