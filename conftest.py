@@ -27,10 +27,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     named_a_file = any(os.path.isfile(argument.partition("::")[0]) for argument in config.args)
     if named_a_file or option.keyword or option.markexpr not in ("", "gpu") or option.capture == "no":
         return 0
-    # Workers share the cores: two threads each, which do not look again and again for work while they wait.
+    return min(len(os.sched_getaffinity(0)), MOST_ON_A_GPU if option.markexpr else MOST_WORKERS)
+
+
+def pytest_xdist_setupnodes() -> None:
+    """Workers, however many were asked for, share the cores: two threads each, which sleep while they wait for work, as
+    those of verification's workers do."""
     os.environ.setdefault("OMP_NUM_THREADS", "2")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    return min(len(os.sched_getaffinity(0)), MOST_ON_A_GPU if option.markexpr else MOST_WORKERS)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
