@@ -538,3 +538,23 @@ def test_a_fault_on_the_gpu_ends_the_process_and_the_next_one_works(on_gpu: OpPr
         on_gpu.function(x, x, "lose the gpu")
     assert on_gpu.deaths == 1
     assert torch.equal(on_gpu.function(x, x, ""), x + x)
+
+
+@pytest.mark.gpu
+def test_numba_compiles_a_kernel_for_a_gpu_once_for_all_processes_of_a_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled = tmp_path / "compiled"
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "0")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(compiled))
+    x = torch.randn(100, device="cuda")
+    starter = _starter(Job(str(copy_of_gallery("add", tmp_path).root), CellName("add", "prototype", "cuda")))
+    kept: list[dict[Path, int]] = []
+    for _ in range(2):
+        process = OpProcess(starter, timeout=120, device="cuda")
+        process.load(build=False)
+        assert torch.equal(process.function(x, x), x + x)
+        process.close()
+        kept.append({path: path.stat().st_mtime_ns for path in compiled.rglob("*.nbc")})
+    assert kept[0]
+    assert kept[0] == kept[1]

@@ -6,6 +6,9 @@ hold, and tensors. It decides nothing that the judge can decide from these.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import pickle
 import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -174,9 +177,13 @@ def kernels_in(error: BaseException) -> list[str]:
 # ------------------------------------------------------------------------------------------------------ on a GPU
 
 
-def know_lines(files: OpFiles) -> None:
-    """Have Numba say of which line each instruction of the prototype's kernels is, as ``nvcc -lineinfo`` does. The code
-    stays the same. It holds for kernels that no call has compiled yet."""
+def prepare_kernels(files: OpFiles) -> None:
+    """Have Numba keep what it compiles of the prototype's kernels for the op's other processes, and say of which line
+    each instruction is, as ``nvcc -lineinfo`` does. The code stays the same.
+
+    Numba keeps it in the folder ``NUMBA_CACHE_DIR``, by the kernel's own code and not by what that calls: it must be
+    one run's own.
+    """
     functions = [
         value
         for value in vars(prototype_module(files, "cuda")).values()
@@ -186,6 +193,23 @@ def know_lines(files: OpFiles) -> None:
     for function in functions:
         if not function.targetoptions.get("device"):
             function.compile = _with_lines(function.compile, functions)
+            if "NUMBA_CACHE_DIR" in os.environ:
+                _keep_compiled(function)
+
+
+def _keep_compiled(kernel: Any) -> None:
+    """Have a kernel's dispatcher keep what it compiles, where that can be kept: not with files that are linked."""
+    try:
+        kernel.enable_caching()
+    except RuntimeError:  # its source is no file
+        return
+    save = kernel._cache.save_overload
+
+    def save_if_possible(*compiled: Any) -> None:
+        with contextlib.suppress(RuntimeError, pickle.PicklingError):
+            save(*compiled)
+
+    kernel._cache.save_overload = save_if_possible
 
 
 def _set_lines(functions: Sequence[Any], lines: bool) -> None:

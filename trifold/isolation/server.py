@@ -90,6 +90,8 @@ class Server:
         if form not in self._implementations:
             if self.setup.implementation == "prototype":
                 self._implementations[form] = load_prototype(self.files, self.setup.device, without_reference)
+                if self.setup.device == "cuda":
+                    beside.prepare_kernels(self.files)
             elif form in CHECKED_FORMS:
                 self._implementations[form] = self.checking.load(form)
             elif form == "jittered":
@@ -117,8 +119,6 @@ class Server:
         maps = self._try_mapping(request)
         form = request.get("form", "plain")
         implementation = self.implementation(form)
-        if request.get("lines") and (self.setup.implementation, self.setup.device) == ("prototype", "cuda"):
-            beside.know_lines(self.files)
         library = None
         if request["build"]:
             library = implementation.kernels("cpu" if form in CHECKED_FORMS else self.setup.device)

@@ -131,17 +131,14 @@ class OpProcess:
 
     # ------------------------------------------------------------------------------------------------- what is asked
 
-    def load(self, *, build: bool, form: str = "plain", lines: bool = False) -> Json:
-        """Load the op there, and build it; what the process says of it.
-
-        With ``lines``, what Numba compiles for the GPU knows its lines, as what nvcc compiles does.
-        """
+    def load(self, *, build: bool, form: str = "plain") -> Json:
+        """Load the op there, and build it; what the process says of it."""
         packed = Packed()
         if self._device.type == "cuda":
             self._open().outgoing.on_gpu = True
             packed.number(torch.empty(LEAST_ON_GPU, dtype=torch.uint8, device=self._device))
         limit = max(self.timeout, START_S)
-        reply = self.request("load", packed=packed, build=build, form=form, lines=lines, limit=limit)
+        reply = self.request("load", packed=packed, build=build, form=form, limit=limit)
         self._open().outgoing.on_gpu = reply["maps"]
         return reply
 

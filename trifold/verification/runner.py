@@ -108,13 +108,18 @@ def run_cell(job: Job, *, timeout: float, watch: Watch | None = None, stop: Stop
         watch: is told of each check that begins or ends.
         stop: ends the run, from another thread: the rows are those that there are until then.
     """
+    with tempfile.TemporaryDirectory(prefix="trifold-compiled-") as compiled:
+        return _run_cell(job, timeout, watch or Watch(), stop, compiled)
+
+
+def _run_cell(job: Job, timeout: float, watch: Watch, stop: Stop | None, compiled: str) -> list[Row]:
     rows: list[Row] = []
     died = 0
     cell = job.cell
     while True:
         job = replace(job, nonce=secrets.token_hex(16), timeout=timeout)
         try:
-            told, death = _run_worker(job, timeout, watch or Watch(), stop)
+            told, death = _run_worker(job, _environment(job, timeout, compiled), watch, stop)
         except _Stopped as stopped:
             names = (stopped.told.check or BUILD, OTHER_CHECKS)
             left = (Row(name, cell.implementation, cell.device, "not run", reason=INTERRUPTED) for name in names)
@@ -160,7 +165,7 @@ def _failed(job: Job, check: str, failure: Failure) -> Row:
     return Row(check, job.cell.implementation, job.cell.device, "failed", failures=(failure,))
 
 
-def _run_worker(job: Job, timeout: float, watch: Watch, stop: Stop | None) -> tuple[_Progress, str | None]:
+def _run_worker(job: Job, environment: dict[str, str], watch: Watch, stop: Stop | None) -> tuple[_Progress, str | None]:
     """What the worker told, and how it died where it did not end by itself.
 
     Raises:
@@ -170,16 +175,16 @@ def _run_worker(job: Job, timeout: float, watch: Watch, stop: Stop | None) -> tu
     with tempfile.TemporaryFile() as output:
         read, write = os.pipe()
         with open(read, "rb", buffering=0) as events:
-            process = _start(job, _environment(job, timeout), write, output.fileno())
+            process = _start(job, environment, write, output.fileno())
             os.close(write)
             try:
-                silent = _listen(events, told, timeout, lambda event: _pass_on(job, event, told, watch), stop)
+                silent = _listen(events, told, job.timeout, lambda event: _pass_on(job, event, told, watch), stop)
             except BaseException:  # Ctrl-C: leave no worker behind
                 _end(process, told)
                 raise
             if silent is not None:
                 _end(process, told)
-                return told, f"no answer for {silent:g} s: it hangs, or is too slow for --timeout {timeout:g}"
+                return told, f"no answer for {silent:g} s: it hangs, or is too slow for --timeout {job.timeout:g}"
             status = process.wait()
         if status == 0 and told.done == job.nonce:
             return told, None
@@ -254,7 +259,8 @@ def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:
     process.wait()
 
 
-def _environment(job: Job, timeout: float) -> dict[str, str]:
+def _environment(job: Job, timeout: float, compiled: str) -> dict[str, str]:
+    """Of a cell's worker; its processes keep in the folder ``compiled`` what Numba compiles for a GPU."""
     # Two threads reach what runs in parallel. More, or waiting in a loop, would take the cores from the other workers:
     # six times the time was measured, on two cores.
     environment = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
@@ -264,4 +270,7 @@ def _environment(job: Job, timeout: float) -> dict[str, str]:
         environment["CUDA_VISIBLE_DEVICES"] = ""  # so that the process that forks it needs no GPU either
     simulate = job.cell != replace(job.cell, implementation="prototype", device="cuda")
     environment["NUMBA_ENABLE_CUDASIM"] = str(int(simulate))
+    environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # else a process for each core
+    if not simulate:
+        environment["NUMBA_CACHE_DIR"] = compiled
     return environment

@@ -243,7 +243,7 @@ def _longest_first(workspace: Workspace, jobs: Iterable[Job]) -> list[Job]:
     def length(job: Job) -> float:
         cell = job.cell
         if cell.implementation == "prototype":
-            return 140_000 if cell.device == "cuda" else 120_000
+            return 110_000 if cell.device == "cuda" else 70_000
         included = sum(path.stat().st_size for path in included_sources(workspace.files(cell.op).binding))
         return included * (1.0 if cell.device == "cuda" else 0.5)
 

@@ -141,7 +141,7 @@ def _watched(cell: Cell, sanitizer: Path, tool: str, folder: Path, stack: ExitSt
 
 def _start(one: _Watched) -> None:
     try:
-        one.process.load(build=True, lines=True)
+        one.process.load(build=True)
     except (Exception, OpDied) as error:
         one.failure = error
 
