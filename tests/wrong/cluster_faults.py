@@ -111,10 +111,10 @@ TEAMS = (
         at=MULTICAST,
     ),
     fault(
-        "lanes read the numbers that others fill in, without a barrier of the warp",
-        "each lane reads what it has filled in itself, where rows begin at 16-byte boundaries",
+        "threads read the numbers that others fill in, without a barrier",
+        "it was taken for filled by the threads that read it",
         "layer_norm",
-        Edit(_COPIES, "all the same\n    __syncwarp();\n", "all the same\n"),
+        Edit(_COPIES, "all(otherwise);\n    __syncthreads();\n", "all(otherwise);\n"),
         "barrier",
         "forward",
         "findings",

@@ -11,6 +11,7 @@ from tests.wrong import few_dtypes
 from tests.wrong.entry import Edit, File, Wrong, edited_copy
 from trifold.spec import Call
 from trifold.verification.checks import CHECKS
+from trifold.verification.report import Row
 from trifold.verification.verify import verify
 from trifold.workspace import Workspace
 
@@ -142,25 +143,37 @@ _ELSE = ("NameError", "SyntaxError", "ImportError", "AttributeError", "BuildErro
 
 def outcome(op: str, row: str, workspace: Workspace, *, seconds: float = 60.0) -> Outcome:
     """What ``row`` says of the op's port in ``workspace`` on the GPU, where a case may take so many seconds."""
+    return outcomes(op, [row], workspace, seconds=seconds)[row]
+
+
+def outcomes(op: str, rows: Sequence[str], workspace: Workspace, *, seconds: float = 60.0) -> dict[str, Outcome]:
+    """What each of the rows says, see :func:`outcome`."""
     (report,) = verify(
         op,
         workspace=workspace,
         implementations=["port"],
         devices=["cuda"],
-        checks=[row],
+        checks=rows,
         examples=1,
         timeout=seconds,
     ).ops
-    failed = [one for one in report.rows if one.outcome == "failed"]
+    return {
+        row: _of_row(row, [one for one in report.rows if one.check == row or one.check not in rows]) for row in rows
+    }
+
+
+def _of_row(row: str, reported: Sequence[Row]) -> Outcome:
+    """What the row says, of it and of those that were not asked for, such as of the build."""
+    failed = [one for one in reported if one.outcome == "failed"]
     words = [
         " ".join((one.check, one.outcome, one.reason, *(each.message for each in one.failures)))
-        for one in failed or report.rows
+        for one in failed or reported
     ]
     message = "; ".join(words)
     if failed:
         fit = [one.check for one in failed] == [row] and not any(word in message for word in _ELSE)
         return Outcome("rejected" if fit else "broken", message)
-    passed = any(one.check == row and one.outcome == "passed" for one in report.rows)
+    passed = any(one.check == row and one.outcome == "passed" for one in reported)
     return Outcome("passed" if passed else "not run", message)
 
 

@@ -216,7 +216,7 @@ def _run(
     """The rows of each job, and whether that is all: else the run was interrupted."""
     for job in jobs:
         watch.planned(job.cell, () if machine.lacks(job.cell) else asked_checks(job))
-    with Stop() as stop, nursery.opened_for(job.cell for job in jobs), worker_pool() as pool:
+    with Stop() as stop, nursery.opened_for(job.cell for job in jobs), worker_pool(machine) as pool:
         started = {
             job: pool.submit(rows_of_cell, workspace, job, machine, timeout, watch, stop)
             for job in _longest_first(workspace, jobs)
@@ -237,15 +237,16 @@ def _run(
 def _longest_first(workspace: Workspace, jobs: Iterable[Job]) -> list[Job]:
     """In the order in which they are to start, so that all end at about the same time.
 
-    What a port's cell takes grows with the code that it includes, which has more kernels; what a prototype's takes does
-    not. The numbers are of a run of the gallery on an H200."""
+    What a cell takes grows with the code: that which a port includes has more kernels. On a GPU, a prototype's takes
+    about the same time whatever it is. The numbers are of a run of the gallery on an H200, in bytes."""
 
     def length(job: Job) -> float:
-        cell = job.cell
+        cell, files = job.cell, workspace.files(job.cell.op)
         if cell.implementation == "prototype":
-            return 110_000 if cell.device == "cuda" else 70_000
-        included = sum(path.stat().st_size for path in included_sources(workspace.files(cell.op).binding))
-        return included * (1.0 if cell.device == "cuda" else 0.5)
+            sources = max(files.prototype.stat().st_size, files.spec.stat().st_size)
+            return 130_000 if cell.device == "cuda" else 4.0 * sources
+        included = sum(path.stat().st_size for path in included_sources(files.binding))
+        return included * (1.0 if cell.device == "cuda" else 0.4)
 
     return sorted(jobs, key=length, reverse=True)
 
@@ -254,9 +255,11 @@ def _interrupted(job: Job) -> list[Row]:
     return [Row(ALL_CHECKS, job.cell.implementation, job.cell.device, "not run", reason=INTERRUPTED)]
 
 
-def worker_pool() -> ThreadPoolExecutor:
-    """Threads that call :func:`rows_of_cell`, as many as workers may run side by side."""
-    return ThreadPoolExecutor(max_workers=max(2, min(32, len(os.sched_getaffinity(0)))))
+def worker_pool(machine: Machine) -> ThreadPoolExecutor:
+    """Threads that call :func:`rows_of_cell`, as many as workers may run side by side: of each core one, and where some
+    wait for a GPU, a quarter more."""
+    cores = len(os.sched_getaffinity(0))
+    return ThreadPoolExecutor(max_workers=max(2, min(32, cores + cores // 4 if machine.cuda else cores)))
 
 
 def rows_of_cell(

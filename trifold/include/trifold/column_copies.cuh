@@ -99,14 +99,13 @@ class CopiedNumbers {
                    shared_address(&mailbox));
   }
 
-  // By each warp what its threads will read of the vectors from `first` on, which are not copied: those beyond the row,
-  // of which no use is made, are read, too.
+  // The vectors from `first` on, which are not copied: those beyond the row are read, too, but not used. All threads of
+  // the block call it.
   static __device__ __forceinline__ void fill(Packed<T>* all, int first, T otherwise) {
-    const int lane = static_cast<int>(threadIdx.x) % warp_threads;
-    const int of_warp = (static_cast<int>(threadIdx.x) - lane) * V, end = of_warp + V * warp_threads + Choice::more;
-    for (int i = max(of_warp, first) + lane; i < end; i += warp_threads)
-      all[i] = Packed<T>::all(otherwise);  // trifold: allow race of writes, all the same
-    __syncwarp();
+    const int block = static_cast<int>(blockDim.x), end = Choice::vectors(block);
+    if (first >= end) return;
+    for (int i = first + static_cast<int>(threadIdx.x); i < end; i += block) all[i] = Packed<T>::all(otherwise);
+    __syncthreads();
   }
 };
 
