@@ -155,6 +155,17 @@ def test_below_the_range_a_few_quanta_pass_and_a_larger_error_fails(dtype: torch
     assert mismatch(torch.zeros_like(native), exact, native, None) is not None
 
 
+def test_below_the_range_the_error_that_pytorch_makes_elsewhere_widens_by_twice() -> None:
+    """y·g of a y that float16 rounds to a multiple of 2^-24: off by g/2 of these."""
+    quantum = 2.0**-24
+    exact = torch.tensor([10.4, 20.2], dtype=torch.float64) * 3 * quantum
+    own = torch.tensor([30, 60], dtype=torch.float64).mul(quantum).half()  # 1.2 and 0.6 quanta
+    ours = torch.tensor([31, 58], dtype=torch.float64).mul(quantum).half()  # 0.2 and 2.6
+    assert mismatch(ours, exact, own, None) is not None
+    ours[1] = 63 * quantum  # 2.4: twice what PyTorch's first element is off by
+    assert mismatch(ours, exact, own, None) is None
+
+
 def test_the_multiple_counts_where_a_unit_round_off_of_float64_is_no_number() -> None:
     # 8 round-offs are 3.2 quanta, each less than half a quantum; 32 are allowed for intermediate results.
     exact = torch.tensor([1.8e-308], dtype=torch.float64)

@@ -95,8 +95,9 @@ def _scale(reference: Callable[..., Tensor], x: Tensor) -> Tensor:
 
 
 def _off_by(x: Tensor) -> Tensor:
-    """1 + |log y|: exp of a difference is off by as many round-offs as that is large, and by one of its own."""
-    return 1 + torch.log_softmax(x, -1).abs()
+    """1 + |log y|: exp of a difference is off by as many round-offs as that is large, and by one of its own; exp(-inf)
+    by none."""
+    return 1 + torch.log_softmax(x, -1).abs().masked_fill(x == -torch.inf, 0)
 
 
 def _working_scale(reference: Callable[..., Tensor], x: Tensor) -> Tensor:

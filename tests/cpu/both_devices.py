@@ -97,7 +97,7 @@ def compare(cpu: Cell, cuda: Cell) -> list[Row]:
 
     def both(call: Call) -> None:
         paths = cpu.gradient_paths(call)
-        scale = (*scales(cpu, call), *(gradient_scales(cpu, call, paths) if paths else ()))
+        scale = (*scales(cpu, call), *gradient_scales(cpu, call, paths))
         for (name, ours), (_, theirs), size in zip(_results(cpu, call), _results(cuda, call), scale, strict=True):
             if ours is not None and theirs is not None:
                 dtype = str(ours.dtype).removeprefix("torch.")

@@ -26,7 +26,13 @@ pytestmark = [
 
 # Where a kernel takes a hardware approximation on a GPU and the C library's function on the CPU.
 APPROXIMATE = {
-    ("normal_sample", "float32"): 4,  # lg2.approx and sqrt.approx are right to 2^-22 (PTX ISA): 4 ulp
+    # lg2.approx and sqrt.approx are right to 2^-22 (PTX ISA), 4 ulp, and a product and a sum follow.
+    ("normal_sample", "float32"): 6,
+    # exp is off by 1 ulp in either library, and what follows enlarges that. Of half types it is __expf, whose
+    # subnormal results are 0.
+    ("swiglu", "float32"): 4,
+    ("swiglu", "float64"): 4,
+    ("swiglu", "bfloat16"): 8,
 }
 
 

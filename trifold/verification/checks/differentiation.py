@@ -202,6 +202,8 @@ def gradient_scales(
 ) -> tuple[Tensor | None, ...]:
     """The scale of each gradient, in round-offs of ``dtype`` (default: the call's): the spec's, or the reference's
     gradient on absolute values."""
+    if not paths:
+        return ()
     spec, exact = cell.spec, exactly(cell)
     if spec.gradient_scale is None:
         sizes = differentiate(
