@@ -82,7 +82,7 @@ def test_what_only_computes_or_passes_registers_stays_as_it_is(tmp_path: Path) -
 
 def test_a_kernel_begins_with_a_pause(tmp_path: Path) -> None:
     text = "template <class T>\n__global__ void __launch_bounds__(256) f(T* p) {\n  *p = 1;\n}\n"
-    assert _rewritten(tmp_path, text) == text.replace("(T* p) {", "(T* p) { ::trifold::jitter::pause(N);")
+    assert _rewritten(tmp_path, text) == text.replace("(T* p) {", "(T* p) { ::trifold::jitter::begin(N);")
 
 
 def test_a_macro_pauses_where_it_is_used(tmp_path: Path) -> None:

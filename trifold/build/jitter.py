@@ -3,7 +3,7 @@
     __syncthreads();                 (void(Pauses(…)), __syncthreads());
     old = atomicAdd(count, 1);       old = (void(Pauses(…)), atomicAdd(count, 1));
     asm volatile("cp.async …");      { Pauses pauses(…); asm volatile("cp.async …"); }
-    __global__ void kernel(…) {      __global__ void kernel(…) { pause(…);
+    __global__ void kernel(…) {      __global__ void kernel(…) { begin(…);
 
 A ``Pauses`` (trifold/jitter.cuh) pauses where it is made and at the end of the whole expression or block. Headers of
 trifold and of the op are changed alike, as copies in the build's folder; each line stays where it is.
@@ -94,12 +94,12 @@ def _instructions(file: SourceFile) -> Iterator[Edit]:
 
 
 def _kernels(file: SourceFile) -> Iterator[Edit]:
-    """Threads begin at different times."""
+    """Blocks begin at different times, and threads."""
     for function in file.functions:
         body: Node | None = function.child_by_field_name("body")
         if body is not None and b"__global__" in file.masked[function.start_byte : body.start_byte]:
             begin = body.start_byte + 1
-            yield Edit(begin, begin, f" ::trifold::jitter::pause({_place(file, begin)});")
+            yield Edit(begin, begin, f" ::trifold::jitter::begin({_place(file, begin)});")
 
 
 def _place(file: SourceFile, byte: int) -> str:

@@ -2,7 +2,8 @@
 //
 // A seed decides which warps, blocks and lanes are slow at which places of the text: one block of 16, one warp of 8,
 // and half of the lanes of another warp of 8. They pause at each visit, all others at one of 64. A pause is at most
-// some 1 µs long; one of 32 is 16 times as long, in which other warps and blocks may go on to a later row.
+// some 1 µs long; one of 32 is 16 times as long, in which other warps and blocks may go on to a later row. One block of
+// 4 begins that late: those of a cluster else begin together.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,34 +20,53 @@ __device__ __forceinline__ unsigned mixed(unsigned a, unsigned b) {
   return bits ^ bits >> 16;
 }
 
+constexpr unsigned longest = 2047, times_as_long = 16;  // in clock cycles
+
+__device__ __forceinline__ unsigned number_of_block(unsigned place) {
+  const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+  return mixed(mixed(seed, place), block);
+}
+
 // How long to pause, in clock cycles. Not inline: a kernel has hundreds of places, each of which is then one call.
 static __device__ __noinline__ unsigned length_of_pause(unsigned place) {
-  constexpr unsigned longest = 2047;
   if (seed == 0) return 0;
   const unsigned thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-  const unsigned block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-  const unsigned of_block = mixed(mixed(seed, place), block);
+  const unsigned of_block = number_of_block(place);
   const unsigned of_warp = mixed(of_block, thread / 32 + 1), of_lane = mixed(of_warp, thread % 32);
   const bool slow = of_block % 16 == 0 || of_warp % 8 == 0 || (of_warp % 8 == 1 && of_lane % 2 == 0);
   const unsigned of_visit = mixed(of_warp, static_cast<unsigned>(clock()));
   if (!slow && of_visit % 64 != 0) return 0;
-  return (of_visit >> 8 & longest) * ((of_visit >> 19) % 32 == 0 ? 16 : 1);
+  return (of_visit >> 8 & longest) * ((of_visit >> 19) % 32 == 0 ? times_as_long : 1);
 }
 
-// `place` is a number of the place in the text. On the host nothing.
-//
-// It reads the clock until the time is over, here and not in a function that is called: so all lanes of a warp meet
+// How late a block begins.
+static __device__ __noinline__ unsigned length_before_block(unsigned place) {
+  const unsigned of_block = number_of_block(~place);
+  return seed != 0 && of_block % 4 == 0 ? (of_block >> 8 & longest) * times_as_long : 0;
+}
+
+// Reads the clock until the time is over, inline and not in a function that is called: so all lanes of a warp meet
 // after the loop. __nanosleep is not safe: on an H200 (nvcc 13.0), lanes that do not sleep go on past that point, and
 // change uniform registers that the others, when they wake up, use for addresses. Nor is a loop in a function that is
 // called, from which lanes return at different times.
+__device__ __forceinline__ void spend(unsigned length) {
+  if (length == 0) return;
+  const unsigned begin = static_cast<unsigned>(clock());
+  while (static_cast<unsigned>(clock()) - begin < length) {
+  }
+}
+
+// `place` is a number of the place in the text. On the host nothing.
 __host__ __device__ __forceinline__ void pause([[maybe_unused]] unsigned place) {
 #ifdef __CUDA_ARCH__
-  if (const unsigned length = length_of_pause(place); length != 0) {
-    const unsigned begin = static_cast<unsigned>(clock());
-    while (static_cast<unsigned>(clock()) - begin < length) {
-    }
-  }
+  spend(length_of_pause(place));
 #endif
+}
+
+// The same, where a kernel begins.
+__device__ __forceinline__ void begin(unsigned place) {
+  spend(length_before_block(place));
+  pause(place);
 }
 
 // Pauses now and at the end of its life.
