@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +22,21 @@ from trifold.compute_sanitizer import ToolRun
 from trifold.findings import Finding
 
 # A launch takes milliseconds, and the start of a process under the tool some seconds; a kernel that waits for ever is
-# ended after this, and a group of kernels after four times as long.
+# ended after this. Where several share a process, none does; then it is there for a tool that hangs.
 TIME_LIMIT_S = 30.0
+GROUP_LIMIT_S = 300.0
+MOST_IN_A_GROUP = 27
+
+# What finds mistakes of a kind, if compute-sanitizer does.
+_TOOL = {
+    "race": "racecheck",
+    "out-of-bounds": "memcheck",
+    "misaligned": "memcheck",
+    "uninitialised read": "initcheck",
+    "barrier divergence": "synccheck",
+    "warp divergence": "synccheck",
+    "deadlock": "synccheck",
+}
 
 
 @dataclass(frozen=True)
@@ -48,6 +61,11 @@ class Subject:
     @property
     def wrong(self) -> bool:
         return bool(self.mistake)
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """Those that may find its mistake: of a right kernel, and of one whose kind has no tool, all."""
+        return (_TOOL[self.mistake],) if self.mistake in _TOOL else compute_sanitizer.TOOLS
 
     def tape(self) -> str:
         """Its launches; ``run`` compares results that nobody has computed here."""
@@ -106,9 +124,14 @@ def group_of(mistake: str) -> str:
 
 
 def on_gpu(
-    subjects: Iterable[Subject], folder: Path, sources: Path = FOLDER, limit_s: float = TIME_LIMIT_S
+    subjects: Iterable[Subject],
+    folder: Path,
+    sources: Path = FOLDER,
+    *,
+    limit_s: float = TIME_LIMIT_S,
+    every_tool: bool = False,
 ) -> dict[str, list[ToolRun]]:
-    """The runs of each subject under each tool, by its name.
+    """The runs of each subject under its tools, by its name.
 
     Where a kernel crashes or hangs all the same, its group is run again, each kernel in a process of its own.
 
@@ -116,27 +139,33 @@ def on_gpu(
         folder: where the program and the tapes are written.
         sources: the folder of replay.cu and start.cuh, and of the entries.cuh that has the kernels.
         limit_s: after which a process of one kernel is ended.
+        every_tool: each subject runs under all tools.
     """
     program = folder / "replay"
     compile_with_nvcc(sources / "replay.cu", program)
     sanitizer = compute_sanitizer.find()
     tapes: dict[str, str] = {}
-    groups: dict[str, list[str]] = {}
+    groups: dict[tuple[str, str], list[str]] = {}
     for number, subject in enumerate(subjects):
         tape = folder / f"{number}.tape"
         tape.write_text(subject.tape(), encoding="utf-8")
         tapes[subject.name] = str(tape)
-        groups.setdefault(subject.group or subject.name, []).append(subject.name)
+        for tool in compute_sanitizer.TOOLS if every_tool else subject.tools:
+            groups.setdefault((tool, subject.group or subject.name), []).append(subject.name)
 
-    def run(job: tuple[str, list[str]]) -> ToolRun:
+    def run(job: tuple[str, Sequence[str]]) -> ToolRun:
         tool, names = job
         command = [str(program), *(tapes[name] for name in names)]
-        limit = limit_s if len(names) == 1 else 4 * limit_s
+        limit = limit_s if len(names) == 1 else GROUP_LIMIT_S
         no = subprocess.DEVNULL
         return compute_sanitizer.run(sanitizer, tool, command, timeout=limit, stdin=no, stdout=no, stderr=no)
 
     runs: dict[str, list[ToolRun]] = {name: [] for name in tapes}
-    jobs = [(tool, names) for names in groups.values() for tool in compute_sanitizer.TOOLS]
+    jobs = [
+        (tool, names[first : first + MOST_IN_A_GROUP])
+        for (tool, _), names in groups.items()
+        for first in range(0, len(names), MOST_IN_A_GROUP)
+    ]
     with ThreadPoolExecutor(min(12, os.cpu_count() or 1)) as pool:
         while jobs:
             again = []

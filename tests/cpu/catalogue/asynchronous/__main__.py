@@ -50,7 +50,7 @@ def main() -> None:
         for part in ("program", "tapes", "op"):
             (folder / part).mkdir()
         write_program(folder / "program")
-        running = other.submit(on_gpu, subjects, folder / "tapes", folder / "program", LIMIT_S)
+        running = other.submit(on_gpu, subjects, folder / "tapes", folder / "program", limit_s=LIMIT_S, every_tool=True)
         start = load_checked_port(op_of_pairs(folder / "op", KERNELS.values(), PAIRS)).function
         host = {subject.name: on_host(start, case) for subject, case in zip(subjects, cases, strict=True)}
         runs = running.result()
