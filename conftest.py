@@ -17,6 +17,8 @@ from xdist.scheduler import LoadScopeScheduling
 MOST_WORKERS = 8  # each holds torch
 MOST_ON_A_GPU = 16  # each holds a context and those of its tests' processes, half a GiB each
 
+SLOW_S = 10.0  # of a test that is marked ``slow`` without its seconds
+
 #: Files whose tests share nothing that takes long to make: each of them goes to whichever worker is free.
 INDEPENDENT = ("tests/test_wrong.py", "tests/test_wrong_on_a_gpu.py", "tests/cpu/test_ports_agreement.py")
 
@@ -38,11 +40,16 @@ def pytest_xdist_setupnodes() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Workers begin with what is marked ``slow``, and what runs in one process with it: else the last of it would run
-    alone."""
+    """Workers begin with what is marked ``slow``, and what runs in one process with it, the longest first: else the
+    last of it would run alone."""
     if hasattr(config, "workerinput"):
-        slow = {_scope(item.nodeid) for item in items if item.get_closest_marker("slow") is not None}
-        items.sort(key=lambda item: _scope(item.nodeid) not in slow)
+        seconds: dict[str, float] = {}
+        for item in items:
+            marker = item.get_closest_marker("slow")
+            if marker is not None:
+                scope = _scope(item.nodeid)
+                seconds[scope] = max(seconds.get(scope, 0.0), marker.kwargs.get("seconds", SLOW_S))
+        items.sort(key=lambda item: -seconds.get(_scope(item.nodeid), 0.0))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:

@@ -64,20 +64,25 @@ def test_what_shares_something_runs_in_one_process(test: str, scope: str | None)
 
 
 class _Item:
-    def __init__(self, nodeid: str, slow: bool) -> None:
+    """A test; with ``slow`` None it is not marked so, with 0.0 without its seconds."""
+
+    def __init__(self, nodeid: str, slow: float | None) -> None:
         self.nodeid, self.slow = nodeid, slow
 
     def get_closest_marker(self, name: str) -> object:
-        return name if self.slow and name == "slow" else None
+        if self.slow is None or name != "slow":
+            return None
+        return pytest.mark.slow(**{"seconds": self.slow} if self.slow else {}).mark
 
 
-def test_workers_begin_with_what_is_slow_and_keep_the_order_within_a_file() -> None:
+def test_workers_begin_with_what_is_slow_the_longest_first_and_keep_the_order_within_a_file() -> None:
     names = {
-        "tests/test_build.py::test_a": False,
-        "tests/test_cli.py::test_b": False,
-        "tests/test_cli.py::test_c": True,
-        "tests/test_wrong.py::test_d": False,
-        "tests/test_wrong.py::test_e": True,
+        "tests/test_build.py::test_a": None,
+        "tests/test_cli.py::test_b": None,
+        "tests/test_cli.py::test_c": 0.0,
+        "tests/test_wrong.py::test_d": None,
+        "tests/test_wrong.py::test_e": 0.0,
+        "tests/test_wrong.py::test_f": 30.0,
     }
     items: list[Any] = [_Item(*item) for item in names.items()]
     alone: Any = SimpleNamespace()
@@ -85,4 +90,4 @@ def test_workers_begin_with_what_is_slow_and_keep_the_order_within_a_file() -> N
     assert [item.nodeid for item in items] == list(names)
     worker: Any = SimpleNamespace(workerinput={})
     pytest_collection_modifyitems(worker, items)
-    assert [item.nodeid[-1] for item in items] == ["b", "c", "e", "a", "d"]
+    assert [item.nodeid[-1] for item in items] == ["f", "b", "c", "e", "a", "d"]

@@ -70,7 +70,7 @@ def test_a_fault_is_rejected(planted: Fault, tmp_path: Path) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.slow
+@pytest.mark.slow(seconds=60)
 @pytest.mark.usefixtures("quick_builds")
 @pytest.mark.parametrize("op", OPS)
 def test_the_right_op_passes_on_the_same_calls(op: str, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ GALLERY = Path(__file__).parents[2]
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.slow,  # the op is compiled by nvcc, with all its kernels
+    pytest.mark.slow(seconds=40),  # the op is compiled by nvcc, with all its kernels
     pytest.mark.usefixtures("quick_builds"),  # of the CPU's kernels; each operation is rounded as it is in any build
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
     pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc here"),

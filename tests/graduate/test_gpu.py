@@ -14,6 +14,7 @@ from trifold.graduate.graduate import graduate
 
 pytestmark = [
     pytest.mark.gpu,
+    pytest.mark.slow(seconds=250),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
 ]
 
