@@ -106,7 +106,7 @@ def serving(tmp_path: Path, cases: list[str], server: str = SERVER, **options: A
     """The reasons by case, of those that failed."""
     (tmp_path / "pids").mkdir()
     (tmp_path / "server.py").write_text(server, encoding="utf-8")
-    calls = [FirstCall("op", "forward", "float32", "cpu", case, "compile") for case in cases]
+    calls = [FirstCall("op", "forward", "float32", "cpu", case, (4,), "compile") for case in cases]
     told: list[FirstCall] = []
     program = (str(tmp_path / "server.py"), str(tmp_path / "pids"))
     place = workspace_in(tmp_path)
@@ -159,7 +159,7 @@ def test_an_interrupt_leaves_no_process(tmp_path: Path) -> None:
     (tmp_path / "pids").mkdir()
     (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
     program = (str(tmp_path / "server.py"), str(tmp_path / "pids"))
-    calls = [FirstCall("op", "forward", "float32", "cpu", str(n), "compile") for n in range(4)]
+    calls = [FirstCall("op", "forward", "float32", "cpu", str(n), (4,), "compile") for n in range(4)]
     with pytest.raises(KeyboardInterrupt):
         prepare(calls, workspace_in(tmp_path), "cpu", 2, program=program, tell=interrupt)
     assert alive(tmp_path / "pids") == []
@@ -168,7 +168,7 @@ def test_an_interrupt_leaves_no_process(tmp_path: Path) -> None:
 def test_the_worker_itself_makes_calls_and_says_what_failed(tmp_path: Path) -> None:
     place = workspace_in(tmp_path)
     (tmp_path / "ports/gate.py").write_text("raise RuntimeError('no port')\n", encoding="utf-8")
-    calls = [FirstCall("gate", "forward", "float32", "cpu", "16", name) for name in ("liger", PORT)]
+    calls = [FirstCall("gate", "forward", "float32", "cpu", "16", (16,), name) for name in ("liger", PORT)]
     result = prepare(calls, place, "cpu", 1)
     assert result.made == 1, "liger is not there, which is no failure"
     assert [(one.call.competitor, "no port" in one.reason) for one in result.failed] == [(PORT, True)]
@@ -180,7 +180,7 @@ def test_a_call_that_leaves_the_gpu_unusable_is_not_made_again(tmp_path: Path, m
     )
     (tmp_path / "pids").mkdir()
     (tmp_path / "server.py").write_text(server, encoding="utf-8")
-    calls = [FirstCall("gate", "forward", "float32", "cpu", case, "compile") for case in ("16", "32")]
+    calls = [FirstCall("gate", "forward", "float32", "cpu", case, (int(case),), "compile") for case in ("16", "32")]
     program = (str(tmp_path / "server.py"), str(tmp_path / "pids"))
     place = workspace_in(tmp_path)
     result = prepare(calls, place, "cpu", 1, program=program)

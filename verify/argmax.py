@@ -28,6 +28,7 @@ from trifold.spec import (
     row_tensors,
 )
 from trifold.spec.case import Layout
+from trifold.spec.drawn import matrix
 from trifold.spec.fills import Fill
 
 # Lengths between which the port chooses its team: 4 threads up to 16 vectors of 16 bytes, a warp up to 512.
@@ -180,6 +181,7 @@ spec = Spec(
             arguments=_arguments,
             eager=eager,
             bytes=_bytes,
+            draw=matrix,
             host=_HOST,
             targets=_NO_SLOWER,
         ),
@@ -189,6 +191,7 @@ spec = Spec(
             arguments=_arguments,
             eager=eager,
             bytes=_bytes,
+            draw=matrix,
             backward=True,
             roofline="write",
             targets=_NO_SLOWER,

@@ -31,6 +31,7 @@ from trifold.spec import (
     row_tensors,
 )
 from trifold.spec.case import Layout
+from trifold.spec.drawn import matrix
 from trifold.spec.fills import Fill
 
 _INTEGERS = (torch.int64, torch.int32)
@@ -184,6 +185,7 @@ def _benchmark(name: str, backward: bool) -> Benchmark:
         arguments=_arguments,
         eager=eager,
         bytes=_bytes,
+        draw=matrix,
         backward=backward,
         host=None if backward else Case("64 × 256", (64, 256)),
         targets=tuple(Target(measure=peer, at_least=0.9) for peer in ("over eager", "over torch.compile")),

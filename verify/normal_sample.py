@@ -215,7 +215,7 @@ def _grid(name: str, shared: bool) -> Benchmark:
         methods=("graph", "events"),
         targets=(
             Target(measure="over torch.compile", at_least=1.5),
-            Target(measure="over torch.compile", at_least=3.79, method="events", geometric_mean=True),
+            Target(measure="over torch.compile", at_least=3.79, method="events", mean="geometric mean"),
         ),
     )
 

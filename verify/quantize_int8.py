@@ -21,6 +21,7 @@ from trifold.spec import (
     row_calls,
     row_edges,
 )
+from trifold.spec.drawn import matrix
 
 _Function = Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -159,6 +160,7 @@ spec = Spec(
             arguments=_arguments,
             eager=eager,
             bytes=_bytes,
+            draw=matrix,
             host=Case("64 × 256", (64, 256)),
             targets=tuple(Target(measure=peer, at_least=0.9) for peer in ("over eager", "over torch.compile")),
         )

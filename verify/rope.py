@@ -1,6 +1,7 @@
 """rope: what it must satisfy."""
 
 import math
+import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ from trifold.spec import (
     tensors,
 )
 from trifold.spec.case import Layout
+from trifold.spec.drawn import between, one_of
 from trifold.spec.fills import Fill
 
 # The dimensions before positions and columns, of q and of k: none, as many, fewer, a multiple, no head.
@@ -270,6 +272,16 @@ _BENCHMARK_CASES = tuple(
 )
 
 
+def _drawn(numbers: random.Random, least: int, most: int) -> tuple[int, ...]:
+    """Heads of published models' sizes; q has from ``least`` to ``most`` elements."""
+    heads_of_k, in_group = one_of(numbers, (1, 2, 4, 8, 16, 32)), one_of(numbers, (1, 2, 4, 8))
+    columns = one_of(numbers, (64, 80, 96, 100, 128, 256))
+    heads = heads_of_k * in_group
+    tokens = max(between(numbers, least, most) // (heads * columns), 1)
+    positions = between(numbers, 1, tokens)
+    return tokens // positions, heads, heads_of_k, positions, columns
+
+
 def _benchmark_arguments(device: torch.device, dtype: torch.dtype, case: Case, heads_last: bool = False) -> Any:
     batch, heads, heads_of_k, positions, columns = case.sizes
 
@@ -291,6 +303,7 @@ def _benchmark(name: str, **more: Any) -> Benchmark:
         "arguments": _benchmark_arguments,
         "eager": _eager,
         "bytes": _bytes,
+        "draw": _drawn,
     }
     targets = Target(measure="over eager", at_least=0.9), Target(measure="over torch.compile", at_least=0.9)
     return Benchmark(name=name, cases=_BENCHMARK_CASES, targets=targets, **(of_both | more))

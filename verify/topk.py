@@ -1,6 +1,7 @@
 """topk: what it must satisfy."""
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ from trifold.spec import (
     row_tensors,
 )
 from trifold.spec.case import Layout
+from trifold.spec.drawn import matrix, one_of
 from trifold.spec.fills import Fill
 
 _MOST = 64
@@ -145,6 +147,12 @@ _SIZES = (
     *((1, 131_072, 50), (8, 1_048_576, 64), (10_007, 1000, 20)),
 )
 _CASES = tuple(Case(f"{rows} × {columns}, k = {k}", (rows, columns, k)) for rows, columns, k in _SIZES)
+
+
+def _drawn(numbers: random.Random, least: int, most: int) -> tuple[int, int, int]:
+    return *matrix(numbers, least, most), one_of(numbers, (1, 2, 4, 8, 10, 20, 50, 64))
+
+
 _HOST = Case("64 × 256, k = 8", (64, 256, 8))
 _NO_SLOWER = (Target(measure="over eager", at_least=0.9), Target(measure="over torch.compile", at_least=0.9))
 
@@ -229,6 +237,7 @@ spec = Spec(
             arguments=_arguments,
             eager=eager,
             bytes=_bytes,
+            draw=_drawn,
             host=_HOST,
             targets=_NO_SLOWER,
         ),
@@ -238,6 +247,7 @@ spec = Spec(
             arguments=_arguments,
             eager=eager,
             bytes=_bytes,
+            draw=_drawn,
             backward=True,
             roofline="write",
             targets=_NO_SLOWER,

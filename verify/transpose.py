@@ -25,6 +25,7 @@ from trifold.spec import (
     tensors,
 )
 from trifold.spec.case import Layout
+from trifold.spec.drawn import matrix
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool)
 _ALL_DTYPES = (*DTYPES, *_INTEGERS, torch.complex64)
@@ -171,6 +172,7 @@ spec = Spec(
             arguments=lambda device, dtype, case: (torch.randn(case.sizes, device=device, dtype=dtype),),
             eager=_eager,
             bytes=lambda case, dtype: 2 * math.prod(case.sizes) * dtype.itemsize,
+            draw=matrix,
             host=Case("64 × 256", (64, 256)),
             targets=(
                 Target(measure="over eager", at_least=0.9),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +17,9 @@ from trifold.workspace import Workspace
 
 if TYPE_CHECKING:
     from trifold.cells import Device
+
+
+MORE_TO_DO = 3  # exit status: --stop-after left cases
 
 
 class DeviceOption(StrEnum):
@@ -34,7 +38,14 @@ def bench(
     ),
     only: Annotated[str | None, typer.Option(help="Only tables and cases whose label contains this text.")] = None,
     shapes: Annotated[
-        str | None, typer.Option(help="Only cases of these sizes: 16384x4096,2048x65536 or 2^20.")
+        str | None,
+        typer.Option(
+            help="Only cases of these sizes: 16384x4096,2048x65536 or 2^20. Or random:80: in place of these cases "
+            "80 that --seed draws, and a report of the slowest."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Which shapes --shapes random:80 draws; default: 0.", show_default=False)
     ] = None,
     dtypes: Annotated[str | None, typer.Option(help="Only these: float32,bfloat16.")] = None,
     methods: Annotated[str | None, typer.Option(help="Only these timing methods: graph,events,host.")] = None,
@@ -45,6 +56,13 @@ def bench(
     quick: Annotated[bool, typer.Option("--quick", help="Three cases a benchmark, and shorter readings.")] = False,
     json: Annotated[Path | None, typer.Option(help="Write all figures to this file, after each case.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Measure only what the --json file lacks.")] = False,
+    part: Annotated[
+        str, typer.Option(help="2/4: the second of four parts of the cases. With --resume, all come into one file.")
+    ] = "1/1",
+    stop_after: Annotated[
+        float | None,
+        typer.Option(min=0, help="Minutes after which no further case is begun; exit status 3: some are left."),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Write a plot (PNG) to this file.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Exit with 1 if a target is missed or a port fails.")] = False,
     compare: Annotated[
@@ -58,6 +76,7 @@ def bench(
     import torch
 
     from trifold.bench import compare as comparison
+    from trifold.bench.drawn import Drawing
     from trifold.bench.entrants import rivals
     from trifold.bench.ops import acceptable, measure_ops
     from trifold.bench.plot import plot as write_plot
@@ -68,15 +87,19 @@ def bench(
     chosen: Device = "cuda" if on_gpu else "cpu"
     before = None if compare is None else Results.read(compare)
     begun = _begun(json) if resume else None
+    drawing = Drawing.parse(shapes, seed)
+    sizes = () if drawing is not None else _shapes(shapes)
     most = comparison.limit(limit)
     results = measure_ops(
         place,
         ops or [],
         chosen,
-        selection=Selection(only or "", _shapes(shapes), _words(dtypes), _words(methods), quick),
+        selection=Selection(only or "", sizes, _words(dtypes), _words(methods), quick, _part(part)),
         against=rivals(against),
+        drawing=drawing,
         workers=prepare,
         before=begun,
+        stop_after=math.inf if stop_after is None else 60 * stop_after,
         show=lambda part: print(part, flush=True),
         save=lambda results: None if json is None else _write(results, json),
     )
@@ -86,6 +109,8 @@ def bench(
     status = 1 if check and not acceptable(results) else 0
     if before is not None:
         status = _compared(results, before, most) or status
+    if not results.environment["complete"]:
+        status = status or MORE_TO_DO
     if status:
         raise typer.Exit(status)
 
@@ -115,6 +140,14 @@ def _write(results: Results, path: Path) -> None:
     unfinished = path.with_name(f"{path.name}.unfinished")
     unfinished.write_text(results.to_json(), encoding="utf-8")
     unfinished.replace(path)
+
+
+def _part(text: str) -> tuple[int, int]:
+    """Raises :class:`TrifoldError` where ``text`` is no part such as 2/4."""
+    part, slash, parts = text.partition("/")
+    if slash and part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts):
+        return int(part), int(parts)
+    raise TrifoldError(f"--part {text}: it names no part", "write 2/4 for the second of four")
 
 
 def _words(text: str | None) -> tuple[str, ...]:

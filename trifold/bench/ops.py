@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +13,8 @@ from typing import Any
 import torch
 
 from trifold import record_sources
-from trifold.bench import resume
+from trifold.bench import drawn, resume
+from trifold.bench.drawn import Drawing
 from trifold.bench.entrants import Entrant, implementations
 from trifold.bench.gradients import with_gradients
 from trifold.bench.peers import absent, versions
@@ -51,8 +54,10 @@ def measure_ops(
     *,
     selection: Selection = EVERYTHING,
     against: Sequence[str] = DEFAULT_RIVALS,
+    drawing: Drawing | None = None,
     workers: int = 0,
     before: Results | None = None,
+    stop_after: float = math.inf,
     show: Callable[[str], None] = lambda part: None,
     save: Callable[[Results], None] = lambda results: None,
 ) -> Results:
@@ -64,10 +69,15 @@ def measure_ops(
         device: of the tensors.
         selection: which cases.
         against: who competes, out of :data:`trifold.bench.rows.RIVALS`.
+        drawing: of shapes that are measured in place of those that the benchmarks list.
         workers: processes that make the first calls before anything is timed, see :mod:`trifold.bench.prepare`.
         before: what an earlier run measured on this machine: it is part of the results, and not measured again.
+        stop_after: seconds after which no further case is begun.
         show: takes each table as soon as it is whole.
-        save: takes what there is after each case, with ``"complete": False`` in its environment until all is measured.
+        save: takes what there is after each case.
+
+    Returns:
+        What was measured, before or now, with ``"complete": False`` in its environment until that is all.
 
     Raises:
         TrifoldError: there is no GPU, no such op, none with a benchmark, ``selection`` leaves nothing, or ``before``
@@ -75,8 +85,9 @@ def measure_ops(
     """
     if device == "cuda" and not torch.cuda.is_available():
         raise TrifoldError("--device cuda: torch sees no GPU here", "use --device cpu, or see trifold doctor")
+    started = time.monotonic()
     place = torch.device(device)
-    plans = _plans(workspace, ops, device, selection)
+    plans = _plans(workspace, ops, device, selection, drawing)
     facts = environment(workspace.root, place) | {
         "quick": selection.quick,
         "only": selection.text,
@@ -86,6 +97,8 @@ def measure_ops(
             workspace, dict.fromkeys(plan.files.name for plan in plans), device, prototypes=PROTOTYPE in against
         ),
     }
+    if drawing is not None:
+        facts["shapes"] = str(drawing)
     known = resume.known(before, facts)
     report = Report(sum(len(plan.tasks) for plan in plans), show)
     report.text(describe(facts))
@@ -108,17 +121,23 @@ def measure_ops(
     for part in _tables(plans):
         measured: list[Row] = []
         for task in report.steps(part, lambda task: task.label):
-            if task.key not in known:
+            if task.key not in known and time.monotonic() - started < stop_after:
                 known[task.key] = _run(task, loaded(task.op), machine)
                 rows += known[task.key]
                 save(results())
-            measured += known[task.key]
-        report.text("\n" + table(measured))
-    done = results(complete=True)
+            measured += known.get(task.key, ())
+        if measured:
+            report.text("\n" + table(measured))
+    left = sum(task.key not in known for task in pending)
+    done = results(complete=not left)
     save(done)
+    if drawing is not None:
+        report.text("\n" + drawn.report(drawing, done.rows))
     if done.figures:
         report.text("\n" + figure_lines(done.figures))
     report.text("\n" + preparing(done.rows))
+    if left:
+        report.text(f"\nStopped: {left} cases are left; --resume goes on")
     return done
 
 
@@ -151,8 +170,12 @@ def _run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -
         ) from error
 
 
-def _plans(workspace: Workspace, ops: Sequence[str], device: Device, selection: Selection) -> list[Plan]:
+def _plans(
+    workspace: Workspace, ops: Sequence[str], device: Device, selection: Selection, drawing: Drawing | None
+) -> list[Plan]:
     found = [(files, benchmark) for files in workspace.select(ops) for benchmark in benchmarks_of(files)]
+    if drawing is not None:
+        found = [(files, drawing.applied(benchmark, torch.device(device))) for files, benchmark in found]
     plans = [
         Plan(files, benchmark, tuple(tasks(files.name, benchmark, device, selection))) for files, benchmark in found
     ]

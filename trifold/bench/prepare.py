@@ -43,6 +43,7 @@ class FirstCall:
 
     Attributes:
         op, benchmark, dtype, method, case: the key of a task.
+        sizes: of the case, which may be one that no spec lists.
         competitor: a rival out of ``compile``, ``liger`` and ``quack``; ``port``; or ``roofline``.
     """
 
@@ -51,7 +52,13 @@ class FirstCall:
     dtype: str
     method: str
     case: str
+    sizes: tuple[int, ...]
     competitor: str
+
+    @property
+    def key(self) -> tuple[str, str, str, str, str]:
+        """As :attr:`trifold.bench.run.Task.key`."""
+        return self.op, self.benchmark, self.dtype, self.method, self.case
 
     @property
     def label(self) -> str:
@@ -84,7 +91,7 @@ class Prepared:
     def fatal(self) -> dict[tuple[str, ...], str]:
         """Why not to make them again, by the key of the task and the name that rows give to the competitor."""
         return {
-            (*astuple(one.call)[:-1], RIVALS.get(one.call.competitor, one.call.competitor)): one.reason
+            (*one.call.key, RIVALS.get(one.call.competitor, one.call.competitor)): one.reason
             for one in self.failed
             if one.fatal
         }
@@ -116,7 +123,7 @@ def _in_library(task: Task, package: str) -> bool:
 
 
 def _first_call(task: Task, competitor: str) -> FirstCall:
-    return FirstCall(*task.key, competitor)
+    return FirstCall(*task.key, task.case.sizes, competitor)
 
 
 def compile_here() -> None:

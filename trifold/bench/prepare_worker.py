@@ -22,9 +22,10 @@ from trifold.bench.ops import benchmarks_of
 from trifold.bench.prepare import FirstCall, compile_here
 from trifold.bench.roofline import roofline
 from trifold.bench.rows import PORT, ROOFLINE
-from trifold.bench.run import EVERYTHING, Task, release, repeatable, tasks
+from trifold.bench.run import Task, release, repeatable
 from trifold.bench.timing import Failure
 from trifold.cells import Device
+from trifold.spec.benchmark import Benchmark, Case
 from trifold.workspace import Workspace
 
 
@@ -36,24 +37,19 @@ def serve(connection: Connection, workspace: Workspace, device: Device) -> None:
     # Variants that Inductor times in a first call it times again where nothing else runs: what it finds is not kept.
     settings: Any = config
     settings.autotune_local_cache = False
-    known = functools.cache(functools.partial(_tasks, workspace, device))
+    known = functools.cache(lambda op: {one.name: one for one in benchmarks_of(workspace.op(op))})
     connection.send(("", False))
     while True:
         call = FirstCall(*connection.recv())
         connection.send(_answer(call, known(call.op), workspace, device))
 
 
-def _tasks(workspace: Workspace, device: Device, op: str) -> dict[tuple[str, ...], Task]:
-    found = benchmarks_of(workspace.op(op))
-    return {task.key: task for benchmark in found for task in tasks(op, benchmark, device, EVERYTHING)}
-
-
-def _answer(
-    call: FirstCall, known: Mapping[tuple[str, ...], Task], workspace: Workspace, device: Device
-) -> tuple[str, bool]:
+def _answer(call: FirstCall, known: Mapping[str, Benchmark], workspace: Workspace, device: Device) -> tuple[str, bool]:
     reason = ""
     try:
-        _make(known[call.op, call.benchmark, call.dtype, call.method, call.case], call.competitor, workspace, device)
+        case, dtype = Case(call.case, call.sizes), getattr(torch, call.dtype)
+        task = Task(call.op, known[call.benchmark], case, dtype, call.method)
+        _make(task, call.competitor, workspace, device)
     except Exception as error:
         reason = Failure.of(error).reason
     try:

@@ -9,7 +9,7 @@ from trifold.bench.rows import Figure, Results, Row
 from trifold.errors import TrifoldError
 
 # What two runs must have in common for their figures to stand in one file, beside the sources of the ops in both.
-_ALIKE = ("device", "driver", "torch", "cuda", "quick", "against", "libraries")
+_ALIKE = ("device", "driver", "torch", "cuda", "quick", "against", "libraries", "shapes")
 
 Key = tuple[str, str, str, str, str]
 

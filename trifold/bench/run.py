@@ -102,6 +102,7 @@ class Selection:
         dtypes: none: all that a benchmark has.
         methods: of timing, "host" for all that begin so; none: all.
         quick: only the first, the middle and the last case of those.
+        part: (2, 4): of those the second, the sixth and so on; the host's time belongs to the first part.
     """
 
     text: str = ""
@@ -109,6 +110,7 @@ class Selection:
     dtypes: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     quick: bool = False
+    part: tuple[int, int] = (1, 1)
 
     @property
     def described(self) -> str:
@@ -122,7 +124,15 @@ class Selection:
 
     def cases(self, benchmark: Benchmark) -> tuple[Case, ...]:
         cases = tuple(case for case in benchmark.cases if not self.shapes or case.sizes in self.shapes)
-        return (cases[0], cases[len(cases) // 2], cases[-1]) if self.quick and len(cases) > 3 else cases
+        if self.quick and len(cases) > 3:
+            cases = cases[0], cases[len(cases) // 2], cases[-1]
+        first, step = self.part
+        return cases[first - 1 :: step]
+
+    def host(self, benchmark: Benchmark) -> Case | None:
+        """The case for which the host's time is measured."""
+        case = benchmark.host if self.part[0] == 1 else None
+        return case if case is not None and (not self.shapes or case.sizes in self.shapes) else None
 
     def dtypes_of(self, benchmark: Benchmark) -> tuple[torch.dtype, ...]:
         return tuple(dtype for dtype in benchmark.dtypes if not self.dtypes or dtype_name(dtype) in self.dtypes)
@@ -146,10 +156,11 @@ def _all_tasks(op: str, benchmark: Benchmark, device: Device, selection: Selecti
             for case in selection.cases(benchmark):
                 if device == "cuda" or benchmark.bytes(case, dtype) <= CPU_BYTES:
                     yield Task(op, benchmark, case, dtype, method)
-    if benchmark.host is not None and dtypes and (not selection.shapes or benchmark.host.sizes in selection.shapes):
+    host = selection.host(benchmark)
+    if host is not None and dtypes:
         for name, which in HOST_PASSES.items():
             if which == "plain" or benchmark.differentiable:
-                yield Task(op, benchmark, benchmark.host, dtypes[0], name)
+                yield Task(op, benchmark, host, dtypes[0], name)
 
 
 def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -> list[Row]:

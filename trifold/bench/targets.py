@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 from collections.abc import Sequence, Set
+
+import torch
 
 from trifold.bench.interval import Estimate
 from trifold.bench.peers import PACKAGES, has
@@ -42,24 +44,31 @@ def _measured(benchmark: Benchmark, target: Target, row: Row, met: Set[tuple[_Pl
 
 def _figure(op: str, benchmark: Benchmark, target: Target, ours: Sequence[Row], met: Set[tuple[_Place, str]]) -> Figure:
     host = target.method.startswith("host")
-    labels = target.cases or tuple(case.label for case in benchmark.cases)
+    by_label = {case.label: case for case in benchmark.cases}
+    labels = target.cases or tuple(by_label)
     rows = [row for row in ours if row.method == target.method and (host or row.case in labels)]
-    wanted = 1 if host else len(labels) * len(benchmark.dtypes)
+    rows = [row for row in rows if row.bytes >= target.least_bytes]
+
+    def applies(label: str, dtype: torch.dtype) -> bool:
+        return label not in by_label or benchmark.bytes(by_label[label], dtype) >= target.least_bytes
+
+    wanted = 1 if host else sum(applies(label, dtype) for label in labels for dtype in benchmark.dtypes)
     values = [(_measured(benchmark, target, row, met), row) for row in rows]
     known = [(value.value, row) for value, row in values if value is not None]
 
     measured: float | None = None
     where = f"{len(known)} of {wanted} cases measured"
-    if known and target.geometric_mean:
-        measured = math.exp(math.fsum(math.log(value) for value, _ in known) / len(known))
-        where = f"geometric mean of {len(known)} cases"
+    if known and target.mean is not None:
+        mean = statistics.median if target.mean == "median" else statistics.geometric_mean
+        measured = mean([value for value, _ in known])
+        where = f"{target.mean} of {len(known)} cases"
     elif known:
         measured, row = min(known, key=lambda pair: pair[0])
         where = f"worst of {len(known)}: {row.case} {row.dtype}{_against(target, row)}"
 
     failed = any(row.outcome == "failed" for row in rows) or (measured is not None and measured < target.at_least)
-    complete = len(known) == len(rows) >= wanted
-    passed = None if target.geometric_mean and not complete else False if failed else True if complete else None
+    complete = len(known) == len(rows) >= max(wanted, 1)
+    passed = None if target.mean is not None and not complete else False if failed else True if complete else None
     return Figure(
         op=op,
         benchmark=benchmark.name,
@@ -79,10 +88,11 @@ def _against(target: Target, row: Row) -> str:
 
 def _text(benchmark: Benchmark, target: Target) -> str:
     cases = f" at {', '.join(target.cases)}" if target.cases else ""
+    cases += f" from {target.least_bytes >> 20:,} MiB on" if target.least_bytes else ""
     if target.measure == "roofline":
         return f"at least {target.at_least:.0%} of the {benchmark.roofline} rate{cases}"
     other = target.measure.removeprefix("over ")
     if target.at_least < 1:
         return f"at most {1 / target.at_least:.2f} × the time of {other}{cases}"
-    mean = " in the geometric mean" if target.geometric_mean else ""
+    mean = f" in the {target.mean}" if target.mean else ""
     return f"at least {target.at_least:.2f} × as fast as {other}{mean}{cases}"

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import torch
 
+from trifold.spec.drawn import Draw, matrix, vector
 from trifold.spec.results import NO_GRADIENTS, Gradients
 
 # Positional ones, or all by keyword.
@@ -40,14 +41,16 @@ class Target:
         method: ``graph``, ``events``, or one of the rows ``host: no grad``, ``host: forward`` and
             ``host: forward + backward``.
         cases: labels of the cases to which it applies; none: all.
-        geometric_mean: it applies to the geometric mean over those cases, not to each.
+        least_bytes: it applies to cases that move as many bytes or more.
+        mean: it applies to the geometric mean, or the median, over those cases; default: to each.
     """
 
     measure: Measure
     at_least: float
     method: str = "graph"
     cases: tuple[str, ...] = ()
-    geometric_mean: bool = False
+    least_bytes: int = 0
+    mean: Literal["geometric mean", "median"] | None = None
 
 
 def _plain_call(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -66,6 +69,9 @@ class Benchmark:
         eager: the PyTorch equivalent, called with the same arguments; torch.compile compiles it.
         bytes: how many must be moved, ``bytes(case, dtype)``: each input read once, each output written once.
         dtypes: each case is measured with each of them.
+        draw: returns the sizes of a case drawn at random, for ``--shapes random:N``: one function of
+            :mod:`trifold.spec.drawn`, or one like them; default: each size between the smallest and the largest that
+            ``cases`` have in its place.
         call: calls an implementation's public function with the arguments, ``call(function, *arguments)``.
         gradients: which arguments and results have one; default: as the spec states, or ``ports/<op>.py``.
         parameters: the names of the arguments in ``gradients``; default: the parameters of ``call`` after the function
@@ -87,6 +93,7 @@ class Benchmark:
     eager: Callable[..., Any]
     bytes: Callable[[Case, torch.dtype], int]
     dtypes: tuple[torch.dtype, ...] = HALF_AND_SINGLE
+    draw: Draw | None = None
     call: Callable[..., Any] = _plain_call
     gradients: Gradients | None = None
     parameters: tuple[str, ...] = ()
@@ -150,6 +157,7 @@ def elementwise_benchmarks(
         arguments=arguments,
         eager=eager,
         bytes=moved(inputs + 1),
+        draw=vector,
         host=cases[0],
         gradients=gradients,
         targets=(*targets, *host_targets),
@@ -162,6 +170,7 @@ def elementwise_benchmarks(
         arguments=arguments,
         eager=eager,
         bytes=moved(backward_moves),
+        draw=vector,
         backward=True,
         targets=targets,
     )
@@ -225,6 +234,7 @@ def rows_benchmarks(
             arguments=matrices if arguments is None else arguments,
             eager=eager,
             bytes=moved(tensors),
+            draw=matrix,
             call=call,
             peers=peers,
             **more,
