@@ -3,7 +3,7 @@
 import math
 
 import torch
-from numba import cuda, float64, int64
+from numba import cuda, int64
 from torch import Tensor
 
 from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, output, rows
@@ -63,12 +63,12 @@ def best_of_team(value, column, value_of_warp, column_of_warp, team):
 
 @cuda.jit
 def argmax_kernel(x, columns_of, values, indices, rows, columns, share, team):
-    value_of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
+    value_of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
     column_of_warp = cuda.shared.array(WARPS_PER_BLOCK, int64)
     row = cuda.grid(1) // team
     lane = cuda.threadIdx.x % team
     begin = cuda.blockIdx.y * share
-    value = -math.inf  # where no number is larger than that, the first column is right
+    value = x.dtype.type(-math.inf)  # where no number is larger than that, the first column is right
     column = int64(0)
     if row < rows:
         for i in range(lane, slice_length(columns, share), team):

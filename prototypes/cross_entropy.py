@@ -4,11 +4,20 @@ import math
 
 import torch
 import torch.nn.functional as F
-from numba import cuda, float64, int64
+from numba import cuda, int64
 from torch import Tensor
 
-from trifold.device import block_max, block_sum, larger
-from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, output, row_output, rows
+from trifold.device import block_max, block_sum, larger, team_max, team_sum
+from trifold.prototype import (
+    ELEMENTS_PER_THREAD,
+    THREADS_PER_BLOCK,
+    check_floating,
+    launch,
+    launch_rows,
+    output,
+    row_output,
+    rows,
+)
 
 # ------------------------------------------------------------------------------------------------- reference
 
@@ -54,41 +63,87 @@ NONE, MEAN, SUM = 0, 1, 2  # as in torch's own operators
 
 
 @cuda.jit
-def cross_entropy_kernel(logits, targets, ignored, losses, residual, columns, smoothing, count):
-    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
-    row = cuda.blockIdx.x
-    target = targets[row]
-    if target == ignored:
-        if cuda.threadIdx.x == 0:
-            losses[row] = 0
-        if residual.shape[0] > 0:
-            for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-                residual[row, i] = 0
-        return
-    largest = -math.inf
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        largest = larger(largest, logits[row, i])
-    largest = block_max(largest, of_warp)
-    total = 0.0
-    plain = 0.0
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        shifted = logits[row, i] - largest
-        total += math.exp(shifted)
-        if smoothing > 0:  # else -inf · 0 would be nan
-            plain += shifted
-    total = block_sum(total, of_warp)
-    plain = block_sum(plain, of_warp)
-    known = target >= 0 and target < columns
-    if cuda.threadIdx.x == 0:
-        at_target = logits[row, target] - largest if known else math.nan
-        loss = math.log(total) - (1 - smoothing) * at_target
-        losses[row] = loss - smoothing * (plain / columns) if smoothing > 0 else loss
-    if residual.shape[0] > 0:
-        everywhere = smoothing / columns if known else math.nan
-        share = 1.0 / count[0] if count.size > 0 else 1.0
+def cross_entropy_kernel(logits, targets, ignored, losses, residual, count, rows, columns, label_smoothing):
+    """A block a row: the maximum, the sum, then the loss, and the gradient where ``residual`` has rows."""
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, logits.dtype)
+    C = logits.dtype.type
+    smoothing = C(label_smoothing)
+    for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
+        target = targets[row]
+        if target == ignored:
+            if cuda.threadIdx.x == 0:
+                losses[row] = 0
+            if residual.shape[0] > 0:
+                for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+                    residual[row, i] = 0
+            continue
+        largest = C(-math.inf)
         for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-            q = everywhere + (1 - smoothing) if i == target else everywhere
-            residual[row, i] = (math.exp(logits[row, i] - largest) / total - q) * share
+            largest = larger(largest, logits[row, i])
+        largest = block_max(largest, of_warp)
+        total = C(0)  # of exp(x - m)
+        plain = C(0)  # of x - m
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            shifted = logits[row, i] - largest
+            total += math.exp(shifted)
+            if smoothing > 0:  # else -inf · 0 would be nan
+                plain += shifted
+        total = block_sum(total, of_warp)
+        plain = block_sum(plain, of_warp)
+        known = target >= 0 and target < columns
+        if cuda.threadIdx.x == 0:
+            at_target = logits[row, target] - largest if known else C(math.nan)
+            loss = math.log(total) - (C(1) - smoothing) * at_target
+            losses[row] = loss - smoothing * (plain / C(columns)) if smoothing > 0 else loss
+        if residual.shape[0] > 0:
+            everywhere = smoothing / C(columns) if known else C(math.nan)
+            share = C(1) / C(count[0]) if count.size > 0 else C(1)
+            for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+                q = everywhere + (C(1) - smoothing) if i == target else everywhere
+                residual[row, i] = (math.exp(logits[row, i] - largest) / total - q) * share
+
+
+@cuda.jit
+def cross_entropy_rows_kernel(logits, targets, ignored, losses, residual, count, rows, columns, smoothing, team):
+    """cross_entropy_kernel with a row in a team's registers: it is read once, and each exp is computed once."""
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, logits.dtype)
+    part = cuda.local.array(ELEMENTS_PER_THREAD, logits.dtype)
+    C = logits.dtype.type
+    smooth = C(smoothing)
+    row = cuda.grid(1) // team
+    target = targets[row] if row < rows else ignored
+    own = columns if target != ignored else 0
+    largest = C(-math.inf)
+    for k in range(ELEMENTS_PER_THREAD):
+        i = cuda.threadIdx.x % team + k * team
+        part[k] = logits[row, i] if i < own else C(-math.inf)
+        largest = larger(largest, part[k])
+    largest = team_max(largest, of_warp, team)
+    total = C(0)
+    plain = C(0)
+    for k in range(ELEMENTS_PER_THREAD):
+        shifted = part[k] - largest
+        if smooth > 0 and cuda.threadIdx.x % team + k * team < own:
+            plain += shifted
+        part[k] = math.exp(shifted)
+        total += part[k]
+    total = team_sum(total, of_warp, team)
+    plain = team_sum(plain, of_warp, team)
+    known = target >= 0 and target < columns
+    if row < rows and cuda.threadIdx.x % team == 0:
+        at_target = logits[row, target] - largest if known else C(math.nan)
+        loss = math.log(total) - (C(1) - smooth) * at_target
+        if smooth > 0:
+            loss -= smooth * (plain / C(columns))
+        losses[row] = loss if target != ignored else C(0)
+    if row < rows and residual.shape[0] > 0:
+        everywhere = smooth / C(columns) if known else C(math.nan)
+        share = C(1) / C(count[0]) if count.size > 0 else C(1)
+        for k in range(ELEMENTS_PER_THREAD):
+            i = cuda.threadIdx.x % team + k * team
+            if i < columns:
+                q = everywhere + (C(1) - smooth) if i == target else everywhere
+                residual[row, i] = (part[k] / total - q) * share if target != ignored else C(0)
 
 
 @cuda.jit
@@ -105,9 +160,10 @@ def cross_entropy_count_kernel(targets, ignored, count, rows):
 
 @cuda.jit
 def cross_entropy_total_kernel(losses, targets, ignored, loss, count, rows):
-    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, losses.dtype)
     counted_of_warp = cuda.shared.array(WARPS_PER_BLOCK, int64)
-    total = 0.0
+    C = losses.dtype.type
+    total = C(0)
     counted = 0
     for row in range(cuda.threadIdx.x, rows, cuda.blockDim.x):
         total += losses[row]
@@ -119,19 +175,20 @@ def cross_entropy_total_kernel(losses, targets, ignored, loss, count, rows):
         if count.size == 0:
             loss[0] = total
         else:
-            loss[0] = total / counted if counted > 0 else math.nan
+            loss[0] = total / C(counted) if counted > 0 else C(math.nan)
             count[0] = counted
 
 
 @cuda.jit
-def cross_entropy_backward_kernel(grad_loss, residual, targets, ignored, count, grad_logits, columns):
-    row = cuda.blockIdx.x
-    skipped = targets[row] == ignored
-    factor = grad_loss[row if grad_loss.size > 1 else 0]
-    if count.size > 0:
-        factor = factor / count[0]
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        grad_logits[row, i] = 0 if skipped else factor * residual[row, i]
+def cross_entropy_backward_kernel(grad_loss, residual, targets, ignored, count, grad_logits, rows, columns):
+    C = residual.dtype.type
+    for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
+        skipped = targets[row] == ignored
+        factor = grad_loss[row if grad_loss.size > 1 else 0]
+        if count.size > 0:
+            factor = factor / C(count[0])
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            grad_logits[row, i] = C(0) if skipped else factor * residual[row, i]
 
 
 def cross_entropy(
@@ -142,7 +199,7 @@ def cross_entropy(
     known = reduction in (NONE, MEAN, SUM)
     _check(known, f"cross_entropy: reduction must be 0, 1 or 2, but is {reduction}", "0 is none, 1 the mean, 2 the sum")
     x = rows(logits)
-    count_of_rows, columns = x.shape
+    count_of_rows, _ = x.shape
     targets = target.reshape(-1)
     loss = logits.new_empty(target.shape if reduction == NONE else ())
     residual = row_output(logits) if with_gradient else logits.new_empty(0)
@@ -153,10 +210,11 @@ def cross_entropy(
     divisor = count if with_gradient and not _divides_late(logits) else count[:0]
     if divisor.numel() > 0:
         launch(cross_entropy_count_kernel, 1, targets, ignore_index, output(divisor), count_of_rows)
-    launch(
+    launch_rows(
         cross_entropy_kernel,
-        count_of_rows,
-        *(x, targets, ignore_index, output(losses), output(gradient), columns, label_smoothing, divisor),
+        cross_entropy_rows_kernel,
+        *(x, targets, ignore_index, output(losses), output(gradient), divisor),
+        after=(label_smoothing,),
     )
     if reduction != NONE:
         launch(
@@ -194,7 +252,8 @@ def _scale(
     launch(
         cross_entropy_backward_kernel,
         count_of_rows,
-        *(grad_loss.reshape(-1), x, target.reshape(-1), ignore_index, divisor, output(rows(grad_logits)), columns),
+        *(grad_loss.reshape(-1), x, target.reshape(-1), ignore_index, divisor, output(rows(grad_logits))),
+        *(count_of_rows, columns),
     )
 
 

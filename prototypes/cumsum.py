@@ -84,15 +84,15 @@ def block_scan(value, of_warp):
 
 
 @cuda.jit
-def cumsum_rows_kernel(x, y, columns, reverse):
+def cumsum_rows_kernel(x, y, rows, columns, reverse):
     of_warp = cuda.shared.array(WARPS_PER_BLOCK, y.dtype)
-    row = cuda.blockIdx.x
-    carry = 0
-    for first in range(0, columns, TILE):
-        position = first + cuda.threadIdx.x
-        value, before, total = block_scan(load(x, row, position, columns, reverse), of_warp)
-        store(y, row, position, columns, reverse, value + (carry + before))
-        carry += total
+    for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
+        carry = 0  # float64, or int64 for integers
+        for first in range(0, columns, TILE):
+            position = first + cuda.threadIdx.x
+            value, before, total = block_scan(load(x, row, position, columns, reverse), of_warp)
+            store(y, row, position, columns, reverse, value + (carry + before))
+            carry += total
 
 
 @cuda.jit
@@ -179,7 +179,7 @@ def cumsum(x: Tensor, reverse: bool) -> Tensor:
     if x.numel() == 0:
         return y
     if columns <= TILE or count >= 2 * RESIDENT_BLOCKS:
-        launch(cumsum_rows_kernel, count, rows(x), output(rows(y)), columns, reverse)
+        launch(cumsum_rows_kernel, count, rows(x), output(rows(y)), count, columns, reverse)
         return y
     tiles = count * -(-columns // TILE)
     states = x.new_empty(tiles + 1, dtype=torch.int32)  # and, in the last place, how many tiles are claimed

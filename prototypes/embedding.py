@@ -3,7 +3,7 @@
 import math
 
 import torch
-from numba import cuda, float64
+from numba import cuda
 from torch import Tensor
 
 from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, launch_elementwise, output, rows
@@ -98,7 +98,7 @@ def embedding_starts_kernel(indices, order, starts, positions, vocabulary):
 
 @cuda.jit(device=True)
 def add_rows(grad, column, order, begin, end, step):
-    total = 0.0
+    total = grad.dtype.type(0)
     for i in range(begin, end, step):
         total += grad[order[i], column]
     return total
@@ -116,13 +116,13 @@ def embedding_sum_kernel(grad, order, starts, grad_weight, vocabulary, columns):
 
 @cuda.jit
 def embedding_long_sum_kernel(grad, order, starts, grad_weight, vocabulary, columns):
-    of_thread = cuda.shared.array(THREADS_PER_BLOCK, float64)
+    of_thread = cuda.shared.array(THREADS_PER_BLOCK, grad.dtype)
     v = cuda.blockIdx.x
     thread = cuda.threadIdx.y * cuda.blockDim.x + cuda.threadIdx.x
     width = cuda.blockDim.x
     for tile in range(cuda.blockIdx.y * width, columns, cuda.gridDim.y * width):
         column = tile + cuda.threadIdx.x
-        total = 0.0
+        total = grad.dtype.type(0)
         if column < columns:
             total = add_rows(grad, column, order, starts[v] + cuda.threadIdx.y, starts[v + 1], cuda.blockDim.y)
         of_thread[thread] = total

@@ -3,12 +3,21 @@
 import math
 
 import torch
-from numba import cuda, float64
+from numba import cuda
 from torch import Tensor
 
-from trifold.device import block_sum
+from trifold.device import add_compensated, block_sum, team_sum
 from trifold.port.norms import of_columns, row_statistics
-from trifold.prototype import THREADS_PER_BLOCK, check_alike, launch, output, row_output, rows
+from trifold.prototype import (
+    ELEMENTS_PER_THREAD,
+    THREADS_PER_BLOCK,
+    check_alike,
+    launch,
+    launch_rows,
+    output,
+    row_output,
+    rows,
+)
 from trifold.prototype.norms import (
     COLUMN_BLOCK,
     COLUMN_THREADS,
@@ -29,64 +38,112 @@ def reference(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = Non
 
 
 @cuda.jit
-def layer_norm_kernel(x, weight, bias, y, mean, rstd, columns, eps):
-    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
-    row = cuda.blockIdx.x
-    total = 0.0
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        total += x[row, i]
-    m = block_sum(total, of_warp) / columns
-    total = 0.0
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        difference = x[row, i] - m
-        total += difference * difference
-    r = 1 / math.sqrt(block_sum(total, of_warp) / columns + eps)
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        value = (x[row, i] - m) * r
-        if weight.size > 0:
-            value *= weight[i]
-        if bias.size > 0:
-            value += bias[i]
-        y[row, i] = value
-    if cuda.threadIdx.x == 0:
+def layer_norm_kernel(x, weight, bias, y, mean, rstd, rows, columns, eps):
+    """A block a row, in three passes over it: the mean, the variance, the result."""
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
+    C = x.dtype.type
+    for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
+        total = C(0)
+        lost = C(0)
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            total, lost = add_compensated(total, lost, x[row, i])
+        m = block_sum(total - lost, of_warp) / C(columns)
+        squares = C(0)
+        lost = C(0)
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            difference = x[row, i] - m
+            squares, lost = add_compensated(squares, lost, difference * difference)
+        r = C(1) / math.sqrt(block_sum(squares - lost, of_warp) / C(columns) + C(eps))
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            value = (x[row, i] - m) * r
+            if weight.size > 0:
+                value *= weight[i]
+            if bias.size > 0:
+                value += bias[i]
+            y[row, i] = value
+        if cuda.threadIdx.x == 0:
+            mean[row] = m
+            rstd[row] = r
+
+
+@cuda.jit
+def layer_norm_rows_kernel(x, weight, bias, y, mean, rstd, rows, columns, eps, team):
+    """layer_norm_kernel with a row in a team's registers: it is read once."""
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
+    part = cuda.local.array(ELEMENTS_PER_THREAD, x.dtype)
+    C = x.dtype.type
+    row = cuda.grid(1) // team
+    own = columns if row < rows else 0
+    total = C(0)
+    for k in range(ELEMENTS_PER_THREAD):
+        i = cuda.threadIdx.x % team + k * team
+        part[k] = x[row, i] if i < own else C(0)
+        total += part[k]
+    m = team_sum(total, of_warp, team) / C(columns)
+    squares = C(0)
+    for k in range(ELEMENTS_PER_THREAD):
+        if cuda.threadIdx.x % team + k * team < own:
+            part[k] -= m
+            squares += part[k] * part[k]
+    r = C(1) / math.sqrt(team_sum(squares, of_warp, team) / C(columns) + C(eps))
+    for k in range(ELEMENTS_PER_THREAD):
+        i = cuda.threadIdx.x % team + k * team
+        if i < own:
+            value = part[k] * r
+            if weight.size > 0:
+                value *= weight[i]
+            if bias.size > 0:
+                value += bias[i]
+            y[row, i] = value
+    if row < rows and cuda.threadIdx.x % team == 0:
         mean[row] = m
         rstd[row] = r
 
 
 @cuda.jit
-def layer_norm_backward_kernel(grad, x, weight, mean, rstd, grad_x, columns):
-    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
-    row = cuda.blockIdx.x
-    m = mean[row]
-    r = rstd[row]
-    sum_g = 0.0
-    sum_gx = 0.0
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        g = grad[row, i] * (weight[i] if weight.size > 0 else 1)
-        sum_g += g
-        sum_gx += g * ((x[row, i] - m) * r)
-    mean_g = block_sum(sum_g, of_warp) / columns
-    mean_gx = block_sum(sum_gx, of_warp) / columns
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        g = grad[row, i] * (weight[i] if weight.size > 0 else 1)
-        grad_x[row, i] = r * (g - mean_g - (x[row, i] - m) * r * mean_gx)
+def layer_norm_backward_kernel(grad, x, weight, mean, rstd, grad_x, rows, columns):
+    """A block a row, in two passes over it: the sums of g and of g * x_hat, the result."""
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
+    C = x.dtype.type
+    for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
+        m = mean[row]
+        r = rstd[row]
+        sum_g = C(0)
+        lost_g = C(0)
+        sum_gx = C(0)
+        lost_gx = C(0)
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            g = grad[row, i] * (weight[i] if weight.size > 0 else C(1))
+            sum_g, lost_g = add_compensated(sum_g, lost_g, g)
+            sum_gx, lost_gx = add_compensated(sum_gx, lost_gx, g * ((x[row, i] - m) * r))
+        mean_g = block_sum(sum_g - lost_g, of_warp) / C(columns)
+        mean_gx = block_sum(sum_gx - lost_gx, of_warp) / C(columns)
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            g = grad[row, i] * (weight[i] if weight.size > 0 else C(1))
+            grad_x[row, i] = r * (g - mean_g - (x[row, i] - m) * r * mean_gx)
 
 
 @cuda.jit
 def layer_norm_weight_gradient_kernel(grad, x, mean, rstd, parts, rows, rows_a_part, columns):
-    of_thread = cuda.shared.array((COLUMN_THREADS, COLUMN_BLOCK), float64)
+    """The first step of the gradients of weight and bias: the sums over a part of the rows."""
+    of_thread = cuda.shared.array((COLUMN_THREADS, COLUMN_BLOCK), x.dtype)
+    C = x.dtype.type
     part = cuda.blockIdx.y
     column = cuda.blockIdx.x * COLUMN_BLOCK + cuda.threadIdx.x
-    of_weight = 0.0
-    of_bias = 0.0
+    of_weight = C(0)
+    lost_of_weight = C(0)
+    of_bias = C(0)
+    lost_of_bias = C(0)
     if column < columns:
-        end = min((part + 1) * rows_a_part, rows)
-        for row in range(part * rows_a_part + cuda.threadIdx.y, end, COLUMN_THREADS):
+        begin = part * rows_a_part
+        end = begin + rows_a_part if begin + rows_a_part < rows else rows
+        for row in range(begin + cuda.threadIdx.y, end, COLUMN_THREADS):
             g = grad[row, column]
-            of_weight += g * ((x[row, column] - mean[row]) * rstd[row])
-            of_bias += g
-    of_weight = column_sum(of_weight, of_thread)
-    of_bias = column_sum(of_bias, of_thread)
+            x_hat = (x[row, column] - mean[row]) * rstd[row]
+            of_weight, lost_of_weight = add_compensated(of_weight, lost_of_weight, g * x_hat)
+            of_bias, lost_of_bias = add_compensated(of_bias, lost_of_bias, g)
+    of_weight = column_sum(of_weight - lost_of_weight, of_thread)
+    of_bias = column_sum(of_bias - lost_of_bias, of_thread)
     if cuda.threadIdx.y == 0 and column < columns:
         parts[0, part, column] = of_weight
         parts[1, part, column] = of_bias
@@ -96,10 +153,9 @@ def layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
     check_rows("layer_norm", x=x)
     check_of_columns("layer_norm", x, weight=weight, bias=bias)
     y, statistics = row_output(x), row_statistics(x, 2)
-    count, columns = rows(x).shape
     outputs = output(rows(y)), output(statistics[0]), output(statistics[1])
     numbers = given(weight, x), given(bias, x)
-    launch(layer_norm_kernel, count * (columns > 0), rows(x), *numbers, *outputs, columns, eps)
+    launch_rows(layer_norm_kernel, layer_norm_rows_kernel, rows(x), *numbers, *outputs, after=(eps,))
     return y, statistics
 
 
@@ -119,6 +175,7 @@ def layer_norm_backward(
         given(weight, x),
         *moments,
         output(rows(grad_x)),
+        count,
         columns,
     )
     if parameters:

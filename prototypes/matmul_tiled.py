@@ -1,6 +1,6 @@
 """matmul_tiled: the reference, and the prototype of cuda_src/matmul_tiled.cuh."""
 
-from numba import cuda, float64
+from numba import cuda
 from torch import Tensor
 
 from trifold.prototype import check_floating, launch, output
@@ -32,15 +32,15 @@ def load_tile(tile, matrix, along_k, first_i, size, first_k, inner):
 
 @cuda.jit
 def matmul_tiled_kernel(a, a_along_k, b_transposed, b_along_k, out, rows, columns, inner):
-    a_tile = cuda.shared.array((STEP, PITCH), float64)
-    b_tile = cuda.shared.array((STEP, PITCH), float64)
+    a_tile = cuda.shared.array((STEP, PITCH), a.dtype)
+    b_tile = cuda.shared.array((STEP, PITCH), a.dtype)
     tiles_a_row = (columns + TILE - 1) // TILE
     first_row = cuda.blockIdx.x // tiles_a_row * TILE
     first_column = cuda.blockIdx.x % tiles_a_row * TILE
     own_row = cuda.threadIdx.y * OWN
     own_column = cuda.threadIdx.x * OWN
 
-    sums = cuda.local.array((OWN, OWN), float64)
+    sums = cuda.local.array((OWN, OWN), a.dtype)
     for i in range(OWN):
         for j in range(OWN):
             sums[i, j] = 0

@@ -1,10 +1,10 @@
 """normal_sample: the reference, and the prototype of cuda_src/normal_sample.cuh."""
 
 import torch
-from numba import cuda, float64
+from numba import cuda
 from torch import Tensor
 
-from trifold.device import block_sum, philox_normal, philox_normals
+from trifold.device import add_compensated, block_sum, philox_normal, philox_normals
 from trifold.port import philox_state
 from trifold.prototype import THREADS_PER_BLOCK, check_alike, check_floating, launch, normals, output
 
@@ -44,25 +44,29 @@ def normal_sample_kernel(mean, std, samples, rows, columns, shared_noise, seed, 
 
 
 @cuda.jit
-def normal_sample_backward_kernel(grad, grad_mean, grad_std, columns, shared_noise, seed, offset, state):
-    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
-    row = cuda.blockIdx.x
+def normal_sample_backward_kernel(grad, grad_mean, grad_std, rows, columns, shared_noise, seed, offset, state):
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, grad.dtype)
+    C = grad.dtype.type
     key = state[0] if state.size > 0 else seed
-    first = 0 if shared_noise else row * columns  # the row's first normal
-    total = 0.0
-    weighted = 0.0
-    for group in range(first // 4 + cuda.threadIdx.x, (first + columns + 3) // 4, cuda.blockDim.x):
-        z = philox_normals(key, offset, group)
-        for lane in range(4):
-            column = group * 4 + lane - first
-            if column >= 0 and column < columns:
-                total += grad[row, column]
-                weighted += grad[row, column] * z[lane]
-    total = block_sum(total, of_warp)
-    weighted = block_sum(weighted, of_warp)
-    if cuda.threadIdx.x == 0:
-        grad_mean[row] = total
-        grad_std[row] = weighted
+    for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
+        first = 0 if shared_noise else row * columns  # the row's first normal
+        plain = C(0)
+        lost = C(0)
+        weighted = C(0)
+        weighted_lost = C(0)
+        for group in range(first // 4 + cuda.threadIdx.x, (first + columns + 3) // 4, cuda.blockDim.x):
+            z = philox_normals(key, offset, group)
+            for lane in range(4):
+                column = group * 4 + lane - first
+                if column >= 0 and column < columns:
+                    value = grad[row, column]
+                    plain, lost = add_compensated(plain, lost, value)
+                    weighted, weighted_lost = add_compensated(weighted, weighted_lost, value * C(z[lane]))
+        plain = block_sum(plain - lost, of_warp)
+        weighted = block_sum(weighted - weighted_lost, of_warp)
+        if cuda.threadIdx.x == 0:
+            grad_mean[row] = plain
+            grad_std[row] = weighted
 
 
 def normal_sample(
@@ -89,7 +93,7 @@ def normal_sample_backward(
     rows, columns = grad.shape
     grad_mean, grad_std = grad.new_empty(rows), grad.new_empty(rows)
     noise = (shared_noise, seed, offset, state)
-    launch(normal_sample_backward_kernel, rows, grad, output(grad_mean), output(grad_std), columns, *noise)
+    launch(normal_sample_backward_kernel, rows, grad, output(grad_mean), output(grad_std), rows, columns, *noise)
     return grad_mean, grad_std
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from numba import cuda, float64
+from numba import cuda
 from torch import Tensor
 
 from trifold.device import block_max, larger
@@ -45,27 +45,27 @@ def quantized(x, scale):
 
 
 @cuda.jit
-def quantize_int8_kernel(x, q, scales, columns):
-    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
-    row = cuda.blockIdx.x
-    largest = 0.0
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        largest = larger(largest, abs(x[row, i]))
-    largest = block_max(largest, of_warp)
-    scale = scale_of(largest)
-    if cuda.threadIdx.x == 0:
-        scales[row] = scale
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        q[row, i] = quantized(x[row, i], scale)
+def quantize_int8_kernel(x, q, scales, rows, columns):
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
+    for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
+        largest = x.dtype.type(0)
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            largest = larger(largest, abs(x[row, i]))
+        largest = block_max(largest, of_warp)
+        scale = scale_of(largest)
+        if cuda.threadIdx.x == 0:
+            scales[row] = scale
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            q[row, i] = quantized(x[row, i], scale)
 
 
 @cuda.jit
 def quantize_int8_max_kernel(x, largest_of_part, columns, parts, stretch):
-    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
     row = cuda.blockIdx.x // parts
     first = cuda.blockIdx.x % parts * stretch
     last = min(first + stretch, columns)
-    largest = 0.0
+    largest = x.dtype.type(0)
     for i in range(first + cuda.threadIdx.x, last, cuda.blockDim.x):
         largest = larger(largest, abs(x[row, i]))
     largest = block_max(largest, of_warp)
@@ -75,11 +75,11 @@ def quantize_int8_max_kernel(x, largest_of_part, columns, parts, stretch):
 
 @cuda.jit
 def quantize_int8_parts_kernel(x, largest_of_part, q, scales, columns, parts, stretch):
-    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
     row = cuda.blockIdx.x // parts
     first = cuda.blockIdx.x % parts * stretch
     last = min(first + stretch, columns)
-    largest = 0.0
+    largest = x.dtype.type(0)
     for i in range(cuda.threadIdx.x, parts, cuda.blockDim.x):
         largest = larger(largest, largest_of_part[row * parts + i])
     largest = block_max(largest, of_warp)
@@ -98,7 +98,7 @@ def quantize_int8(x: Tensor) -> tuple[Tensor, Tensor]:
     count = scale.numel()
     matrix, of_q = x.reshape(count, columns), q.view(count, columns)
     if columns <= LONG_ROW:
-        launch(quantize_int8_kernel, count, matrix, output(of_q), output(scale.view(-1)), columns)
+        launch(quantize_int8_kernel, count, matrix, output(of_q), output(scale.view(-1)), count, columns)
         return q, scale
     parts = min(-(-columns // STRETCH), MOST_PARTS)
     stretch = -(-columns // parts)

@@ -3,12 +3,21 @@
 import math
 
 import torch
-from numba import cuda, float64
+from numba import cuda
 from torch import Tensor
 
-from trifold.device import block_sum
+from trifold.device import add_compensated, block_sum, team_sum
 from trifold.port.norms import of_columns, row_statistics
-from trifold.prototype import THREADS_PER_BLOCK, check_alike, launch, output, row_output, rows
+from trifold.prototype import (
+    ELEMENTS_PER_THREAD,
+    THREADS_PER_BLOCK,
+    check_alike,
+    launch,
+    launch_rows,
+    output,
+    row_output,
+    rows,
+)
 from trifold.prototype.norms import (
     COLUMN_BLOCK,
     COLUMN_THREADS,
@@ -32,46 +41,79 @@ def reference(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Ten
 
 
 @cuda.jit
-def rms_norm_kernel(x, weight, y, rstd, columns, eps):
-    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
-    row = cuda.blockIdx.x
-    total = 0.0
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        total += x[row, i] * x[row, i]
-    r = 1 / math.sqrt(block_sum(total, of_warp) / columns + eps)
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        x_hat = x[row, i] * r
-        y[row, i] = x_hat * weight[i] if weight.size > 0 else x_hat
-    if cuda.threadIdx.x == 0:
+def rms_norm_kernel(x, weight, y, rstd, rows, columns, eps):
+    """A block a row, in two passes over it: the sum of squares, the result."""
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
+    C = x.dtype.type
+    for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
+        squares = C(0)
+        lost = C(0)
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            squares, lost = add_compensated(squares, lost, x[row, i] * x[row, i])
+        r = C(1) / math.sqrt(block_sum(squares - lost, of_warp) / C(columns) + C(eps))
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            x_hat = x[row, i] * r
+            y[row, i] = x_hat * weight[i] if weight.size > 0 else x_hat
+        if cuda.threadIdx.x == 0:
+            rstd[row] = r
+
+
+@cuda.jit
+def rms_norm_rows_kernel(x, weight, y, rstd, rows, columns, eps, team):
+    """rms_norm_kernel with a row in a team's registers: it is read once."""
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
+    part = cuda.local.array(ELEMENTS_PER_THREAD, x.dtype)
+    C = x.dtype.type
+    row = cuda.grid(1) // team
+    own = columns if row < rows else 0
+    squares = C(0)
+    for k in range(ELEMENTS_PER_THREAD):
+        i = cuda.threadIdx.x % team + k * team
+        part[k] = x[row, i] if i < own else C(0)
+        squares += part[k] * part[k]
+    r = C(1) / math.sqrt(team_sum(squares, of_warp, team) / C(columns) + C(eps))
+    for k in range(ELEMENTS_PER_THREAD):
+        i = cuda.threadIdx.x % team + k * team
+        if i < own:
+            x_hat = part[k] * r
+            y[row, i] = x_hat * weight[i] if weight.size > 0 else x_hat
+    if row < rows and cuda.threadIdx.x % team == 0:
         rstd[row] = r
 
 
 @cuda.jit
-def rms_norm_backward_kernel(grad, x, weight, rstd, grad_x, columns):
-    of_warp = cuda.shared.array(WARPS_PER_BLOCK, float64)
-    row = cuda.blockIdx.x
-    r = rstd[row]
-    total = 0.0
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        g = grad[row, i] * (weight[i] if weight.size > 0 else 1)
-        total += g * (x[row, i] * r)
-    mean_gx = block_sum(total, of_warp) / columns
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        g = grad[row, i] * (weight[i] if weight.size > 0 else 1)
-        grad_x[row, i] = r * (g - x[row, i] * r * mean_gx)
+def rms_norm_backward_kernel(grad, x, weight, rstd, grad_x, rows, columns):
+    """A block a row, in two passes over it: the sum of g * x_hat, the result."""
+    of_warp = cuda.shared.array(WARPS_PER_BLOCK, x.dtype)
+    C = x.dtype.type
+    for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
+        r = rstd[row]
+        total = C(0)
+        lost = C(0)
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            g = grad[row, i] * (weight[i] if weight.size > 0 else C(1))
+            total, lost = add_compensated(total, lost, g * (x[row, i] * r))
+        mean_gx = block_sum(total - lost, of_warp) / C(columns)
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            g = grad[row, i] * (weight[i] if weight.size > 0 else C(1))
+            grad_x[row, i] = r * (g - x[row, i] * r * mean_gx)
 
 
 @cuda.jit
 def rms_norm_weight_gradient_kernel(grad, x, rstd, parts, rows, rows_a_part, columns):
-    of_thread = cuda.shared.array((COLUMN_THREADS, COLUMN_BLOCK), float64)
+    """The first step of the gradient of weight: the sums over a part of the rows."""
+    of_thread = cuda.shared.array((COLUMN_THREADS, COLUMN_BLOCK), x.dtype)
+    C = x.dtype.type
     part = cuda.blockIdx.y
     column = cuda.blockIdx.x * COLUMN_BLOCK + cuda.threadIdx.x
-    total = 0.0
+    total = C(0)
+    lost = C(0)
     if column < columns:
-        end = min((part + 1) * rows_a_part, rows)
-        for row in range(part * rows_a_part + cuda.threadIdx.y, end, COLUMN_THREADS):
-            total += grad[row, column] * (x[row, column] * rstd[row])
-    total = column_sum(total, of_thread)
+        begin = part * rows_a_part
+        end = begin + rows_a_part if begin + rows_a_part < rows else rows
+        for row in range(begin + cuda.threadIdx.y, end, COLUMN_THREADS):
+            total, lost = add_compensated(total, lost, grad[row, column] * (x[row, column] * rstd[row]))
+    total = column_sum(total - lost, of_thread)
     if cuda.threadIdx.y == 0 and column < columns:
         parts[0, part, column] = total
 
@@ -80,9 +122,8 @@ def rms_norm(x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tens
     check_rows("rms_norm", x=x)
     check_of_columns("rms_norm", x, weight=weight)
     y, rstd = row_output(x), row_statistics(x, 1)
-    count, columns = rows(x).shape
     outputs = output(rows(y)), output(rstd.view(-1))
-    launch(rms_norm_kernel, count * (columns > 0), rows(x), given(weight, x), *outputs, columns, eps)
+    launch_rows(rms_norm_kernel, rms_norm_rows_kernel, rows(x), given(weight, x), *outputs, after=(eps,))
     return y, rstd
 
 
@@ -96,7 +137,7 @@ def rms_norm_backward(
     count, columns = rows(x).shape
     operands, r = (rows(grad), rows(x)), rstd.view(-1)
     grid, kernel = count * (columns > 0), rms_norm_backward_kernel
-    launch(kernel, grid, *operands, given(weight, x), r, output(rows(grad_x)), columns)
+    launch(kernel, grid, *operands, given(weight, x), r, output(rows(grad_x)), count, columns)
     if parameters:
         shares, rows_a_part = share_rows(count, columns)
         parts = rstd.new_empty((1, shares, columns))

@@ -3,7 +3,7 @@
 import math
 
 import torch
-from numba import cuda, float64, int32, int64
+from numba import cuda, int32, int64
 from torch import Tensor
 
 from trifold.prototype import THREADS_PER_BLOCK, check_floating, launch, output, rows
@@ -102,18 +102,19 @@ def sort_kept(values, columns, next_free, count, k):
 
 @cuda.jit
 def topk_kernel(x, columns_of, values, indices, rows, columns, share, k, capacity):
-    kept_values = cuda.shared.array(CAPACITY, float64)
+    kept_values = cuda.shared.array(CAPACITY, x.dtype)
     kept_columns = cuda.shared.array(CAPACITY, int64)
-    best_values = cuda.shared.array(THREADS_PER_BLOCK, float64)
+    best_values = cuda.shared.array(THREADS_PER_BLOCK, x.dtype)
     best_columns = cuda.shared.array(THREADS_PER_BLOCK, int64)
     next_free = cuda.shared.array(1, int64)
+    C = x.dtype.type
     thread = cuda.threadIdx.x
     threads = cuda.blockDim.x
     crowd = max(k, threads // 4)
     begin = cuda.blockIdx.y * share
     length = slice_length(columns, share)
     for row in range(cuda.blockIdx.x, rows, cuda.gridDim.x):
-        threshold_value = -math.inf
+        threshold_value = C(-math.inf)
         threshold_column = int64(NO_COLUMN)
         kept = 0
         if thread == 0:
@@ -121,7 +122,7 @@ def topk_kernel(x, columns_of, values, indices, rows, columns, share, k, capacit
         for first in range(0, length, ELEMENTS * threads):
             element = 0  # each thread's next wanted element
             while True:
-                value = -math.inf
+                value = C(-math.inf)
                 column = first + element * threads + thread
                 while element < ELEMENTS and column < length:
                     value = x[row, begin + column]
@@ -133,10 +134,10 @@ def topk_kernel(x, columns_of, values, indices, rows, columns, share, k, capacit
                 count = cuda.syncthreads_count(int32(wanted))
                 if count == 0:
                     break
-                raised_value = -math.inf
+                raised_value = C(-math.inf)
                 raised_column = int64(NO_COLUMN)
                 if count > crowd:
-                    best_value = -math.inf
+                    best_value = C(-math.inf)
                     best_column = int64(NO_COLUMN)
                     for i in range(first + thread, min(length, first + ELEMENTS * threads), threads):
                         if comes_before(x[row, begin + i], i, best_value, best_column):

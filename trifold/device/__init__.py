@@ -16,9 +16,19 @@ from trifold.device.philox import (
     philox_signed_uniform,
     philox_uniform,
 )
-from trifold.device.reduce import block_max, block_sum, larger, warp_max, warp_sum
+from trifold.device.reduce import (
+    add_compensated,
+    block_max,
+    block_sum,
+    larger,
+    team_max,
+    team_sum,
+    warp_max,
+    warp_sum,
+)
 
 __all__ = [
+    "add_compensated",
     "block_max",
     "block_sum",
     "box_muller",
@@ -30,6 +40,8 @@ __all__ = [
     "philox_normals",
     "philox_signed_uniform",
     "philox_uniform",
+    "team_max",
+    "team_sum",
     "thread_index",
     "warp_max",
     "warp_sum",

@@ -43,32 +43,73 @@ def block_sum(value, of_warp):  # type: ignore[no-untyped-def]
         of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
             warps.
     """
-    value = warp_sum(value)
-    if cuda.threadIdx.x % 32 == 0:
-        of_warp[cuda.threadIdx.x // 32] = value
-    cuda.syncthreads()
-    if cuda.threadIdx.x == 0:
-        for warp in range(1, cuda.blockDim.x // 32):
-            value += of_warp[warp]
-        of_warp[0] = value
-    cuda.syncthreads()
-    value = of_warp[0]
-    cuda.syncthreads()
-    return value
+    return team_sum(value, of_warp, cuda.blockDim.x)
 
 
 @cuda.jit(device=True)
 def block_max(value, of_warp):  # type: ignore[no-untyped-def]
     """The largest of a block's threads, nan if one is; otherwise as :func:`block_sum`."""
-    value = warp_max(value)
-    if cuda.threadIdx.x % 32 == 0:
-        of_warp[cuda.threadIdx.x // 32] = value
-    cuda.syncthreads()
-    if cuda.threadIdx.x == 0:
-        for warp in range(1, cuda.blockDim.x // 32):
-            value = larger(value, of_warp[warp])
-        of_warp[0] = value
-    cuda.syncthreads()
-    value = of_warp[0]
-    cuda.syncthreads()
+    return team_max(value, of_warp, cuda.blockDim.x)
+
+
+@cuda.jit(device=True)
+def team_sum(value, of_warp, team):  # type: ignore[no-untyped-def]
+    """The sum over each team of a block; all threads of the block call it.
+
+    Args:
+        value, of_warp: as of :func:`block_sum`; without whole warps in a team, ``of_warp`` is not used.
+        team: how many neighbouring threads it has: a power of two up to 32, or all of the block.
+    """
+    lanes = 16 if team > 32 else team // 2
+    while lanes > 0:
+        value += cuda.shfl_xor_sync(_ALL_LANES, value, lanes)
+        lanes //= 2
+    if team > 32:
+        if cuda.threadIdx.x % 32 == 0:
+            of_warp[cuda.threadIdx.x // 32] = value
+        cuda.syncthreads()
+        if cuda.threadIdx.x == 0:
+            for warp in range(1, team // 32):
+                value += of_warp[warp]
+            of_warp[0] = value
+        cuda.syncthreads()
+        value = of_warp[0]
+        cuda.syncthreads()
     return value
+
+
+@cuda.jit(device=True)
+def team_max(value, of_warp, team):  # type: ignore[no-untyped-def]
+    """The largest of each team of a block, nan if one is; otherwise as :func:`team_sum`."""
+    lanes = 16 if team > 32 else team // 2
+    while lanes > 0:
+        value = larger(value, cuda.shfl_xor_sync(_ALL_LANES, value, lanes))
+        lanes //= 2
+    if team > 32:
+        if cuda.threadIdx.x % 32 == 0:
+            of_warp[cuda.threadIdx.x // 32] = value
+        cuda.syncthreads()
+        if cuda.threadIdx.x == 0:
+            for warp in range(1, team // 32):
+                value = larger(value, of_warp[warp])
+            of_warp[0] = value
+        cuda.syncthreads()
+        value = of_warp[0]
+        cuda.syncthreads()
+    return value
+
+
+@cuda.jit(device=True)
+def add_compensated(total, lost, term):  # type: ignore[no-untyped-def]
+    """``total + term``, and the rounding error of that: ``trifold::CompensatedSum`` (Kahan 1965).
+
+    The error of ``total - lost`` does not grow with the number of terms. Infinities and nan are those of a plain sum.
+
+    Args:
+        total, lost: of one type; both begin as 0.
+        term: of that type.
+    """
+    corrected = term - lost
+    following = total + corrected
+    error = (following - total) - corrected
+    return following, error if error - error == 0 else lost - lost

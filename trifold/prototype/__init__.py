@@ -2,11 +2,20 @@
 
 from trifold.port.layout import elementwise_output, row_output
 from trifold.prototype.arguments import check_alike, check_floating
-from trifold.prototype.launch import THREADS_PER_BLOCK, Output, launch, launch_elementwise, output
+from trifold.prototype.launch import (
+    ELEMENTS_PER_THREAD,
+    THREADS_PER_BLOCK,
+    Output,
+    launch,
+    launch_elementwise,
+    launch_rows,
+    output,
+)
 from trifold.prototype.layout import flat, rows
 from trifold.prototype.normals import normals
 
 __all__ = [
+    "ELEMENTS_PER_THREAD",
     "THREADS_PER_BLOCK",
     "Output",
     "check_alike",
@@ -15,6 +24,7 @@ __all__ = [
     "flat",
     "launch",
     "launch_elementwise",
+    "launch_rows",
     "normals",
     "output",
     "row_output",

@@ -23,8 +23,9 @@ from trifold.simulator.writes import carry_over
 
 THREADS_PER_BLOCK = 256  # as the plain kernels of the port: trifold::threads_per_block
 
-_HALF = (torch.float16, torch.bfloat16)
+ELEMENTS_PER_THREAD = 8  # of a row that a team of threads holds in its registers
 
+_HALF = (torch.float16, torch.bfloat16)
 
 # For each kernel, by its identity: it, and how often it was launched with arguments of which types.
 _launches: dict[int, tuple[Any, Counter[str]]] = {}
@@ -87,6 +88,29 @@ def launch(
 def launch_elementwise(kernel: Any, n: int, *arguments: Any) -> None:
     """:func:`launch` with one thread an element: ceil(n / 256) blocks of 256 threads."""
     launch(kernel, -(-n // THREADS_PER_BLOCK), *arguments)
+
+
+def launch_rows(plain: Any, in_registers: Any, x: Tensor, *arguments: Any, after: tuple[Any, ...] = ()) -> None:
+    """:func:`launch` of a kernel over the rows of ``x``, as the port chooses it by type and length.
+
+    ``in_registers`` has a team of threads for each row, which holds :data:`ELEMENTS_PER_THREAD` elements a thread: a
+    warp, or the block where that is too few. It takes the number of threads in a team as its last argument. ``plain``
+    has a block for each row; it takes rows that are longer, and float64.
+
+    Args:
+        plain, in_registers: kernels of ``(x, *arguments, rows, columns, *after)``.
+        x: a matrix, whose rows and columns are passed after ``arguments``. If there are none, nothing is launched.
+        arguments, after: as of :func:`launch`.
+    """
+    count, columns = x.shape
+    if columns == 0:
+        return
+    team = 32 if columns <= 32 * ELEMENTS_PER_THREAD else THREADS_PER_BLOCK
+    if x.dtype == torch.float64 or columns > team * ELEMENTS_PER_THREAD:
+        launch(plain, count, x, *arguments, count, columns, *after)
+    else:
+        grid = -(-count * team // THREADS_PER_BLOCK)
+        launch(in_registers, grid, x, *arguments, count, columns, *after, team)
 
 
 def launches(kernel: Any) -> dict[str, int]:

@@ -5,9 +5,10 @@ The C++ counterparts are in ``<trifold/norms.cuh>`` and ``<trifold/norms.h>``.
 
 from __future__ import annotations
 
-from numba import cuda, float64
+from numba import cuda
 from torch import Tensor
 
+from trifold.device import add_compensated
 from trifold.prototype.arguments import check_floating
 from trifold.prototype.launch import launch, output
 
@@ -21,8 +22,8 @@ def column_sum(value, of_thread):  # type: ignore[no-untyped-def]
     It ends with a barrier, so that it can be called again at once.
 
     Args:
-        value: float64.
-        of_thread: a shared array of float64, ``(COLUMN_THREADS, COLUMN_BLOCK)``.
+        value: float32 or float64.
+        of_thread: a shared array of that type, ``(COLUMN_THREADS, COLUMN_BLOCK)``.
     """
     of_thread[cuda.threadIdx.y, cuda.threadIdx.x] = value
     cuda.syncthreads()
@@ -35,13 +36,15 @@ def column_sum(value, of_thread):  # type: ignore[no-untyped-def]
 
 @cuda.jit
 def sum_parts_kernel(parts, first, second, count, columns):  # type: ignore[no-untyped-def]
-    of_thread = cuda.shared.array((COLUMN_THREADS, COLUMN_BLOCK), float64)
+    of_thread = cuda.shared.array((COLUMN_THREADS, COLUMN_BLOCK), parts.dtype)
+    C = parts.dtype.type
     column = cuda.blockIdx.x * COLUMN_BLOCK + cuda.threadIdx.x
-    total = 0.0
+    total = C(0)
+    lost = C(0)
     if column < columns:
         for part in range(cuda.threadIdx.y, count, COLUMN_THREADS):
-            total += parts[cuda.blockIdx.y, part, column]
-    total = column_sum(total, of_thread)
+            total, lost = add_compensated(total, lost, parts[cuda.blockIdx.y, part, column])
+    total = column_sum(total - lost, of_thread)
     if cuda.threadIdx.y == 0 and column < columns:
         if cuda.blockIdx.y == 0:
             first[column] = total
