@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from trifold.port import Operators, is_last_use, row_output, saves_without_hooks, wire
+from trifold.port import Operators, row_output, wire
+from trifold.port.reuse import is_last_use, saves_without_hooks
 
 _REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
 
@@ -151,4 +152,4 @@ def cross_entropy(
     return loss
 
 
-op = wire(__name__, register)
+op = wire(__name__, register, direct=True)

@@ -80,4 +80,4 @@ def layer_norm(x: Tensor, weight: Tensor | None = None, bias: Tensor | None = No
     return y
 
 
-op = wire(__name__, register)
+op = wire(__name__, register, direct=True)

@@ -82,4 +82,4 @@ def normal_sample(
     return samples
 
 
-op = wire(__name__, register)
+op = wire(__name__, register, direct=True)

@@ -72,4 +72,4 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, eps: float = 1e-6) -> Tens
     return y
 
 
-op = wire(__name__, register)
+op = wire(__name__, register, direct=True)

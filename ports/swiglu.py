@@ -58,4 +58,4 @@ def swiglu(gate: Tensor, up: Tensor) -> Tensor:
     return out
 
 
-op = wire(__name__, register)
+op = wire(__name__, register, direct=True)

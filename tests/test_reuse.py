@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from trifold.port import Library, Operators, is_last_use, saves_without_hooks, wire
+from trifold.port import Library, Operators, wire
+from trifold.port.reuse import is_last_use, saves_without_hooks
 from trifold.port.wiring import bind
 
 _numbers = itertools.count()
@@ -41,7 +42,7 @@ def op() -> Iterator[Operators]:
         return slope.detach()
 
     bind(namespace, Library(namespace, registry))
-    op = wire(namespace, register)
+    op = wire(namespace, register, direct=True)
     registry.impl("square", lambda x: (x * x, 2 * x), "CPU")
     registry.impl("scaled", lambda grad, slope: grad * slope, "CPU")
     registry.impl("scale_", _scale, "CPU")

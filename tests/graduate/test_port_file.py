@@ -6,10 +6,12 @@ import difflib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.wrong.entry import GALLERY
 from trifold.errors import GraduationError
 from trifold.graduate.port_file import PortFile
+from trifold.graduate.source_package import torch_requirement
 
 HEAD = "from torch import Tensor\n\nfrom trifold.port import Operators, wire\n"
 FUNCTION = "\n\ndef twice(x: Tensor) -> Tensor:\n    return x\n"
@@ -68,3 +70,19 @@ def test_the_stub_has_the_signature_and_the_imports_that_it_needs() -> None:
         "def normal_sample(mean: Tensor, std: Tensor, num_samples: int, *, shared_noise: bool=False, "
         "generator: torch.Generator | None=None) -> Tensor: ...",
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "opts_in"),
+    [
+        ("op = wire(__name__, register)\n", False),
+        ("op = wire(__name__, register, direct=True)\n", True),
+        ("from trifold.port.reuse import is_last_use\nop = wire(__name__, register)\n", True),
+    ],
+)
+def test_only_an_op_that_uses_torchs_internals_bounds_its_version(more: str, opts_in: bool) -> None:
+    own = port(HEAD + FUNCTION + more)
+    assert own.uses_internals() is opts_in
+    required = Requirement(torch_requirement([port(HEAD + FUNCTION), own]))
+    assert required.specifier.contains("2.11.0")
+    assert required.specifier.contains("9.0") is not opts_in

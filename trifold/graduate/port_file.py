@@ -75,6 +75,13 @@ class PortFile:
                 imports.append(ast.unparse(node))
         return tuple(imports), signature
 
+    def uses_internals(self) -> bool:
+        """Whether the op opts in to torch's internals: ``wire(..., direct=True)``, or :mod:`trifold.port.reuse`."""
+        calls = [node for node in ast.walk(self._tree()) if isinstance(node, ast.Call)]
+        keywords = [keyword for call in calls if ast.unparse(call.func) == "wire" for keyword in call.keywords]
+        modules = [node.module for node in self._imports() if isinstance(node, ast.ImportFrom)]
+        return any(keyword.arg == "direct" for keyword in keywords) or f"{_PORT}.reuse" in modules
+
     def _imports(self) -> list[ast.Import | ast.ImportFrom]:
         return [node for node in ast.walk(self._tree()) if isinstance(node, ast.Import | ast.ImportFrom)]
 

@@ -6,7 +6,7 @@ import hashlib
 import importlib.metadata
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
@@ -18,6 +18,7 @@ from trifold.build import recipe
 from trifold.build.headers import headers_of
 from trifold.graduate import card, cpp_sources, vendor
 from trifold.graduate.architectures import Targets
+from trifold.graduate.backend import abi
 from trifold.graduate.backend import plan as plan_file
 from trifold.graduate.backend.plan import Plan
 from trifold.graduate.card import TEMPLATES
@@ -133,7 +134,7 @@ def _plan(content: Content, namespace: str) -> Plan:
         version=content.version,
         local_version=content.local_version,
         summary=card.summary(content.ports()),
-        requires=(_torch_requirement(),),
+        requires=(torch_requirement(content.ports()),),
         requires_python=_requires_python(),
         namespace=namespace,
         ops=content.ops,
@@ -245,10 +246,12 @@ def _put(path: Path, content: str | bytes) -> None:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def _torch_requirement() -> str:
-    """The versions of torch that trifold itself is for: the wiring is written for these."""
+def torch_requirement(ports: Iterable[PortFile]) -> str:
+    """The versions of torch that a package is for: trifold's own where an op uses torch's internals; else that of the
+    stable ABI and any later one."""
     own = [Requirement(text) for text in importlib.metadata.requires("trifold") or []]
-    return str(next(requirement for requirement in own if requirement.name == "torch"))
+    torch = next(requirement for requirement in own if requirement.name == "torch")
+    return str(torch) if any(port.uses_internals() for port in ports) else f"torch>={abi.FLOOR}"
 
 
 def _requires_python() -> str:

@@ -2,7 +2,6 @@
 
 from .layout import elementwise_output, row_output
 from .random import philox_state
-from .reuse import is_last_use, saves_without_hooks
 from .schema import Schema
 from .wiring import Library, Operators, wire
 
@@ -11,9 +10,7 @@ __all__ = [
     "Operators",
     "Schema",
     "elementwise_output",
-    "is_last_use",
     "philox_state",
     "row_output",
-    "saves_without_hooks",
     "wire",
 ]

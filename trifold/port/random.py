@@ -21,10 +21,6 @@ PHILOX_OFFSET = 4
 _SEEDS_A_POOL = 64
 _TOP = 2**63 - 1
 _is_compiling = torch.compiler.is_compiling
-# The functions behind torch.cuda.is_current_stream_capturing and current_device, which first look whether CUDA is
-# initialised; a CUDA tensor says so.
-_is_capturing = getattr(torch._C, "_cuda_isCurrentStreamCapturing", bool)
-_current_device = getattr(torch._C, "_cuda_getDevice", int)
 _draw_lock = threading.Lock()
 _captured = threading.local()
 
@@ -63,7 +59,7 @@ def philox_state(device: torch.device, generator: torch.Generator | None = None)
     if default is None:
         return int(torch.randint(_TOP, (), dtype=torch.int64, device="cpu", generator=generator)), 0, None
     generator = generator or default
-    if device.index != _current_device():
+    if device.index != torch.cuda.current_device():
         with torch.cuda.device(device):
             return philox_state(device, generator)
     try:
@@ -71,7 +67,7 @@ def philox_state(device: torch.device, generator: torch.Generator | None = None)
             offset = generator.get_offset()
             generator.set_offset(offset + PHILOX_OFFSET)
     except RuntimeError:  # both refuse while a graph is captured; to ask first takes as long as either
-        if _is_capturing():
+        if torch.cuda.is_current_stream_capturing():
             return 0, 0, _captured_seed(device, generator)
         raise
     seed = generator.initial_seed()

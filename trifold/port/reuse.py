@@ -1,4 +1,7 @@
-"""Whether a backward pass may overwrite what the forward pass saved for it."""
+"""Whether a backward pass may overwrite what the forward pass saved for it.
+
+By torch's internals, for an op that is wired by these too (``wire(..., direct=True)``).
+"""
 
 from __future__ import annotations
 

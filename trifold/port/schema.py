@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
-
-import torch
 
 
 @dataclass(frozen=True)
@@ -32,24 +29,33 @@ class Schema:
 
     @classmethod
     def parse(cls, text: str) -> Schema:
-        """Raises ``ValueError`` if torch would not accept ``text`` as a schema.
+        """Raises ``ValueError`` if ``text`` does not have the form of a schema; torch judges its types where it is
+        defined.
 
         >>> Schema.parse("f(Tensor x, int[] sizes, str? mode=None) -> Tensor[]").types
         '(Tensor, int[], str?) -> Tensor[]'
         """
-        try:
-            parsed = torch._C.parse_schema(f"trifold::{text}")
-        except RuntimeError as error:
-            raise ValueError(f"'{text}' is not a schema: {error}") from None
-        body = re.match(r"\s*(\w+)\s*\(", text)
-        assert body is not None
+        whole = _WHOLE.fullmatch(text)
+        if whole is None:
+            raise ValueError(f"'{text}' is not a schema: write name(Type argument, ...) -> Type")
+        arguments, keywords = [], False
+        for part in _split(whole["arguments"]):
+            if part == "*":
+                keywords = True
+                continue
+            argument = _ARGUMENT.fullmatch(part)
+            if argument is None:
+                raise ValueError(f"'{text}' is not a schema: '{part}' is no type and name of an argument")
+            arguments.append((argument["type"], argument["name"], keywords))
+        several = _SEVERAL.fullmatch(whole["results"])
+        results = _split(several["results"]) if several else [whole["results"]]
         return cls(
             text,
-            body[1],
-            tuple((_type_name(argument.real_type), argument.name) for argument in parsed.arguments),
-            tuple(_type_name(value.real_type) for value in parsed.returns),
-            tuple(i for i, argument in enumerate(parsed.arguments) if _is_written(argument)),
-            tuple(argument.name for argument in parsed.arguments if argument.kwarg_only),
+            whole["name"],
+            tuple((_type_name(kind), name) for kind, name, _ in arguments),
+            tuple(_type_name(result.split()[0]) for result in results),
+            tuple(i for i, (kind, _, _) in enumerate(arguments) if "!" in kind),
+            tuple(name for _, name, keyword in arguments if keyword),
         )
 
     @property
@@ -78,14 +84,24 @@ def is_tensor_list(kind: str) -> bool:
     return kind.rstrip("?") in ("Tensor[]", "Tensor?[]")
 
 
-def _is_written(argument: Any) -> bool:
-    return argument.alias_info is not None and bool(argument.alias_info.is_write)
+_WHOLE = re.compile(r"\s*(?P<name>\w+)\s*\((?P<arguments>.*)\)\s*->\s*(?P<results>\S.*?)\s*", re.DOTALL)
+_SEVERAL = re.compile(r"\((?P<results>.*)\)", re.DOTALL)
+_ARGUMENT = re.compile(r"(?P<type>\w+(?:\([^()]*\)|\[\d*\]|\?)*)\s+(?P<name>\w+)\s*(?:=.*)?", re.DOTALL)
+_STRING = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
-def _type_name(kind: Any) -> str:
-    text = str(kind)
-    if text.startswith("Optional["):
-        return f"{_type_name(kind.getElementType())}?"
-    if text.startswith("List["):
-        return f"{_type_name(kind.getElementType())}[]"
-    return {"number": "Scalar"}.get(text, text)
+def _split(text: str) -> list[str]:
+    """The parts between commas, of which those in strings and in brackets are none."""
+    parts, depth, begin = [], 0, 0
+    hidden = _STRING.sub(lambda string: " " * len(string[0]), text)
+    for i, character in enumerate(hidden):
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth == 0:
+            parts.append(text[begin:i])
+            begin = i + 1
+    return [part.strip() for part in (*parts, text[begin:]) if part.strip()]
+
+
+def _type_name(text: str) -> str:
+    """As C++ spells it: without alias annotations and sizes of lists; a SymInt is an int."""
+    return re.sub(r"\[\d+\]", "[]", re.sub(r"\([^()]*\)", "", text)).replace("SymInt", "int")

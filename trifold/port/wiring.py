@@ -15,42 +15,8 @@
 The file is executed once for each implementation, under a module name that names it; :func:`wire` registers into
 the library which belongs to that name. Gradients, opcheck and torch.compile are therefore the same code everywhere.
 
-Why not ``torch.library.register_autograd``: its Python kernel runs on every call, even if no gradient is requested.
-Here a call through :class:`Operators` checks ``requires_grad`` first and bypasses autograd if it can, and one that
-needs a gradient enters the ``autograd.Function`` directly. Calls from elsewhere (``torch.ops``, a compiled graph) reach
-the same function through the dispatcher's Autograd key.
-
-Host time of a call on machines with an H200, torch 2.11, 2^10 float32: the port's over that of torch's own op, lowest
-and highest of three machines (``trifold bench add mul sigmoid --only host``; torch's own take 5 to 10 µs without grad
-and 52 to 113 µs forward and backward, by machine):
-
-    ==================  ===========  ===========  ===========
-                        add          mul          sigmoid
-    no grad             1.10 - 1.21  1.14 - 1.27  1.10 - 1.31
-    forward, with grad  1.55 - 1.68  1.61 - 1.77  1.51 - 1.81
-    forward, backward   1.17 - 1.23  1.16 - 1.23  1.25 - 1.32
-    ==================  ===========  ===========  ===========
-
-Taken for it (µs of a call on a CPU machine, where the port's sigmoid takes 1.7 without grad and 16.4 forward and
-backward):
-
-- The dispatcher called directly (``_dispatch_call_boxed``) in place of ``OpOverload.__call__``, 0.25: tensors with
-  ``__torch_function__`` and modes have been asked before, and nothing else is between the two.
-- ``backward`` as the ``apply`` of the class behind ``ctx``, which the engine calls, in place of torch's method in
-  Python that looks for it: 0.5, and 1 to 2 on the machines with an H200.
-- The guard as an object that is deleted in place of a ``with`` statement, 0.15; ``ctx.constants`` only where there are
-  any, 0.08.
-- Functions whose text is written for the operator's own arguments (``written.py``): 0.4 of layer_norm's forward, which
-  took 7.8. What an operator leaves for backward as one tensor in place of two: 0.7 of 8.5, and 1 of all.
-
-Tried and left:
-
-- ``OperatorHandle.redispatch_boxed`` with the backend's key alone: 0.07 less, but it passes by modes, tensor
-  subclasses, and the negative and conjugate bits.
-- Forward and backward written out for sigmoid, with no ``save`` and no checks in backward: ratio 1.20 - 1.22. The
-  checks are what makes the same function right under torch.compile, torch.func and forward mode.
-- An ``autograd.Function`` around torch's own sigmoid and its backward has a ratio of 1.22 - 1.25 for forward and
-  backward: what is left to gain without leaving Python.
+Everything is registered by torch's public API (``public.py``). An op whose calls are so small that the host's time
+counts can opt in to torch's internals, which take less of it: ``wire(..., direct=True)`` (``direct.py``).
 """
 
 from __future__ import annotations
@@ -60,13 +26,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad as _forward_ad
 
-from .formulas import Declared, Formula, Saving, below, below_autograd, formula_of, undifferentiable
+from . import public
+from .saving import Declared, Gradient, Saving, without_gradient
 from .schema import Schema
-from .written import parameters, written
-
-_is_grad_enabled = torch.is_grad_enabled
 
 
 @dataclass(frozen=True)
@@ -90,12 +53,14 @@ def bind(module: str, library: Library) -> None:
     _libraries[module] = library
 
 
-def wire(module: str, register: Callable[[Operators], None]) -> Operators:
+def wire(module: str, register: Callable[[Operators], None], *, direct: bool = False) -> Operators:
     """The operators that ``register`` states, for the implementation that ``module`` is executed for.
 
     Args:
         module: ``__name__`` of the calling file.
         register: a function of an :class:`Operators` that calls its ``define`` and ``autograd``.
+        direct: calls use torch's internals, which take less of the host's time; a wheel with such an op is for the
+            versions of torch that trifold was tested with.
 
     Raises:
         RuntimeError: the file was imported directly; it belongs to a workspace and is loaded through it.
@@ -103,7 +68,7 @@ def wire(module: str, register: Callable[[Operators], None]) -> Operators:
     library = _libraries.get(module)
     if library is None:
         raise RuntimeError(f'{module} is loaded with trifold.load("<op>"), not imported')
-    operators = Operators(library)
+    operators = Operators(library, direct=direct)
     register(operators)
     operators._seal()
     return operators
@@ -112,10 +77,11 @@ def wire(module: str, register: Callable[[Operators], None]) -> Operators:
 class Operators:
     """The operators of one op, in one library; each defined operator becomes an attribute that calls it."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, *, direct: bool = False) -> None:
         self.library = library
+        self.direct = direct
         self.schemas: dict[str, Schema] = {}
-        self._formulas: dict[str, Formula] = {}
+        self._gradients: dict[str, Gradient] = {}
 
     def define(
         self,
@@ -139,7 +105,10 @@ class Operators:
         if parsed.keywords:
             names = ", ".join(parsed.keywords)
             raise ValueError(f"'{schema}' has arguments after *: {names}; a C++ function takes all by position")
-        self.library.registry.define(schema, tags=(torch.Tag.pt2_compliant_tag, *tags))
+        try:
+            self.library.registry.define(schema, tags=(torch.Tag.pt2_compliant_tag, *tags))
+        except RuntimeError as error:
+            raise ValueError(f"'{schema}' is not a schema: {error}") from None
         torch.library.register_fake(f"{self.library.namespace}::{parsed.name}", fake, lib=self.library.registry)
         self.schemas[parsed.name] = parsed
 
@@ -176,7 +145,7 @@ class Operators:
         saving = Saving.by_function(save) if callable(save) else Saving.by_names(self.schemas[name], save)
         schema = self.schemas[name]
         declared = Declared(len(schema.results), materialize_grads, tuple(no_gradient))
-        self._formulas[name] = formula_of(schema, self.overload(name), saving, backward, declared)
+        self._gradients[name] = Gradient(saving, backward, declared)
 
     def overload(self, name: str) -> torch._ops.OpOverload[..., Any]:
         """``torch.ops.<namespace>.<name>.default``."""
@@ -185,97 +154,26 @@ class Operators:
     @property
     def differentiable(self) -> bool:
         """Whether any operator has a gradient."""
-        return bool(self._formulas)
+        return bool(self._gradients)
 
     def has_gradient(self, name: str) -> bool:
         """Whether the operator ``name`` has a gradient."""
-        return name in self._formulas
+        return name in self._gradients
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         raise AttributeError(f"the operator {name} is not defined; defined are: {', '.join(self.schemas) or 'none'}")
 
     def _seal(self) -> None:
+        connect: Callable[..., Callable[..., Any]] = public.connect
+        if self.direct:
+            from . import direct  # later versions of torch may lack what it uses
+
+            connect = direct.connect
         for name, schema in self.schemas.items():
-            overload = self.overload(name)
-            formula = self._formulas.get(name) or undifferentiable(schema, overload)
-            self.library.registry.impl(name, _autograd_kernel(schema, formula), "Autograd")
-            setattr(self, name, _entry(schema, overload, formula))
+            gradient = self._gradients.get(name) or without_gradient(schema)
+            setattr(self, name, connect(self.library.registry, schema, self.overload(name), gradient))
 
 
 def _overload(library: Library, name: str) -> torch._ops.OpOverload[..., Any]:
     overload: torch._ops.OpOverload[..., Any] = getattr(getattr(torch.ops, library.namespace), name).default
     return overload
-
-
-def _autograd_kernel(schema: Schema, formula: Formula) -> Callable[..., Any]:
-    """The kernel that the dispatcher calls for the Autograd key."""
-    tensors, lists = schema.tensor_positions, schema.list_positions
-
-    def kernel(*args: Any) -> Any:
-        if _forward_ad._current_level >= 0:
-            return formula.complete(*args)  # which has no jvp: a tangent is an error, not dropped
-        if _is_grad_enabled() and any(args[i] is not None and args[i].requires_grad for i in tensors):
-            return formula.complete(*args)
-        if lists and _is_grad_enabled() and any(_one_requires_grad(args[i]) for i in lists):
-            return formula.complete(*args)
-        return formula.compute(*args)
-
-    return kernel
-
-
-def _each(tensors: Any) -> Sequence[Any]:
-    """Those of a list; what is no list is refused by the dispatcher, later."""
-    return tensors if isinstance(tensors, list | tuple) else ()
-
-
-def _one_requires_grad(tensors: Any) -> bool:
-    return any(getattr(tensor, "requires_grad", False) for tensor in _each(tensors))
-
-
-def _entry(schema: Schema, overload: torch._ops.OpOverload[..., Any], formula: Formula) -> Callable[..., Any]:
-    """What the public function calls: the operator, with as little overhead as is correct."""
-    names = parameters([name for _, name in schema.arguments])
-    given = ", ".join(names)
-    lists = schema.list_positions
-    overriding = ", ".join(f"*_each({name})" if i in lists else name for i, name in enumerate(names))
-    asked = " or ".join(
-        [f"getattr({names[i]}, 'requires_grad', False)" for i in schema.tensor_positions]
-        + [f"_one_requires_grad({names[i]})" for i in lists]
-    )
-    text = f"""\
-def call({given}):
-    if _is_tracing() or _has_torch_function({overriding}):
-        _output = _overload({given})
-    elif _functorch_is_active() or _forward_ad._current_level >= 0:
-        _output = _transformable({given})
-    elif _is_grad_enabled() and ({asked or False}):
-        return _apply({given})
-    else:
-        _guard = _below_autograd()
-        try:
-            _output = _run({given})
-        finally:
-            del _guard
-    return {formula.picked}
-"""
-    call = written(
-        text,
-        f"{overload}: call",
-        _is_tracing=torch.compiler.is_dynamo_compiling,
-        _has_torch_function=torch.overrides.has_torch_function_variadic,
-        _overload=overload,
-        _functorch_is_active=torch._C._are_functorch_transforms_active,
-        _forward_ad=_forward_ad,
-        _transformable=formula.transformable,
-        _is_grad_enabled=_is_grad_enabled,
-        _each=_each,
-        _one_requires_grad=_one_requires_grad,
-        _apply=formula.apply,
-        _below_autograd=below_autograd,
-        _run=below(overload),
-    )
-    arguments = overload._schema.arguments
-    call.__defaults__ = tuple(argument.default_value for argument in arguments if argument.has_default_value())
-    call.__name__ = call.__qualname__ = schema.name
-    call.__doc__ = f"Calls {overload}: {schema.text}"
-    return call
