@@ -14,6 +14,8 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from trifold.verification import threads
+
 MOST_WORKERS = 8  # each holds torch
 MOST_ON_A_GPU = 16  # each holds a context and those of its tests' processes, half a GiB each
 
@@ -33,10 +35,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_xdist_setupnodes() -> None:
-    """Workers, however many were asked for, share the cores: two threads each, which sleep while they wait for work, as
-    those of verification's workers do."""
-    os.environ.setdefault("OMP_NUM_THREADS", "2")
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    """Workers, however many were asked for, share the cores, as verification's workers do."""
+    for name, value in threads.OF_A_WORKER.items():
+        os.environ.setdefault(name, value)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -48,7 +48,6 @@ class Fault(Wrong):
         at: files and parts of lines, each of which one line has, where the CPU's findings may lie beside the lines and
             the functions of the edits: of accesses that these leave unordered, early or outside, or of waits that never
             end.
-        missed_on_cpu: why the checks on the CPU do not find it, where they do not.
     """
 
     kind: Kind
@@ -57,7 +56,6 @@ class Fault(Wrong):
     seconds: float = 60.0
     small: Call | None = None
     at: tuple[tuple[File, str], ...] = ()
-    missed_on_cpu: str = ""
 
     @property
     def cpu_call(self) -> Call:
@@ -102,7 +100,6 @@ def fault(
     missed: str = "",
     small: Call | None = None,
     at: tuple[tuple[File, str], ...] = (),
-    missed_on_cpu: str = "",
 ) -> Fault:
     """A fault of one edit."""
     return Fault(
@@ -120,7 +117,6 @@ def fault(
         seconds=seconds,
         small=small,
         at=at,
-        missed_on_cpu=missed_on_cpu,
     )
 
 

@@ -22,6 +22,7 @@ from typing import IO, Any
 from trifold.cpu.settings import KERNEL_SECONDS
 from trifold.isolation import guard, nursery
 from trifold.isolation.nursery import Forked
+from trifold.verification import threads
 from trifold.verification.cell import Absence
 from trifold.verification.checks import CHECKS
 from trifold.verification.job import WORKER, Job
@@ -261,9 +262,7 @@ def _end(process: subprocess.Popen[bytes] | Forked, told: _Progress) -> None:
 
 def _environment(job: Job, timeout: float, compiled: str) -> dict[str, str]:
     """Of a cell's worker; its processes keep in the folder ``compiled`` what Numba compiles for a GPU."""
-    # Two threads reach what runs in parallel. More, or waiting in a loop, would take the cores from the other workers:
-    # six times the time was measured, on two cores.
-    environment = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "PASSIVE"}
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"} | threads.OF_A_WORKER
     # An endless kernel is to say so itself, in good time, with its name and its thread.
     environment.setdefault(KERNEL_SECONDS, f"{timeout / 2:g}")
     if job.cell.device == "cpu":
