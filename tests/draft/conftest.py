@@ -1,0 +1,5 @@
+"""These tests run kernels in the simulator: it is switched on before one of them imports numba."""
+
+from trifold import simulator
+
+simulator.install()
