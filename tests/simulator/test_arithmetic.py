@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import cmath
 import gc
 import math
 import sys
@@ -155,7 +156,7 @@ def conversions(source: str, **types: Any) -> dict[str, str]:
             return None
 
     arguments = tuple(types.get(each.arg) for each in function.args.args)
-    found = unify.casts({"f": (function, resolve)}, "f", arguments, lambda value: None)
+    found = unify.instances({"f": (function, resolve)}, "f", arguments, lambda value: None)["f", arguments].casts
     by_cast = {id(cast): kind for kind, cast in arithmetic.CASTS.items()}
     return {f"{node.lineno} {ast.unparse(node)}": by_cast[id(cast)] for node, cast in found.items()}  # type: ignore[attr-defined]
 
@@ -180,7 +181,7 @@ def test_an_accumulator_is_converted_in_its_loop_only_where_it_matters() -> None
         total = start
         for i in range(4):
             total = total + x
-        return total
+        return total, x
     """
     assert conversions(source, x="float64", start="float32") == {"6 total": "float64"}  # float32 + float64 is float64
     assert conversions(source, x="float32", start="int64") == {"6 total": "float64"}
@@ -291,6 +292,56 @@ def test_operators_on_constants_are_pythons_and_parts_are_float32s() -> None:
     out, large = np.zeros(8), 2.0**24
     _of_constants_and_parts[1, 1](out, np.array([large + large * 1j], np.complex64))
     assert list(out) == [0.001, -0.5, 2.0**62, 2.0**63, large + 1, large + 1, large + 1, 3]
+
+
+@cuda.jit(device=True)
+def _half_or_all(x, half):
+    if half:
+        return x / 2
+    return x
+
+
+@cuda.jit
+def _of_device_functions(out, single, integer):
+    out[0] = _half_or_all(single[0], False) + np.float32(1)  # a float64, for x / 2 is one
+    out[1] = _half_or_all(integer[0], False) // 2
+    out[2] = _half_or_all(integer[0], True) // 2
+
+
+def test_a_device_function_has_types_for_each_that_it_is_called_with() -> None:
+    out = np.zeros(3)
+    _of_device_functions[1, 1](out, np.array([2**24], np.float32), np.array([7]))
+    assert list(out) == [2**24 + 1, 3, 1]
+
+
+@cuda.jit
+def _of_unsigned_ranges(out, n):
+    out[0] = 0
+    for i in range(n[0]):
+        out[0] += (i - 4) / 2**62  # a uint64 less an int64 is an int64
+        out[1] = (i if i else 2**63) / 2
+    out[2] = cuda.clz(cuda.threadIdx.x)
+    lane = cuda.laneid
+    out[3] = cuda.clz(lane)
+
+
+def test_a_range_of_unsigned_numbers_gives_unsigned_ones_and_an_index_has_32_bits() -> None:
+    out = np.zeros(4)
+    _of_unsigned_ranges[1, 1](out, np.array([1], np.uint32))
+    assert list(out) == [-4 / 2**62, 2.0**62, 32, 32]
+
+
+@cuda.jit
+def _of_cmath(out, z):
+    out[0] = cmath.exp(z[0]).imag + 2**24
+    out[1] = cmath.log(z[0] * 0).real
+    out[2] = cmath.phase(z[0])
+
+
+def test_cmath_of_a_complex64_is_one_and_raises_nothing() -> None:
+    out = np.zeros(3)
+    _of_cmath[1, 1](out, np.array([1j], np.complex64))
+    assert list(out) == [np.float64(np.float32(math.sin(1))) + 2**24, -math.inf, np.float32(math.pi / 2)]
 
 
 def test_complex_numbers_have_no_remainder() -> None:

@@ -8,15 +8,19 @@ import math
 import operator
 import os
 import re
+import runpy
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numba import cuda
 
+from tests.simulator.arithmetic import inferred
 from tests.simulator.arithmetic.values import KINDS
-from trifold import _simulator
+from trifold import _simulator, simulator
 from trifold.simulator import arithmetic, types_of
 
 MODULES = {"operator": operator, "builtins": builtins, "math": math, "numpy": np}
@@ -24,14 +28,19 @@ MODULES = {"operator": operator, "builtins": builtins, "math": math, "numpy": np
 NEWER = {"operator.pos float16": "float16", "math.tanh float16": "float16"}
 
 
+def _of_numba(module: str) -> str:
+    """What a module prints that asks Numba's compiler."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIFOLD")} | {"NUMBA_ENABLE_CUDASIM": "0"}
+    command = [sys.executable, "-W", "ignore", "-m", module]
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
+
+
 @pytest.fixture(scope="module")
 def numba_types() -> dict[str, str]:
     """By function and types of arguments, the type of the result."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIFOLD")} | {"NUMBA_ENABLE_CUDASIM": "0"}
-    command = [sys.executable, "-W", "ignore", "-m", "tests.simulator.arithmetic.numba_types"]
-    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
-    table: dict[str, str] = json.loads(answer.stdout)
+    table: dict[str, str] = json.loads(_of_numba("tests.simulator.arithmetic.numba_types"))
     return table | {key: kind for key, kind in NEWER.items() if key in table}
 
 
@@ -100,3 +109,35 @@ def test_every_function_of_libdevice_is_there() -> None:
     names = {name.removeprefix("__nv_") for name in answer.stdout.split()}
     assert len(names) > 300
     assert names == {name.removeprefix("libdevice.") for name in _simulator.functions if name.startswith("libdevice.")}
+
+
+# Programs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def inferred_types() -> dict[str, str]:
+    """By program and type of its inputs, the type of its result."""
+    table: dict[str, str] = json.loads(_of_numba("tests.simulator.arithmetic.inferred"))
+    return table
+
+
+@pytest.mark.slow
+def test_every_program_has_the_types_that_numba_infers(inferred_types: dict[str, str], tmp_path: Path) -> None:
+    """An int32 is kept as an int64 where nothing that is computed of it tells the two apart."""
+    programs = list(inferred.cases())
+    source = [inferred.function(program, f"f{n}", "found.append({})") for n, (program, _) in enumerate(programs)]
+    path = tmp_path / "programs.py"
+    path.write_text(inferred.HEADER + "\n\n" + "\n\n".join(source))
+    names = runpy.run_path(str(path))
+    wrong = []
+    for n, (program, kind) in enumerate(programs):
+        if (wanted := inferred_types.get(f"{program} | {kind}")) is None:
+            continue
+        names["found"].clear()
+        with simulator.options(checks="none"):
+            cuda.jit(names[f"f{n}"])[1, 1](np.ones(2, kind), 1)
+        found = types_of.type_of(names["found"][0])
+        if found != ("int64" if wanted == "int32" and found == "int64" else wanted):
+            wrong.append(f"{program} of {kind}: Numba {wanted}, here {found}")
+    assert wrong == []
+    assert len(inferred_types) > 500

@@ -6,18 +6,21 @@ The functions themselves are C++ (``_simulator``); this is the map to them, by i
 from __future__ import annotations
 
 import builtins
+import cmath
 import importlib
 import math
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from trifold import _simulator
-from trifold.simulator.complex_numbers import complex64, complex_of
+from trifold.simulator.complex_numbers import CMATH, complex64, complex128, complex_of
 
 # A number's name in NumPy and in Numba, and what makes one of it.
 CASTS: dict[str, Any] = {
@@ -34,6 +37,7 @@ CASTS: dict[str, Any] = {
     "float32": _simulator.float32,
     "float64": _simulator.float64,
     "complex64": complex64,
+    "complex128": complex128,
 }
 _BUILTINS: dict[str, Any] = {
     name: getattr(_simulator, name) for name in ("abs", "divmod", "float", "int", "max", "min", "pow", "round")
@@ -65,6 +69,30 @@ def device_function(value: Any) -> Any | None:
     if known is not None:
         return known[1]
     return _numba_cast(value)
+
+
+@cache
+def cast_to(kind: Any) -> Callable[[Any], Any] | None:
+    """The conversion to a type's name, or to a tuple of those; None for another type."""
+    if isinstance(kind, tuple):
+        members = [cast_to(member) for member in kind]
+        return None if None in members else _TupleCast(tuple(members))
+    return CASTS.get(kind)
+
+
+@dataclass(frozen=True)
+class _TupleCast:
+    """Converts each part of a tuple."""
+
+    members: tuple[Any, ...]
+
+    def __call__(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(cast(part) for cast, part in zip(self.members, value, strict=True))
+
+
+def unsigned_items(items: range) -> Iterator[Any]:
+    """What a ``range`` of unsigned integers gives: uint64s."""
+    return map(CASTS["uint64"], items)
 
 
 def literal(value: Any) -> Any | None:
@@ -99,7 +127,12 @@ def _numba_cast(value: Any) -> Any | None:
 
 
 def _pairs() -> Iterator[tuple[Any, Any]]:
-    for module, functions in ((builtins, _BUILTINS), (operator, _OPERATORS), (math, _of_module("math"))):
+    for module, functions in (
+        (builtins, _BUILTINS),
+        (operator, _OPERATORS),
+        (math, _of_module("math")),
+        (cmath, CMATH),
+    ):
         for name, function in functions.items():
             if hasattr(module, name):  # math.exp2 is Python 3.11's
                 yield getattr(module, name), function

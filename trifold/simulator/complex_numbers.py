@@ -5,6 +5,7 @@ NumPy's own leaves the type of a Python number beside it out of account, and its
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Callable
 from typing import Any
 
@@ -71,6 +72,11 @@ def complex64(*parts: Any) -> Complex64:
     return Complex64(complex(*parts))  # of one part: complex(z, 0) would lose the sign of a zero
 
 
+def complex128(*parts: Any) -> np.complex128:
+    """``np.complex128`` and ``numba.complex128``: of a number, or of two parts."""
+    return np.complex128(complex(*parts))
+
+
 def complex_of(*parts: Any) -> Any:
     """``complex``: a complex64 of float32s, else a complex128."""
     made = complex(*parts)
@@ -78,3 +84,55 @@ def complex_of(*parts: Any) -> Any:
 
 
 _FLOAT32 = type(_simulator.float32(0))
+
+
+# cmath --------------------------------------------------------------------------------------------------------------
+
+# Numba has each for complex64 and complex128, and takes the first where no operand loses by it; a uint16 is held to.
+_SMALL: tuple[type, ...] = (
+    bool,
+    np.complex64,
+    *(type(getattr(_simulator, name)(0)) for name in ("int8", "int16", "uint8", "float16", "float32")),
+)
+_OF_COMPLEX: dict[str, Callable[[Any], Any]] = {
+    **{name: getattr(np, name) for name in ("cos", "cosh", "exp", "log10", "sin", "sinh", "sqrt", "tan", "tanh")},
+    **{f"a{name}": getattr(np, f"arc{name}") for name in ("cos", "cosh", "sin", "sinh", "tan", "tanh")},
+}
+
+
+def _rounded(value: Any, parts: tuple[Any, ...]) -> Any:
+    return Complex64(value) if all(isinstance(part, _SMALL) for part in parts) else np.complex128(value)
+
+
+def _cmath_function(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def computed(z: Any) -> Any:
+        with np.errstate(all="ignore"):  # a GPU raises nothing
+            return _rounded(function(np.complex128(complex(z))), (z,))
+
+    return computed
+
+
+def _log(*parts: Any) -> Any:
+    with np.errstate(all="ignore"):
+        logarithms = [np.log(np.complex128(complex(part))) for part in parts]
+        return _rounded(logarithms[0] / logarithms[1] if len(parts) > 1 else logarithms[0], parts)
+
+
+def _real(value: float, z: Any) -> Any:
+    return _FLOAT32(value) if isinstance(z, np.complex64) else value
+
+
+def _phase(z: Any) -> Any:
+    return _real(cmath.phase(complex(z)), z)
+
+
+def _polar(z: Any) -> tuple[Any, Any]:
+    return _real(float(np.abs(np.complex128(complex(z)))), z), _phase(z)
+
+
+#: By name, what stands for cmath's functions of one number.
+CMATH: dict[str, Callable[..., Any]] = {name: _cmath_function(function) for name, function in _OF_COMPLEX.items()} | {
+    "log": _log,
+    "phase": _phase,
+    "polar": _polar,
+}

@@ -67,13 +67,13 @@ class Programs:
         return program
 
     def _made(self, function: FunctionType, called: bool, debug: bool, types: tuple[Type, ...]) -> Program:
-        def casts(surveys: Mapping[FunctionType, Survey]) -> Mapping[Any, Any]:
-            if function not in surveys:
-                return {}
+        def typed(surveys: Mapping[FunctionType, Survey]) -> tuple[Any, Mapping[Any, unify.Instance]]:
+            if function not in surveys or not types:
+                return None, {}
             definitions = {each: (survey.node, survey.names.resolve) for each, survey in surveys.items()}
-            return unify.casts(definitions, function, types, self._vocabulary.device_function)
+            return (function, types), unify.instances(definitions, function, types, self._vocabulary.device_function)
 
-        return self._builders[debug].build(function, called=called, casts=casts)
+        return self._builders[debug].build(function, called=called, typed=typed)
 
     def dynamic(self, callee: Any) -> Any:
         """What a kernel calls where it calls a value: the device's form of it."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from trifold import _simulator
 from trifold.simulator import arithmetic
+from trifold.simulator.complex_numbers import complex64
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ _MAKERS: dict[str, Callable[[int], Any]] = {
     "float16": _simulator.float16,
     "float32": _simulator.float32,
     "float64": float,
+    "complex64": complex64,
+    "complex128": complex,
 }
 NUMBERS = frozenset(_MAKERS)
 _PARTS = {"complex64": "float32", "complex128": "float64"}
@@ -84,7 +87,7 @@ def type_of(value: Any) -> Type:
         return None
     if isinstance(dtype, np.dtype) or type(dtype).__module__ == "torch":
         name = str(dtype).removeprefix("torch.")
-        item = "float32" if name == "bfloat16" else name if name in NUMBERS or name in _PARTS else None
+        item = "float32" if name == "bfloat16" else name if name in NUMBERS else None
         return item if isinstance(value, np.generic) else ArrayType(item, len(value.shape))
     return None
 
@@ -99,6 +102,9 @@ def unified(first: Type, second: Type) -> Type:
     if first == second:
         return first
     if isinstance(first, str) and isinstance(second, str):
+        if first in _PARTS or second in _PARTS:
+            parts = unified(_PARTS.get(first, first), _PARTS.get(second, second))
+            return "complex64" if parts in ("float16", "float32") else "complex128"
         return _type_of_result(_simulator.unified, (first, second))
     if isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):
         return tuple(map(unified, first, second))
@@ -111,11 +117,37 @@ def operated(operator: ast.AST, *operands: Type) -> Type:
     return None if function is None else _type_of_result(function, operands)
 
 
+def range_item(arguments: list[Type]) -> Type:
+    """What ``range`` gives: Numba has one for int32, for int64 and for uint64, and takes that which changes least of
+    the arguments' values; the first of several."""
+    if not all(kind in _INTEGERS for kind in arguments):
+        return None
+    return min(("int32", "int64", "uint64"), key=lambda item: _losses(arguments, item))
+
+
+def _losses(arguments: list[Type], item: str) -> tuple[int, int, int]:
+    """How many conversions may change a value, change the sign's meaning alone, and widen alone."""
+    unsafe = safe = promoted = 0
+    for kind in arguments:
+        signed, bits = _INTEGERS[kind]
+        to_signed, to_bits = _INTEGERS[item]
+        if kind == item:
+            continue
+        if kind == "bool" or (signed == to_signed and bits < to_bits):
+            promoted += 1
+        elif to_signed and not signed and bits < to_bits:
+            safe += 1
+        else:
+            unsafe += 1
+    return unsafe, safe, promoted
+
+
+_INTEGERS = {"bool": (False, 1)} | {f"{u}int{bits}": (not u, bits) for u in ("", "u") for bits in (8, 16, 32, 64)}
+
+
 @cache
 def _type_of_result(function: Callable[..., Any], operands: tuple[Type, ...]) -> Type:
-    if not all(operand in NUMBERS for operand in operands if not isinstance(operand, ArrayType | tuple)):
-        return None
-    if any(isinstance(operand, ArrayType | tuple) for operand in operands):
+    if any(isinstance(operand, ArrayType | tuple) or operand not in NUMBERS for operand in operands):
         return None
     try:
         return type_of(function(*(_MAKERS[operand](1) for operand in operands)))
@@ -179,9 +211,9 @@ def attribute(owner: Type, name: str) -> Type:
         return {"shape": (_INDEX,) * owner.ndim, "strides": (_INDEX,) * owner.ndim, "T": owner}.get(
             name, _INDEX if name in ("size", "ndim", "itemsize", "nbytes") else None
         )
-    if owner in _PARTS:
-        return _PARTS[owner] if name in ("real", "imag") else None
-    return owner if name == "real" and owner in NUMBERS else None
+    if owner in _PARTS and name in ("real", "imag"):
+        return _PARTS[owner]
+    return owner if name in ("real", "imag") and owner in NUMBERS else None
 
 
 def subscripted(owner: Type, index: ast.expr) -> Type:

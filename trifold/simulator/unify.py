@@ -6,32 +6,37 @@ loop. Here the value keeps the type of its own assignment, so that what reads it
 unless the operation that reads it would compute the same without.
 
 An abstract interpretation of the function's body: each name has Numba's type and the types that its value may really
-have. Loops are repeated until nothing changes: types only widen.
+have. As Numba's inference does, it passes over the whole body until nothing changes, and types only widen: an
+expression that had a type in an early pass, when less was known of a loop's variables, has one that holds that too.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from trifold import _simulator
 from trifold.simulator import arithmetic
 from trifold.simulator.types_of import (
-    NUMBERS,
     ArrayType,
     Resolve,
     Type,
     Typing,
     attribute,
     operated,
+    range_item,
     subscripted,
     type_of,
     unified,
 )
 
 _Function = ast.FunctionDef | ast.Lambda
-_MOST_ROUNDS = 12  # a type widens at most from bool to float64
+_INDEX = type(_simulator.threadIdx)
+_CLZ = _simulator.functions["cuda.clz"]
+_MOST_PASSES = 24  # a type widens at most from bool to complex128, one loop's after another's
 
 
 @dataclass(frozen=True)
@@ -41,22 +46,40 @@ class Variable:
     Attributes:
         type: Numba's.
         real: the types that the value may have when the program runs.
+        narrow: it is an int32, kept as an int64, as a thread's index is.
     """
 
     type: Type
     real: frozenset[Type]
+    narrow: bool = False
 
 
 Names = dict[str, Variable]
 
 
 Definitions = Mapping[Any, tuple[_Function, Resolve]]
+Key = tuple[Any, tuple[Type, ...]]  # a function and the types of its arguments
 
 
-def casts(
+@dataclass
+class Instance:
+    """A function for one list of types of its arguments: Numba compiles it once for each.
+
+    Attributes:
+        casts: for each expression that is converted, the conversion.
+        calls: for each call of a device function, which instance it is of.
+        returned: the result.
+    """
+
+    casts: dict[ast.AST, Any] = field(default_factory=dict)
+    calls: dict[ast.AST, Key] = field(default_factory=dict)
+    returned: Variable | None = None
+
+
+def instances(
     definitions: Definitions, kernel: Any, arguments: tuple[Type, ...], device_function: Callable[[Any], Any]
-) -> dict[ast.AST, Any]:
-    """The conversions that a kernel and its device functions need, by the node whose value is converted.
+) -> dict[Key, Instance]:
+    """A kernel and its device functions, with the conversions that they need for the types of their arguments.
 
     Args:
         definitions: of the kernel and of each device function: its definition, and what an expression of names and
@@ -64,27 +87,20 @@ def casts(
         kernel: whose arguments are given.
         arguments: their types (:func:`~trifold.simulator.types_of.type_of`).
         device_function: the key in ``definitions`` of an object that is called; anything else for other objects.
-
-    Returns:
-        For each expression to be converted, the cast. A device function that is called with several types of arguments
-        keeps its values' own: Numba compiles it once for each.
     """
     calls = _Calls(definitions, device_function)
-    calls.result(kernel, arguments)
-    return {
-        node: cast
-        for results in calls.found.values()
-        if len(results) == 1
-        for _, found in results.values()
-        for node, cast in found.items()
-    }
+    calls.instance((kernel, arguments))
+    return calls.found
 
 
 def may_need_casts(function: _Function) -> bool:
-    """Whether any types of arguments could make conversions necessary: a name is assigned where paths meet."""
+    """Whether any types of arguments could make conversions necessary: a name is assigned where paths meet, several
+    values are returned, or leading zeros of an int32 are counted."""
     branching = (ast.If, ast.For, ast.While, ast.IfExp, ast.BoolOp)
+    if sum(isinstance(node, ast.Return) for node in ast.walk(function)) > 1:
+        return True
     for node in ast.walk(function):
-        if isinstance(node, ast.IfExp | ast.BoolOp):
+        if isinstance(node, ast.IfExp | ast.BoolOp) or (isinstance(node, ast.Attribute) and node.attr == "clz"):
             return True
         if isinstance(node, branching) and any(
             isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store) for inner in ast.walk(node)
@@ -98,11 +114,12 @@ def _known(kind: Type) -> Variable:
 
 
 _UNKNOWN = _known(None)
-_NEVER = "never"  # of a function that has not returned anything yet
 
 
 def _merged(first: Variable, second: Variable) -> Variable:
-    return first if first == second else Variable(unified(first.type, second.type), first.real | second.real)
+    if first == second:
+        return first
+    return Variable(unified(first.type, second.type), first.real | second.real, first.narrow and second.narrow)
 
 
 class _Flow:
@@ -130,41 +147,41 @@ class _Calls:
     """Functions by the types that they are called with.
 
     Attributes:
-        found: for each function and types of its arguments, the type of its result and the casts in it.
+        found: what is known of each.
     """
 
     def __init__(self, definitions: Definitions, device_function: Callable[[Any], Any]) -> None:
-        self.found: dict[Any, dict[tuple[Type, ...], tuple[Type, dict[ast.AST, Any]]]] = {}
+        self.found: dict[Key, Instance] = {}
         self._definitions = definitions
         self._device_function = device_function
 
-    def result(self, function: Any, arguments: tuple[Type, ...]) -> Type:
-        """The type of the result; None while a function that calls itself is read."""
-        known = self.found.setdefault(function, {})
-        if arguments in known:
-            return known[arguments][0]
-        definition, resolve = self._definitions[function]
-        known[arguments] = None, {}
-        if isinstance(definition, ast.FunctionDef):
-            reader = _Reader(resolve, self)
-            reader.function(definition, arguments)
-            known[arguments] = reader.returned, reader.casts
-        return known[arguments][0]
+    def instance(self, key: Key) -> Instance:
+        """What is known of a function; nothing yet of one that calls itself and is being read."""
+        if key not in self.found:
+            made = self.found[key] = Instance()
+            definition, resolve = self._definitions[key[0]]
+            if isinstance(definition, ast.FunctionDef):
+                _Reader(resolve, self, made).function(definition, key[1])
+        return self.found[key]
 
-    def called(self, callee: Any, arguments: tuple[Type, ...]) -> Type:
+    def called(self, callee: Any, arguments: tuple[Type, ...]) -> Key | None:
         function = self._device_function(callee)
-        return self.result(function, arguments) if function in self._definitions else None
+        return (function, arguments) if function in self._definitions else None
 
 
 class _Reader:
-    def __init__(self, resolve: Resolve, calls: _Calls) -> None:
-        self.returned: Type = _NEVER
+    def __init__(self, resolve: Resolve, calls: _Calls, instance: Instance) -> None:
+        self._instance = instance
         self._calls = calls
-        self.casts: dict[ast.AST, Any] = {}
         self._resolve = resolve
         self._typing = Typing(resolve)
         self._names: Names | None = {}
         self._loops: list[_Flow] = []
+        self._returned: list[Variable] = []
+        # Of earlier passes: the type of each expression, and the names as they were where a loop began again.
+        self._types: dict[ast.AST, Type] = {}
+        self._again: dict[ast.AST, list[Names | None]] = {}
+        self._changed = False
         self._reading: dict[type[ast.AST], Callable[[Any], Type]] = {
             ast.Constant: lambda node: type_of(node.value),
             ast.Name: self._name,
@@ -182,14 +199,22 @@ class _Reader:
 
     def function(self, node: ast.FunctionDef, arguments: tuple[Type, ...]) -> None:
         parameters = (*node.args.posonlyargs, *node.args.args)
-        self._names = {each.arg: _UNKNOWN for each in (*parameters, *node.args.kwonlyargs)}
-        self._names.update({each.arg: _known(kind) for each, kind in zip(parameters, arguments, strict=False)})
+        names = {each.arg: _UNKNOWN for each in (*parameters, *node.args.kwonlyargs)}
+        names.update({each.arg: _known(kind) for each, kind in zip(parameters, arguments, strict=False)})
         for extra in (node.args.vararg, node.args.kwarg):
             if extra is not None:
-                self._names[extra.arg] = _UNKNOWN
-        self._block(node.body)
-        if self._names is not None or self.returned is _NEVER:
-            self.returned = None  # it may end without a value
+                names[extra.arg] = _UNKNOWN
+        for _ in range(_MOST_PASSES):
+            self._changed = False
+            self._names = dict(names)
+            self._instance.casts.clear()
+            self._instance.calls.clear()
+            self._returned.clear()
+            self._block(node.body)
+            if not self._changed:
+                break
+        if self._names is None and self._returned:  # else it may end without a value
+            self._instance.returned = functools.reduce(_merged, self._returned)
 
     # Statements ---------------------------------------------------------------------------------------------------
 
@@ -209,6 +234,8 @@ class _Reader:
         kind = self._read(node.value)
         for target in node.targets:
             self._assign(target, kind)
+            if isinstance(target, ast.Name) and self._names is not None and self._is_narrow(node.value):
+                self._names[target.id] = replace(self._names[target.id], narrow=True)
 
     def _run_AnnAssign(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
@@ -221,7 +248,7 @@ class _Reader:
             self._read(node.target)
             return
         before = self._variable(node.target.id)
-        result = operated(node.op, before.type, value)
+        result = self._widened(node, operated(node.op, before.type, value))
         for real in before.real:
             if operated(node.op, real, value) != result and result is not None:
                 self._cast(node.value, result)
@@ -244,23 +271,22 @@ class _Reader:
         self._loop(node, lambda: self._assign(node.target, item))
 
     def _loop(self, node: ast.While | ast.For, start: Callable[[], Any]) -> None:
-        before = self._names
-        header = dict(before or {})
-        for _ in range(_MOST_ROUNDS):
-            kept, self.casts = self.casts, dict(self.casts)
-            flow = _Flow()
-            self._loops.append(flow)
-            self._names = dict(header)
-            start()
-            condition = dict(self._names)
-            self._block(node.body)
-            self._loops.pop()
-            again = _meet((before, self._names, *flow.continues))
-            if again == header or again is None:
-                break
-            header, self.casts = again, kept
-        # A for loop that ends has not assigned its target once more.
-        self._names = condition if isinstance(node, ast.While) else _meet((header, condition))
+        header = _meet((self._names, *self._again.get(node, ()))) or {}
+        flow = _Flow()
+        self._loops.append(flow)
+        self._names = dict(header)
+        start()
+        condition = dict(self._names)
+        self._block(node.body)
+        self._loops.pop()
+        again = [self._names, *flow.continues]
+        if again != self._again.get(node):
+            self._again[node], self._changed = again, True
+        if isinstance(node, ast.While):  # CPython tests once before the loop, and once more at its end
+            endless = isinstance(node.test, ast.Constant) and node.test.value
+            self._names = None if endless else _meet((condition, *again))
+        else:  # one that ends has not assigned its target once more
+            self._names = _meet((header, condition))
         self._block(node.orelse)
         self._names = _meet((self._names, *flow.breaks))
 
@@ -273,9 +299,7 @@ class _Reader:
         self._names = None
 
     def _run_Return(self, node: ast.Return) -> None:
-        """Results of several types are not converted: the caller takes the one that comes, and its type for unknown."""
-        kind = None if node.value is None else self._read(node.value)
-        self.returned = kind if self.returned in (_NEVER, kind) else None
+        self._returned.append(_UNKNOWN if node.value is None else self._value(node.value))
         self._names = None
 
     def _run_Raise(self, node: ast.Raise) -> None:
@@ -317,7 +341,10 @@ class _Reader:
         """What iterating gives."""
         kind = self._read(node)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and self._resolve(node.func) is range:
-            return "int64"
+            if range_item([self._types.get(part) for part in node.args]) != "uint64":
+                return "int64"  # of int32s too: all that is computed of them is the same
+            self._instance.casts[node] = arithmetic.unsigned_items
+            return "uint64"
         if isinstance(kind, ArrayType):
             return kind.item if kind.ndim == 1 else ArrayType(kind.item, kind.ndim - 1)
         return kind[0] if isinstance(kind, tuple) and kind and all(member == kind[0] for member in kind) else None
@@ -327,12 +354,29 @@ class _Reader:
     def _read(self, node: ast.expr) -> Type:
         special = self._reading.get(type(node))
         if special is not None:
-            return special(node)
+            return self._widened(node, special(node))
         if not isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
             for part in ast.iter_child_nodes(node):
                 if isinstance(part, ast.expr):
                     self._read(part)
         return None
+
+    def _widened(self, node: ast.AST, kind: Type) -> Type:
+        """The expression's type, of this type now, with what it was in earlier passes."""
+        result = unified(self._types[node], kind) if node in self._types else kind
+        if self._types.get(node, _UNKNOWN) != result:
+            self._types[node], self._changed = result, True
+        if result != kind and isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call):
+            self._cast(node, result)
+        return result
+
+    def _value(self, node: ast.expr) -> Variable:
+        """What an expression gives, where a conversion can wait."""
+        kind = self._read(node)
+        if isinstance(node, ast.Name) and node in self._instance.casts:
+            del self._instance.casts[node]
+            return self._variable(node.id)
+        return _known(kind)
 
     def _variable(self, name: str) -> Variable:
         return (self._names or {}).get(name, _UNKNOWN)
@@ -348,9 +392,18 @@ class _Reader:
     def _attribute(self, node: ast.Attribute) -> Type:
         value = self._resolve(node)
         known = type_of(value) if isinstance(value, int | float) or hasattr(value, "dtype") else None
-        if node.attr in ("x", "y", "z") and getattr(self._resolve(node.value), "__name__", "").endswith(("Idx", "Dim")):
+        if self._is_narrow(node):
             return "int64"
         return known if known is not None else attribute(self._read(node.value), node.attr)
+
+    def _is_narrow(self, node: ast.expr) -> bool:
+        """Whether this is a thread's index or the like itself."""
+        if isinstance(node, ast.Name) and node.id in (self._names or {}):
+            return self._variable(node.id).narrow
+        if isinstance(node, ast.Attribute) and node.attr in ("x", "y", "z"):
+            return type(self._resolve(node.value)) is _INDEX
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        return name in ("laneid", "warpsize") and self._resolve(node) is getattr(_simulator, name)
 
     def _subscript(self, node: ast.Subscript) -> Type:
         owner = self._read(node.value)
@@ -359,11 +412,11 @@ class _Reader:
 
     def _read_index(self, node: ast.expr) -> None:
         """An integer is an index whatever its type."""
-        before = set(self.casts)
+        before = set(self._instance.casts)
         self._read(node)
         for inner in (node, *(node.elts if isinstance(node, ast.Tuple) else ())):
             if isinstance(inner, ast.Name) and inner not in before:
-                self.casts.pop(inner, None)
+                self._instance.casts.pop(inner, None)
 
     def _operation(self, node: ast.BinOp) -> Type:
         left, right = self._read(node.left), self._read(node.right)
@@ -384,8 +437,8 @@ class _Reader:
 
     def _drop(self, node: ast.expr, same: Callable[[Type], bool]) -> None:
         """Forget the cast of a name where the operation computes the same for each type that it may have."""
-        if isinstance(node, ast.Name) and node in self.casts and all(map(same, self._variable(node.id).real)):
-            del self.casts[node]
+        if isinstance(node, ast.Name) and node in self._instance.casts and all(map(same, self._variable(node.id).real)):
+            del self._instance.casts[node]
 
     def _conditional(self, node: ast.IfExp) -> Type:
         self._read(node.test)
@@ -408,10 +461,19 @@ class _Reader:
         kinds = [self._read(part) for part in node.args]
         for keyword in node.keywords:
             self._read(keyword.value)
+        if self._resolve(node.func) is _CLZ and node.args and self._is_narrow(node.args[0]):
+            self._cast(node.args[0], "int32")  # 32 more zeros lead an int64
         known = self._typing.constructed(node) or self._typing.called(node, kinds)
-        if known is None and not node.keywords:
-            known = self._calls.called(self._resolve(node.func), tuple(kinds))
-        return known
+        if known is not None or node.keywords:
+            return known
+        key = self._calls.called(self._resolve(node.func), tuple(kinds))
+        if key is None:
+            return None
+        self._instance.calls[node] = key
+        returned = self._calls.instance(key).returned or _UNKNOWN
+        if returned.real != {returned.type}:
+            self._cast(node, returned.type)
+        return returned.type
 
     def _named(self, node: ast.NamedExpr) -> Type:
         kind = self._read(node.value)
@@ -419,5 +481,6 @@ class _Reader:
         return kind
 
     def _cast(self, node: ast.expr, kind: Type) -> None:
-        if kind in NUMBERS:
-            self.casts[node] = arithmetic.CASTS[kind]
+        cast = arithmetic.cast_to(kind)
+        if cast is not None:
+            self._instance.casts[node] = cast

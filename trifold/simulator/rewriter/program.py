@@ -12,7 +12,7 @@ from trifold.simulator.rewriter.names import Names
 from trifold.simulator.rewriter.source import SourceMissing, find_definition
 from trifold.simulator.rewriter.survey import Body, Survey, Unrewritable, Vocabulary
 from trifold.simulator.rewriter.transform import Conversions, Runtime, Transform
-from trifold.simulator.unify import may_need_casts
+from trifold.simulator.unify import Instance, may_need_casts
 
 
 @dataclass(eq=False)
@@ -59,6 +59,11 @@ class Program:
         return all(names.still_hold() for names in self._names)
 
 
+# A function, or an instance of it: the function with the types of its arguments.
+_Key = Any
+Typed = Callable[[Mapping[FunctionType, Survey]], tuple[_Key, Mapping[_Key, Instance]]]
+
+
 @dataclass(frozen=True)
 class Builder:
     """Makes programs.
@@ -84,17 +89,17 @@ class Builder:
         function: FunctionType,
         *,
         called: bool = False,
-        casts: Callable[[Mapping[FunctionType, Survey]], Mapping[Any, Any]] = lambda surveys: {},
+        typed: Typed = lambda surveys: (None, {}),
     ) -> Program:
         """Rewrite a kernel, or with ``called`` a device function, and all that it calls by name.
 
-        ``casts`` gives the conversions of values in all of them, by node.
+        ``typed`` gives the instance to be run, and all instances: each becomes a function of its own.
         """
         unrewritable: dict[FunctionType, str] = {}
         while True:
             graph = _Graph(self, function, unrewritable)
             try:
-                return graph.program(called, casts)
+                return graph.program(called, typed)
             except _Stop as stop:
                 unrewritable[stop.function] = stop.reason
 
@@ -115,7 +120,8 @@ class _Graph:
         self._surveys: dict[FunctionType, Survey] = {}
         self._unread: dict[FunctionType, Unread] = {}
         self._captured: dict[int, Captured] = {}
-        self._forwards: dict[FunctionType, Forward] = {}
+        self._forwards: dict[_Key, Forward] = {}
+        self._wanted: list[_Key] = []
         queue = [root]
         while queue:
             function = queue.pop()
@@ -146,22 +152,21 @@ class _Graph:
             if len(waiting) == before:
                 return waiting
 
-    def program(self, called: bool, casts: Callable[[Mapping[FunctionType, Survey]], Mapping[Any, Any]]) -> Program:
-        for function in (*self._surveys, *self._unread):
-            self._forwards[function] = Forward()
+    def program(self, called: bool, typed: Typed) -> Program:
         for unread in self._unread:
             waits = unread in self._waiting
+            self._forwards[unread] = Forward()
             self._forwards[unread].function = self._builder.as_generator(unread) if waits else unread
-        conversions = casts(self._surveys)
-        objects = {
-            function: self._compile(function, survey, called or function is not self._root, conversions)
-            for function, survey in self._surveys.items()
-        }
-        for function, its_objects in objects.items():
-            rewritten = self._forwards[function].function
-            rewritten.__code__ = its_objects.put_in(rewritten.__code__)
+        key, instances = typed(self._surveys)
+        root = self._forward(key or self._root)
+        rewritten: list[tuple[Forward, Objects]] = []
+        while self._wanted:
+            key = self._wanted.pop()
+            rewritten.append((self._forwards[key], self._compile(key, instances.get(key, Instance()), called)))
+        for forward, objects in rewritten:
+            forward.function.__code__ = objects.put_in(forward.function.__code__)
         return Program(
-            self._forwards[self._root].function,
+            root.function,
             self._root in self._waiting,
             any(survey.synchronises_grid for survey in self._surveys.values()),
             tuple(self._captured.values()),
@@ -171,7 +176,17 @@ class _Graph:
             tuple(_lines_of(function) for function in (*self._surveys, *self._unread)),
         )
 
-    def _compile(self, function: FunctionType, survey: Survey, called: bool, casts: Mapping[Any, Any]) -> Objects:
+    def _forward(self, key: _Key) -> Forward:
+        """The rewritten function, which is made if it is the first that wants it."""
+        if key not in self._forwards:
+            self._forwards[key] = Forward()
+            self._wanted.append(key)
+        return self._forwards[key]
+
+    def _compile(self, key: _Key, instance: Instance, called: bool) -> Objects:
+        function: FunctionType = key[0] if isinstance(key, tuple) else key
+        survey = self._surveys[function]
+        called = called or function is not self._root
         code = function.__code__
         objects = Objects()
         runtime = self._builder.runtime(lambda line: self._builder.site(code.co_filename, line, code.co_qualname))
@@ -180,14 +195,14 @@ class _Graph:
             objects,
             runtime,
             waits=self._waiting.__contains__,
-            function=self._forwards.__getitem__,
+            function=lambda node, callee: self._forward(instance.calls.get(node, callee)),
             captured=self._capture,
             called=called,
             conversions=self._builder.conversions(function) if called else None,
-            casts=casts,
+            casts=instance.casts,
         )
         try:
-            self._forwards[function].function = compile_function(transform.run(), function)
+            self._forwards[key].function = compile_function(transform.run(), function)
         except Unrewritable as reason:
             raise _Stop(function, str(reason)) from None
         return objects

@@ -70,7 +70,7 @@ class Transform:
 
     Args:
         waits: whether a device function or nested function waits, directly or through others.
-        function: the rewritten function of a device function.
+        function: the rewritten function of a device function that is called here.
         captured: the holder of a host array that the kernel refers to.
         called: the function is called by others, so that its sums may be repeated.
         conversions: what its signature converts.
@@ -84,7 +84,7 @@ class Transform:
         runtime: Runtime,
         *,
         waits: Callable[[FunctionType | Body], bool],
-        function: Callable[[FunctionType], Forward],
+        function: Callable[[ast.Call, FunctionType], Forward],
         captured: Callable[[str, Any], Any],
         called: bool,
         conversions: Conversions | None,
@@ -180,7 +180,9 @@ class Transform:
             case Wait(operation):
                 return self._wait(node, operation)
             case DeviceCall(function):
-                call = _at(node, ast.Call(self._object(node.func, self._function(function)), *self._arguments(node)))
+                call = _at(
+                    node, ast.Call(self._object(node.func, self._function(node, function)), *self._arguments(node))
+                )
                 return self._awaited_if(self._waits(function), node, call)
             case LocalCall(body):
                 return self._awaited_if(self._waits(body), node, self._copy(node))
