@@ -119,6 +119,22 @@ def test_a_negative_index_passes_with_a_remark(tmp_path: Path) -> None:
     assert "add.py" in row.reason
 
 
+def test_a_kernel_that_numba_does_not_compile_passes_with_a_remark(tmp_path: Path) -> None:
+    wrong = Wrong(
+        name="named within an expression",
+        why="it runs in the simulator",
+        op="add",
+        edits=edits("prototype", ("out[i] = x[i] + y[i]", "out[i] = x[i] + (other := y[i])")),
+        row="findings",
+        implementation="prototype",
+    )
+    wrong.write(tmp_path)
+    row = _findings("add", tmp_path)
+    assert row.outcome == "passed"
+    assert "Numba's CUDA target does not compile it: assign other in a statement of its own" in row.reason
+    assert "add.py" in row.reason
+
+
 def test_a_good_kernel_earns_no_remark(tmp_path: Path) -> None:
     copy_of_gallery("add", tmp_path)
     row = _findings("add", tmp_path)

@@ -237,6 +237,10 @@ class Accepted:
         self._suppressions = () if path is None else read_suppressions(path)
         self._tell()
 
+    def all(self) -> tuple[Acceptance, ...]:
+        """Comments of the files that were read, and the entries of the suppressions file."""
+        return (*(each for of_file in self._by_file.values() for each in of_file), *self._suppressions)
+
     def take_function(self, file: str, first: int, last: int) -> list[Acceptance]:
         """A Python function, which has these lines, is about to run; new ones among what it may meet.
 

@@ -25,6 +25,7 @@ FindingKind = Literal[
     "barrier misuse",  # of one in shared memory
     "lifetime",  # of shared memory that another block of the cluster accesses
     "negative index",  # a lint only: Numba wraps a negative index, C++ does not
+    "does not compile",  # a warning of the simulator: it runs there, Numba's CUDA target refuses it
 ]
 Severity = Literal["error", "warning", "lint"]
 

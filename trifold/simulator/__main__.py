@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--report", metavar="FILE", help="write all findings to this file, as JSON")
     parser.add_argument("--keep-going", action="store_true", help="continue after findings, and list them at the end")
     parser.add_argument("--suppressions", metavar="FILE", help="TOML: findings that are accepted, with reasons")
-    parser.add_argument("--lint", action="store_true", help="also report negative indices, which C++ does not wrap")
+    parser.add_argument("--lint", action="store_true", help="also report what is not portable: negative indices, …")
     parser.add_argument("--compute-capability", metavar="X.Y", help="the GPU whose limits apply; default: 9.0")
     return parser
 

@@ -82,6 +82,7 @@ class Launcher:
             staging, shapes = self._stage(function, arguments)
         if program.typed:
             program = self._programs.of(function, debug=kernel._debug, types=self._types_of(staging, shapes))
+        self._programs.report_refused(program, lints="lint" in options.checks)
         for captured in program.captured:
             argument.stage_captured(staging, captured.name, captured.host)
         _started += 1

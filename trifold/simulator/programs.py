@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import FunctionType, GeneratorType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from trifold import _simulator
-from trifold.findings import KernelWarning
-from trifold.simulator import device, fallback, report, unify
+from trifold import _simulator, findings
+from trifold.findings import Finding, KernelWarning
+from trifold.simulator import device, fallback, refused, report, unify
 from trifold.simulator.rewriter import Builder, Program, Survey, is_rewritten, reasons
 from trifold.simulator.settings import accepted
 from trifold.simulator.signatures import conversions
@@ -26,6 +27,7 @@ class Programs:
     def __init__(self, vocabulary: device.DeviceVocabulary) -> None:
         self._vocabulary = vocabulary
         self._kept: WeakKeyDictionary[FunctionType, dict[tuple[object, ...], Program]] = WeakKeyDictionary()
+        self._refused: WeakKeyDictionary[Program, list[Finding]] = WeakKeyDictionary()
         self._builders = {debug: self._builder(debug) for debug in (False, True)}
 
     def _builder(self, debug: bool) -> Builder:
@@ -56,6 +58,7 @@ class Programs:
         program = self._made(function, called, debug, types)
         for file, first, last in program.functions:
             report.note_allowed(accepted.take_function(file, first, last))
+        self._refused[program] = self._findings(function.__name__, program)
         kept[called, debug, types] = program
         if program.unread and not types:
             warnings.warn(
@@ -74,6 +77,27 @@ class Programs:
             return (function, types), unify.instances(definitions, function, types, self._vocabulary.device_function)
 
         return self._builders[debug].build(function, called=called, typed=typed)
+
+    def report_refused(self, program: Program, *, lints: bool) -> None:
+        """Report what Numba's CUDA target would not compile of it."""
+        for finding in self._refused[program]:
+            if lints or finding.severity != "lint":
+                findings.record(finding)
+
+    def _findings(self, kernel: str, program: Program) -> list[Finding]:
+        device_function = self._vocabulary.device_function
+        found: dict[tuple[FunctionType, refused.Refusal], None] = {}
+        for function, survey in program.surveys.items():
+            for each in refused.refusals(survey.node, survey.names.resolve, device_function):
+                found[function, each] = None
+        for (function, _), instance in program.instances.items():
+            found |= dict.fromkeys((function, each) for each in instance.refused.values())
+        result = []
+        for function, each in found:
+            for finding in refused.findings(kernel, function, [each]):
+                by = refused.accepted_by(finding, accepted.all())
+                result.append(finding if by is None else replace(finding, accepted=by.reason, accepted_at=by.place))
+        return result
 
     def dynamic(self, callee: Any) -> Any:
         """What a kernel calls where it calls a value: the device's form of it."""

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from trifold import _simulator
-from trifold.simulator import arithmetic
+from trifold.simulator import arithmetic, refused
+from trifold.simulator.refused import Refusal
 from trifold.simulator.types_of import (
     ArrayType,
     Resolve,
@@ -69,11 +70,13 @@ class Instance:
         casts: for each expression that is converted, the conversion.
         calls: for each call of a device function, which instance it is of.
         returned: the result.
+        refused: what does not compile for these types, by node.
     """
 
     casts: dict[ast.AST, Any] = field(default_factory=dict)
     calls: dict[ast.AST, Key] = field(default_factory=dict)
     returned: Variable | None = None
+    refused: dict[ast.AST, Refusal] = field(default_factory=dict)
 
 
 def instances(
@@ -172,6 +175,7 @@ class _Calls:
 class _Reader:
     def __init__(self, resolve: Resolve, calls: _Calls, instance: Instance) -> None:
         self._instance = instance
+        self._targets: set[str] = set()
         self._calls = calls
         self._resolve = resolve
         self._typing = Typing(resolve)
@@ -209,6 +213,7 @@ class _Reader:
             self._names = dict(names)
             self._instance.casts.clear()
             self._instance.calls.clear()
+            self._instance.refused.clear()
             self._returned.clear()
             self._block(node.body)
             if not self._changed:
@@ -268,6 +273,7 @@ class _Reader:
 
     def _run_For(self, node: ast.For) -> None:
         item = self._item(node.iter)
+        self._targets |= {part.id for part in ast.walk(node.target) if isinstance(part, ast.Name)}
         self._loop(node, lambda: self._assign(node.target, item))
 
     def _loop(self, node: ast.While | ast.For, start: Callable[[], Any]) -> None:
@@ -279,7 +285,7 @@ class _Reader:
         condition = dict(self._names)
         self._block(node.body)
         self._loops.pop()
-        again = [self._names, *flow.continues]
+        again: list[Names | None] = [self._names, *flow.continues]
         if again != self._again.get(node):
             self._again[node], self._changed = again, True
         if isinstance(node, ast.While):  # CPython tests once before the loop, and once more at its end
@@ -347,7 +353,11 @@ class _Reader:
             return "uint64"
         if isinstance(kind, ArrayType):
             return kind.item if kind.ndim == 1 else ArrayType(kind.item, kind.ndim - 1)
-        return kind[0] if isinstance(kind, tuple) and kind and all(member == kind[0] for member in kind) else None
+        if isinstance(kind, tuple) and kind and None not in kind:
+            if all(member == kind[0] for member in kind):
+                return kind[0]
+            self._instance.refused[node] = refused.of_tuple(node, kind)
+        return None
 
     # Expressions: each gives Numba's type, after the casts that it asks for -------------------------------------------
 
@@ -408,7 +418,13 @@ class _Reader:
     def _subscript(self, node: ast.Subscript) -> Type:
         owner = self._read(node.value)
         self._read_index(node.slice)
+        if isinstance(owner, tuple) and None not in owner and len(set(owner)) > 1 and self._varies(node.slice):
+            self._instance.refused[node] = refused.of_element(node, owner)
         return subscripted(owner, node.slice)
+
+    def _varies(self, index: ast.expr) -> bool:
+        """Whether an index is a loop's variable, or computed."""
+        return isinstance(index, ast.BinOp) or (isinstance(index, ast.Name) and index.id in self._targets)
 
     def _read_index(self, node: ast.expr) -> None:
         """An integer is an index whatever its type."""

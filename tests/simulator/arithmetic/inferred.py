@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator
+from typing import Any
 
 KINDS = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -88,7 +89,7 @@ def main() -> None:
     from numba.core import types as numba_types
     from numba.cuda.compiler import compile_cuda
 
-    types = getattr(numba.cuda, "types", None)
+    types: Any = getattr(numba.cuda, "types", None)
     if not hasattr(types, "float16"):  # numba-cuda has types of its own
         types = numba_types
     names: dict[str, object] = {}

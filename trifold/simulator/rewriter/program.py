@@ -14,6 +14,9 @@ from trifold.simulator.rewriter.survey import Body, Survey, Unrewritable, Vocabu
 from trifold.simulator.rewriter.transform import Conversions, Runtime, Transform
 from trifold.simulator.unify import Instance, may_need_casts
 
+# A function, or an instance of it: the function with the types of its arguments.
+_Key = Any
+
 
 @dataclass(eq=False)
 class Captured:
@@ -43,6 +46,8 @@ class Program:
         unread: functions among them that could not be rewritten.
         typed: the types of its arguments may make conversions necessary.
         functions: file, first and last line of each function that it reaches.
+        surveys: what was read of each function.
+        instances: of those, with the types of their arguments.
     """
 
     function: Callable[..., Any]
@@ -53,14 +58,14 @@ class Program:
     _names: tuple[Names, ...] = field(repr=False)
     typed: bool = False
     functions: tuple[tuple[str, int, int], ...] = ()
+    surveys: Mapping[FunctionType, Survey] = field(default_factory=dict, repr=False)
+    instances: Mapping[_Key, Instance] = field(default_factory=dict, repr=False)
 
     def is_current(self) -> bool:
         """Whether its names still stand for what they stood for when it was made."""
         return all(names.still_hold() for names in self._names)
 
 
-# A function, or an instance of it: the function with the types of its arguments.
-_Key = Any
 Typed = Callable[[Mapping[FunctionType, Survey]], tuple[_Key, Mapping[_Key, Instance]]]
 
 
@@ -174,6 +179,8 @@ class _Graph:
             tuple(survey.names for survey in self._surveys.values()),
             any(may_need_casts(survey.node) for survey in self._surveys.values()),
             tuple(_lines_of(function) for function in (*self._surveys, *self._unread)),
+            self._surveys,
+            instances,
         )
 
     def _forward(self, key: _Key) -> Forward:
