@@ -113,7 +113,7 @@ def mixed_elements_right(x, n):
 
 def walrus(x, n):
     m = 1
-    while (m := m * 2.5) < n:  # refused  # type: ignore[assignment]
+    while (m := m * 2.5) < n:  # type: ignore[assignment]  # refused
         x[0] += m
 
 

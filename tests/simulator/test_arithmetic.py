@@ -344,6 +344,26 @@ def test_cmath_of_a_complex64_is_one_and_raises_nothing() -> None:
     assert list(out) == [np.float64(np.float32(math.sin(1))) + 2**24, -math.inf, np.float32(math.pi / 2)]
 
 
+_ZERO, _SIX, _THREE = np.float32(0), np.int8(6), np.int8(3)
+
+
+@cuda.jit
+def _of_two_constants(out):
+    out[0] = _SIX - _SIX
+    out[1] = _SIX & _THREE
+    out[2] = 1 if _ZERO else 2
+    if _ZERO:
+        out[3] = 1
+    out[4] = not _ZERO
+    out[5] = (_ZERO or 3) + (_SIX ^ _THREE)
+
+
+def test_constants_are_not_computed_before_their_values_are_there() -> None:
+    out = np.zeros(6)
+    _of_two_constants[1, 1](out)
+    assert list(out) == [0, 2, 2, 0, 1, 8]
+
+
 def test_complex_numbers_have_no_remainder() -> None:
     with pytest.raises(TypeError, match="unsupported operand"):
         device.float32(1) // np.complex64(1)

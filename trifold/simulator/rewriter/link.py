@@ -25,7 +25,7 @@ class Forward:
 
 
 class Objects:
-    """Objects and the marks that stand for them in a tree: constants that the compiler folds with nothing."""
+    """Objects and the marks that stand for them in a tree: constants that the compiler folds with no others."""
 
     def __init__(self) -> None:
         self._objects: list[Any] = []

@@ -99,6 +99,7 @@ class Transform:
         self._called = called
         self._conversions = conversions
         self._casts = casts
+        self._folded = set(self._where_folded())
         self._temporaries = 0
         self._polling: list[ast.While | ast.For | None] = []  # each loop around, where it polls
 
@@ -145,6 +146,20 @@ class Transform:
             result = self._call(node, self._casts[node], result)
         return result
 
+    def _where_folded(self) -> Iterator[ast.expr]:
+        """Objects that the compiler would compute with, or decide by, as if they were the marks that stand for them."""
+        for node in ast.walk(self._survey.node):
+            match node:
+                case ast.BinOp(left, _, right):
+                    if all(isinstance(self._survey.decisions.get(each), Inject) for each in (left, right)):
+                        yield left
+                case ast.If(test) | ast.While(test) | ast.IfExp(test) | ast.Assert(test):
+                    yield test
+                case ast.BoolOp(_, values):
+                    yield from values
+                case ast.UnaryOp(ast.Not(), operand):
+                    yield operand
+
     def _copy(self, node: _Node) -> _Node:
         """A copy with rewritten children."""
         copy = type(node).__new__(type(node))
@@ -169,7 +184,8 @@ class Transform:
     def _carry_out(self, node: ast.AST, decision: object) -> ast.expr:
         match decision:
             case Inject(value):
-                return self._object(node, value)
+                mark = self._object(node, value)
+                return self._call(node, _itself, mark) if node in self._folded else mark
             case Ask(value):
                 return self._call(node, value)
             case Capture(name, array):
@@ -329,6 +345,10 @@ class Transform:
 
     def _call(self, node: ast.AST, function: Any, *arguments: ast.expr) -> ast.Call:
         return _at(node, ast.Call(self._object(node, function), list(arguments), []))
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _at(place: ast.AST, node: _Node) -> _Node:
