@@ -4,7 +4,7 @@
     python benchmarks/graduated.py out/dist/*.whl --json benchmarks/results/graduated/cpu.json
 
 Both are called in one process, turn by turn, in readings of a few milliseconds, so that what else the machine does
-meets both alike; the figure is the median of the ratios of neighbouring readings. The import is timed in fresh
+affects both; the figure is the median of the ratios of neighbouring readings. The import is timed in fresh
 processes, after torch's own. Exit status 1 where a target is missed.
 """
 

@@ -8,7 +8,7 @@
 A record is current where the sources that it names (trifold/record_sources.py) are those in the tree. ``measure``
 starts nothing after ``--seconds``, and ends what then runs: the same command goes on, on this machine or on another one
 with benchmarks/results/ of the first, where ``unfinished/`` has what is not whole yet. Exit status 3: there is more to
-do. A page that quotes a stale record says so behind its path, in the words that ``mark`` writes; a test looks for them.
+do. A page that quotes a stale record says so after its path, in the words that ``mark`` writes; a test looks for them.
 """
 
 from __future__ import annotations
@@ -277,14 +277,14 @@ _PLOTTED = ("h200-elementwise.json", "h200-normal_sample.json", "h200-rows.json"
 
 
 def mark_of(state: State) -> str:
-    """What stands behind the path of a record where it is quoted; nothing behind that of a current one."""
+    """What follows the path of a record where it is quoted; nothing follows that of a current one."""
     if state.current:
         return ""
     return f", of {f'commit {state.commit}' if state.commit else 'no commit'}, to be measured anew"
 
 
 def marked(page: str, states: dict[str, State]) -> str:
-    """The text of a page with the right mark behind the path of each record, and in the text of each plot."""
+    """The text of a page with the right mark after the path of each record, and in the text of each plot."""
 
     def quote(match: re.Match[str]) -> str:
         known = states.get(match["name"])

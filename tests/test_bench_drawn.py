@@ -72,7 +72,7 @@ def test_columns_are_of_four_kinds() -> None:
     assert sum(width & (width - 1) == 0 for width in found) > 200
     assert sum(width in MODEL_COLUMNS for width in found) > 200
     assert sum(width % 2 == 1 for width in found) > 200
-    assert {int(math.log2(width)) for width in found} == set(range(6, 19)), "short and long ones alike"
+    assert {int(math.log2(width)) for width in found} == set(range(6, 19)), "both short and long ones"
 
 
 def test_the_memory_of_the_device_cuts_off_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A script that calls compilers ends alike in a fresh process and in a fork of this one."""
+"""A script that calls compilers ends in the same way in a fresh process and in a fork of this one."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ MARK = ", of commit 0123456789ab, to be measured anew"
         pytest.param(
             f"{PATH}, of commit 1111111, to be measured anew", STALE, f"{PATH}{MARK}", id="the mark of another commit"
         ),
-        pytest.param(f"{PATH}{MARK};", CURRENT, f"{PATH};", id="a mark behind a current record"),
+        pytest.param(f"{PATH}{MARK};", CURRENT, f"{PATH};", id="a mark after a current record"),
         pytest.param("`benchmarks/results/other.json`", STALE, "`benchmarks/results/other.json`", id="no record"),
         pytest.param(
             "![rates](../benchmarks/results/figures.png)",

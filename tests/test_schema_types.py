@@ -31,7 +31,7 @@ X = torch.tensor([3.0, 1.0, 2.0])
 
 @dataclass(frozen=True)
 class Row:
-    """An operator: its schema behind the name, its C++ function, and what some arguments give."""
+    """An operator: its schema after the name, its C++ function, and what some arguments give."""
 
     schema: str
     function: str

@@ -100,7 +100,7 @@ def load(
 
 
 def load_port(files: OpFiles, form: Literal["fast", "debug", "coverage", "jittered"] = "fast") -> Implementation:
-    """The port of an op, see :func:`load`; in one of the forms of a build that run alike. One is for CUDA tensors
+    """The port of an op, see :func:`load`; in one of the forms of a build that compute the same. One is for CUDA tensors
     alone: ``jittered``."""
     with _lock:
         namespace = _namespace("port" if form == "fast" else f"{form}_port", files)

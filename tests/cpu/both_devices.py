@@ -116,7 +116,7 @@ def _results(cell: Cell, call: Call) -> list[tuple[str, Tensor | None]]:
 
 
 def _same_noise(implementation: Implementation) -> None:
-    """A draw is named alike on both devices: torch's generators of one seed differ between them."""
+    """A draw has one name on both devices: torch's generators of one seed differ between them."""
     names = implementation.function.__globals__
     if "philox_state" in names:
         names["philox_state"] = lambda device, generator=None: (1234, 4, None)

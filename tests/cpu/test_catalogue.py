@@ -58,7 +58,7 @@ def _side_by_side(simulator: Finding, host: Finding) -> str:
 
 @pytest.mark.parametrize("twin", WRONG, ids=str)
 def test_both_reports_are_the_same(twin: Twin, start: Start) -> None:
-    """Kind, thread, block, element, barrier interval, operation, and the lines that both sources mark alike."""
+    """Kind, thread, block, element, barrier interval, operation, and the lines that both sources mark."""
     case = twin.case
     (simulator,) = findings_in(case, case.kernel, options(checks="all", seed=0))
     (host,) = findings_in(case, HostKernel(start, twin.qualified, twin.more), runtime.schedules(1))

@@ -56,7 +56,7 @@ def next_launch_is_right(function: Progress) -> None:
 
 
 def suffix_sums(x: Tensor) -> Tensor:
-    """Each block's first element, and those of the blocks behind it."""
+    """Each block's first element, and those of the blocks after it."""
     result = x.clone()
     result[::BLOCK] = x[::BLOCK].flip(0).cumsum(0).flip(0)
     return result

@@ -5,7 +5,7 @@ alone.
 
 - ``python`` runs in the page's namespace, ``sh`` in its folder. ``exit=N`` is the status that a command must end with.
 - ``text`` follows one of the two, and shows what it prints: each line must occur, up to white space; ``…`` stands for
-  anything. Lines behind a debugger's prompt are what is typed.
+  anything. Lines after a debugger's prompt are what is typed.
 - ``file=PATH`` in any language: the block is that file's content.
 - ``diff`` replaces lines of a file; with ``wrong=NAME`` it shows a wrong op of ``tests/wrong`` and changes nothing.
 - ``interactive``, ``slow=REASON``: not run. ``gpu``, ``needs=TOOL``: run where there is a GPU, or the tool.
@@ -40,7 +40,7 @@ class Block:
         page: its path, as it is named to people.
         line: of its first fence, from 1.
         marks: those of the info string; one without a value has "".
-        shows: the ``text`` block behind it: what it prints.
+        shows: the ``text`` block after it: what it prints.
     """
 
     page: str

@@ -71,7 +71,7 @@ BARRIERS = (
         "barrier",
         "forward",
         "findings",
-        # More rows than two for each cluster that could take them: a block then takes each in turns.
+        # More rows than two for each cluster that could take them: the blocks then take them round-robin.
         Call((TensorCase((800, 17_000)), IndexCase((800,), 17_000, seed=1)), {"reduction": "none"}),
         at=EXPS_READ,
     ),

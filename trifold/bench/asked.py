@@ -37,7 +37,7 @@ def verdicts(found: Sequence[Figure]) -> str:
 
 
 def write(path: Path, found: Sequence[Figure], **beside: Any) -> None:
-    """The figures as JSON, behind what else is to be kept: the environment, what they were computed from."""
+    """The figures as JSON, after what else is to be kept: the environment, what they were computed from."""
     content = beside | {"figures": [{**asdict(figure), "met": figure.met} for figure in found]}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

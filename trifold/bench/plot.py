@@ -167,7 +167,7 @@ def _line(name: str) -> dict[str, Any]:
 
 
 def _stroke(number: int) -> dict[str, Any]:
-    """Of the dtype that is so many others behind the first."""
+    """Of the dtype at this position."""
     return {"linestyle": ("-", "--", "-.", ":")[number % 4], "markerfacecolor": None if number == 0 else "white"}
 
 

@@ -55,7 +55,7 @@ def of_both(before: Results | None, facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merged(before: Results | None, judged: Iterable[Figure]) -> tuple[Figure, ...]:
-    """The figures ``judged`` now, behind those of benchmarks that the earlier runs alone have measured."""
+    """The figures ``judged`` now, after those of benchmarks that the earlier runs alone have measured."""
     now = tuple(judged)
     judged_now = {(figure.op, figure.benchmark) for figure in now}
     older = () if before is None else before.figures

@@ -164,7 +164,7 @@ def _all_tasks(op: str, benchmark: Benchmark, device: Device, selection: Selecti
 
 
 def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) -> list[Row]:
-    """Time one task: the roofline's ways and all entrants in turns, each against the others."""
+    """Time one task: the roofline's ways and all entrants round-robin, each against the others."""
     moved = task.benchmark.bytes(task.case, task.dtype)
     host = task.method in HOST_PASSES
     method = _method(task.method, machine.device)

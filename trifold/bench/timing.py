@@ -7,14 +7,14 @@
     CUDA events around one call on an idle GPU. Includes the host's time between the first launch and the last one,
     and so the overhead of several small kernels; this is what most articles report.
 ``host``
-    Wall time until the call returns, with the GPU working behind it. Includes no kernel; the queue is kept short.
+    Wall time until the call returns, while the GPU still works. Includes no kernel; the queue is kept short.
 ``cpu``
     Wall time of a call on CPU tensors.
 
-In each, the competitors take turns (A B C A B C ...) within one process, so that a drift of the clock meets all of
-them. A turn by ``events``, ``host`` or ``cpu`` begins with calls that are not kept: what the competitor before leaves
-behind (cold caches, a processor that waits in a deeper sleep) is not this one's own. A competitor that raises fails
-alone; one whose call takes longer than ``slow_after`` seconds is read once.
+In each, the competitors are timed round-robin (A B C A B C ...) in one process, so that a drift of the clock affects all
+of them. A turn by ``events``, ``host`` or ``cpu`` begins with calls that are not kept, so that what the previous
+competitor left (cold caches, a processor in a deeper sleep) is not counted. A competitor that raises fails alone; one
+whose call takes longer than ``slow_after`` seconds is read once.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def measure(
     seconds: float = 0.25,
     slow_after: float = 0.2,
 ) -> dict[str, Result]:
-    """Time the competitors by ``method``, in turns.
+    """Time the competitors by ``method``, round-robin.
 
     Args:
         method: see the module's text.
@@ -189,7 +189,7 @@ def _place(method: Method) -> Iterator[None]:
 
 
 def _take_turns(readers: Mapping[str, _Reader], method: Method, seconds: float) -> dict[str, Failure]:
-    """Read all competitors in turns until ``seconds`` have passed (at least 10 rounds, at most 200)."""
+    """Read all competitors round-robin until ``seconds`` have passed (at least 10 rounds, at most 200)."""
     least, most = 10, 200
     chunk = 5 if method == "graph" else 1
     failures: dict[str, Failure] = {}

@@ -1,7 +1,7 @@
 """Compiles one source for the CPU by calling g++: ``python -P checked.py request.json``.
 
 Not imported. Where it is to be checked, g++ compiles to assembly, where each variable of thread storage (a kernel's
-shared arrays are such) gets some bytes behind it that belong to nobody, so that an index one too far is no other
+shared arrays are such) is followed by some bytes that belong to nobody, so that an index one too far is no other
 array's, and a table tells how much shared memory each function takes. Then it is assembled and linked: a program as a
 library too, and an executable that starts it, since in an executable the linker fixes where thread storage is, and
 blocks that wait for each other need copies of it (engine/cpu/slots.h).
@@ -30,7 +30,7 @@ _LOCAL = re.compile(r"\s*\.comm\s")
 def with_gaps(assembly: str) -> str:
     """The assembly with gaps between its variables; symbols keep their sizes.
 
-    One lies behind each zeroed variable of thread storage, and one in front of each variable of the library.
+    One follows each zeroed variable of thread storage, and one in front of each variable of the library.
     """
     lines: list[str] = []
     section, alignment = "", ""

@@ -148,7 +148,7 @@ def _launch_edits(file: SourceFile, kernels: dict[str, Kernel]) -> Iterator[Edit
 
 
 def _launches(content: bytes, nodes: list[Node], kernels: dict[str, Kernel], shift: int) -> Iterator[Edit]:
-    """The edits of all launches among ``nodes`` of ``content``, which stands ``shift`` bytes behind."""
+    """The edits of all launches among ``nodes`` of ``content``, which begins ``shift`` bytes later."""
     for node in nodes:
         syntax = next((child for child in node.children if child.type == "kernel_call_syntax"), None)
         callee, arguments = node.child_by_field_name("function"), node.child_by_field_name("arguments")

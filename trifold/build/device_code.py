@@ -222,7 +222,7 @@ class _File:
         return "both" if device and host else "device" if device else "host"
 
     def _either(self, start: int, code: str) -> None:
-        """What the host and the device see alike: it may not have two meanings."""
+        """What both the host and the device see: it may not have two meanings."""
         if (condition := self.program.differing(code)) is not None:
             what = f"{ARCH} here has one value for the host and another for the device: use it in functions alone"
             self._refuse(start, condition, what)

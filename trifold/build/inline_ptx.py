@@ -32,7 +32,7 @@ _TOKEN = re.compile(
 )
 _OPERAND = re.compile(r"\s*(?:\[\s*(\w+)\s*\])?\s*\"([^\"]*)\"\s*\((.*)\)\s*", re.DOTALL)
 _LINE_END = re.compile(r"\\?\n")
-_MORE_OF_A_HEAD = re.compile(r"\s*[,{]")  # behind a member's initialiser, as in `f() : a{1}, b{2} {`
+_MORE_OF_A_HEAD = re.compile(r"\s*[,{]")  # after a member's initialiser, as in `f() : a{1}, b{2} {`
 _DEVICE = re.compile(r"\b__(?:global|device)__\b")
 _CONSTRAINTS = "hrlfdn"
 

@@ -6,7 +6,7 @@
     __global__ void kernel(…) {      __global__ void kernel(…) { begin(…);
 
 A ``Pauses`` (trifold/jitter.cuh) pauses where it is made and at the end of the whole expression or block. Headers of
-trifold and of the op are changed alike, as copies in the build's folder; each line stays where it is.
+trifold and of the op are changed in the same way, as copies in the build's folder; each line stays where it is.
 """
 
 from __future__ import annotations

@@ -57,10 +57,10 @@ def kernels(code: str, qualifier: str = LAUNCH_BOUNDS) -> Iterator[tuple[int, st
     for match in re.finditer(rf"\b{qualifier}\s*\(", code):
         after = _end_of_brackets(code, match.end() - 1)
         parameters = _parameters(code, after)
-        behind = _end_of_brackets(code, parameters)
-        body = _body(code, behind)
+        end = _end_of_brackets(code, parameters)
+        body = _body(code, end)
         bounds = " ".join(code[match.end() : after - 1].split())
-        if body and parameters > 0 and not _words(bounds) & _declared(code[parameters + 1 : behind - 1]):
+        if body and parameters > 0 and not _words(bounds) & _declared(code[parameters + 1 : end - 1]):
             yield body, bounds
 
 
@@ -85,7 +85,7 @@ def _end_of_brackets(code: str, begin: int) -> int:
 
 
 def _parameters(code: str, begin: int) -> int:
-    """The bracket that begins a kernel's parameters, behind its other qualifiers; -1: there is none."""
+    """The bracket that begins a kernel's parameters, after its other qualifiers; -1: there is none."""
     while other := _QUALIFIER.match(code, begin):
         begin = _end_of_brackets(code, other.end() - 1)
     return code.find("(", begin)

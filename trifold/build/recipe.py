@@ -38,7 +38,7 @@ GXX_FLAGS = (
     "-fstack-clash-protection",
     "-Wno-unknown-pragmas",
 )
-# What all builds by g++ have but the checked one: the flags behind the level of optimisation.
+# What all builds by g++ have but the checked one: the flags after the level of optimisation.
 _GXX_RULES = GXX_FLAGS[1:]
 FLAGS_OF_FORM: Mapping[Form, tuple[str, ...]] = {
     "fast": GXX_FLAGS,

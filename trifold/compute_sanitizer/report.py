@@ -1,7 +1,7 @@
 """What compute-sanitizer's tools print, as findings.
 
 Its text is read, not its XML: the manual shows the text of each tool, and no version describes its XML. A report begins
-with a line behind ``=========`` and one space; what belongs to it is indented further.
+with a line after ``=========`` and one space; what belongs to it is indented further.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ def _extent(what: str, given: int | tuple[int, ...]) -> tuple[int, int, int]:
 
 
 def _tail(name: str, parameters: tuple[str, ...]) -> str:
-    """What the library exports, behind the user's text."""
+    """What the library exports, appended to the user's text."""
     names = sources.quoted(Path(",".join(parameters))) if parameters else '""'
     title = sources.quoted(Path(name))
     return f"""

@@ -136,7 +136,7 @@ def armed(mode: Mode) -> Iterator[None]:
 
     Args:
         mode: ``end`` places a block's last byte (or one of the 16 there) in front of addresses without memory,
-            ``start`` its first byte behind them.
+            ``start`` its first byte after them.
     """
     library().trifold_device_guard_place(PLACEMENTS[mode])
     yield

@@ -157,7 +157,7 @@ def armed(mode: Mode) -> Iterator[None]:
     """Guard each block of 1 byte to 64 MiB that any thread allocates inside; not to be nested.
 
     Args:
-        mode: ``end`` places a block's last byte in front of inaccessible memory, ``start`` its first byte behind it.
+        mode: ``end`` places a block's last byte in front of inaccessible memory, ``start`` its first byte after it.
             On the other side, up to a page away, writes show in :func:`damage` and reads do not show.
 
     Raises:

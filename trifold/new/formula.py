@@ -1,4 +1,4 @@
-"""The statements of the generated elementwise formula, alike in the reference, the prototype and the C++ kernel."""
+"""The statements of the generated elementwise formula, the same in the reference, the prototype and the C++ kernel."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Argument:
 
     Attributes:
         default: as Python text; None where there is none.
-        keyword_only: it stands behind a ``*``.
+        keyword_only: it follows a ``*``.
     """
 
     kind: ArgumentKind

@@ -22,7 +22,7 @@ backward):
 
 - The dispatcher called directly (``_dispatch_call_boxed``) in place of ``OpOverload.__call__``, 0.25: tensors with
   ``__torch_function__`` and modes have been asked before, and nothing else is between the two.
-- ``backward`` as the ``apply`` of the class behind ``ctx``, which the engine calls, in place of torch's method in
+- ``backward`` as the ``apply`` of the class of ``ctx``, which the engine calls, in place of torch's method in
   Python that looks for it: 0.5, and 1 to 2 on the machines with an H200.
 - The guard as an object that is deleted in place of a ``with`` statement, 0.15; ``ctx.constants`` only where there are
   any, 0.08.

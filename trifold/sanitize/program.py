@@ -168,7 +168,7 @@ def sanitize(
         listener = threading.Thread(target=_listen, args=(lines, add), daemon=True)
         listener.start()
         report.status, in_time = _wait(process, timeout)
-        listener.join(timeout=10)  # a process that the program left behind may hold the pipe
+        listener.join(timeout=10)  # a process that the program started and left running may hold the pipe
     report.seconds = time.monotonic() - started
     place = diagnostics.shown(program.resolve())
     if not in_time:

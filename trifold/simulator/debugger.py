@@ -100,8 +100,8 @@ class KernelDebugger(pdb.Pdb):
         elif _simulator.current() is None:
             self.error("no CUDA thread runs here")
         else:
-            for doing, alike in groupby(_simulator.threads(), lambda entry: entry[1:]):
-                self.message(_in_words([entry[0] for entry in alike], *doing))
+            for doing, same in groupby(_simulator.threads(), lambda entry: entry[1:]):
+                self.message(_in_words([entry[0] for entry in same], *doing))
 
     def _go_to(self, place: Place) -> bool | None:
         for index, extent, what, name in (

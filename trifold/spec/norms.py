@@ -22,14 +22,14 @@ from trifold.spec.strategies import Limits, Strategy, aliases, tensors
 # Rows so many that several blocks share them where they are summed up: `trifold::share_rows`.
 MANY_ROWS = 33
 
-# Rows longer than those that are taken alike however they begin. With an offset, those of the result begin otherwise:
+# Rows longer than those that one kernel reads at any alignment. With an offset, those of the result begin otherwise:
 # they cannot stream.
 _UNLIKE = (2, 5000)
 
 # Lengths between those of other ops' rows: groups of them are held in other ways.
 _BETWEEN = (96, 512)
 
-# Rows are read alike in all dtypes.
+# Rows are read in the same way in all dtypes.
 _IN_EVERY_LAYOUT = (torch.float32, torch.bfloat16)
 
 # A product with a huge parameter may overflow before a bias of the other sign is added; one with inf is nan where the
@@ -228,7 +228,7 @@ def norm_many_rows(parameters: Sequence[str], eager: Callable[..., Tensor]) -> P
 
 
 # Rows of every length between which the port chooses on a GPU, those that can be cut into 16-byte pieces and others;
-# and so many of them that a team has several, but for a few. The last ones begin behind a boundary of 16 bytes.
+# and so many of them that a team has several, but for a few. The last ones begin after a boundary of 16 bytes.
 Places = tuple[tuple[tuple[int, int], Layout], ...]
 _ONE_PASS: Places = (
     *(((9003, columns), "contiguous") for columns in (96, 99, 200, 400, 1000, 501, 999)),

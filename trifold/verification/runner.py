@@ -180,7 +180,7 @@ def _run_worker(job: Job, environment: dict[str, str], watch: Watch, stop: Stop 
             os.close(write)
             try:
                 silent = _listen(events, told, job.timeout, lambda event: _pass_on(job, event, told, watch), stop)
-            except BaseException:  # Ctrl-C: leave no worker behind
+            except BaseException:  # Ctrl-C: leave no worker running
                 _end(process, told)
                 raise
             if silent is not None:

@@ -48,7 +48,7 @@ class GpuKernel:
     Attributes:
         library: of :func:`build`.
         name: the kernel's, with its namespace; several, with a space between them, are launched one after the other.
-        more: what the kernel takes behind the prototype's arguments, made of these.
+        more: what the kernel takes after the prototype's arguments, made of these.
         results: copies of the array arguments after the last launch.
     """
 

@@ -29,7 +29,7 @@ class HostKernel:
     Attributes:
         start: the operator of catalogue.py.
         name: the kernel's, with its namespace; several, with a space between them, are launched one after the other.
-        more: what the kernel takes behind the prototype's arguments, mostly extents, made of these.
+        more: what the kernel takes after the prototype's arguments, mostly extents, made of these.
         results: copies of the array arguments after the last launch.
     """
 

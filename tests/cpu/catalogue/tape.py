@@ -19,7 +19,7 @@ class Tape:
 
     Attributes:
         name: the kernel's, with its namespace; several, with a space between them, are launched one after the other.
-        more: what the kernel takes behind the prototype's arguments, made of these.
+        more: what the kernel takes after the prototype's arguments, made of these.
         lines: of the tape.
     """
 

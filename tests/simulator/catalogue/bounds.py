@@ -278,6 +278,6 @@ def number_a_window(window):
 @wrong("out-of-bounds", "window", "global", write("first", 50), run=_run_window)
 @cuda.jit
 def number_past_a_window(window):
-    """The memory behind the window belongs to the same array of the host, but not to the argument."""
+    """The memory past the end of the window belongs to the same array of the host, but not to the argument."""
     i = cuda.grid(1)
     window[i] = i  # first

@@ -87,7 +87,7 @@ def _run_two_dtypes(kernel):
 @right(run=_run_two_dtypes)
 @cuda.jit
 def two_dtypes_in_dynamic_shared_memory(x, y):
-    """First the doubles, behind them the integers."""
+    """First the doubles, then the integers."""
     values = cuda.shared.array(0, float64)[:N]
     ranks = cuda.shared.array(0, int32)[2 * N :]
     t = cuda.threadIdx.x

@@ -19,7 +19,7 @@ inline uint16_t narrow(double x, Rounding mode) {
   const bool negative = wide >> 63 != 0;
   const double size = std::fabs(x);
   if (size != size) return 0x7fff;
-  constexpr int infinity = (3 - 2 * least) << fraction;  // the exponent field behind the largest
+  constexpr int infinity = (3 - 2 * least) << fraction;  // the exponent field after the largest
   const uint16_t sign = negative ? 0x8000 : 0;
   if (size > std::numeric_limits<double>::max()) return static_cast<uint16_t>(sign | infinity);
   int exponent = static_cast<int>(wide >> 52 & 0x7ff) - 1023;

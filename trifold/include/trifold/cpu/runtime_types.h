@@ -125,7 +125,7 @@ struct CUevent_st {
 };
 using cudaEvent_t = CUevent_st*;
 
-// What is not set is alike for all devices here (CUDA C++ Programming Guide, "Technical Specifications per Compute
+// What is not set is the same for all devices here (CUDA C++ Programming Guide, "Technical Specifications per Compute
 // Capability"), or an H200's.
 struct cudaDeviceProp {
   char name[256] = "trifold's CPU build";

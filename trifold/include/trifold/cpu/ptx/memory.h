@@ -122,7 +122,7 @@ inline constexpr bool acquires = has<modifier::acquire_, M...> || has<modifier::
 template <class... M>
 inline constexpr bool releases = has<modifier::release_, M...> || has<modifier::acq_rel_, M...>;
 
-// An operation that releases is a relaxed one behind a fence, and one that acquires is in front of a fence.
+// An operation that releases is a relaxed one after a fence, and one that acquires comes before a fence.
 template <class... M>
 __forceinline__ void fence_before() {
   if constexpr (!releases<M...>) return;
