@@ -100,8 +100,8 @@ def load(
 
 
 def load_port(files: OpFiles, form: Literal["fast", "debug", "coverage", "jittered"] = "fast") -> Implementation:
-    """The port of an op, see :func:`load`; in one of the forms of a build that compute the same. One is for CUDA tensors
-    alone: ``jittered``."""
+    """The port of an op, see :func:`load`; in one of the forms of a build that compute the same. One is for CUDA
+    tensors alone: ``jittered``."""
     with _lock:
         namespace = _namespace("port" if form == "fast" else f"{form}_port", files)
         if namespace not in _loaded:

@@ -80,7 +80,7 @@ def _gradients_sum_to_zero(function: Callable[..., Tensor], device: str) -> None
 
 
 def _many_long_rows(function: Callable[..., Tensor], device: str) -> None:
-    """Of the longest rows, so many that a kernel hands them out: each is that of ``eager`` in float64, and the same twice."""
+    """Of the longest rows, so many that a kernel hands them out: as ``eager`` in float64, and the same twice."""
     x = TensorCase((100, 200_000), torch.float32, seed=6).make(device)
     y = function(x)
     want = eager(x.double())

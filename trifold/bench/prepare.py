@@ -167,7 +167,7 @@ def prepare(
         program: what Python runs in a process, see :mod:`trifold.bench.prepare_worker`.
         start_s: a process that is not ready after as many seconds is given up.
         call_s: a call that is not done after as many seconds is given up, and its process with it.
-        tell: is told each call that is over.
+        tell: called with each call that is over.
     """
     compile_here()
     started = time.monotonic()

@@ -11,8 +11,8 @@
 ``cpu``
     Wall time of a call on CPU tensors.
 
-In each, the competitors are timed round-robin (A B C A B C ...) in one process, so that a drift of the clock affects all
-of them. A turn by ``events``, ``host`` or ``cpu`` begins with calls that are not kept, so that what the previous
+In each, the competitors are timed round-robin (A B C A B C ...) in one process, so that a drift of the clock affects
+all of them. A turn by ``events``, ``host`` or ``cpu`` begins with calls that are not kept, so that what the previous
 competitor left (cold caches, a processor in a deeper sleep) is not counted. A competitor that raises fails alone; one
 whose call takes longer than ``slow_after`` seconds is read once.
 """

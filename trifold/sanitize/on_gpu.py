@@ -42,7 +42,7 @@ class GpuReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What the tools told beside findings, each once."""
+        """What the tools printed beside findings, each once."""
         return tuple(dict.fromkeys(problem for run in self.runs for problem in run.problems))
 
     @property
@@ -83,7 +83,7 @@ def sanitize_op(workspace: Workspace, op: str, timeout: float, tell: Callable[[s
 
     Args:
         timeout: seconds for one tool's run.
-        tell: is told what begins.
+        tell: called with what begins.
 
     Raises:
         ToolchainError: there is no GPU here, or no compute-sanitizer.

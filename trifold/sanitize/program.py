@@ -1,4 +1,4 @@
-"""Runs a CUDA program that was built for the CPU, and gathers what its checks tell (engine/cpu/program_report.h)."""
+"""Runs a CUDA program that was built for the CPU, and gathers what its checks report (engine/cpu/program_report.h)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trifold.limits import capability_name, limits_of
 
 @dataclass(frozen=True)
 class Note:
-    """What a run tells beside findings: a problem of the program's own code, which fails it, or a remark."""
+    """What a run reports beside findings: a problem of the program's own code, which fails it, or a remark."""
 
     kind: Literal["problem", "remark"]
     says: str
@@ -134,7 +134,7 @@ def sanitize(
             says.
         suppressions: a file of findings that are accepted, beside those that comments of the program accept; default:
             that of the project that the current folder is in (:mod:`trifold.acceptance`).
-        tell: is told each finding, problem and remark when it comes; of findings of one place the first.
+        tell: called with each finding, problem and remark when it comes; of findings of one place the first.
 
     Raises:
         AcceptanceError: a comment or the file accepts what is no finding.

@@ -1,7 +1,7 @@
 """Whether the judge is still the judge: a spec and a reference are Python, and run in its process.
 
 They say what is right; they may not change how it is compared. A :class:`Snapshot` that was taken before they were
-loaded tells which functions and constants of the verification, and which of torch's comparisons, are others since.
+loaded shows which functions and constants of the verification, and which of torch's comparisons, were replaced since.
 """
 
 from __future__ import annotations

@@ -270,7 +270,7 @@ def rows_of_cell(
     watch: Watch | None = None,
     stop: Stop | None = None,
 ) -> list[Row]:
-    """All rows of one cell: what its worker tells, or the reason why the machine cannot run it."""
+    """All rows of one cell: what its worker reports, or the reason why the machine cannot run it."""
     if stop is not None and stop.is_set:
         return _interrupted(job)
     watch = watch or Watch()

@@ -233,7 +233,7 @@ def _keeps_what_is_saved(cell: Cell, call: Call) -> None:
 
 
 def _follows_changes(cell: Cell, call: Call) -> None:
-    """Other numbers in the same memory, which no version counter tells of, have another result: the right one."""
+    """Other numbers in the same memory, which change no version counter, have another result: the right one."""
     other = call.with_cases(lambda case: _reseeded(1, case) if isinstance(case, TensorCase) else case)
     expected = cell.invoke(other)
     cell.invoke(call)

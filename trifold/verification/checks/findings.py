@@ -128,7 +128,7 @@ def _one_of_them(call: Call) -> int:
     return _SHUFFLED[zlib.crc32(repr(call).encode()) % len(_SHUFFLED)]
 
 
-# What tells a build with checks from one without.
+# What distinguishes a build with checks from one without.
 _TELLS_BUILDS = re.compile(r"__SANITIZE_\w+|__has_feature|__tsan_\w+|host::checked|\btrifold_host_\w+")
 
 

@@ -170,7 +170,7 @@ def _size(log: Path) -> int:
 
 
 def _require_none(cell: Cell, one: _Watched) -> None:
-    """Raises ``CheckFailed`` where there is a finding in a kernel of the op, with the call during which it was told."""
+    """Raises ``CheckFailed`` where there is a finding in a kernel of the op, with the call that showed it."""
     report = _parse(one.text, one.tool)
     found = _of_op(report)
     if not found:

@@ -65,7 +65,7 @@ _STEEP = 2e-3  # of a gradient: one that is off by 1% then fails with the tolera
 
 
 def _require_steep(cell: Cell) -> None:
-    """For each argument some smooth call has a gradient that gradcheck can tell from another one."""
+    """For each argument some smooth call has a gradient that gradcheck can distinguish from another one."""
     largest: dict[str, float] = {}
     for call in _smooth_calls(cell):
         paths = cell.gradient_paths(call)

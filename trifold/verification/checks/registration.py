@@ -95,7 +95,7 @@ def _calls_of_each_form(cell: Cell) -> list[Call]:
 
 
 def _of_form(form: dict[str, Any]) -> Tensor:
-    """A tensor without memory; on the device that the form names, as far as torch tells."""
+    """A tensor without memory; on the device that the form names, as far as torch says."""
     dtype: torch.dtype = getattr(torch, form["dtype"])
     return torch.empty_strided(form["shape"], form["stride"], dtype=dtype, device="meta")
 

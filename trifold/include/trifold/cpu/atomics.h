@@ -66,7 +66,7 @@ __forceinline__ T compare_and_swap(T* p, T expected, T value) {
 
 }  // namespace trifold::host
 
-// Each has forms for the scope of a block and of the system; they do the same here, and are told apart by the checks.
+// Each has forms for the scope of a block and of the system; they do the same here; the checks distinguish them.
 #define TRIFOLD_ATOMIC_FORM(name, scope, types, expression)                                                           \
   template <trifold::host::types T>                                                                                   \
   __forceinline__ T name(T* p, trifold::host::Same<T> value) {                                                        \

@@ -163,8 +163,8 @@ coalesced_group binary_partition(const Group& group, bool predicate, Line line =
   return labeled_partition(group, predicate ? 1 : 0, line);
 }
 
-// Calls f(arguments…) in one member, which CUDA does not name: here in the first. The second one tells all members what
-// it returns.
+// Calls f(arguments…) in one member, which CUDA does not name: here in the first. The second one broadcasts to all
+// members what it returns.
 template <class Group, class F, class... Arguments>
 void invoke_one(const Group& group, F&& f, Arguments&&... arguments) {
   if (group.thread_rank() == 0) f(static_cast<Arguments&&>(arguments)...);

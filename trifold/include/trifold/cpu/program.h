@@ -53,7 +53,7 @@ struct DeviceShape {
 };
 DeviceShape device_shape();
 
-// The program that has this variable begins: where `trifold sanitize` runs it, its mistakes are told.
+// The program that has this variable begins: where `trifold sanitize` runs it, its mistakes are reported.
 void begin_program(const void* variable);
 
 // cudaFuncAttributeNonPortableClusterSizeAllowed of a kernel; null: of any.
@@ -66,10 +66,11 @@ const char* name_of_kernel(const void* kernel);
 Error active_clusters(const Kernel& kernel, int& count, Line line);
 // How many blocks a cluster of it may have at most.
 int most_cluster_blocks(const Kernel& kernel);
-// A call of the runtime's that is not right, or not there on the CPU: who runs the program is told why.
+// A call of the runtime's that is not right, or not there on the CPU: reports why to whoever runs the program.
 Error refuse_call(const char* why, Error error, Line line);
 
-// Runs the launch, checked where the program is. A mistake is told to who runs the program; a later call returns it.
+// Runs the launch, checked where the program is. A mistake is reported to whoever runs the program; a later call
+// returns it.
 Error launch_program(const Kernel& kernel, void (*run)(const Kernel& kernel), Line line);
 // A call of the runtime's ends with this error, which cudaGetLastError returns.
 Error set_error(Error error);

@@ -18,7 +18,7 @@
 
 namespace trifold::host {
 
-// A variable of the program's own, which tells where that is loaded.
+// A variable of the program's own, whose address says where that is loaded.
 inline const bool program_began = (begin_program(&program_began), true);
 
 inline cudaError_t to_cuda(Error error) {

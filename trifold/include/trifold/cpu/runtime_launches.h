@@ -1,5 +1,5 @@
 // CUDA's runtime API: attributes of kernels, how many run at a time, and launches that are no <<<…>>>. Part of
-// runtime_api.h. A kernel is passed as the function that it is, since its type tells its parameters; where a program
+// runtime_api.h. A kernel is passed as the function that it is, since its type has its parameters; where a program
 // casts it to void*, trifold/build/cuda_text.py leaves the cast out.
 #pragma once
 

@@ -17,7 +17,7 @@ T shuffle(Wait operation, unsigned mask, T value, unsigned lane, int width, Line
 template <class T, class... Types>
 concept one_of = (same_as<T, Types> || ...);
 
-// The lanes of the mask hand their values down a tree to its first lane, which tells all of them.
+// The lanes of the mask reduce their values in a tree to its first lane, which broadcasts the result.
 template <class T, class F>
 T reduce(unsigned mask, T value, F combine, Line line) {
   const int count = __popc(mask), rank = __popc(mask & ((1u << lane()) - 1));
