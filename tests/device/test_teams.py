@@ -10,11 +10,12 @@ from trifold import device
 from trifold.findings import collect
 
 THREADS = 64
+WARPS = THREADS // 32
 
 
 @cuda.jit
 def team_kernel(x, sums, maxima, team):  # type: ignore[no-untyped-def]
-    of_warp = cuda.shared.array(THREADS // 32, x.dtype)
+    of_warp = cuda.shared.array(WARPS, x.dtype)
     i = device.thread_index()
     sums[i] = device.team_sum(x[i], of_warp, team)
     maxima[i] = device.team_max(x[i], of_warp, team)
