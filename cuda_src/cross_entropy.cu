@@ -1,6 +1,5 @@
-#include <trifold/exp_rows.h>
-
 #include "cross_entropy.cuh"
+#include "rows/exp_rows.h"
 
 namespace {
 

@@ -16,10 +16,11 @@
 #pragma once
 
 #include <trifold/cuda.cuh>
-#include <trifold/exp_sums.cuh>
 #include <trifold/reduce.cuh>
-#include <trifold/row_parts.cuh>
 #include <trifold/sums.cuh>
+
+#include "rows/exp_sums.cuh"
+#include "rows/row_parts.cuh"
 
 inline constexpr int cross_entropy_block = trifold::threads_per_block, cross_entropy_total_block = 1024;
 

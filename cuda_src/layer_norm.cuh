@@ -9,14 +9,15 @@
 // backward, are of the compute type. The variance is taken of differences from the mean: E[x²] - E[x]² would cancel.
 #pragma once
 
-#include <trifold/column_copies.cuh>
 #include <trifold/cuda.cuh>
-#include <trifold/norm_rows.cuh>
-#include <trifold/norms.cuh>
-#include <trifold/row_groups.cuh>
 #include <trifold/sums.cuh>
-#include <trifold/team_stream.cuh>
-#include <trifold/tensor_rows.cuh>
+
+#include "rows/column_copies.cuh"
+#include "rows/norm_rows.cuh"
+#include "rows/norms.cuh"
+#include "rows/row_groups.cuh"
+#include "rows/team_stream.cuh"
+#include "rows/tensor_rows.cuh"
 
 inline constexpr int layer_norm_block = trifold::threads_per_block;
 

@@ -1,7 +1,6 @@
-#include <trifold/norms_backward.h>
-#include <trifold/norms_forward.h>
-
 #include "rms_norm.cuh"
+#include "rows/norms_backward.h"
+#include "rows/norms_forward.h"
 
 namespace {
 

@@ -9,13 +9,14 @@
 // is of the compute type.
 #pragma once
 
-#include <trifold/column_copies.cuh>
 #include <trifold/cuda.cuh>
-#include <trifold/norm_rows.cuh>
-#include <trifold/norms.cuh>
-#include <trifold/row_groups.cuh>
 #include <trifold/sums.cuh>
-#include <trifold/team_stream.cuh>
+
+#include "rows/column_copies.cuh"
+#include "rows/norm_rows.cuh"
+#include "rows/norms.cuh"
+#include "rows/row_groups.cuh"
+#include "rows/team_stream.cuh"
 
 inline constexpr int rms_norm_block = trifold::threads_per_block;
 

@@ -6,7 +6,7 @@
 
 namespace {
 
-using trifold::Cut, trifold::Rows, trifold::Tensor;
+using trifold::Rows, trifold::Tensor;
 
 constexpr const char* name = "scatter_add";
 constexpr const char* backward_name = "scatter_add_backward";
@@ -106,8 +106,8 @@ Tensor scatter_add_backward(const Tensor& grad, const Tensor& index) {
   trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
     const trifold::OnDevice device(grad);
     const T* const to = trifold::mutable_data<T>(grad_source);
-    const Cut cut = trifold::row_cut<T>(from.columns, {{from.data<T>(), from.stride}, {to, from.columns}});
-    if (cut == Cut::whole)
+    if (trifold::in_pieces(from.data<T>(), from.stride, from.columns) &&
+        trifold::in_pieces(to, from.columns, from.columns))
       launch_backward<T, trifold::Vector<T>>(device.stream(), from, index, grad_source);
     else
       launch_backward<T, T>(device.stream(), from, index, grad_source);

@@ -1,6 +1,5 @@
-#include <trifold/exp_rows.h>
-#include <trifold/team_stream.h>
-
+#include "rows/exp_rows.h"
+#include "rows/team_stream.h"
 #include "softmax.cuh"
 
 namespace {

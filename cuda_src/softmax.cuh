@@ -8,11 +8,12 @@
 #pragma once
 
 #include <trifold/cuda.cuh>
-#include <trifold/exp_sums.cuh>
 #include <trifold/reduce.cuh>
-#include <trifold/row_parts.cuh>
-#include <trifold/row_stream.cuh>
-#include <trifold/team_stream.cuh>
+
+#include "rows/exp_sums.cuh"
+#include "rows/row_parts.cuh"
+#include "rows/row_stream.cuh"
+#include "rows/team_stream.cuh"
 
 inline constexpr int softmax_block = trifold::threads_per_block;
 

@@ -1,4 +1,4 @@
-#include <trifold/team_stream.h>
+#include <trifold/rows.h>
 
 #include "reductions.cuh"
 
@@ -45,27 +45,10 @@ Tensor sums(const Tensor& x) {
   return out;
 }
 
-Tensor tensor_sums(const Tensor& x) {
-  const Tensor out = trifold::empty_strided(x, {2, 32}, {32, 1}, trifold::dtype_code(trifold::ScalarType::Float));
-  float* y = trifold::mutable_data<float>(out);
-  trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
-    if constexpr (sizeof(T) == 2)
-      trifold::launch<tensor_sums_kernel<T>>({}, 1, 32, 0, trifold::data<T>(x), y, y + 32, x.numel());
-  });
-  return out;
-}
-
 // Rows, columns, how far apart rows begin, and whether that took a copy.
 std::tuple<int64_t, int64_t, int64_t, bool> rows(const Tensor& x) {
   const trifold::Rows of = trifold::rows_of(x);
   return {of.count, of.columns, of.stride, of.tensor.const_data_ptr() != x.const_data_ptr()};
-}
-
-// How a stream shares out ragged rows: teams, their classes, and the boundary, in bytes.
-std::tuple<int64_t, int64_t, int64_t> shares(const Tensor&, int64_t rows, int64_t columns, int64_t element,
-                                             int64_t most) {
-  const trifold::AlikeRows of = trifold::share_alike(rows, columns, element, most);
-  return {of.teams, of.classes, of.boundary};
 }
 
 }  // namespace
@@ -74,7 +57,5 @@ TRIFOLD_LIBRARY(m) {
   trifold::implement<&reductions>(m, "reductions");
   trifold::implement<&pairs>(m, "pairs");
   trifold::implement<&sums>(m, "sums");
-  trifold::implement<&tensor_sums>(m, "tensor_sums");
   trifold::implement<&rows>(m, "rows");
-  trifold::implement<&shares>(m, "shares");
 }

@@ -1,10 +1,9 @@
-// Kernels that reduce each block's values in every way that <trifold/reduce.cuh>, <trifold/sums.cuh> and
-// <trifold/tensor_cores.cuh> have; each thread writes what it got.
+// Kernels that reduce each block's values in every way that <trifold/reduce.cuh> and <trifold/sums.cuh> have; each
+// thread writes what it got.
 #pragma once
 
 #include <trifold/reduce.cuh>
 #include <trifold/sums.cuh>
-#include <trifold/tensor_cores.cuh>
 
 struct Pair {
   float sum;
@@ -39,15 +38,4 @@ __global__ void sums_kernel(const float* x, float* sums, float* squares, int64_t
   const auto both =
       trifold::block_sums<threads, float, 2>(n, [&](int64_t i) { return trifold::Pack{x[i], x[i] * x[i]}; });
   squares[threadIdx.x] = both.value[0] == sums[threadIdx.x] ? both.value[1] : 0.0f;
-}
-
-// One warp: the same of a half type, by tensor cores.
-template <class T>
-__global__ void tensor_sums_kernel(const T* x, float* sums, float* squares, int64_t n) {
-  using Piece = trifold::Packed<T>;
-  trifold::TensorSums<T> all;
-  for (int64_t i = threadIdx.x; i < n / Piece::size; i += trifold::warp_threads)
-    all.add(reinterpret_cast<const Piece*>(x)[i]);
-  sums[threadIdx.x] = trifold::warp_sum(all.sum());
-  squares[threadIdx.x] = trifold::warp_sum(all.squares());
 }

@@ -122,15 +122,6 @@ def test_a_sum_of_many_equal_terms_is_exact_to_a_round_off(forms: dict[str, Redu
             assert abs(float(got[0]) / float(exact) - 1) < 8 * 2**-24  # six additions in the tree
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("form", ["port", "checked port"])
-def test_tensor_cores_sum_half_types_and_their_squares(forms: dict[str, Reduce], form: str, dtype: torch.dtype) -> None:
-    x = ((torch.arange(4 * 256) * 7) % 15 - 5).to(dtype)  # whole numbers: sums are exact
-    sums, squares = forms[form](x, way="tensor sums")
-    assert sums.unique().tolist() == [float(x.double().sum())]
-    assert squares.unique().tolist() == [float(x.double().square().sum())]
-
-
 ROWS = {
     "0-d": (TensorCase(()), (1, 1, 1, False)),
     "one row": (TensorCase((5,)), (1, 5, 5, False)),
@@ -162,29 +153,6 @@ def test_rows_of_a_prototype_are_those_of_the_port(forms: dict[str, Any], case: 
     assert matrix.shape == (count, columns)
     assert copied or count < 2 or columns == 0 or matrix.stride(0) == stride
     assert torch.equal(matrix.flatten(), x.flatten())
-
-
-@settings(deadline=None, derandomize=True, database=None, max_examples=300)
-@given(
-    rows=st.integers(1, 5000),
-    columns=st.integers(1, 1_000_000),
-    element=st.sampled_from([2, 4]),
-    most=st.integers(1, 132),
-)
-def test_rows_of_a_team_of_a_stream_begin_alike(
-    forms: dict[str, Any], rows: int, columns: int, element: int, most: int
-) -> None:
-    shape = rows, columns, element, most
-    teams, classes, boundary = forms["port"](torch.empty(0), way="shares", shape=shape)
-    assert boundary in (16, 32, 64, 128)
-    if rows <= most:  # a row each
-        assert teams == rows
-        return
-    assert teams * columns * element % boundary == 0  # from a team's row to its next one
-    assert teams % classes == 0  # classes have as many teams each
-    assert classes * element <= 128  # a thread each sets their counters
-    assert teams >= most - most // 16  # hardly a place on the GPU is left empty
-    assert teams <= most or boundary == 16
 
 
 @pytest.mark.parametrize(

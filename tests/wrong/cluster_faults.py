@@ -19,8 +19,8 @@ from tests.wrong.row_lines import (
 )
 from trifold.spec import Call, TensorCase
 
-_TEAMS, _COPIES, _TENSOR_ROWS = "trifold/row_teams.cuh", "trifold/column_copies.cuh", "trifold/tensor_rows.cuh"
-_STREAM, _MAIL = "trifold/team_stream.cuh", "trifold/team_mail.cuh"
+_TEAMS, _COPIES, _TENSOR_ROWS = "rows/row_teams.cuh", "rows/column_copies.cuh", "rows/tensor_rows.cuh"
+_STREAM, _MAIL = "rows/team_stream.cuh", "rows/team_mail.cuh"
 
 
 def _softmax(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> Call:

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from trifold.build.sources import INCLUDE_ROOT
+from trifold.build.sources import INCLUDE_ROOT, own_sources
 from trifold.workspace import Workspace
 
 GALLERY = Workspace.at(Path(__file__).parents[2])
 
-#: One of the op's five files, or a header of trifold as ports include it: ``"trifold/row_stream.cuh"``.
+#: One of the op's five files, or a header as ports include it: ``"rows/row_stream.cuh"``, ``"trifold/cluster.cuh"``.
 File = str
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A replacement in one file of the op, or in a header of trifold that it includes.
+    """A replacement in one file of the op, or in a header that it includes.
 
     Attributes:
-        file: ``"prototype"``, ``"header"``, ``"binding"``, ``"port"``, ``"spec"`` or ``"trifold/<name>.cuh"``.
+        file: ``"prototype"``, ``"header"``, ``"binding"``, ``"port"``, ``"spec"``, ``"rows/<name>.cuh"`` or
+            ``"trifold/<name>.cuh"``.
         old: must occur exactly ``count`` times.
         new: what stands there instead.
     """
@@ -89,10 +89,9 @@ def edited_copy(op: str, edits: tuple[Edit, ...], root: Path) -> Workspace:
 
 
 def copy_of_gallery(op: str, root: Path) -> Workspace:
-    """A workspace in ``root`` with the gallery's five files of ``op``, and what its header includes of other ops."""
+    """A workspace in ``root`` with the gallery's five files of ``op``, and what these include of cuda_src."""
     files = GALLERY.op(op)
-    shared = re.findall(r'^#include "(\w+\.cuh)"$', files.header.read_text(encoding="utf-8"), re.MULTILINE)
-    for path in (*files, *(files.header.with_name(name) for name in shared)):
+    for path in dict.fromkeys((*files, *own_sources(files.binding))):
         target = root / path.relative_to(GALLERY.root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)

@@ -26,10 +26,10 @@ from tests.wrong.row_lines import (
 )
 from trifold.spec import Call, IndexCase, TensorCase
 
-_TEAMS, _COPIES, _PARTS = "trifold/row_teams.cuh", "trifold/column_copies.cuh", "trifold/row_parts.cuh"
-_TENSOR_ROWS, _GROUPS = "trifold/tensor_rows.cuh", "trifold/row_groups.cuh"
-_STREAM, _MAIL = "trifold/team_stream.cuh", "trifold/team_mail.cuh"
-_ROWS, _WARP_ROWS, _NORMS = "trifold/row_stream.cuh", "trifold/warp_rows.cuh", "trifold/norms_backward.cuh"
+_TEAMS, _COPIES, _PARTS = "rows/row_teams.cuh", "rows/column_copies.cuh", "rows/row_parts.cuh"
+_TENSOR_ROWS, _GROUPS = "rows/tensor_rows.cuh", "rows/row_groups.cuh"
+_STREAM, _MAIL = "rows/team_stream.cuh", "rows/team_mail.cuh"
+_ROWS, _WARP_ROWS, _NORMS = "rows/row_stream.cuh", "rows/warp_rows.cuh", "rows/norms_backward.cuh"
 
 
 def _softmax(rows: int, columns: int) -> Call:

@@ -10,8 +10,8 @@ from tests.wrong.entry import File
 
 Lines = tuple[tuple[File, str], ...]
 
-_CLUSTER, _COPIES, _ROWS = "trifold/cluster.cuh", "trifold/async_copies.cuh", "trifold/row_stream.cuh"
-_STREAM, _WARP_ROWS, _TEAMS = "trifold/team_stream.cuh", "trifold/warp_rows.cuh", "trifold/row_teams.cuh"
+_CLUSTER, _COPIES, _ROWS = "trifold/cluster.cuh", "trifold/async_copies.cuh", "rows/row_stream.cuh"
+_STREAM, _WARP_ROWS, _TEAMS = "rows/team_stream.cuh", "rows/warp_rows.cuh", "rows/row_teams.cuh"
 
 #: Where barriers in shared memory are made; where the teams of a kernel of rows in registers wait for one.
 INIT: Lines = ((_CLUSTER, "mbarrier.init.shared::cta.b64"),)
@@ -19,12 +19,12 @@ TEAM_WAITS: Lines = ((_TEAMS, "    mailbox.wait(0);"),)
 
 #: What a team's warps have told each other is read: maxima and sums of exponentials, other values, a stream's sums.
 EXPS_READ: Lines = (
-    ("trifold/exp_sums.cuh", "row.max = Max{}(row.max, posts.of_warp[i].max)"),
-    ("trifold/exp_sums.cuh", "const WarpExps other = posts.of_warp[i];"),
+    ("rows/exp_sums.cuh", "row.max = Max{}(row.max, posts.of_warp[i].max)"),
+    ("rows/exp_sums.cuh", "const WarpExps other = posts.of_warp[i];"),
 )
 POSTS_READ: Lines = ((_TEAMS, "value = combine(value, posts.of_warp[i]);"),)
-LEADER_READ: Lines = (("trifold/team_mail.cuh", "int of_leader(int n) const { return memory_"),)
-MAIL_WAITS: Lines = (("trifold/team_mail.cuh", "memory_.given[n % 4].wait(n / 4 % 2);"),)
+LEADER_READ: Lines = (("rows/team_mail.cuh", "int of_leader(int n) const { return memory_"),)
+MAIL_WAITS: Lines = (("rows/team_mail.cuh", "memory_.given[n % 4].wait(n / 4 % 2);"),)
 SUMS_READ: Lines = ((_ROWS, '"ld.shared.f32 %0, [%1];"'),)
 SUMS_GIVEN: Lines = ((_ROWS, '"st.shared.f32 [%0], %1;"'),)
 PAIR_SUMS_READ: Lines = ((_ROWS, "const uint4 four = shared_piece(taken_"),)
@@ -47,21 +47,19 @@ STREAM_READS: Lines = (
     (_STREAM, "const Packed<T> piece = slot(head_)"),
 )
 STREAM_WRITES: Lines = ((_STREAM, "slot(head_)[k * warp_threads] = pack<T>"),)
-TAIL_READS: Lines = (("trifold/norm_rows.cuh", "return pack<T>([&](int i) { return make(x[i], numbers[i]...); });"),)
+TAIL_READS: Lines = (("rows/norm_rows.cuh", "return pack<T>([&](int i) { return make(x[i], numbers[i]...); });"),)
 #: Where rows were, the sums of columns are stored; and the edges of rows in registers are read.
-SUMS_STORED: Lines = (("trifold/norms_backward.cuh", "*reinterpret_cast<float4*>(to + e) = {floats[e]"),)
-EDGE_READ: Lines = (("trifold/row_parts.cuh", "edge = at.edge >= 0 ? own[at.edge] : otherwise;"),)
-COLUMN_EDGE_READ: Lines = (
-    ("trifold/tensor_rows.cuh", "of_columns == nullptr ? otherwise : of_columns[edge_column_];"),
-)
+SUMS_STORED: Lines = (("rows/norms_backward.cuh", "*reinterpret_cast<float4*>(to + e) = {floats[e]"),)
+EDGE_READ: Lines = (("rows/row_parts.cuh", "edge = at.edge >= 0 ? own[at.edge] : otherwise;"),)
+COLUMN_EDGE_READ: Lines = (("rows/tensor_rows.cuh", "of_columns == nullptr ? otherwise : of_columns[edge_column_];"),)
 
 #: Numbers of columns, for the teams of a cluster: multicast, and read.
 MULTICAST: Lines = ((_CLUSTER, "mbarrier::complete_tx::bytes.multicast::cluster"),)
 COLUMNS_READ: Lines = (
-    ("trifold/column_copies.cuh", "const T* const from = own_ + k * warp_threads * size;"),
-    ("trifold/column_copies.cuh", "return *reinterpret_cast<const Packed<T>*>(from);"),
+    ("rows/column_copies.cuh", "const T* const from = own_ + k * warp_threads * size;"),
+    ("rows/column_copies.cuh", "return *reinterpret_cast<const Packed<T>*>(from);"),
 )
-COLUMNS_WAIT: Lines = (("trifold/column_copies.cuh", "copy_mailbox(which).wait(0);"),)
+COLUMNS_WAIT: Lines = (("rows/column_copies.cuh", "copy_mailbox(which).wait(0);"),)
 
 #: Candidates of the largest numbers, read and written by a sort.
 CANDIDATES: Lines = (("header", "return {value[i], column[i]};"), ("header", "value[i] = candidate.value;"))

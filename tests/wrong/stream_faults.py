@@ -18,7 +18,7 @@ from tests.wrong.row_lines import (
 )
 from trifold.spec import Call, TensorCase
 
-_ROWS, _WARP_ROWS, _NORMS = "trifold/row_stream.cuh", "trifold/warp_rows.cuh", "trifold/norms_backward.cuh"
+_ROWS, _WARP_ROWS, _NORMS = "rows/row_stream.cuh", "rows/warp_rows.cuh", "rows/norms_backward.cuh"
 
 
 def _norm(rows: int, columns: int, dtype: torch.dtype = torch.float32, *, parameters: int = 1) -> Call:

@@ -1,6 +1,6 @@
 """Shared by the prototypes of the norms: sums over the rows of a matrix in two steps, and checks of arguments.
 
-The C++ counterparts are in ``<trifold/norms.cuh>`` and ``<trifold/norms.h>``.
+The C++ counterparts are in ``cuda_src/rows/norms.cuh`` and ``cuda_src/rows/norms.h``.
 """
 
 from __future__ import annotations

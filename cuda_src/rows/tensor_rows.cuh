@@ -3,8 +3,8 @@
 // made by tensor cores (sm_90 on).
 #pragma once
 
-#include <trifold/column_copies.cuh>
-#include <trifold/tensor_cores.cuh>
+#include "column_copies.cuh"
+#include "tensor_cores.cuh"
 
 namespace trifold {
 

@@ -3,7 +3,7 @@
 // them once for all the teams' rows.
 #pragma once
 
-#include <trifold/norm_rows.cuh>
+#include "norm_rows.cuh"
 
 namespace trifold {
 

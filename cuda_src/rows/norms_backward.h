@@ -1,9 +1,9 @@
 // Launching the backward pass of a norm in one pass over its inputs (norms_backward.cuh).
 #pragma once
 
-#include <trifold/norms.h>
-#include <trifold/row_teams.h>
-#include <trifold/norms_backward.cuh>
+#include "norms.h"
+#include "norms_backward.cuh"
+#include "row_teams.h"
 
 #include <limits>
 

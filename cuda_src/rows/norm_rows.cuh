@@ -1,7 +1,7 @@
 // What the forward kernels of the norms share that hold a row in the registers of a team (row_teams.cuh).
 #pragma once
 
-#include <trifold/moments.cuh>
+#include "moments.cuh"
 
 namespace trifold {
 

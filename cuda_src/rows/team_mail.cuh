@@ -7,7 +7,8 @@
 #pragma once
 
 #include <trifold/async_copies.cuh>
-#include <trifold/row_parts.cuh>
+
+#include "row_parts.cuh"
 
 namespace trifold {
 

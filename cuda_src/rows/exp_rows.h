@@ -1,8 +1,8 @@
 // Launching kernels that compute exponentials of rows in registers (exp_sums.cuh).
 #pragma once
 
-#include <trifold/row_teams.h>
-#include <trifold/exp_sums.cuh>
+#include "exp_sums.cuh"
+#include "row_teams.h"
 
 namespace trifold {
 

@@ -2,7 +2,7 @@
 // warps of a team; or the sum of squares.
 #pragma once
 
-#include <trifold/row_parts.cuh>
+#include "row_parts.cuh"
 
 #include <algorithm>
 #include <bit>

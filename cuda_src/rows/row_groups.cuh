@@ -5,7 +5,7 @@
 // All rows begin and end at 16-byte boundaries.
 #pragma once
 
-#include <trifold/norm_rows.cuh>
+#include "norm_rows.cuh"
 
 namespace trifold {
 

@@ -8,7 +8,8 @@
 #pragma once
 
 #include <trifold/packed.cuh>
-#include <trifold/row_teams.cuh>
+
+#include "row_teams.cuh"
 
 namespace trifold {
 

@@ -3,7 +3,8 @@
 #pragma once
 
 #include <trifold/rows.h>
-#include <trifold/norms.cuh>
+
+#include "norms.cuh"
 
 namespace trifold {
 

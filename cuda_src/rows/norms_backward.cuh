@@ -2,10 +2,11 @@
 // weight and bias is added to sums that its team's threads keep in registers, and grad_x is written once.
 #pragma once
 
-#include <trifold/pace.cuh>
-#include <trifold/row_stream.cuh>
 #include <trifold/sums.cuh>
-#include <trifold/warp_rows.cuh>
+
+#include "pace.cuh"
+#include "row_stream.cuh"
+#include "warp_rows.cuh"
 
 namespace trifold {
 

@@ -8,8 +8,8 @@
 // registers.
 #pragma once
 
-#include <trifold/norm_rows.cuh>
-#include <trifold/team_mail.cuh>
+#include "norm_rows.cuh"
+#include "team_mail.cuh"
 
 #ifdef TRIFOLD_CLUSTERS
 

@@ -3,12 +3,41 @@
 
 #include <trifold/choices.h>
 #include <trifold/rows.h>
-#include <trifold/row_teams.cuh>
+
+#include "row_parts.cuh"
 
 #include <bit>
 #include <numeric>
 
 namespace trifold {
+
+// The first row of a tensor, and the distance between its rows.
+template <class T>
+struct RowsAt {
+  const T* first;
+  int64_t stride;
+};
+
+// How rows can be cut, given all tensors of a kernel.
+template <class T>
+Cut row_cut(int64_t columns, std::initializer_list<RowsAt<T>> tensors) {
+  for (const auto& [first, stride] : tensors)
+    if (!in_pieces(first, stride, columns)) return Cut::ragged;
+  return Cut::whole;
+}
+
+// Calls use.template operator()<cut>() for a cut that is known only at run time.
+template <class Use>
+bool with_cut(Cut cut, Use use) {
+  return cut == Cut::whole ? use.template operator()<Cut::whole>() : use.template operator()<Cut::ragged>();
+}
+
+// The most pieces into which a row is cut.
+template <class T>
+int64_t pieces_of(int64_t columns, Cut cut) {
+  if (cut == Cut::inner) return columns / Vector<T>::size;
+  return ceil_div(columns + (cut == Cut::whole ? 0 : Vector<T>::size - 1), Vector<T>::size);
+}
 
 // Choices for kernels that hold rows in registers or stream them, in order of increasing length.
 template <class... Choices>

@@ -1,8 +1,8 @@
 // Launching kernels whose rows stream through shared memory (team_stream.cuh).
 #pragma once
 
-#include <trifold/row_teams.h>
-#include <trifold/team_stream.cuh>
+#include "row_teams.h"
+#include "team_stream.cuh"
 
 #include <numeric>
 #include <optional>

@@ -1,8 +1,8 @@
 // The maximum of a row and the sum of its exponentials: the first step of softmax and cross_entropy.
 #pragma once
 
-#include <trifold/row_parts.cuh>
-#include <trifold/scaled_exp.cuh>
+#include "row_parts.cuh"
+#include "scaled_exp.cuh"
 
 namespace trifold {
 

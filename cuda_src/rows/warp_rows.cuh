@@ -2,7 +2,7 @@
 // shared memory in bulk copies, and how the warps of a block add up what they have.
 #pragma once
 
-#include <trifold/row_stream.cuh>
+#include "row_stream.cuh"
 
 #ifdef TRIFOLD_CLUSTERS
 

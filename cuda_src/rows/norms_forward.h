@@ -2,10 +2,10 @@
 // (norm_rows.cuh), and of rows that stream (team_stream.cuh).
 #pragma once
 
-#include <trifold/row_teams.h>
-#include <trifold/team_stream.h>
-#include <trifold/norm_rows.cuh>
-#include <trifold/row_groups.cuh>
+#include "norm_rows.cuh"
+#include "row_groups.cuh"
+#include "row_teams.h"
+#include "team_stream.h"
 
 namespace trifold {
 
