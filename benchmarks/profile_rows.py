@@ -129,16 +129,15 @@ def profiled() -> None:
 
 def profiles(lines: Iterable[str], said: Iterable[str]) -> Iterator[Profile]:
     """Of ncu's table (CSV, page ``raw``), with what was said before each pass: it has one kernel, a backward pass of a
-    norm a second one, which adds up parts, and a stream of counted rows a first one, which sets the counter.
+    norm a second one, which adds up parts.
     """
     head, _, *launches = csv.reader(line for line in lines if line.startswith('"'))
-    passes, what, begun = iter(said), "", False
+    passes, what = iter(said), ""
     for launch in launches:
         row = dict(zip(head, launch, strict=True))
         kernel = row["Kernel Name"].split("<")[0].split("(")[0].split("::")[-1].split()[-1]
-        if not (begun or kernel.startswith("add_parts")):
+        if not kernel.startswith("add_parts"):
             what = next(passes)
-        begun = kernel.startswith("begin_counts")
         yield Profile(
             kernel,
             what,

@@ -1,5 +1,5 @@
 #include "cross_entropy.cuh"
-#include "rows/exp_rows.h"
+#include "rows/plan.h"
 
 namespace {
 
@@ -38,35 +38,46 @@ struct Targets {
 };
 
 // As measured on an H200 (benchmarks/notes/cross_entropy.md).
+using Long = Teams<TeamWithEdges<Team::cluster, 8, 128, 8>, TeamWithEdges<Team::cluster, 8, 256, 4>,
+                   TeamWithEdges<Team::cluster, 8, 512, 2>>;
 template <class T>
 struct Choices {
   using Short = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
                       TeamWithEdges<Team::block, 4, 128, 8>, TeamWithEdges<Team::block, 8, 256, 3>>;
+  using Forward = decltype(trifold::joined(Short{}, Long{}));
 };
 template <>
 struct Choices<float> {
   using Short = Teams<TeamChoice<Team::warp, 2, 128, 8>, TeamWithEdges<Team::block, 2, 512, 4>,
                       TeamWithEdges<Team::block, 8, 512, 2>>;
+  using Forward = decltype(trifold::joined(Short{}, Long{}));
 };
 
-using Long = Teams<TeamWithEdges<Team::cluster, 8, 128, 8>, TeamWithEdges<Team::cluster, 8, 256, 4>,
-                   TeamWithEdges<Team::cluster, 8, 512, 2>>;
+template <class T, class L>
+struct Kernels {
+  using Plan =
+      trifold::Plan<const T*, int64_t, const int64_t*, int64_t, int64_t, L*, T*, const int64_t*, int64_t, int, float>;
+  template <Cut cut, class Choice>
+  static constexpr auto kernel = cross_entropy_rows_kernel<T, L, cut, Choice>;
+};
 
-// Launches the losses alone, in turns, of rows that are a cluster's of this choice. Not where there are so few rows
-// that clusters have more multiprocessors work on them than a block a row.
-template <class T, class L, Cut cut, class Choice>
-bool launch_in_turns(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, float smoothing) {
-  using Turns = TeamChoice<Team::block, Choice::pieces, 256, 4>;
-  const auto shape = trifold::ClusterShape::of<Choice>(trifold::pieces_of<T>(logits.columns, cut));
-  if (!shape.exists(stream) || logits.count > trifold::most_blocks) return false;
-  const int64_t at_once = trifold::resident_clusters<cross_entropy_rows_kernel<T, L, cut, Choice>>(
-      shape.block(), 0, static_cast<unsigned>(shape.blocks), 0);
-  if (at_once == 0 || logits.count <= 2 * at_once) return false;
-  trifold::launch_early<cross_entropy_turns_kernel<T, L, cut, Turns>>(
-      stream, dim3(static_cast<unsigned>(logits.count)), Turns::threads, 0, logits.data<T>(), logits.stride,
-      targets.first, targets.stride, targets.ignored, losses, logits.count, static_cast<int>(logits.columns), smoothing,
-      static_cast<int>(shape.blocks * shape.threads / trifold::warp_threads));
-  return true;
+// The losses alone of rows that a cluster would hold, by a block for each row, which processes the parts of the
+// cluster's warps one after the other.
+template <class T, class L>
+void launch_in_turns(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, float smoothing, Cut cut,
+                     int parts) {
+  using Turns = TeamChoice<Team::block, 8, 256, 4>;
+  const auto grid = dim3(static_cast<unsigned>(logits.count));
+  const auto columns = static_cast<int>(logits.columns);
+  const T* const x = logits.data<T>();
+  if (cut == Cut::whole)
+    trifold::launch_early<cross_entropy_turns_kernel<T, L, Cut::whole, Turns>>(
+        stream, grid, Turns::threads, 0, x, logits.stride, targets.first, targets.stride, targets.ignored, losses,
+        logits.count, columns, smoothing, parts);
+  else
+    trifold::launch_early<cross_entropy_turns_kernel<T, L, Cut::inner, Turns>>(
+        stream, grid, Turns::threads, 0, x, logits.stride, targets.first, targets.stride, targets.ignored, losses,
+        logits.count, columns, smoothing, parts);
 }
 
 // `residual` is null where no gradient is asked for, and `count` where it is not divided.
@@ -76,27 +87,20 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
   if (logits.empty()) return;
   const T* const x = logits.data<T>();
   if constexpr (sizeof(T) < sizeof(double)) {
-    const auto columns = static_cast<int>(logits.columns);
     const auto smoothing = static_cast<float>(label_smoothing);
-    const Cut cut = trifold::row_cut<T>(logits.columns, {{x, logits.stride}, {residual, logits.columns}});
-    const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<cross_entropy_rows_kernel<T, L, cut, Choice>>(
-          x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual, count, logits.count,
-          columns, smoothing);
-    };
-    using Modes = trifold::ExpModes<T>;
-    const auto choices = trifold::built_of<Modes>(typename Choices<T>::Short{});
-    if (trifold::launch_row_teams<T>(choices, stream, logits.count, logits.columns, cut, in_registers)) return;
+    const int64_t rows = logits.count, columns = logits.columns;
+    const Cut cut = trifold::row_cut<T>(columns, {{x, logits.stride}, {residual, columns}});
+    constexpr auto choices = trifold::built_of<trifold::ExpModes<T>>(typename Choices<T>::Forward{});
+    const auto plan = trifold::plan_teams<Kernels<T, L>, T>(choices, stream, rows, columns, cut);
     if constexpr (trifold::gpu_paths) {
-      const auto long_rows = [&]<Cut cut, class Choice>() {
-        return (residual == nullptr &&
-                launch_in_turns<T, L, cut, Choice>(stream, logits, targets, losses, smoothing)) ||
-               trifold::launch_teams<cut, Choice>(stream, logits.count, trifold::pieces_of<T>(logits.columns, cut),
-                                                  in_registers);
-      };
-      const auto longer = trifold::built_of<Modes>(Long{});
-      if (trifold::with_cut(cut, [&]<Cut own>() { return trifold::any_of<own>(longer, long_rows); })) return;
+      // Not where there are so few rows that clusters have more multiprocessors work on them than a block a row.
+      if (plan.cluster > 0 && residual == nullptr && rows > 2 * plan.resident_clusters)
+        return launch_in_turns<T>(stream, logits, targets, losses, smoothing, cut,
+                                  static_cast<int>(plan.cluster * plan.block.x / trifold::warp_threads));
     }
+    if (plan)
+      return plan.launch(stream, x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual,
+                         count, rows, static_cast<int>(columns), smoothing);
   }
   trifold::launch<cross_entropy_kernel<T, L>>(stream, trifold::block_a_row(logits.count), cross_entropy_block, 0, x,
                                               logits.stride, targets.first, targets.stride, targets.ignored, losses,
@@ -143,23 +147,27 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
 // Blocks that go through a matrix that is most often left as it is: so many are on the largest GPUs at once.
 constexpr int64_t blocks_in_place = 8 * 132;
 
+template <class T, Cut cut>
+void launch_backward_pieces(trifold::Stream stream, const Rows& residual, Targets targets, const T* grad_loss,
+                            int64_t grad_stride, const int64_t* count, T* grad_logits, int64_t most) {
+  const int64_t pieces = trifold::pieces_of(residual.columns, cut, trifold::Vector<T>::size);
+  const int64_t blocks = trifold::ceil_div(pieces, cross_entropy_pieces * cross_entropy_block);
+  trifold::launch_early<cross_entropy_backward_pieces_kernel<T, cut>>(
+      stream, dim3(static_cast<unsigned>(std::min(residual.count * blocks, most))), cross_entropy_block, 0, grad_loss,
+      grad_stride, residual.data<T>(), residual.stride, targets.first, targets.stride, targets.ignored, count,
+      grad_logits, residual.count, static_cast<int>(residual.columns), static_cast<int>(blocks));
+}
+
 template <class T>
 void launch_backward(trifold::Stream stream, const Rows& residual, Targets targets, const T* grad_loss,
                      int64_t grad_stride, const int64_t* count, T* grad_logits) {
   const T* const first = residual.data<T>();
   const int64_t most = first == grad_logits ? blocks_in_place : trifold::most_blocks;
   if constexpr (sizeof(T) < sizeof(double)) {
-    const int64_t columns = residual.columns;
-    const Cut cut = trifold::row_cut<T>(columns, {{first, residual.stride}, {grad_logits, columns}});
-    const int64_t blocks =
-        trifold::ceil_div(trifold::pieces_of<T>(columns, cut), cross_entropy_pieces * cross_entropy_block);
-    trifold::with_cut(cut, [&]<Cut own>() {
-      trifold::launch_early<cross_entropy_backward_pieces_kernel<T, own>>(
-          stream, dim3(static_cast<unsigned>(std::min(residual.count * blocks, most))), cross_entropy_block, 0,
-          grad_loss, grad_stride, first, residual.stride, targets.first, targets.stride, targets.ignored, count,
-          grad_logits, residual.count, static_cast<int>(columns), static_cast<int>(blocks));
-      return true;
-    });
+    const Cut cut = trifold::row_cut<T>(residual.columns, {{first, residual.stride}, {grad_logits, residual.columns}});
+    const auto launch =
+        cut == Cut::whole ? launch_backward_pieces<T, Cut::whole> : launch_backward_pieces<T, Cut::ragged>;
+    launch(stream, residual, targets, grad_loss, grad_stride, count, grad_logits, most);
   } else {
     trifold::launch<cross_entropy_backward_kernel<T>>(
         stream, dim3(static_cast<unsigned>(std::min(residual.count, most))), cross_entropy_block, 0, grad_loss,

@@ -5,8 +5,8 @@
 namespace {
 
 using trifold::Cut, trifold::GroupChoice, trifold::NormPair, trifold::NormPairWithEdges, trifold::NormTeam,
-    trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams, trifold::Team,
-    trifold::Teams, trifold::Tensor, trifold::TensorPair;
+    trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::Team, trifold::Teams, trifold::Tensor,
+    trifold::TensorPair;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1 or 0
 
 constexpr const char* name = "layer_norm";
@@ -26,8 +26,6 @@ struct Choices {
   using Ragged =
       Teams<TensorPair<6, 5, 90>, TensorPair<7, 5, 85>, TensorPair<8, 4, 85>, NormPairWithEdges<8, 256, 2, 16>,
             NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
-  using LongStreams = Streams<StreamChoice<8, 3, 256, 1, 8>, StreamChoice<8, 3, 512, 1>>;
-  using RaggedStreams = Streams<StreamChoice<7, 3, 224, 2>, StreamChoice<8, 3, 512, 1>>;
 };
 template <>
 struct Choices<float> {
@@ -38,8 +36,25 @@ struct Choices<float> {
   using Long = Teams<NormPair<4, 256, 4, 8>>;
   using Ragged = Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
                        NormTeamWithEdges<Team::block, 8, 512, 2, late>>;
-  using LongStreams = Streams<StreamChoice<8, 3, 256, 1, 8>, StreamChoice<8, 3, 512, 1>>;
-  using RaggedStreams = Streams<StreamChoice<7, 3, 224, 2>, StreamChoice<8, 3, 512, 1>>;
+};
+
+// The instances of the kernels that hold rows in registers.
+template <class T>
+struct Kernels {
+  using Plan = trifold::Plan<const T*, int64_t, const T*, const T*, T*, float*, float*, int64_t, int, float, int>;
+
+  template <class Choice>
+  static constexpr auto group = layer_norm_groups_kernel<T, Choice>;
+
+  template <Cut cut, class Choice>
+  static constexpr auto of_teams() {
+    if constexpr (Choice::by_tensor)
+      return layer_norm_tensor_kernel<T, Choice>;
+    else
+      return layer_norm_rows_kernel<T, cut, Choice>;
+  }
+  template <Cut cut, class Choice>
+  static constexpr auto kernel = of_teams<cut, Choice>();
 };
 
 template <class T, class C>
@@ -48,26 +63,11 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias
   if constexpr (sizeof(T) < sizeof(double)) {
     const auto columns = static_cast<int>(x.columns);
     const auto epsilon = static_cast<float>(eps);
-    const Cut cut =
-        trifold::row_cut<T>(x.columns, {{first, x.stride}, {weight, x.columns}, {bias, x.columns}, {y, x.columns}});
-    const auto in_groups = [&]<class Choice>(auto start) {
-      start.template operator()<layer_norm_groups_kernel<T, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
-                                                                     x.count, columns, epsilon);
-    };
-    const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
-      const auto apart = static_cast<int>(trifold::rows_apart<T>(x.columns));
-      if constexpr (Choice::by_tensor)
-        start.template operator()<layer_norm_tensor_kernel<T, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
-                                                                       x.count, columns, epsilon, apart);
-      else
-        start.template operator()<layer_norm_rows_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
-                                                                          x.count, columns, epsilon, apart);
-    };
-    const auto streaming = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<layer_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, bias, y, mean, rstd,
-                                                                          columns, epsilon);
-    };
-    if (trifold::launch_norm<Choices<T>>(stream, x, y, cut, in_groups, in_registers, streaming)) return;
+    const trifold::NormForward<T> norm{first, x.stride, weight, bias, y, mean, rstd, x.count, x.columns, epsilon};
+    if (const auto plan = trifold::plan_norm<Kernels<T>, Choices<T>>(stream, norm))
+      return plan.launch(stream, first, x.stride, weight, bias, y, mean, rstd, x.count, columns, epsilon,
+                         trifold::rows_apart<T>(columns));
+    if (trifold::launch_norm_stream<true>(stream, norm)) return;
   }
   trifold::launch<layer_norm_kernel<T>>(stream, trifold::block_a_row(x.count), layer_norm_block, 0, first, x.stride,
                                         weight, bias, y, mean, rstd, x.count, x.columns, C(eps));

@@ -16,7 +16,6 @@
 #include "rows/norm_rows.cuh"
 #include "rows/norms.cuh"
 #include "rows/row_groups.cuh"
-#include "rows/team_stream.cuh"
 #include "rows/tensor_rows.cuh"
 
 inline constexpr int layer_norm_block = trifold::threads_per_block;
@@ -117,7 +116,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
 template <class T, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     layer_norm_groups_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean,
-                             float* rstd, int64_t rows, int columns, float eps) {
+                             float* rstd, int64_t rows, int columns, float eps, int) {
   trifold::wait_for_earlier_kernels();
   trifold::let_later_kernels_begin();
   trifold::RowGroup<T, Choice> group(x, x_stride, rows, columns);
@@ -131,39 +130,6 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   });
   const trifold::Normalised<T> make(own.mean, r);
   group.write_rows(y, [&](int row) { return group.of_row(make, row); }, weights, biases);
-}
-
-// The same with rows that stream through shared memory (team_stream.cuh).
-template <class T, trifold::Cut cut, class Choice>
-__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
-    layer_norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean,
-                             float* rstd, int columns, float eps, trifold::StreamedRows shares) {
-#ifdef TRIFOLD_CLUSTERS
-  trifold::TeamStream<T, cut, Choice, trifold::WarpMoments> stream(x, x_stride, y, columns, T(0.0f), shares, weight,
-                                                                   bias);
-  const int in_thread = stream.of_thread(), in_warp = trifold::warp_sum(in_thread);
-  const trifold::Count of_thread(in_thread), of_warp(in_warp), of_row(columns);
-  const auto read_head = [&] {
-    if (!stream.has_head()) return;
-    const trifold::Moments own = trifold::warp_moments(stream.head_sums().moments(of_thread), in_thread, of_warp);
-    stream.give({own.mean, own.squares, static_cast<float>(in_warp)});
-  };
-  read_head();
-  const auto weights = stream.numbers(weight, T(1.0f), 0);
-  const auto biases = stream.numbers(bias, T(0.0f), 1);
-  for (stream.next(); stream.more(); stream.next()) {
-    read_head();
-    if (stream.has_tail()) {
-      const trifold::Moments all = trifold::close_combine<T, stream.most_warps>(stream.take(), of_row);
-      const float r = trifold::close_rsqrt<T>(all.squares / of_row + eps);
-      stream.write_tail(trifold::Normalised<T>(all.mean, r), weights, biases);
-      if (stream.first_thread()) {
-        mean[stream.tail_row()] = all.mean;
-        rstd[stream.tail_row()] = r;
-      }
-    }
-  }
-#endif
 }
 
 // A block a row, in two passes over it: Σ g and Σ g·x̂, the result.

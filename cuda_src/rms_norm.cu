@@ -5,8 +5,7 @@
 namespace {
 
 using trifold::Cut, trifold::GroupChoice, trifold::NormPair, trifold::NormPairWithEdges, trifold::NormTeam,
-    trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::StreamChoice, trifold::Streams, trifold::Team,
-    trifold::Teams, trifold::Tensor;
+    trifold::NormTeamWithEdges, trifold::Rows, trifold::Stream, trifold::Team, trifold::Teams, trifold::Tensor;
 using Numbers = std::optional<Tensor>;  // one for each column, or 1
 
 constexpr const char* name = "rms_norm";
@@ -27,8 +26,6 @@ struct Choices {
   using Ragged =
       Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
             NormTeamWithEdges<Team::block, 8, 256, 3, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
-  using LongStreams = Streams<StreamChoice<8, 3, 512, 1>>;
-  using RaggedStreams = LongStreams;
 };
 template <>
 struct Choices<float> {
@@ -40,8 +37,17 @@ struct Choices<float> {
   using Ragged =
       Teams<NormPairWithEdges<6, 160, 4, 8>, NormPairWithEdges<8, 256, 2, 16>,
             NormTeamWithEdges<Team::block, 8, 512, 2, late>, NormTeamWithEdges<Team::cluster, 8, 512, 2, late>>;
-  using LongStreams = Streams<StreamChoice<8, 3, 512, 1>>;
-  using RaggedStreams = LongStreams;
+};
+
+// The instances of the kernels that hold rows in registers.
+template <class T>
+struct Kernels {
+  using Plan = trifold::Plan<const T*, int64_t, const T*, T*, float*, int64_t, int, float, int>;
+
+  template <class Choice>
+  static constexpr auto group = rms_norm_groups_kernel<T, Choice>;
+  template <Cut cut, class Choice>
+  static constexpr auto kernel = rms_norm_rows_kernel<T, cut, Choice>;
 };
 
 template <class T, class C>
@@ -50,21 +56,11 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, T* y, C* rstd
   if constexpr (sizeof(T) < sizeof(double)) {
     const auto columns = static_cast<int>(x.columns);
     const auto epsilon = static_cast<float>(eps);
-    const Cut cut = trifold::row_cut<T>(x.columns, {{first, x.stride}, {weight, x.columns}, {y, x.columns}});
-    const auto in_groups = [&]<class Choice>(auto start) {
-      start.template operator()<rms_norm_groups_kernel<T, Choice>>(first, x.stride, weight, y, rstd, x.count, columns,
-                                                                   epsilon);
-    };
-    const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<rms_norm_rows_kernel<T, cut, Choice>>(
-          first, x.stride, weight, y, rstd, x.count, columns, epsilon,
-          static_cast<int>(trifold::rows_apart<T>(x.columns)));
-    };
-    const auto streaming = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<rms_norm_stream_kernel<T, cut, Choice>>(first, x.stride, weight, y, rstd, columns,
-                                                                        epsilon);
-    };
-    if (trifold::launch_norm<Choices<T>>(stream, x, y, cut, in_groups, in_registers, streaming)) return;
+    const trifold::NormForward<T> norm{first, x.stride, weight, nullptr, y, nullptr, rstd, x.count, x.columns, epsilon};
+    if (const auto plan = trifold::plan_norm<Kernels<T>, Choices<T>>(stream, norm))
+      return plan.launch(stream, first, x.stride, weight, y, rstd, x.count, columns, epsilon,
+                         trifold::rows_apart<T>(columns));
+    if (trifold::launch_norm_stream<false>(stream, norm)) return;
   }
   trifold::launch<rms_norm_kernel<T>>(stream, trifold::block_a_row(x.count), rms_norm_block, 0, first, x.stride, weight,
                                       y, rstd, x.count, x.columns, C(eps));

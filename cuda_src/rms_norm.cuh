@@ -16,7 +16,6 @@
 #include "rows/norm_rows.cuh"
 #include "rows/norms.cuh"
 #include "rows/row_groups.cuh"
-#include "rows/team_stream.cuh"
 
 inline constexpr int rms_norm_block = trifold::threads_per_block;
 
@@ -37,13 +36,6 @@ __global__ void rms_norm_kernel(const T* x, int64_t x_stride, const T* weight, T
     if (threadIdx.x == 0) rstd[row] = r;
   }
 }
-
-// What becomes of an element.
-struct ScaledBy {
-  float rstd;
-
-  __device__ __forceinline__ float operator()(float x, float weight) const { return x * rstd * weight; }
-};
 
 // The same with a team's rows in its registers (row_teams.cuh). Rows of y that lie `apart` from each other begin alike
 // behind a 16-byte boundary.
@@ -66,9 +58,9 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const auto weights = trifold::column_numbers<Choice, 0>(weight, T(1.0f), at, columns);
   trifold::Pack<float, R> squares;
 #pragma unroll
-  for (int j = 0; j < R; ++j) squares.value[j] = trifold::sum_of_squares(part[j], at, trifold::EdgeApart(part[j], at));
+  for (int j = 0; j < R; ++j) squares.value[j] = trifold::sum_of_squares(part[j], at);
   squares = trifold::team_reduce<Choice::team, Choice::mates>(squares, trifold::Pack<float, R>{}, trifold::Sums{});
-  trifold::Pack<ScaledBy, R> make;
+  trifold::Pack<trifold::ScaledBy, R> make;
 #pragma unroll
   for (int j = 0; j < R; ++j)
     make.value[j] = {trifold::close_rsqrt<T>(squares.value[j] / trifold::Count(columns) + eps)};
@@ -82,42 +74,14 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
 template <class T, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     rms_norm_groups_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int64_t rows, int columns,
-                           float eps) {
+                           float eps, int) {
   trifold::wait_for_earlier_kernels();
   trifold::let_later_kernels_begin();
   trifold::RowGroup<T, Choice> group(x, x_stride, rows, columns);
   const auto weights = group.of_columns(weight, T(1.0f));
   const float own = trifold::close_rsqrt<T>(group.sum_of_squares() / trifold::Count(columns) + eps);
   group.each_row([&](int64_t row) { rstd[row] = own; });
-  const auto make = [&](int row) { return [r = group.of_row(own, row)](float v, float w) { return v * r * w; }; };
-  group.write_rows(y, make, weights);
-}
-
-// The same with rows that stream through shared memory (team_stream.cuh).
-template <class T, trifold::Cut cut, class Choice>
-__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
-    rms_norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int columns, float eps,
-                           trifold::StreamedRows shares) {
-#ifdef TRIFOLD_CLUSTERS
-  trifold::TeamStream<T, cut, Choice, float> stream(x, x_stride, y, columns, T(0.0f), shares, weight);
-  const trifold::Count of_row(columns);
-  const auto read_head = [&] {
-    if (!stream.has_head()) return;
-    auto part = stream.head();
-    stream.give(trifold::warp_sum(trifold::sum_of_squares(part, stream.at(), stream.head_edge())));
-  };
-  read_head();
-  const auto weights = stream.numbers(weight, T(1.0f), 0);
-  for (stream.next(); stream.more(); stream.next()) {
-    read_head();
-    if (stream.has_tail()) {
-      const float squares = trifold::combine(stream.take(), 0.0f, trifold::Sum{});
-      const float r = trifold::close_rsqrt<T>(squares / of_row + eps);
-      stream.write_tail(ScaledBy{r}, weights);
-      if (stream.first_thread()) rstd[stream.tail_row()] = r;
-    }
-  }
-#endif
+  group.write_rows(y, [&](int row) { return trifold::ScaledBy{group.of_row(own, row)}; }, weights);
 }
 
 // A block a row, in two passes over it: Σ g·x̂, the result.

@@ -1,5 +1,5 @@
-#include "rows/exp_rows.h"
-#include "rows/team_stream.h"
+#include "rows/plan.h"
+#include "rows/stream_plan.h"
 #include "softmax.cuh"
 
 namespace {
@@ -24,79 +24,68 @@ struct Choices<float> {
   using Backward = Teams<TeamChoice<Team::warp, 2, 128, 6>, TeamWithEdges<Team::block, 2, 512, 3>,
                          TeamWithEdges<Team::block, 8, 512, 1>, TeamWithEdges<Team::cluster, 4, 512, 2>>;
 };
-// Of float32, the longest rows that a cluster holds, whole or not: those of which a cluster in registers would have 16
-// blocks forward. A build with one choice of each mode has half as long ones stream: so the CPU is done with them soon.
-inline constexpr int64_t longest_from = trifold::one_of_each_mode ? 65'537 : 131'073;
-bool streams(Cut cut, int64_t columns) {
-  return cut == Cut::whole && columns >= longest_from;
-}
-using LongestForward = trifold::StreamChoice<16, 3, 256, 1>;
-using LongestBackward = trifold::RowStreamShape<16, 2, 256, 1, 13>;
-using LongestRaggedBackward = Teams<TeamWithEdges<Team::cluster, 8, 512, 1>>;
+// Backward, rows of float32 that are so long stream where they are whole: in registers there is one block a
+// multiprocessor, which leaves memory idle when it waits (92% of the copy rate, not 97%). A build with one choice of
+// each mode streams half as long ones, so that the CPU is soon done with them.
+inline constexpr int64_t streams_from = trifold::one_of_each_mode ? 65'537 : 131'073;
+using LongestShape = trifold::RowStreamShape<2, 16, 2, 256, 1, 13>;
+using Longest = trifold::Shapes<trifold::ShapeChoice<LongestShape, 8>, trifold::ShapeChoice<LongestShape, 16>>;
+using LongestRagged = Teams<TeamWithEdges<Team::cluster, 8, 512, 1>>;
+
+template <class T>
+struct ForwardKernels {
+  using Plan = trifold::Plan<const T*, int64_t, T*, int64_t, int>;
+  template <Cut cut, class Choice>
+  static constexpr auto kernel = softmax_rows_kernel<T, cut, Choice>;
+};
+template <class T>
+struct BackwardKernels {
+  using Plan = trifold::Plan<const T*, int64_t, const T*, int64_t, T*, int64_t, int>;
+  template <Cut cut, class Choice>
+  static constexpr auto kernel = softmax_backward_rows_kernel<T, cut, Choice>;
+};
+template <class T>
+struct BackwardStreamKernels {
+  template <bool edges, class Shape>
+  static constexpr auto kernel = softmax_backward_stream_kernel<T, Shape>;
+};
 
 template <class T>
 void launch_softmax(trifold::Stream stream, const Rows& x, T* y) {
   const T* const first = x.data<T>();
-  const auto columns = static_cast<int>(x.columns);
   if constexpr (sizeof(T) < sizeof(double)) {
     const Cut cut = trifold::row_cut<T>(x.columns, {{first, x.stride}, {y, x.columns}});
-    if constexpr (sizeof(T) == sizeof(float)) {
-      const auto streaming = [&]<Cut, class Choice>(auto start) {
-        start.template operator()<softmax_stream_kernel<T, Choice>>(first, x.stride, y, columns);
-      };
-      if (streams(cut, x.columns) && trifold::launch_team_stream<Cut::whole, LongestForward, T>(stream, x, streaming))
-        return;
-    }
-    const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<softmax_rows_kernel<T, cut, Choice>>(first, x.stride, y, x.count, columns);
-    };
-    const auto choices = trifold::built_of<trifold::ExpModes<T>>(typename Choices<T>::Forward{});
-    if (trifold::launch_row_teams<T>(choices, stream, x.count, x.columns, cut, in_registers)) return;
+    constexpr auto choices = trifold::built_of<trifold::ExpModes<T>>(typename Choices<T>::Forward{});
+    const auto plan = trifold::plan_teams<ForwardKernels<T>, T>(choices, stream, x.count, x.columns, cut);
+    if (plan) return plan.launch(stream, first, x.stride, y, x.count, static_cast<int>(x.columns));
   }
   trifold::launch<softmax_kernel<T>>(stream, trifold::block_a_row(x.count), softmax_block, 0, first, x.stride, y,
                                      x.count, x.columns);
 }
 
-// False, and nothing is launched: no cluster holds a row.
-template <class Shape, class T>
-bool launch_softmax_backward_stream(trifold::Stream stream, const Rows& grad_y, const Rows& y, T* grad_x) {
-  constexpr auto kernel = softmax_backward_stream_kernel<T, Shape>;
-  constexpr int64_t size = trifold::Vector<T>::size;
-  const int64_t blocks = trifold::blocks_for(y.columns, Shape::template columns<T>);
-  if (!stream.starts_early || blocks > trifold::most_blocks_a_cluster) return false;
-  const dim3 block(Shape::block);
-  const int64_t most =
-      trifold::resident_clusters<kernel>(block, Shape::bytes, static_cast<unsigned>(blocks), Shape::bytes);
-  if (most == 0) return false;
-  const int64_t share = trifold::ceil_div(y.columns / size, blocks) * size;
-  trifold::launch_clusters<kernel>(stream, dim3(static_cast<unsigned>(std::min(y.count, most) * blocks)), block,
-                                   Shape::bytes, static_cast<unsigned>(blocks), grad_y.data<T>(), grad_y.stride,
-                                   y.data<T>(), y.stride, grad_x, y.count, static_cast<int>(y.columns),
-                                   static_cast<int>(share));
-  return true;
-}
-
 template <class T>
 void launch_softmax_backward(trifold::Stream stream, const Rows& grad_y, const Rows& y, T* grad_x) {
   const T *const grad = grad_y.data<T>(), *const result = y.data<T>();
+  const int64_t rows = y.count, columns = y.columns;
   if constexpr (sizeof(T) < sizeof(double)) {
-    const auto in_registers = [&]<Cut cut, class Choice>(auto start) {
-      start.template operator()<softmax_backward_rows_kernel<T, cut, Choice>>(
-          grad, grad_y.stride, result, y.stride, grad_x, y.count, static_cast<int>(y.columns));
-    };
-    const Cut cut = trifold::row_cut<T>(y.columns, {{grad, grad_y.stride}, {result, y.stride}, {grad_x, y.columns}});
-    const auto choices = trifold::built_of<trifold::TeamModes>(typename Choices<T>::Backward{});
-    const bool in_memory = trifold::gpu_paths && sizeof(T) == sizeof(float) && streams(cut, y.columns);
-    if (!in_memory && trifold::launch_row_teams<T>(choices, stream, y.count, y.columns, cut, in_registers)) return;
+    const Cut cut = trifold::row_cut<T>(columns, {{grad, grad_y.stride}, {result, y.stride}, {grad_x, columns}});
     if constexpr (trifold::gpu_paths && sizeof(T) == sizeof(float)) {
-      if (cut == Cut::whole ? launch_softmax_backward_stream<LongestBackward>(stream, grad_y, y, grad_x)
-                            : trifold::launch_cut_teams<T, Cut::ragged>(LongestRaggedBackward{}, stream, y.count,
-                                                                        y.columns, in_registers))
-        return;
+      static constexpr auto kernels = trifold::stream_kernels<BackwardStreamKernels<T>, T, false>(Longest{});
+      if (cut == Cut::whole && columns >= streams_from)
+        if (const auto found = trifold::plan_stream(kernels, stream, rows, columns, trifold::Vector<T>::size, false))
+          return found->plan.launch(stream, grad, grad_y.stride, result, y.stride, grad_x, rows,
+                                    static_cast<int>(columns), found->shares.share);
     }
+    constexpr auto choices = trifold::built_of<trifold::TeamModes>(typename Choices<T>::Backward{});
+    auto plan = trifold::plan_teams<BackwardKernels<T>, T>(choices, stream, rows, columns, cut);
+    if constexpr (sizeof(T) == sizeof(float))
+      if (!plan && cut == Cut::ragged)
+        plan = trifold::plan_cut_teams<BackwardKernels<T>, T, Cut::ragged>(LongestRagged{}, stream, rows, columns);
+    if (plan)
+      return plan.launch(stream, grad, grad_y.stride, result, y.stride, grad_x, rows, static_cast<int>(columns));
   }
-  trifold::launch<softmax_backward_kernel<T>>(stream, trifold::block_a_row(y.count), softmax_block, 0, grad,
-                                              grad_y.stride, result, y.stride, grad_x, y.count, y.columns);
+  trifold::launch<softmax_backward_kernel<T>>(stream, trifold::block_a_row(rows), softmax_block, 0, grad, grad_y.stride,
+                                              result, y.stride, grad_x, rows, columns);
 }
 
 Tensor softmax(const Tensor& x) {

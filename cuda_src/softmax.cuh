@@ -13,7 +13,6 @@
 #include "rows/exp_sums.cuh"
 #include "rows/row_parts.cuh"
 #include "rows/row_stream.cuh"
-#include "rows/team_stream.cuh"
 
 inline constexpr int softmax_block = trifold::threads_per_block;
 
@@ -76,32 +75,6 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   part.store(out, at);
 }
 
-// The same with rows that stream through shared memory (team_stream.cuh), in whole pieces. An element becomes its
-// exponential there until the row's sum is known.
-template <class T, class Choice>
-__global__ void __launch_bounds__(Choice::threads, Choice::blocks)
-    softmax_stream_kernel(const T* x, int64_t x_stride, T* y, int columns, trifold::StreamedRows shares) {
-#ifdef TRIFOLD_CLUSTERS
-  using trifold::Cut, trifold::Team;
-  static_assert(sizeof(T) == sizeof(float), "exponentials need a float's digits");
-  trifold::TeamStream<T, Cut::whole, Choice, trifold::WarpExps> stream(x, x_stride, y, columns, T(-INFINITY), shares);
-  for (float max = 0; stream.more(); stream.next()) {
-    const float tail_max = max;
-    if (stream.has_head()) {
-      trifold::Exps<T, Choice::pieces> exps;
-      exps.template take<Team::warp>(stream.head(), stream.at(), false);
-      stream.give(exps.warp);
-      stream.replace_head([&](int k, int i) { return exps.e[k][i]; });
-      max = exps.warp.max;
-    }
-    if (stream.has_tail()) {
-      const float factor = trifold::combine<T>(stream.take(), false).template factor<T>(tail_max);
-      stream.write_tail([factor](float e) { return e * factor; });
-    }
-  }
-#endif
-}
-
 // softmax_backward_kernel with a row in a team's registers.
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
@@ -132,17 +105,16 @@ __global__ void __launch_bounds__(Shape::block, 1)
                                    int64_t rows, int columns, int share) {
 #ifdef TRIFOLD_CLUSTERS
   static_assert(Shape::teams == 1, "a team is the blocks of a cluster");
-  using Sums = trifold::RowSums<Shape, 1>;
+  using Mail = trifold::RowMail<Shape, trifold::Pack<float, 1>>;
   using Floats = trifold::Pack<float, trifold::Vector<T>::size>;
-  __shared__ typename Sums::Memory sums_memory;
+  __shared__ typename Mail::Memory memory;
   const trifold::StreamPlace at = trifold::stream_place<Shape>();
-  const int64_t left = rows - at.first_row;
-  const int count = left > 0 ? static_cast<int>((left - 1) / at.teams) + 1 : 0;
-  const int first = at.rank * share;
-  Sums sums(&sums_memory, at);
+  const int count = at.rows_from(at.first_row, rows), first = at.rank * share;
+  Mail mail(&memory, at);
   trifold::RowStream<T, Shape, false> stream(
-      trifold::dynamic_shared<unsigned char>(), at, 0, min(columns - first, share), y + at.first_row * y_stride + first,
-      at.teams * y_stride, grad_y + at.first_row * grad_stride + first, at.teams * grad_stride, count);
+      trifold::dynamic_shared_lines<unsigned char>(), at, 0, min(columns - first, share),
+      {y + at.first_row * y_stride + first, grad_y + at.first_row * grad_stride + first},
+      {at.teams * y_stride, at.teams * grad_stride}, count);
   trifold::Mailbox::ready();
   trifold::cluster_arrive_with_mailboxes();
   trifold::wait_for_earlier_kernels();
@@ -152,29 +124,27 @@ __global__ void __launch_bounds__(Shape::block, 1)
   // Row i is summed up, and row i - 1 is written.
   T* out = grad_x + at.first_row * columns + first + at.thread * trifold::Vector<T>::size;
   for (int i = 0; i <= count; ++i) {
-    trifold::Pack<float, 1> row{};
-    float sum = 0;
+    float own = 0, sum = 0;
 #pragma unroll
     for (int q = 0; q < Shape::chunks; ++q) {
       if (i < count) {
         stream.wait(q);
 #pragma unroll
         for (int j = 0; j < Shape::chunk; ++j) {
-          const Floats result = trifold::floats_of<T>(stream.head_a(j)), grad = trifold::floats_of<T>(stream.head_b(j));
+          const Floats result = trifold::floats_of<T>(stream.head(0, j)),
+                       grad = trifold::floats_of<T>(stream.head(1, j));
 #pragma unroll
-          for (int e = 0; e < trifold::Vector<T>::size; ++e) row.value[0] += grad.value[e] * result.value[e];
+          for (int e = 0; e < trifold::Vector<T>::size; ++e) own += grad.value[e] * result.value[e];
         }
         stream.advance_head();
-        if (q == Shape::chunks - 1) sums.give(row, i);
+        if (q == Shape::chunks - 1) mail.give({trifold::warp_sum(own)}, i);
       }
       if (i > 0) {
-        if (q == 0) sum = sums.take(i - 1).value[0];
+        if (q == 0) sum = trifold::sum_of(mail.take(i - 1)).value[0];
         stream.store(true, out, q, [&](int j, int) {
-          const Floats result = trifold::floats_of<T>(stream.tail_a(j)), grad = trifold::floats_of<T>(stream.tail_b(j));
-          Floats product;
-#pragma unroll
-          for (int e = 0; e < trifold::Vector<T>::size; ++e) product.value[e] = result.value[e] * (grad.value[e] - sum);
-          return trifold::piece_of<T>(product);
+          const Floats result = trifold::floats_of<T>(stream.tail(0, j)),
+                       grad = trifold::floats_of<T>(stream.tail(1, j));
+          return trifold::pack<T>([&](int e) { return result.value[e] * (grad.value[e] - sum); });
         });
         stream.advance_tail();
         if (q == Shape::chunks - 1) out += at.teams * columns;
@@ -183,7 +153,7 @@ __global__ void __launch_bounds__(Shape::block, 1)
     }
   }
   stream.end();
-  // Until all have taken the last sums, others write to this block's memory.
+  // Until all blocks of the cluster have taken the last sums, others write to this block's memory.
   trifold::cluster_arrive();
   trifold::cluster_wait();
 #endif

@@ -1,6 +1,8 @@
 // The maximum of a row and the sum of its exponentials: the first step of softmax and cross_entropy.
 #pragma once
 
+#include <trifold/choices.h>
+
 #include "row_parts.cuh"
 #include "scaled_exp.cuh"
 
@@ -89,6 +91,13 @@ struct Exps {
 // intended occupancy. Otherwise it keeps the numbers and computes each exp twice, one instruction for half types.
 template <class T, int V>
 inline constexpr bool keeps_exps = V * Packed<T>::size <= 32;
+
+// A kernel's code also depends on that (choices.h).
+template <class T>
+struct ExpModes {
+  template <class Choice>
+  using of = Mode<Choice::team, Choice::edges, keeps_exps<T, Choice::pieces>>;
+};
 
 // Combines the values of all warps of a row.
 template <class T>

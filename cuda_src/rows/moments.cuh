@@ -43,7 +43,7 @@ struct Count {
   }
 };
 
-// What layer_norm makes of a number, (x - mean)·rstd·weight + bias. Of half types x̂ is x·rstd - mean·rstd, one
+// What layer_norm makes of a number: (x - mean)·rstd·weight + bias. Of half types x̂ is x·rstd - mean·rstd, one
 // instruction: what that cancels of a float's digits is far below theirs.
 template <class T>
 struct Normalised {
@@ -56,6 +56,13 @@ struct Normalised {
     const float x_hat = sizeof(T) == 2 ? fmaf(x, rstd, mean) : (x - mean) * rstd;
     return fmaf(x_hat, weight, bias);
   }
+};
+
+// What rms_norm makes of a number.
+struct ScaledBy {
+  float rstd;
+
+  __device__ __forceinline__ float operator()(float x, float weight) const { return x * rstd * weight; }
 };
 
 // Of a row: the mean, and Σ (x - mean)².
@@ -75,28 +82,8 @@ __device__ __forceinline__ const WarpMoments& of_row(const Pack<WarpMoments, R>&
   return post.value[j];
 }
 
-// The thread's edge of a row, where there is one (Cut::inner).
-template <class T, Cut cut>
-struct EdgeApart {
-  T edge;
-  bool there;
-
-  template <int V>
-  __device__ __forceinline__ EdgeApart(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at)
-      : edge(x.edge), there(cut == Cut::inner && at.edge >= 0) {}
-  template <class F>
-  __device__ __forceinline__ void each(F f) const {
-    if (there) f(float(edge));
-  }
-};
-
-// Of each of some rows that are cut alike.
-template <class T, Cut cut, int V, int R>
-__device__ __forceinline__ auto edges_of(const RowPart<T, cut, V> (&x)[R], const RowCut<T, cut>& at) {
-  return [&]<int... j>(std::integer_sequence<int, j...>) {
-    return Pack<EdgeApart<T, cut>, R>{{EdgeApart<T, cut>(x[j], at)...}};
-  }(std::make_integer_sequence<int, R>{});
-}
+template <Cut cut>
+inline constexpr bool has_edges = cut == Cut::inner || cut == Cut::streamed;
 
 // Four sums of a thread's elements: one would wait for itself at each of them.
 struct FourSums {
@@ -106,22 +93,20 @@ struct FourSums {
 };
 
 // Σ term(x) of the calling thread's elements, where term(0) = 0: those beyond the row are 0.
-//
-// `any`: whether the thread has one. Without the branch ptxas would keep the floats that it makes of half types here
-// for what is done with them next.
-template <class T, Cut cut, int V, class Apart, class Term>
-__device__ __forceinline__ float thread_sum(const RowPart<T, cut, V>& x, bool any, const Apart& apart, Term term) {
+template <class T, Cut cut, int V, class Term>
+__device__ __forceinline__ float thread_sum(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at, Term term) {
   FourSums sums;
-  if (any) x.each([&](float v, int, int i) { sums.of[i % 4] += term(v); });
-  apart.each([&](float v) { sums.of[0] += term(v); });
+  // Without this branch ptxas would keep the floats that it makes of half types here for later uses.
+  if (at.touches(0)) x.each([&](float v, int, int i) { sums.of[i % 4] += term(v); });
+  if (has_edges<cut> && at.edge >= 0) sums.of[0] += term(float(x.edge));
   return sums.all();
 }
 
-// Σ (x - mean)² of the calling thread's elements of the row. Pieces that stick out of it are taken element by element,
-// where there are `edges`.
-template <class T, Cut cut, int V, class Apart>
+// Σ (x - mean)² of the calling thread's elements of the row. Pieces that extend beyond it, which the thread has if
+// `edges`, are added up element by element.
+template <class T, Cut cut, int V>
 __device__ __forceinline__ float thread_squares(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at, float mean,
-                                                bool edges, const Apart& apart) {
+                                                bool edges) {
   FourSums sums;
   const auto add = [&](float difference, int i) { sums.of[i % 4] += difference * difference; };
   if (cut == Cut::ragged && edges) {
@@ -134,19 +119,20 @@ __device__ __forceinline__ float thread_squares(const RowPart<T, cut, V>& x, con
       for (int i = 0; i < Packed<T>::size; ++i) add(x.piece[k][i] - own, i);
     }
   }
-  apart.each([&](float v) { add(v - mean, 0); });
+  if (has_edges<cut> && at.edge >= 0) add(float(x.edge) - mean, 0);
   return sums.all();
 }
 
-// Of each of R rows that are cut alike, `count` numbers, 0 where they are not of the row, of a warp or of so many of
-// its lanes: as exact as with the row's mean.
-template <int lanes, int R, class T, Cut cut, int V, class Apart>
-__device__ __forceinline__ Pack<Moments, R> lane_moments(RowPart<T, cut, V>* x, const RowCut<T, cut>& at,
-                                                         const Count& count, bool edges, const Apart* apart) {
+// The moments of the `count` numbers of each of R rows that so many lanes hold, in two passes: as exact as with the
+// row's mean. Numbers beyond a row are 0.
+template <int lanes, class T, Cut cut, int V, int R>
+__device__ __forceinline__ Pack<Moments, R> lane_moments(RowPart<T, cut, V> (&x)[R], const RowCut<T, cut>& at,
+                                                         const Count& count) {
+  const bool edges = cut == Cut::ragged && at.template at_edge<V>();
   Pack<Moments, R> own;
   Pack<float, R> sums;
 #pragma unroll
-  for (int j = 0; j < R; ++j) sums.value[j] = thread_sum(x[j], at.touches(0), apart[j], [](float v) { return v; });
+  for (int j = 0; j < R; ++j) sums.value[j] = thread_sum(x[j], at, [](float v) { return v; });
   sums = warp_reduce<lanes>(sums, Sums{});
 #pragma unroll
   for (int j = 0; j < R; ++j) {
@@ -154,7 +140,7 @@ __device__ __forceinline__ Pack<Moments, R> lane_moments(RowPart<T, cut, V>* x, 
     x[j].stay();
   }
 #pragma unroll
-  for (int j = 0; j < R; ++j) sums.value[j] = thread_squares(x[j], at, own.value[j].mean, edges, apart[j]);
+  for (int j = 0; j < R; ++j) sums.value[j] = thread_squares(x[j], at, own.value[j].mean, edges);
   sums = warp_reduce<lanes>(sums, Sums{});
 #pragma unroll
   for (int j = 0; j < R; ++j) {
@@ -164,6 +150,25 @@ __device__ __forceinline__ Pack<Moments, R> lane_moments(RowPart<T, cut, V>* x, 
   return own;
 }
 
+// The same of the numbers that the warp holds.
+template <class T, Cut cut, int V, int R>
+__device__ __forceinline__ Pack<WarpMoments, R> warp_moments(RowPart<T, cut, V> (&x)[R], const RowCut<T, cut>& at) {
+  const int count = at.template of_warp<V>();
+  const Pack<Moments, R> own = lane_moments<warp_threads>(x, at, Count(count));
+  Pack<WarpMoments, R> post;
+#pragma unroll
+  for (int j = 0; j < R; ++j) post.value[j] = {own.value[j].mean, own.value[j].squares, static_cast<float>(count)};
+  return post;
+}
+
+// Σ x² of the calling thread's numbers.
+template <class T, Cut cut, int V>
+__device__ __forceinline__ float sum_of_squares(RowPart<T, cut, V>& x, const RowCut<T, cut>& at) {
+  const float squares = thread_sum(x, at, [](float v) { return v * v; });
+  x.stay();
+  return squares;
+}
+
 // Of the sums of n numbers' differences from `shift`, and of their squares. Where that is one of the numbers, or a mean
 // of some, Σ (x - mean)² is off by n + 1 unit round-offs at most, whichever one it is.
 __device__ __forceinline__ Moments shifted_moments(float shift, float sum, float squares, const Count& count) {
@@ -171,34 +176,15 @@ __device__ __forceinline__ Moments shifted_moments(float shift, float sum, float
   return {shift + mean, squares == INFINITY ? squares : fmaf(-sum, mean, squares)};
 }
 
-// These sums, of the numbers of a thread.
+// The sums of the differences of a thread's numbers from one number, and of their squares.
 struct ShiftedSums {
-  float shift;
   FourSums sums, squares;
 
   __device__ __forceinline__ void add(float difference, int i) {
     sums.of[i % 4] += difference;
     squares.of[i % 4] = fmaf(difference, difference, squares.of[i % 4]);
   }
-  __device__ __forceinline__ Moments moments(const Count& count) const {
-    return shifted_moments(shift, sums.all(), squares.all(), count);
-  }
 };
-
-// Of a warp, whose threads' are `own`, of `count` numbers each.
-__device__ __forceinline__ Moments warp_moments(const Moments& own, int count, const Count& of_warp) {
-  const float shift = __shfl_sync(0xffffffffu, own.mean, 0), moved = own.mean - shift;
-  const float sum = static_cast<float>(count) * moved;
-  return shifted_moments(shift, warp_sum(sum), warp_sum(fmaf(sum, moved, own.squares)), of_warp);
-}
-
-// Σ x² of the calling thread's numbers.
-template <class T, Cut cut, int V, class Apart>
-__device__ __forceinline__ float sum_of_squares(RowPart<T, cut, V>& x, const RowCut<T, cut>& at, const Apart& apart) {
-  const float squares = thread_sum(x, at.touches(0), apart, [](float v) { return v * v; });
-  x.stay();
-  return squares;
-}
 
 // Of R rows whose warps, at most `most`, have these moments: each is moved to its row's mean (Chan, Golub, LeVeque:
 // "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
@@ -254,22 +240,15 @@ __device__ __forceinline__ Moments close_combine(const Posts<WarpMoments>& posts
   return shifted_moments(shift, warp_reduce<width>(sum, Sum{}), warp_reduce<width>(squares, Sum{}), columns);
 }
 
-// Of the rows of a team of Choice (row_teams.cuh).
+// The moments of the rows of a team of Choice (row_teams.cuh).
 template <class Choice, class T, Cut cut, int V, int R>
 __device__ __forceinline__ Pack<Moments, R> row_moments(RowPart<T, cut, V> (&x)[R], const RowCut<T, cut>& at,
                                                         const Count& columns) {
-  const bool edges = cut == Cut::ragged && at.template at_edge<V>();
-  const auto edge = edges_of(x, at);
   if constexpr (has_warps(Choice::team)) {
-    const int count = at.template of_warp<V>();
-    const Pack<Moments, R> own = lane_moments<warp_threads, R>(x, at, Count(count), edges, edge.value);
-    Pack<WarpMoments, R> post;
-#pragma unroll
-    for (int j = 0; j < R; ++j) post.value[j] = {own.value[j].mean, own.value[j].squares, static_cast<float>(count)};
     constexpr int most = Choice::threads / warp_threads * (Choice::team == Team::block ? 1 : most_blocks_a_cluster);
-    return combine<most, R>(team_posts<Choice::team, Choice::mates, most>(post), columns);
+    return combine<most, R>(team_posts<Choice::team, Choice::mates, most>(warp_moments(x, at)), columns);
   } else {
-    return lane_moments<team_lanes(Choice::team), R>(x, at, columns, edges, edge.value);
+    return lane_moments<team_lanes(Choice::team)>(x, at, columns);
   }
 }
 

@@ -1,38 +1,20 @@
-// Launching the backward pass of a norm in one pass over its inputs (norms_backward.cuh).
+// Plans (plan.h) of the backward pass of a norm in one pass over its inputs (norms_backward.cuh).
 #pragma once
 
 #include "norms.h"
 #include "norms_backward.cuh"
-#include "row_teams.h"
+#include "stream_plan.h"
 
 #include <limits>
 
 namespace trifold {
 
-// The rows that a team adds up before its sums go to a part of their own: of so many terms the last bits are lost.
-inline constexpr int64_t most_rows_a_sum = 512;
-
-// The rows of a team of a kernel whose launch counts.
-inline constexpr int64_t most_rows_of_a_short_kernel = one_of_each_mode ? 1 : 16;
-
-inline constexpr int64_t all_rows = std::numeric_limits<int64_t>::max();
-
-// Before earlier kernels have ended, a short kernel whose teams are warps asks L2 for their first rows: as many bytes
-// as memory brings meanwhile. With more, on an H200, some of it is gone again before it is read.
-inline constexpr int64_t most_rows_ahead = 3, most_bytes_ahead = 13 << 20;
-
-// Rows that clusters of so many blocks of a shape hold; with `few`, of layer_norm and more than 576 columns, where no
-// team has many of them.
-template <class Shape_, int blocks_, bool few_ = false>
-struct ShapeChoice {
-  using Shape = Shape_;
-  static constexpr int blocks = blocks_;
-  static constexpr bool few = few_;
+// A shape of a kernel of norms_backward.cuh: whether g·weight of a row is kept in registers, and whether a warp's lanes
+// load the mean and rstd of many rows at once.
+template <class Shape, bool kept_, bool gathered_ = false>
+struct BackwardShape : Shape {
+  static constexpr bool kept = kept_, gathered = gathered_;
 };
-
-// Ways to share rows out, in the order in which they are tried.
-template <class... Choices>
-struct Shapes {};
 
 // Clusters of 1 to 16 blocks, of either shape. A build with one choice of each mode has those of up to two, and the
 // longest rows below are two blocks' there, so that rows which the CPU is soon done with reach all choices.
@@ -45,236 +27,176 @@ constexpr auto clusters_of() {
 }
 
 // How rows are shared out, as measured on an H200, by the size of their elements: `whole` rows and others, `edged`, of
-// which fewer clusters can be used where few are there at once, since rows of a team must begin alike.
+// which fewer clusters can be used where few are there at once, since rows of a team must have the same offset.
 //
 // Short rows are those of half a warp or of a warp, since then no warp waits for another one; longer ones those of 8 to
-// 16 warps; and the longest those of clusters. Hardly more than a row ahead is best: with more, the first rows come
-// late, since all are asked for at once. What a row needs twice is kept where registers suffice and rows are whole: of
-// half types with edges, it took 10 to 15% more. Bulk copies of a warp's rows are up to 3% faster in half types, and
-// slower in float32. 12 warps have more registers each than 13 or 14, of which a quarter of the multiprocessor has 4:
-// rows of 12,289 floats leave a fifth piece to one of them.
-// layer_norm of half types with edges is bound by what a warp does one after the other, hence pairs. Gathered, its rows
-// are 12% faster at 512 columns, and 3% slower at 1,024 where a warp has many of them.
+// 16 warps; and the longest those of clusters. Hardly more than a row ahead is best: with more, the first rows arrive
+// late, since all are requested at once. What a row needs twice is kept where registers suffice and rows are whole: of
+// half types with edges, it took 10 to 15% more.
 template <int bytes, bool centred>
 struct BackwardChoices {
-  using Larger = RowStreamShape<7, 7, 256, 1, 3>;
-  using Block = RowStreamShape<4, 4, 256, 1, 3>;
-  using Short = Shapes<ShapeChoice<RowStreamShape<2, 2, 16, 32, 3>, 1>>;
-  using Gathered = Shapes<ShapeChoice<RowStreamShape<4, 4, 32, 8, 4, rows_in_bulk | rows_gathered>, 1, true>>;
-  using Ungathered =
-      std::conditional_t<centred, Shapes<ShapeChoice<RowStreamShape<4, 4, 32, 8, 4, rows_in_bulk>, 1>>, Shapes<>>;
-  using WholeBlocks = Shapes<ShapeChoice<RowStreamShape<2, 2, 256, 2, 3, rows_kept>, 1>, ShapeChoice<Block, 1>,
-                             ShapeChoice<RowStreamShape<2, 2, 256, 1, 3, centred ? 0 : rows_kept, 2>, 4>>;
+  using Larger = BackwardShape<RowStreamShape<2, 7, 7, 256, 1, 3>, false>;
+  using Block = BackwardShape<RowStreamShape<2, 4, 4, 256, 1, 3>, false>;
+  using Short = Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 16, 32, 3>, false>, 1>>;
+  using WholeBlocks =
+      Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 4, 4, 32, 8, 4>, false, true>, 1>,
+             ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 256, 2, 3>, true>, 1>, ShapeChoice<Block, 1>,
+             ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 256, 1, 3, 2>, !centred>, 4>>;
   using EdgedBlocks =
-      Shapes<ShapeChoice<RowStreamShape<4, 4, 32, 8, 3, rows_in_bulk>, 1>,
-             ShapeChoice<RowStreamShape<4, 4, 128, 2, 3>, 1>, ShapeChoice<Block, 1>,
-             ShapeChoice<RowStreamShape<2, 2, 416, 1, 4, centred ? rows_of_pairs | rows_gathered : 0>, 2>>;
-  using Longest = Shapes<ShapeChoice<RowStreamShape<8, 4, 256, 1, 4>, one_of_each_mode ? 2 : 16>>;
+      Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 4, 4, 32, 8, 3>, false>, 1>,
+             ShapeChoice<BackwardShape<RowStreamShape<2, 4, 4, 128, 2, 3>, false>, 1>, ShapeChoice<Block, 1>,
+             ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 416, 1, 4>, false>, 2>>;
+  using Longest =
+      Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 8, 4, 256, 1, 4>, false>, one_of_each_mode ? 2 : 16>>;
 
-  static constexpr auto whole =
-      joined(Short{}, Gathered{}, Ungathered{}, WholeBlocks{}, clusters_of<Block, Larger>(), Longest{});
+  static constexpr auto whole = joined(Short{}, WholeBlocks{}, clusters_of<Block, Larger>(), Longest{});
   static constexpr auto edged = joined(Short{}, EdgedBlocks{}, clusters_of<Block, Larger>(), Longest{});
 };
 template <bool centred>
 struct BackwardChoices<sizeof(float), centred> {
-  using Larger = RowStreamShape<7, 7, 256, 1, 3>;
-  using Block = RowStreamShape<4, 4, 256, 1, 4>;
-  using Warps = Shapes<ShapeChoice<RowStreamShape<2, 2, 32, 16, 3>, 1>, ShapeChoice<RowStreamShape<8, 8, 32, 8, 2>, 1>>;
-  using WholeBlocks = Shapes<ShapeChoice<RowStreamShape<2, 2, 512, 1, 5, rows_kept>, 1>>;
-  using EdgedBlocks = Shapes<ShapeChoice<Block, 1>, ShapeChoice<Larger, 1>,
-                             ShapeChoice<RowStreamShape<5, 5, 384, 1, 3, rows_kept | rows_paced | rows_end_rarely>, 2>>;
-  using LongestShape = RowStreamShape<16, 2, 256, 1, 13>;
+  using Larger = BackwardShape<RowStreamShape<2, 7, 7, 256, 1, 3>, false>;
+  using Block = BackwardShape<RowStreamShape<2, 4, 4, 256, 1, 4>, false>;
+  using Warps = Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 32, 16, 3>, false>, 1>,
+                       ShapeChoice<BackwardShape<RowStreamShape<2, 8, 8, 32, 8, 2>, false>, 1>>;
+  using WholeBlocks = Shapes<ShapeChoice<BackwardShape<RowStreamShape<2, 2, 2, 512, 1, 5>, true>, 1>>;
+  using LongestShape = BackwardShape<RowStreamShape<2, 16, 2, 256, 1, 13>, false>;
   using Longest = Shapes<ShapeChoice<LongestShape, one_of_each_mode ? 2 : 8>, ShapeChoice<LongestShape, 16>>;
 
   static constexpr auto whole = joined(Warps{}, WholeBlocks{}, clusters_of<Block, Larger>(), Longest{});
-  static constexpr auto edged = joined(Warps{}, EdgedBlocks{}, clusters_of<Block, Larger>(), Longest{});
+  static constexpr auto edged = joined(Warps{}, clusters_of<Block, Larger>(), Longest{});
 };
 
-// What a backward kernel's code depends on: the ways of its shape, and whether a team is a part of a warp, a warp, or a
-// block, whether it reads its rows in chunks, and whether its numbers are kept as floats.
+// What a backward kernel's code depends on: whether a team is a part of a warp, a warp, or a block, whether it reads
+// its rows in chunks, what is kept, how numbers of rows are loaded, and whether weights are kept as floats.
 template <class T, bool centred>
 struct BackwardModes {
   template <class Choice, class Shape = typename Choice::Shape>
-  using of =
-      Mode<(Shape::teams_a_warp > 1), Shape::warps == 1, Shape::teams == 1, (Shape::chunks > 1), Shape::kept,
-           Shape::bulk, Shape::paced, Shape::end_rarely, Shape::pairs, Shape::gathered, floats_fit<T, Shape, centred>>;
+  using of = Mode<(Shape::teams_a_warp > 1), Shape::warps == 1, Shape::teams == 1, (Shape::chunks > 1), Shape::kept,
+                  Shape::gathered, floats_fit<T, Shape, centred>>;
 };
 
-// use.template operator()<Shape>(blocks, most_rows) of the first ways that hold rows of `columns`, until it is true:
-// with so many blocks in a cluster, and where a team has no more than so many rows. False where nothing holds such a
-// row.
-template <class T, bool centred, bool edges, class Use>
-bool choose_row_stream(int64_t columns, Use use) {
-  const auto try_one = [&]<class Choice>() {
-    using Shape = typename Choice::Shape;
-    const int64_t most_rows = Choice::few && centred && columns > 576 ? most_rows_of_a_short_kernel : all_rows;
-    return columns <= int64_t{Shape::template columns<T>} * Choice::blocks &&
-           use.template operator()<Shape>(Choice::blocks, most_rows);
-  };
-  const auto any = [&]<class... Choices>(Shapes<Choices...>) {
-    return (try_one.template operator()<Choices>() || ...);
-  };
-  using All = BackwardChoices<sizeof(T), centred>;
-  if constexpr (edges)
-    return any(built_of<BackwardModes<T, centred>>(All::edged));
-  else
-    return any(built_of<BackwardModes<T, centred>>(All::whole));
-}
-
-// So many bytes of parts are many: L2 shall forget them. Of fewer, an H200 writes little to memory: 1 MB at (10007,
-// 1000) take 0.7 µs longer as many, 4 MB at (16384, 4096) 0.5 µs less.
-inline constexpr int64_t many_bytes_of_parts = 2 << 20;
-
-// How many fours of columns a block of the second step takes: a size alone.
-template <int fours_>
-struct PartChoice {
-  static constexpr int fours = fours_;
+template <class T, bool centred>
+struct BackwardKernels {
+  template <bool edges, class Shape>
+  static constexpr auto kernel = norm_backward_stream_kernel<T, Shape, centred, edges>;
 };
-template <class... Choices>
-struct PartChoices {};
-struct PartModes {
-  template <class>
-  using of = Mode<>;
-};
+
+// The rows that a team adds up before its sums go to a part of their own: of so many terms the last bits are lost.
+inline constexpr int64_t most_rows_a_sum = 512;
+
+// The rows of a team of a kernel that is so short that its launch counts.
+inline constexpr int64_t most_rows_of_a_short_kernel = one_of_each_mode ? 1 : 16;
+
+// Before earlier kernels have ended, a short kernel whose teams are warps prefetches their first rows to L2: as many
+// bytes as memory delivers meanwhile. With more, on an H200, some of it is evicted before it is read.
+inline constexpr int64_t most_rows_ahead = 3, most_bytes_ahead = 13 << 20;
 
 // The second step of the sums over rows: of `count` parts of so many columns, for each of `results`. They lie `pitch`
 // numbers apart, each in lines of memory of its own.
 struct PartSums {
   int64_t count, columns, pitch, results;
-  int fours;  // of columns that a block takes
   dim3 grid;
 
   PartSums(int64_t count, int64_t columns, int64_t results)
       : count(count),
         columns(columns),
-        pitch(ceil_div(columns, numbers_a_line) * numbers_a_line),
+        pitch(ceil_div(columns, line) * line),
         results(results),
-        fours(fours_a_block()),
-        grid(static_cast<unsigned>(ceil_div(columns, 4 * fours)), static_cast<unsigned>(results)) {}
+        grid(static_cast<unsigned>(ceil_div(columns, add_parts_columns)), static_cast<unsigned>(results)) {}
 
-  // In all parts.
   int64_t numbers() const { return results * count * pitch; }
 
-  // Whether its blocks can wait beside those of `kernel`, one of `threads` threads on each of so many multiprocessors:
-  // if not, they crowd together where the first ones end, and it takes longer.
-  template <auto kernel>
-  bool fits_beside(int threads, int64_t multiprocessors) const {
-    return registers_a_thread<kernel>() * threads + add_parts_registers * add_parts_block <= 65536 &&
-           int64_t{grid.x} * grid.y <= multiprocessors;
+  // Whether its blocks can wait beside those of a kernel of so many registers a block, one on each multiprocessor: if
+  // not, they crowd together where the first ones end, and it takes longer.
+  bool fits_beside(int registers, int64_t multiprocessors) const {
+    return registers + add_parts_registers * add_parts_block <= 65536 && int64_t{grid.x} * grid.y <= multiprocessors;
   }
 
   template <class T>
   void launch(Stream stream, const float* parts, T* first, T* second, bool early) const {
-    const auto start = [&]<int fours>() {
-      launch_early<add_parts_kernel<T, fours>>(stream, grid, dim3(add_parts_block), 0, parts, pitch, count * pitch,
-                                               first, second, static_cast<int>(count), static_cast<int>(columns),
-                                               early);
-    };
-    const auto start_built = [&]<class... Choices>(PartChoices<Choices...>) {
-      ((fours == Choices::fours && (start.template operator()<Choices::fours>(), true)) || ...);
-    };
-    start_built(built_of<PartModes>(Widths{}));
+    launch_early<add_parts_kernel<T>>(stream, grid, dim3(add_parts_block), 0, parts, pitch, count * pitch, first,
+                                      second, static_cast<int>(count), static_cast<int>(columns), early);
   }
 
  private:
-  static constexpr int64_t numbers_a_line = line_bytes / sizeof(float);
-  static constexpr int few = 4, many = numbers_a_line / 4, wide = warp_threads;
-  using Widths = PartChoices<PartChoice<few>, PartChoice<many>, PartChoice<wide>>;
-
-  // A line's, if numbers are many; and more of them in so few parts that half of the threads would have none.
-  int fours_a_block() const {
-    if (one_of_each_mode || numbers() * int64_t{sizeof(float)} < many_bytes_of_parts) return few;
-    return count > parts_at_once * (add_parts_block / wide) ? many : wide;
-  }
+  static constexpr int64_t line = line_bytes / sizeof(float);
 };
 
+// Launches the first kernel as often as a team's sums take, for so many clusters a launch, and then the second one.
+template <class T, std::size_t N>
+void launch_norm_backward(Stream stream, const StreamPlan<NormBackward<T>>& found, NormBackward<T> all,
+                          const Tensor& like, const std::array<Tensor, N>& of_parameters, bool wanted) {
+  const auto& [plan, shares, kernel] = found;
+  const int64_t rows_a_launch = shares.clusters * kernel->teams * most_rows_a_sum;
+  const int64_t launches = ceil_div(all.rows, rows_a_launch);
+  const PartSums sums(launches * shares.clusters, all.columns, N);
+  const Tensor parts = empty_strided(like, {wanted ? sums.numbers() : 0}, {1}, compute_dtype(like));
+  // While a short kernel runs, the second step is set up, and the next kernel while that one runs; but no larger
+  // cluster should find blocks of the second step in its way.
+  const bool early = wanted && kernel->blocks <= 2;
+  const bool sums_early = wanted && kernel->blocks == 1 && shares.clusters == plan.resident_clusters &&
+                          shares.rows_a_team <= most_rows_of_a_short_kernel &&
+                          sums.fits_beside(kernel->registers() * kernel->threads, plan.resident_clusters);
+  const int64_t bytes_a_round = shares.clusters * kernel->teams * 2 * all.columns * static_cast<int64_t>(sizeof(T));
+  const bool prefetches = sums_early && kernel->warps_a_team == 1;
+  all.part_pitch = static_cast<int>(sums.pitch);
+  all.part_stride = sums.count * sums.pitch;
+  all.share = shares.share;
+  all.boundary = shares.boundary;
+  all.early = sums_early;
+  all.ahead = prefetches ? static_cast<int>(std::min(most_rows_ahead, most_bytes_ahead / bytes_a_round)) : 0;
+  for (int64_t i = 0; i < launches; ++i) {
+    const int64_t first = i * rows_a_launch;
+    NormBackward<T> norm = all;
+    norm.grad += first * all.grad_stride;
+    norm.x += first * all.x_stride;
+    norm.mean = all.mean == nullptr ? nullptr : all.mean + first;
+    norm.rstd += first;
+    norm.grad_x += first * all.columns;
+    norm.parts = wanted ? mutable_data<float>(parts) + i * shares.clusters * sums.pitch : nullptr;
+    norm.rows = std::min(all.rows - first, rows_a_launch);
+    plan.launch(stream, norm);
+  }
+  if (wanted)
+    sums.launch(stream, data<float>(parts), mutable_data<T>(of_parameters[0]),
+                N == 2 ? mutable_data<T>(of_parameters[N - 1]) : nullptr, early);
+}
+
 // The gradients of x, of weight and, of layer_norm (N = 2), of bias; those of parameters where they are `wanted`.
-// False, and nothing is launched: the rows or the device are none for this.
+// False, and nothing is launched: no kernel takes such rows here.
 template <class T, std::size_t N>
 bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, const T* weight,
                                const compute_t<T>* mean, const compute_t<T>* rstd, T* grad_x,
                                const std::array<Tensor, N>& of_parameters, bool wanted) {
-  if constexpr (sizeof(T) == sizeof(double) || !gpu_paths) {
-    return false;
-  } else {
+  if constexpr (sizeof(T) < sizeof(double) && gpu_paths) {
+    constexpr bool centred = N == 2;
+    using Choices = BackwardChoices<sizeof(T), centred>;
+    using Kernels = BackwardKernels<T, centred>;
+    using Modes = BackwardModes<T, centred>;
+    static constexpr auto whole = stream_kernels<Kernels, T, false>(built_of<Modes>(Choices::whole));
+    static constexpr auto edged = stream_kernels<Kernels, T, true>(built_of<Modes>(Choices::edged));
     constexpr int64_t size = Vector<T>::size;
-    const int64_t columns = x.columns, rows = x.count;
-    const bool aligned = elements_to_boundary(x.data<T>()) == 0 && elements_to_boundary(grad.data<T>()) == 0 &&
-                         elements_to_boundary(grad_x) == 0;
-    const bool whole = columns % size == 0;  // pieces
-    const auto alike = [&](int64_t stride) { return (stride - columns) % size == 0 && (whole || stride >= columns); };
-    if (!stream.starts_early || !aligned || !alike(x.stride) || !alike(grad.stride) || x.empty()) return false;
-
-    const auto launch_shape = [&]<class Shape, bool edges>(int blocks, int64_t most_rows) {
-      constexpr auto kernel = norm_backward_stream_kernel<T, Shape, N == 2, edges>;
-      const int64_t most =
-          resident_clusters<kernel>(dim3(Shape::block), Shape::bytes, static_cast<unsigned>(blocks), Shape::bytes);
-      if (most == 0) return false;
-      int64_t clusters = std::min(most, ceil_div(rows, Shape::teams));
-      const int64_t rows_a_team = ceil_div(rows, clusters * Shape::teams);
-      if (rows_a_team > most_rows) return false;
-      // Rows of a team begin alike, as seen from boundaries as far apart as that takes next to no clusters away: a
-      // warp's accesses then lie in whole sectors of memory, or in whole lines.
-      int64_t boundary = line_bytes / sizeof(T);
-      if (edges && rows_a_team > 1) {
-        const auto fewer = [&] { return teams_alike(clusters, Shape::teams * columns, boundary); };
-        while (boundary > size && fewer() < clusters - clusters / 16) boundary /= 2;
-        clusters = fewer();
-        if (clusters == 0) return false;
-      }
-      const int64_t rows_a_launch = clusters * Shape::teams * most_rows_a_sum;
-      const int64_t launches = ceil_div(rows, rows_a_launch), count = launches * clusters;
-      const PartSums sums(count, columns, N);
-      const Tensor parts = empty_strided(x.tensor, {wanted ? sums.numbers() : 0}, {1}, compute_dtype(x.tensor));
-      // While a short kernel runs, the second step is set up, and the kernel behind it while that one runs; but no
-      // larger cluster should find blocks of the second step in its way.
-      const bool early = wanted && blocks <= 2;
-      const bool sums_early = wanted && blocks == 1 && clusters == most && rows_a_team <= most_rows_of_a_short_kernel &&
-                              sums.template fits_beside<kernel>(Shape::block, most);
-      // A block's columns are whole lines of memory, if those of the row are.
-      constexpr int64_t line = line_bytes / sizeof(T);
-      const int64_t seen = columns + (edges ? boundary - 1 : 0);  // from the boundary before the row
-      const int64_t share = std::min(ceil_div(seen, blocks * line) * line, int64_t{Shape::template columns<T>});
-      const int64_t bytes_a_round = clusters * Shape::teams * 2 * columns * int64_t{sizeof(T)};
-      const int64_t ahead =
-          sums_early && Shape::warps == 1 ? std::min(most_rows_ahead, most_bytes_ahead / bytes_a_round) : 0;
-      for (int64_t i = 0; i < launches; ++i) {
-        const int64_t first = i * rows_a_launch;
-        NormBackward<T> norm{};
-        norm.grad = grad.data<T>() + first * grad.stride;
-        norm.grad_stride = grad.stride;
-        norm.x = x.data<T>() + first * x.stride;
-        norm.x_stride = x.stride;
-        norm.weight = weight;
-        norm.mean = mean == nullptr ? nullptr : mean + first;
-        norm.rstd = rstd + first;
-        norm.grad_x = grad_x + first * columns;
-        norm.parts = wanted ? mutable_data<float>(parts) + i * clusters * sums.pitch : nullptr;
-        norm.part_pitch = static_cast<int>(sums.pitch);
-        norm.part_stride = count * sums.pitch;
-        norm.rows = std::min(rows - first, rows_a_launch);
-        norm.columns = static_cast<int>(columns);
-        norm.share = static_cast<int>(share);
-        norm.boundary = static_cast<int>(boundary);
-        norm.early = sums_early;
-        norm.ahead = static_cast<int>(ahead);
-        launch_clusters<kernel>(stream, dim3(static_cast<unsigned>(clusters * blocks)), dim3(Shape::block),
-                                Shape::bytes, static_cast<unsigned>(blocks), norm);
-      }
-      if (wanted)
-        sums.launch(stream, data<float>(parts), mutable_data<T>(of_parameters[0]),
-                    N == 2 ? mutable_data<T>(of_parameters[N - 1]) : nullptr, early);
-      return true;
-    };
-    if (whole && (weight == nullptr || elements_to_boundary(weight) == 0))
-      return choose_row_stream<T, N == 2, false>(columns, [&]<class Shape>(int blocks, int64_t most_rows) {
-        return launch_shape.template operator()<Shape, false>(blocks, most_rows);
-      });
-    return choose_row_stream<T, N == 2, true>(columns + line_bytes / int64_t{sizeof(T)} - 1,
-                                              [&]<class Shape>(int blocks, int64_t most_rows) {
-                                                return launch_shape.template operator()<Shape, true>(blocks, most_rows);
-                                              });
+    if (x.empty() || elements_to_boundary(grad_x) != 0 || !streams_alike(x.data<T>(), x.stride, x.columns) ||
+        !streams_alike(grad.data<T>(), grad.stride, x.columns))
+      return false;
+    const bool has_edges = x.columns % size != 0 || (weight != nullptr && elements_to_boundary(weight) != 0);
+    const auto found = has_edges ? plan_stream(edged, stream, x.count, x.columns, size, true)
+                                 : plan_stream(whole, stream, x.count, x.columns, size, false);
+    if (!found) return false;
+    const NormBackward<T> norm{.grad = grad.data<T>(),
+                               .grad_stride = grad.stride,
+                               .x = x.data<T>(),
+                               .x_stride = x.stride,
+                               .weight = weight,
+                               .mean = mean,
+                               .rstd = rstd,
+                               .grad_x = grad_x,
+                               .rows = x.count,
+                               .columns = static_cast<int>(x.columns)};
+    launch_norm_backward(stream, *found, norm, x.tensor, of_parameters, wanted);
+    return true;
   }
+  return false;
 }
 
 }  // namespace trifold

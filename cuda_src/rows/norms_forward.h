@@ -1,11 +1,12 @@
-// Launching the forward kernels of a norm: of short rows, some at once (row_groups.cuh), of rows in registers
-// (norm_rows.cuh), and of rows that stream (team_stream.cuh).
+// Plans (plan.h) of the forward kernels of a norm: short rows in groups (row_groups.cuh), rows in registers
+// (norm_rows.cuh), and rows that stream (norm_stream.cuh).
 #pragma once
 
 #include "norm_rows.cuh"
+#include "norm_stream.cuh"
+#include "plan.h"
 #include "row_groups.cuh"
-#include "row_teams.h"
-#include "team_stream.h"
+#include "stream_plan.h"
 
 namespace trifold {
 
@@ -27,58 +28,100 @@ struct NormTeamModes {
                   Choice::chunk == Choice::pieces>;
 };
 
-// Launches the first kernel whose threads hold such whole rows, if those fill more than half of the threads' pieces:
-// use.template operator()<Choice>(start) calls start.template operator()<Kernel>(args...).
-template <class T, class... Choices, class Use>
-bool launch_groups(Groups<Choices...>, Stream stream, int64_t rows, int64_t columns, Use use) {
-  const int64_t pieces = pieces_of<T>(columns, Cut::whole);
-  const auto try_one = [&]<class Choice>() {
-    constexpr int64_t held = int64_t{Choice::pieces} * Choice::threads;
-    const int64_t blocks = ceil_div(rows, Choice::rows);
-    if (pieces > held || pieces * 2 <= held || blocks > most_blocks) return false;
-    use.template operator()<Choice>([&]<auto Kernel>(auto... args) {
-      launch_early<Kernel>(stream, dim3(static_cast<unsigned>(blocks)), dim3(Choice::threads), 0, args...);
-    });
-    return true;
-  };
-  return (try_one.template operator()<Choices>() || ...);
-}
+// All shapes of a forward stream have the same code.
+struct StreamModes {
+  template <class>
+  using of = Mode<>;
+};
 
-// The first of these choices that holds rows of x and y which are cut so, if they begin equally far behind a boundary.
-template <Cut cut, class T, class... Choices, class Use>
-bool launch_norm_streams(Streams<Choices...>, Stream stream, const Rows& x, const T* y, Use use) {
-  const auto behind = [](const T* first) { return reinterpret_cast<uintptr_t>(first) % vector_bytes; };
-  if (behind(x.data<T>()) != behind(y) || (x.stride - x.columns) % Vector<T>::size != 0) return false;
-  return (launch_team_stream<cut, Choices, T>(stream, x, use) || ...);
-}
+// Clusters for rows that stream: up to 8 blocks of 256 threads, and larger ones of 512. Ragged rows in two smaller
+// blocks a multiprocessor, as far as these hold them.
+template <class Small>
+using NormStreams =
+    Shapes<ShapeChoice<Small, 1>, ShapeChoice<Small, 2>, ShapeChoice<Small, 4>, ShapeChoice<Small, 8>,
+           ShapeChoice<RowStreamShape<1, 8, 8, 512, 1, 3>, 8>, ShapeChoice<RowStreamShape<1, 8, 8, 512, 1, 3>, 16>>;
+using WholeNormStreams = NormStreams<RowStreamShape<1, 8, 8, 256, 1, 3>>;
+using RaggedNormStreams = NormStreams<RowStreamShape<1, 7, 7, 224, 1, 3, 2>>;
 
-// For how many bytes of a row teams are asked, as measured on an H200: a longer one's parameters, which each row reads
-// anew, would take as long as the row. Less in a build with one choice of each mode, which is to stream rows that the
-// CPU is soon done with.
+// A norm's arguments.
+template <class T>
+struct NormForward {
+  const T* x;
+  int64_t x_stride;
+  const T *weight, *bias;  // null: 1 and 0; rms_norm has no bias
+  T* y;
+  float *mean, *rstd;  // of each row; rms_norm has no mean
+  int64_t rows, columns;
+  float eps;
+
+  Cut cut() const { return row_cut<T>(columns, {{x, x_stride}, {weight, columns}, {bias, columns}, {y, columns}}); }
+};
+
+template <bool edges>
+inline constexpr Cut stream_cut = edges ? Cut::streamed : Cut::whole;
+
+template <class T, bool centred>
+struct NormStreamKernels {
+  template <bool edges, class Shape>
+  static constexpr auto kernel = norm_stream_kernel<T, Shape, centred, stream_cut<edges>>;
+};
+
+// Up to how many bytes of a row are held in registers, as measured on an H200: a longer one's parameters, which each
+// row reads anew, would take as long as the row. Fewer in a build with one choice of each mode, which streams rows that
+// the CPU is soon done with.
 inline constexpr int64_t most_bytes_held = (one_of_each_mode ? 66 : 256) << 10;
 
-// Launches the first kernel that takes rows of x and y which are cut so. `Choices` has Groups and teams of Short
-// and of Long whole rows and LongStreams, teams of ShortRagged ones and of longer, Ragged ones, and RaggedStreams.
-// False: there is none.
-template <class Choices, class T, class Grouped, class Registers, class Streaming>
-bool launch_norm(Stream stream, const Rows& x, const T* y, Cut cut, Grouped in_groups, Registers in_registers,
-                 Streaming streaming) {
-  const int64_t rows = x.count, columns = x.columns;
-  const bool held = columns * static_cast<int64_t>(sizeof(T)) <= most_bytes_held;
-  const auto hold = [&]<Cut cut>(auto choices) {
-    return launch_cut_teams<T, cut>(built_of<NormTeamModes>(choices), stream, rows, columns, in_registers);
+// The first of these groups that holds whole rows, if they fill more than half of the threads' pieces.
+template <class Kernels, class T, class... Choices>
+typename Kernels::Plan plan_groups(Groups<Choices...>, int64_t rows, int64_t columns) {
+  const int64_t pieces = columns / Vector<T>::size;
+  typename Kernels::Plan plan;
+  const auto take = [&](int64_t held, int64_t of_group, int threads, auto start) {
+    const int64_t blocks = ceil_div(rows, of_group);
+    if (plan || pieces > held || pieces * 2 <= held || blocks > most_blocks) return;
+    plan = {start, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads))};
   };
-  const auto stream_through = [&]<Cut cut>(auto choices) {
-    return launch_norm_streams<cut>(built_of<StreamModes>(choices), stream, x, y, streaming);
+  (take(int64_t{Choices::pieces} * Choices::threads, Choices::rows, Choices::threads,
+        Kernels::Plan::template blocks<Kernels::template group<Choices>>),
+   ...);
+  return plan;
+}
+
+// The plan for rows that are held in registers. `Choices` has Groups, and teams of Short and Long whole rows, and of
+// ShortRagged and Ragged ones; `Kernels` the norm's kernel of groups and that of teams.
+template <class Kernels, class Choices, class T>
+typename Kernels::Plan plan_norm(Stream stream, const NormForward<T>& norm) {
+  const int64_t rows = norm.rows, columns = norm.columns;
+  const bool held = columns * static_cast<int64_t>(sizeof(T)) <= most_bytes_held, whole = norm.cut() == Cut::whole;
+  const auto hold = [&](auto of_whole, auto of_ragged) {
+    return whole ? plan_cut_teams<Kernels, T, Cut::whole>(built_of<NormTeamModes>(of_whole), stream, rows, columns)
+                 : plan_cut_teams<Kernels, T, Cut::ragged>(built_of<NormTeamModes>(of_ragged), stream, rows, columns);
   };
-  if (cut == Cut::whole)
-    return launch_groups<T>(built_of<GroupModes>(typename Choices::Groups{}), stream, rows, columns, in_groups) ||
-           hold.template operator()<Cut::whole>(typename Choices::Short{}) ||
-           (held && hold.template operator()<Cut::whole>(typename Choices::Long{})) ||
-           stream_through.template operator()<Cut::whole>(typename Choices::LongStreams{});
-  return hold.template operator()<Cut::ragged>(typename Choices::ShortRagged{}) ||
-         (held && hold.template operator()<Cut::ragged>(typename Choices::Ragged{})) ||
-         stream_through.template operator()<Cut::ragged>(typename Choices::RaggedStreams{});
+  typename Kernels::Plan plan;
+  if (whole) plan = plan_groups<Kernels, T>(built_of<GroupModes>(typename Choices::Groups{}), rows, columns);
+  if (!plan) plan = hold(typename Choices::Short{}, typename Choices::ShortRagged{});
+  if (!plan && held) plan = hold(typename Choices::Long{}, typename Choices::Ragged{});
+  return plan;
+}
+
+// Launches the kernel whose rows stream; false: there is none for such rows.
+template <bool centred, class T>
+bool launch_norm_stream(Stream stream, const NormForward<T>& norm) {
+  if constexpr (gpu_paths) {
+    using Kernels = NormStreamKernels<T, centred>;
+    static constexpr auto whole = stream_kernels<Kernels, T, false>(built_of<StreamModes>(WholeNormStreams{}));
+    static constexpr auto ragged = stream_kernels<Kernels, T, true>(built_of<StreamModes>(RaggedNormStreams{}));
+    constexpr int64_t size = Vector<T>::size;
+    if (elements_to_boundary(norm.y) != 0 || !streams_alike(norm.x, norm.x_stride, norm.columns)) return false;
+    const auto found = norm.cut() == Cut::whole
+                           ? plan_stream(whole, stream, norm.rows, norm.columns, size, false)
+                           : plan_stream(ragged, stream, norm.rows, norm.columns, size, true, true);
+    if (found)
+      found->plan.launch(stream, norm.x, norm.x_stride, norm.weight, norm.bias, norm.y, norm.mean, norm.rstd, norm.rows,
+                         static_cast<int>(norm.columns), norm.eps, found->shares.share, found->shares.boundary);
+    return found.has_value();
+  }
+  return false;
 }
 
 }  // namespace trifold

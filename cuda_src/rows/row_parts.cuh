@@ -13,7 +13,8 @@
 
 namespace trifold {
 
-enum class Cut { whole, ragged, inner };
+// `streamed`: ragged, but pieces that are not whole are 0, and their elements are edges (row_stream.cuh).
+enum class Cut { whole, ragged, inner, streamed };
 
 // Whether a ragged row's first and last piece may be read as a whole, including what is outside the row in the same 16
 // bytes. Harmless on a GPU; the checks on the CPU would report it.
@@ -29,6 +30,10 @@ struct RowCut {
   static constexpr int size = Packed<T>::size;
   int first, step, columns;  // the first piece begins at column `first`, the next one `step` columns behind it
   int edge = -1;             // the column of the thread's edge, where there is one
+
+  // Pieces that begin at these columns, and an edge.
+  __device__ __forceinline__ RowCut(int first, int step, int columns, int edge)
+      : first(first), step(step), columns(columns), edge(edge) {}
 
   // `result` points to the row's result. With edges, the row has more than one piece, and the team, a block or a
   // cluster, more threads than edges; `columns` becomes the end of the last piece.
@@ -49,7 +54,8 @@ struct RowCut {
   __device__ __forceinline__ bool touches(int k) const { return column(k) < columns; }
   // Whether all elements are.
   __device__ __forceinline__ bool within(int k) const {
-    return cut != Cut::ragged ? touches(k) : column(k) >= 0 && column(k) + size <= columns;
+    const bool whole_pieces = cut == Cut::whole || cut == Cut::inner;
+    return whole_pieces ? touches(k) : column(k) >= 0 && column(k) + size <= columns;
   }
   // Whether piece k can be read as a whole; `last`: nothing of the tensor follows the row.
   __device__ __forceinline__ bool readable(int k, bool last) const {
@@ -57,7 +63,8 @@ struct RowCut {
            (column(k) + size <= columns && (reads_neighbours || within(k)));
   }
   __device__ __forceinline__ bool has(int k, int i) const {
-    return cut != Cut::ragged ? touches(k) : static_cast<unsigned>(column(k) + i) < static_cast<unsigned>(columns);
+    const bool whole_pieces = cut == Cut::whole || cut == Cut::inner;
+    return whole_pieces ? touches(k) : static_cast<unsigned>(column(k) + i) < static_cast<unsigned>(columns);
   }
   // Whether this column is in one of the thread's V pieces.
   template <int V>

@@ -1,9 +1,14 @@
-// Rows that stream through shared memory, for kernels that keep sums over rows in registers (sm_90 on).
+// Rows that stream through shared memory, for teams of threads that process many rows, one after the other (sm_90 on).
 //
-// A team of threads processes many rows, one after the other; each thread has the same columns of all of them. Copies
-// from global to shared memory (cp.async) run some rows ahead, so that memory is always busy. The sums along a row,
-// which all threads of a team need, are read one row after they were sent, so that no thread waits for them, and there
-// is no barrier of all threads in the loop.
+// A thread has the same columns of all rows of its team. Its copies from global to shared memory (cp.async) run some
+// rows ahead, so that memory is always busy. What the warps of a team tell each other about a row is read one row
+// later, so that no warp waits for it, and there is no barrier of all threads in the loop:
+//
+//     for (int i = 0; i <= count; ++i) {      // row i is at the head of the ring, row i - 1 at its tail
+//       if (i < count) { stream.wait(0);  … = stream.head(0, j);  stream.advance_head();  mail.give(post, i); }
+//       if (i > 0)     { posts = mail.take(i - 1);  … = stream.tail(0, j);  stream.advance_tail(); }
+//       stream.refill(0);
+//     }
 #pragma once
 
 #include <trifold/async_copies.cuh>
@@ -11,43 +16,26 @@
 #include <trifold/packed.cuh>
 #include <trifold/reduce.cuh>
 
+#include "row_teams.cuh"
+
 #include <algorithm>
 #include <type_traits>
 
 namespace trifold {
 
-// Flags for streaming rows. Intermediate results of a row are kept in registers until its sums are known.
-inline constexpr unsigned rows_kept = 1;
-// Whole rows of a warp are copied by bulk copies (warp_rows.cuh).
-inline constexpr unsigned rows_in_bulk = 2;
-// Clusters keep a common pace (pace.cuh).
-inline constexpr unsigned rows_paced = 4;
-// With edges, few warps have a last piece: the others copy no zeros to theirs, which is never read.
-inline constexpr unsigned rows_end_rarely = 8;
-// Clusters always have two blocks, and a row's two sums are sent while those of the row before are read (PairSums).
-inline constexpr unsigned rows_of_pairs = 16;
-// A warp's lanes load the mean and rstd of many rows at once, that many rows ahead.
-inline constexpr unsigned rows_gathered = 32;
-
 // How rows are divided. A block has `teams` teams of `threads` threads: a part of a warp, or several warps. A thread
-// has `pieces` pieces of 16 bytes of each row. Shared memory has `slots` slots for chunks of rows, of `chunk` pieces a
-// thread. A row is read from there again once its sums are known. Registers are limited so that `resident` blocks fit
-// on a multiprocessor. `ways` is the sum of the flags above.
-template <int pieces_, int chunk_, int threads_, int teams_, int slots_, unsigned ways = 0, int resident_ = 1>
+// has `pieces` pieces of 16 bytes of a row of each of `matrices`. Shared memory has `slots` slots for chunks of rows,
+// of `chunk` pieces a thread. Registers are limited so that `resident` blocks fit on a multiprocessor.
+template <int matrices_, int pieces_, int chunk_, int threads_, int teams_, int slots_, int resident_ = 1>
 struct RowStreamShape {
-  static constexpr int pieces = pieces_, chunk = chunk_, threads = threads_, teams = teams_, slots = slots_;
-  static constexpr bool kept = (ways & rows_kept) != 0, bulk = (ways & rows_in_bulk) != 0;
-  static constexpr bool paced = (ways & rows_paced) != 0, end_rarely = (ways & rows_end_rarely) != 0;
-  static constexpr bool pairs = (ways & rows_of_pairs) != 0;
-  static constexpr bool gathered = (ways & rows_gathered) != 0;
-  static constexpr int resident = resident_;
+  static constexpr int matrices = matrices_, pieces = pieces_, chunk = chunk_, threads = threads_, teams = teams_;
+  static constexpr int slots = slots_, resident = resident_;
   static constexpr int chunks = pieces / chunk, block = threads * teams;
   static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // of a team
   static constexpr int teams_a_warp = warp_threads / lanes;
-  static constexpr int pitch = threads * vector_bytes, slot_bytes = 2 * (chunk * pitch + (bulk ? line_bytes : 0));
+  static constexpr int pitch = threads * vector_bytes, slot_bytes = matrices * chunk * pitch;
   static constexpr int bytes = teams * slots * slot_bytes;
   static_assert(pieces % chunk == 0 && threads % lanes == 0 && block % warp_threads == 0 && slots > chunks);
-  static_assert((!paced && !pairs) || teams == 1);
 
   // The most columns that a block holds.
   template <class T>
@@ -58,23 +46,25 @@ struct RowStreamShape {
 struct StreamPlace {
   int thread, team;          // in its team; of the block's
   int rank, blocks;          // in the cluster
-  int64_t first_row, teams;  // the team's first row; how far on the next one is
+  int64_t first_row, teams;  // the team's first row; the distance to its next one
+
+  // The number of rows of the team that begins with this row.
+  __device__ __forceinline__ int rows_from(int64_t row, int64_t rows) const {
+    return row < rows ? static_cast<int>((rows - row - 1) / teams) + 1 : 0;
+  }
 };
 
 // The numbers of a piece as floats, and back.
 template <class T>
-__device__ __forceinline__ Pack<float, Vector<T>::size> floats_of(uint4 piece) {
-  const Packed<T> packed{{piece.x, piece.y, piece.z, piece.w}};
+__device__ __forceinline__ Pack<float, Vector<T>::size> floats_of(const Packed<T>& piece) {
   Pack<float, Vector<T>::size> floats;
 #pragma unroll
-  for (int e = 0; e < Vector<T>::size; ++e) floats.value[e] = packed[e];
+  for (int e = 0; e < Vector<T>::size; ++e) floats.value[e] = piece[e];
   return floats;
 }
-
 template <class T>
-__device__ __forceinline__ uint4 piece_of(const Pack<float, Vector<T>::size>& floats) {
-  const Packed<T> packed = pack<T>([&](int e) { return floats.value[e]; });
-  return {packed.words[0], packed.words[1], packed.words[2], packed.words[3]};
+__device__ __forceinline__ Packed<T> piece_of(const Pack<float, Vector<T>::size>& floats) {
+  return pack<T>([&](int e) { return floats.value[e]; });
 }
 
 }  // namespace trifold
@@ -86,12 +76,11 @@ namespace trifold {
 template <class Shape>
 __device__ __forceinline__ StreamPlace stream_place() {
   const int thread = static_cast<int>(threadIdx.x);
-  // With one team in a block, these are constants for the compiler.
-  constexpr bool only = Shape::teams == 1;
+  constexpr bool only = Shape::teams == 1;  // thread and team are then known to the compiler
   StreamPlace at{only ? thread : thread % Shape::threads,
                  only ? 0 : thread / Shape::threads,
                  static_cast<int>(cluster_rank()),
-                 Shape::pairs ? 2 : static_cast<int>(cluster_blocks()),
+                 static_cast<int>(cluster_blocks()),
                  0,
                  0};
   const int64_t clusters = gridDim.x / at.blocks;
@@ -100,241 +89,125 @@ __device__ __forceinline__ StreamPlace stream_place() {
   return at;
 }
 
-// -------------------------------------------------------------------------------------------------- 16-byte pieces
-
-// Keeps the compiler from converting a piece that all rows need to floats once for all rows: they need more registers.
-__device__ __forceinline__ void keep_packed(uint4& piece) {
-  asm volatile("" : "+r"(piece.x), "+r"(piece.y), "+r"(piece.z), "+r"(piece.w));
-}
-
 // Loads from an address in shared memory (shared_address). With a pointer, the compiler recomputes the address in each
 // row, from the block's rank in its cluster, and waits for that.
-__device__ __forceinline__ uint4 shared_piece(unsigned at) {
-  uint4 piece;
+template <class T>
+__device__ __forceinline__ Packed<T> shared_piece(unsigned at) {
+  Packed<T> piece;
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(piece.x), "=r"(piece.y), "=r"(piece.z), "=r"(piece.w)
+               : "=r"(piece.words[0]), "=r"(piece.words[1]), "=r"(piece.words[2]), "=r"(piece.words[3])
                : "r"(at));
   return piece;
 }
-__device__ __forceinline__ void store_shared(unsigned at, uint4 piece) {
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(piece.x), "r"(piece.y), "r"(piece.z),
-               "r"(piece.w)
+template <class T>
+__device__ __forceinline__ void store_shared(unsigned at, const Packed<T>& piece) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(piece.words[0]), "r"(piece.words[1]),
+               "r"(piece.words[2]), "r"(piece.words[3])
                : "memory");
 }
-__device__ __forceinline__ float shared_float(unsigned at) {
-  float number;
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(number) : "r"(at));
-  return number;
+
+// The sums over the lanes of a team in its warp, of one number or of two: half of the lanes add up each of two.
+template <int lanes, int N>
+__device__ __forceinline__ Pack<float, N> lane_sums(const Pack<float, N>& own) {
+  const float sum = sums_apart<N, lanes>(own.value);
+  if constexpr (N == 1) {
+    return {sum};
+  } else {
+    const float other = shuffle_xor(sum, lanes / 2);
+    return (threadIdx.x & (lanes / 2)) == 0 ? Pack<float, N>{sum, other} : Pack<float, N>{other, sum};
+  }
 }
 
-// -------------------------------------------------------------------------------------------------- sums along rows
+// Rows about which messages can be in flight: a warp that gives its message about row r has taken those about r - 2; at
+// that time all warps had given theirs about r - 2, and had taken those about r - 4 before.
+inline constexpr int rows_in_flight = 4;
 
-// N sums, 1 or 2, along each row: a team's threads `give` their parts for row r, then those for row r + 1, and then
-// `take` the complete sums of row r. Rows of a team are numbered from 0.
-//
-// Each warp sends its part to every block of its cluster. The number of rows in flight: a warp that gives its part for
-// row r has taken the sums of r - 2; at that time all warps had given theirs for r - 2, and had taken r - 4 before.
-inline constexpr int sums_under_way = 4;
-
-template <class Shape, int N>
-class RowSums {
-  static constexpr int warps = Shape::warps, lanes = Shape::lanes / N;
-  static constexpr int most = warps * (Shape::teams == 1 ? most_blocks_a_cluster : 1);
+// Messages between the warps of a team, about one row after the other: each warp gives its message about row r, which
+// is the same in all lanes, then that about row r + 1, and then takes those of all warps about row r. Rows of a team
+// are numbered from 0. A message goes to every block of the cluster.
+template <class Shape, class Post>
+class RowMail {
+  static constexpr int warps = Shape::warps, most = warps * (Shape::teams == 1 ? most_blocks_a_cluster : 1);
 
  public:
-  static constexpr bool alone = warps == 1;
-
   struct Memory {
-    float of_warp[sums_under_way][N][most];
-    Mailbox given[sums_under_way];
+    alignas(vector_bytes) Post of_warp[rows_in_flight][most];
+    Mailbox given[rows_in_flight];
   };
 
   // A barrier of the cluster must follow before the first give().
-  __device__ __forceinline__ RowSums(Memory* of_teams, const StreamPlace& at)
+  __device__ __forceinline__ RowMail(Memory* of_teams, const StreamPlace& at)
       : memory_(*known_address(of_teams + at.team)),
-        lane_(at.thread % Shape::lanes),
-        warp_(at.rank * warps + at.thread / Shape::lanes),
+        lane_(at.thread % warp_threads),
+        warp_(at.rank * warps + at.thread / warp_threads),
         blocks_(at.blocks) {
-    if (!alone && at.thread == 0) init_mailboxes(memory_.given, sums_under_way, blocks_ == 1 ? N * warps : 1);
-    // The cluster's barrier orders this as well, but racecheck does not model it.
-    if constexpr (!alone) __syncthreads();
+    if (at.thread == 0) init_mailboxes(memory_.given, rows_in_flight, blocks_ == 1 ? warps : 1);
+    __syncthreads();  // the cluster's barrier orders this as well, but racecheck does not model it
   }
 
-  // Only if a team has several warps: not `alone`.
-  __device__ __forceinline__ void give(const Pack<float, N>& sums, int row) {
-    const float own = shared_out(sums);
-    __syncwarp();  // all lanes have read what others overwrite once this has come
-    const unsigned slot = static_cast<unsigned>(row) % sums_under_way;
-    float* const place = &memory_.of_warp[slot][lane_ / lanes][warp_];
+  __device__ __forceinline__ void give(const Post& own, int row) {
+    __syncwarp();  // all lanes have read what others overwrite once this has arrived
+    const unsigned slot = static_cast<unsigned>(row) % rows_in_flight;
+    Post* const place = &memory_.of_warp[slot][warp_];
     Mailbox& given = memory_.given[slot];
     if (blocks_ == 1) {
-      if (lane_ % lanes == 0) {
-        asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared_address(place)), "f"(own) : "memory");
+      if (lane_ == 0) {
+        *place = own;
         given.arrive();
       }
     } else {
-      if (threadIdx.x == 0) given.arrive_and_expect(blocks_ * warps * N * int{sizeof(float)});
-      if (const int rank = lane_ % lanes; rank < blocks_)
-        send(own, address_in(shared_address(place), rank), address_in(shared_address(&given), rank));
+      if (threadIdx.x == 0) given.arrive_and_expect(blocks_ * warps * static_cast<int>(sizeof(Post)));
+      if (lane_ < blocks_)
+        send(own, address_in(shared_address(place), lane_), address_in(shared_address(&given), lane_));
     }
   }
 
-  __device__ __forceinline__ Pack<float, N> take(int row) {
-    const unsigned slot = static_cast<unsigned>(row) % sums_under_way;
-    memory_.given[slot].wait(static_cast<unsigned>(row) / sums_under_way % 2);
-    const unsigned given = shared_address(memory_.of_warp[slot][lane_ / lanes] + lane_ % lanes);
-    const int count = blocks_ * warps - lane_ % lanes;
-    float sum = count > 0 ? shared_float(given) : 0;
-    if (count > lanes) sum += shared_float(given + lanes * int{sizeof(float)});
-    if (most > 2 * lanes) {
-#pragma unroll 1
-      for (int i = 2 * lanes; i < count; i += lanes) sum += shared_float(given + i * int{sizeof(float)});
-    }
-    return told_all(warp_reduce<lanes>(sum, Sum{}));
-  }
-
-  // The sums of a row that one warp, or a part of it, holds.
-  __device__ __forceinline__ Pack<float, N> of_warp(const Pack<float, N>& sums) const {
-    return told_all(shared_out(sums));
+  __device__ __forceinline__ Posts<Post> take(int row) {
+    const unsigned slot = static_cast<unsigned>(row) % rows_in_flight;
+    memory_.given[slot].wait(static_cast<unsigned>(row) / rows_in_flight % 2);
+    return {memory_.of_warp[slot], blocks_ * warps};
   }
 
  private:
   Memory& memory_;
   int lane_, warp_, blocks_;
-
-  // All N sums in all lanes, from one in each lane.
-  __device__ __forceinline__ Pack<float, N> told_all(float sum) const {
-    if constexpr (N == 1) {
-      return {sum};
-    } else {
-      const float other = shuffle_xor(sum, lanes);
-      return lane_ < lanes ? Pack<float, N>{sum, other} : Pack<float, N>{other, sum};
-    }
-  }
-
-  // The sum over the team's lanes of the warp; of two sums, the first one is in the lower lanes, the second one in the
-  // upper ones.
-  __device__ __forceinline__ float shared_out(const Pack<float, N>& sums) const {
-    if constexpr (N == 1) {
-      return warp_reduce<lanes>(sums.value[0], Sum{});
-    } else {
-      const bool lower = lane_ < lanes;
-      const float kept = lower ? sums.value[0] : sums.value[1], passed = lower ? sums.value[1] : sums.value[0];
-      return warp_reduce<lanes>(kept + shuffle_xor(passed, lanes), Sum{});
-    }
-  }
 };
 
-// Two sums along each row of a cluster of two blocks, with a shorter chain of dependent steps: the shuffles that reduce
-// a warp's own sums of row r are interleaved with those that reduce the sums of all warps of row r - 1. A warp
-// therefore waits for the others' sums before it has given its own for the next row.
-template <class Shape>
-class PairSums {
-  static constexpr int blocks = 2, half = warp_threads / 2, quarter = warp_threads / 4;
-
- public:
-  static constexpr bool alone = false;
-
-  // A quarter of a warp reads all entries of a sum, four in each lane. Entries without a warp are 0, and so are those
-  // of the row before the first one.
-  struct Memory {
-    alignas(vector_bytes) float of_warp[sums_under_way][2][warp_threads];
-    Mailbox given[sums_under_way];
-  };
-  static_assert(blocks * Shape::warps <= warp_threads);
-
-  // As for RowSums.
-  __device__ __forceinline__ PairSums(Memory* of_teams, const StreamPlace& at)
-      : leads_(at.thread == 0), lane_(at.thread % warp_threads) {
-    Memory& memory = *of_teams;
-    const int sum = lane_ / half, to = lane_ % half % blocks;
-    sends_ = lane_ % half < blocks;
-    if (at.thread == 0) init_mailboxes(memory.given, sums_under_way, 1);
-    if (at.thread < 2 * sums_under_way) {
-      const int slot = at.thread / 2, given = static_cast<unsigned>(slot) == slot_of(-1) ? 0 : blocks * Shape::warps;
-      for (int place = given; place < warp_threads; ++place) memory.of_warp[slot][at.thread % 2][place] = 0;
-    }
-    __syncthreads();
-    own_mailbox_ = shared_address(&memory.given[0]);
-    taken_ = shared_address(&memory.of_warp[0][lane_ / quarter % 2][lane_ % quarter * 4]);
-    mailbox_ = address_in(own_mailbox_, to);
-    place_ = address_in(shared_address(&memory.of_warp[0][sum][at.rank * Shape::warps + at.thread / warp_threads]), to);
-    // Keeps the compiler from recomputing them.
-    asm("" : "+r"(own_mailbox_));
-    asm("" : "+r"(taken_));
-    asm("" : "+r"(mailbox_));
-    asm("" : "+r"(place_));
-  }
-
-  // Gives a row's sums, and returns those of the row before, if there is one.
-  __device__ __forceinline__ Pack<float, 2> give_and_take(const Pack<float, 2>& sums, int row) {
-    const bool lower = lane_ < half;
-    const float kept = lower ? sums.value[0] : sums.value[1], passed = lower ? sums.value[1] : sums.value[0];
-    float own = shuffle_xor(passed, half);
-    if (row > 0) wait(row - 1);
-    own += kept;
-    float taken = four_of(row - 1);
-    own += shuffle_xor(own, quarter);
-#pragma unroll
-    for (int distance = quarter / 2; distance > 0; distance /= 2) {
-      const float of_own = shuffle_xor(own, distance), of_taken = shuffle_xor(taken, distance);
-      own += of_own;
-      taken += of_taken;
-    }
-    const unsigned slot = slot_of(row);
-    if (leads_)
-      Mailbox::arrive_and_expect(own_mailbox_ + slot * mailbox_bytes, blocks * Shape::warps * 2 * int{sizeof(float)});
-    send_if(sends_, own, place_ + slot * slot_bytes, mailbox_ + slot * mailbox_bytes);
-    return told_all(taken);
-  }
-
-  __device__ __forceinline__ Pack<float, 2> take(int row) {
-    wait(row);
-    return told_all(warp_reduce<quarter>(four_of(row), Sum{}));
-  }
-
- private:
-  static constexpr int slot_bytes = sizeof(Memory::of_warp) / sums_under_way, mailbox_bytes = sizeof(Mailbox);
-
-  bool leads_, sends_;
-  int lane_;
-  unsigned own_mailbox_, taken_;  // in this block, of slot 0
-  unsigned mailbox_, place_;      // in the one that the lane sends to
-
-  static __device__ __forceinline__ unsigned slot_of(int row) { return static_cast<unsigned>(row) % sums_under_way; }
-
-  __device__ __forceinline__ void wait(int row) const {
-    Mailbox::wait_at(own_mailbox_ + slot_of(row) * mailbox_bytes, static_cast<unsigned>(row) / sums_under_way % 2);
-  }
-  __device__ __forceinline__ float four_of(int row) const {
-    const uint4 four = shared_piece(taken_ + slot_of(row) * slot_bytes);
-    return (__uint_as_float(four.x) + __uint_as_float(four.y)) + (__uint_as_float(four.z) + __uint_as_float(four.w));
-  }
-  __device__ __forceinline__ Pack<float, 2> told_all(float sum) const {
-    const float other = shuffle_xor(sum, quarter);
-    return lane_ / quarter % 2 == 0 ? Pack<float, 2>{sum, other} : Pack<float, 2>{other, sum};
-  }
+// A team of one warp, or of a part of one, sends none.
+struct NoMail {
+  struct Memory {};
+  __device__ __forceinline__ NoMail(Memory*, const StreamPlace&) {}
 };
 
-// -------------------------------------------------------------------------------------------------- rows
+// The sums of messages that are sums.
+template <int N>
+__device__ __forceinline__ Pack<float, N> sum_of(const Posts<Pack<float, N>>& posts) {
+  Pack<float, N> sums{};
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x) % warp_threads; i < posts.count; i += warp_threads)
+    sums = Sums{}(sums, posts.of_warp[i]);
+  return lane_sums<warp_threads>(sums);
+}
 
-// Two matrices whose rows stream through shared memory, in pieces that are copied and read by the same thread. A chunk
-// of a row is read twice: at the head of the stream, and at its tail, one row later.
+// The rows of one or two matrices that stream through shared memory, in pieces that are copied and read by the same
+// thread. A chunk of a row is read twice: at the head of the ring, and one row later at its tail.
 //
 // With `edges`, rows begin `lead` elements after a boundary, the same number for all rows of a team. Columns are then
 // counted from that boundary, and elements before the row read as 0, as those after it always do.
 template <class T, class Shape, bool edges>
 class RowStream {
-  static constexpr int size = Vector<T>::size, across = Shape::threads * size;
+  static constexpr int size = Vector<T>::size, across = Shape::threads * size, M = Shape::matrices;
 
  public:
-  // a, b: point to the block's first column of its first row. end: the number of the block's columns.
-  __device__ __forceinline__ RowStream(unsigned char* memory, const StreamPlace& at, int lead, int end, const T* a,
-                                       int64_t a_jump, const T* b, int64_t b_jump, int rows)
-      : a_(a + at.thread * size),
-        b_(b + at.thread * size),
-        a_jump_(a_jump),
-        b_jump_(b_jump),
+  // One row of each matrix: its address, or the distance to the team's next row.
+  using Addresses = Pack<const T*, M>;
+  using Distances = Pack<int64_t, M>;
+
+  // first: the block's first column of its first row. end: the number of the block's columns.
+  __device__ __forceinline__ RowStream(unsigned char* memory, const StreamPlace& at, int lead, int end,
+                                       const Addresses& first, const Distances& next, int rows)
+      : from_(first),
+        next_(next),
         rows_(rows),
         end_(end - at.thread * size),
         lead_(edges && at.rank == 0 ? max(0, min(size, lead - at.thread * size)) : 0),
@@ -342,11 +215,13 @@ class RowStream {
         edge_(edges ? edge_of(at, lead, end) : -1),
         is_cut_(edges && end_ > 0 && end_ % across < size && end_ % size != 0),
         begin_(shared_address(memory) + at.team * Shape::slots * Shape::slot_bytes + at.thread * vector_bytes) {
-    asm("" : "+r"(begin_));  // is not made anew
+#pragma unroll
+    for (const T*& from : from_.value) from += column_;
+    asm("" : "+r"(begin_));  // is not recomputed
     head_ = tail_ = fill_ = begin_;
   }
 
-  // Starts copying the first chunks, as many as are in flight.
+  // Starts copying the first chunks, as many as can be in flight.
   __device__ __forceinline__ void begin() {
 #pragma unroll
     for (int chunk = 0; chunk < Shape::slots - Shape::chunks; ++chunk) fetch(chunk % Shape::chunks);
@@ -363,22 +238,23 @@ class RowStream {
   __device__ __forceinline__ void wait(int chunk) {
     wait_for_copies<Shape::slots - Shape::chunks - 1>();
     if constexpr (edges) {
-      if (chunk == 0 && lead_ > 0) {
-        blank(head_);
-        blank(head_ + of_b);
-      }
+      if (chunk == 0 && lead_ > 0)
+#pragma unroll
+        for (int m = 0; m < M; ++m) blank(head_ + m * of_matrix);
     }
   }
 
-  // Piece j of the chunk at the head, of a and of b; and at the tail.
-  __device__ __forceinline__ uint4 head_a(int j) const { return shared_piece(head_ + j * Shape::pitch); }
-  __device__ __forceinline__ uint4 head_b(int j) const { return shared_piece(head_ + of_b + j * Shape::pitch); }
+  // Piece j of the chunk at the head, or at the tail, of matrix m.
+  __device__ __forceinline__ Packed<T> head(int m, int j) const {
+    return shared_piece<T>(head_ + m * of_matrix + j * Shape::pitch);
+  }
+  __device__ __forceinline__ Packed<T> tail(int m, int j) const {
+    return shared_piece<T>(tail_ + m * of_matrix + j * Shape::pitch);
+  }
   __device__ __forceinline__ void advance_head() { head_ = after(head_); }
-  __device__ __forceinline__ uint4 tail_a(int j) const { return shared_piece(tail_ + j * Shape::pitch); }
-  __device__ __forceinline__ uint4 tail_b(int j) const { return shared_piece(tail_ + of_b + j * Shape::pitch); }
   __device__ __forceinline__ void advance_tail() { tail_ = after(tail_); }
 
-  // The shared addresses of the chunks at the head, and at the tail.
+  // Their addresses in shared memory.
   __device__ __forceinline__ unsigned head() const { return head_; }
   __device__ __forceinline__ unsigned tail() const { return tail_; }
 
@@ -393,24 +269,26 @@ class RowStream {
     for (int j = 0; j < Shape::chunk; ++j) {
       const int k = chunk * Shape::chunk + j;
       if (edges && k == Shape::pieces - 1 && !has(k)) break;  // most rows end before the last piece
-      const uint4 piece = make(j, k);
-      write_if<T>(there && has_all(k), row + k * across, {{piece.x, piece.y, piece.z, piece.w}});
+      write_if<T>(there && has_all(k), row + k * across, make(j, k));
     }
   }
 
   // The address at which to store the thread's edge.
   __device__ __forceinline__ T* edge_in(T* row) const { return row + (edge_ - column_); }
 
-  // Calls use(a, b) for the thread's edge, if it is in the chunk at `slot`.
+  // Calls use(numbers) with the thread's edge of each matrix, if it is in the chunk at `slot`.
   template <class Use>
   __device__ __forceinline__ void with_edge(int chunk, unsigned slot, Use use) const {
     if constexpr (edges) {
-      __syncwarp();  // others' copies are seen
+      __syncwarp();  // others' copies are visible
       if (const int k = edge_ / across; edge_ >= 0 && k / Shape::chunk == chunk) {
         const int piece_column = edge_ % across / size * size;
         const unsigned at =
             slot + k % Shape::chunk * Shape::pitch + (piece_column - column_ + edge_ % size) * int{sizeof(T)};
-        use(shared_element(at), shared_element(at + of_b));
+        Pack<float, M> numbers;
+#pragma unroll
+        for (int m = 0; m < M; ++m) numbers.value[m] = shared_element(at + m * of_matrix);
+        use(numbers);
       }
       __syncwarp();  // before others copy to there again
     }
@@ -423,10 +301,10 @@ class RowStream {
   __device__ __forceinline__ void refill(int chunk) { fetch((chunk + Shape::slots) % Shape::chunks); }
 
  private:
-  static constexpr int of_b = Shape::chunk * Shape::pitch;
+  static constexpr int of_matrix = Shape::chunk * Shape::pitch;
 
-  const T *a_, *b_;
-  int64_t a_jump_, b_jump_;
+  Addresses from_;
+  Distances next_;
   int rows_, end_, lead_, column_, edge_;
   bool is_cut_;                          // a piece, by the row's end
   unsigned begin_, head_, tail_, fill_;  // in shared memory
@@ -450,19 +328,20 @@ class RowStream {
 
   // Sets the first `lead_` elements of a piece to 0.
   __device__ __forceinline__ void blank(unsigned at) const {
-    uint4 piece = shared_piece(at);
-    unsigned* const words[] = {&piece.x, &piece.y, &piece.z, &piece.w};
+    Packed<T> piece = shared_piece<T>(at);
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
       const int bytes = lead_ * int{sizeof(T)} - w * 4;  // of this word
-      *words[w] &= bytes >= 4 ? 0u : bytes > 0 ? ~0u << 16 : ~0u;
+      piece.words[w] &= bytes >= 4 ? 0u : bytes > 0 ? ~0u << 16 : ~0u;
     }
     store_shared(at, piece);
   }
 
   static __device__ __forceinline__ float shared_element(unsigned at) {
     if constexpr (sizeof(T) == sizeof(float)) {
-      return shared_float(at);
+      float number;
+      asm volatile("ld.shared.f32 %0, [%1];" : "=f"(number) : "r"(at));
+      return number;
     } else {
       uint16_t bits;
       asm volatile("ld.shared.u16 %0, [%1];" : "=h"(bits) : "r"(at));
@@ -478,11 +357,10 @@ class RowStream {
       const auto copy_pieces = [&](auto bytes_of) {
 #pragma unroll
         for (int j = 0; j < Shape::chunk; ++j) {
-          const int k = chunk * Shape::chunk + j;
-          if (edges && Shape::end_rarely && k == Shape::pieces - 1 && !has(k)) continue;
-          const int first = k * across, bytes = rows_ > 0 ? bytes_of(end_ - first) : 0;
-          copy_async(fill_ + j * Shape::pitch, a_ + first, bytes);
-          copy_async(fill_ + of_b + j * Shape::pitch, b_ + first, bytes);
+          const int first = (chunk * Shape::chunk + j) * across, bytes = rows_ > 0 ? bytes_of(end_ - first) : 0;
+#pragma unroll
+          for (int m = 0; m < M; ++m)
+            copy_async(fill_ + m * of_matrix + j * Shape::pitch, from_.value[m] + first, bytes);
         }
       };
       // If the number of bytes is 0 or 16, this compiles to a predicate.
@@ -493,8 +371,8 @@ class RowStream {
       }
       fill_ = after(fill_);
       if (chunk == Shape::chunks - 1) {
-        a_ += a_jump_;
-        b_ += b_jump_;
+#pragma unroll
+        for (int m = 0; m < M; ++m) from_.value[m] += next_.value[m];
         --rows_;
       }
     }

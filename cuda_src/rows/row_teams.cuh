@@ -104,6 +104,8 @@ __device__ __forceinline__ TeamPlace team_place() {
 #ifdef TRIFOLD_CLUSTERS
     const ClusterPlace at = ClusterPlace::get<mates>();
     return {int64_t{cluster_number()} * mates + at.mate, at.rank * block + x, at.blocks * block};
+#else
+    return {};  // compiled for such a GPU, and never launched there
 #endif
   }
 }
@@ -190,6 +192,8 @@ __device__ __forceinline__ Posts<Post> team_posts(const Post& own) {
     }
     mailbox.wait(0);
     return {of_warp, at.blocks * warps};
+#else
+    return {};
 #endif
   }
 }

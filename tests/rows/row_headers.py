@@ -10,9 +10,12 @@ from trifold.port import Operators, wire
 
 def register(op: Operators) -> None:
     op.define("row_headers(Tensor x) -> Tensor", fake=lambda x: x.new_empty((2, 32), dtype=torch.float32))
+    op.define("team_sums(Tensor x, int team) -> Tensor", fake=lambda x, team: torch.empty_like(x))
+    op.define("ring(Tensor x, int clusters) -> Tensor", fake=lambda x, clusters: torch.empty_like(x))
+    op.define("moments(Tensor x) -> Tensor", fake=lambda x: x.new_empty(2))
     op.define(
-        "shares(Tensor x, int rows, int columns, int element, int most) -> (int, int, int)",
-        fake=lambda x, rows, columns, element, most: (0, 0, 0),
+        "shares(Tensor x, int rows, int columns, int element, int most, bool waves) -> (int, int, int)",
+        fake=lambda x, rows, columns, element, most, waves: (0, 0, 0),
     )
 
 

@@ -9,18 +9,16 @@ from tests.wrong.fault import Fault, fault
 from tests.wrong.row_lines import (
     COLUMN_EDGE_READ,
     EXPS_READ,
-    LEADER_READ,
+    LANE_READS,
+    MOMENTS_READ,
     MULTICAST,
     POSTS_READ,
-    STREAM_COPIES,
-    STREAM_READS,
-    STREAM_WRITES,
     TEAM_WAITS,
 )
 from trifold.spec import Call, TensorCase
 
 _TEAMS, _COPIES, _TENSOR_ROWS = "rows/row_teams.cuh", "rows/column_copies.cuh", "rows/tensor_rows.cuh"
-_STREAM, _MAIL = "rows/team_stream.cuh", "rows/team_mail.cuh"
+_STREAM, _ROWS, _PARTS = "rows/norm_stream.cuh", "rows/row_stream.cuh", "rows/row_parts.cuh"
 
 
 def _softmax(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> Call:
@@ -151,78 +149,36 @@ STREAMS = (
         "a streamed row is read before its copy has come",
         "it was asked for long ago, but for the first rows",
         "layer_norm",
-        Edit(_STREAM, "    arrived(head_).wait(turn_);\n", ""),
+        Edit(_STREAM, "      stream.wait(0);\n", ""),
         "wait",
         "forward",
         "values",
         _STREAMED,
         small=_layer_norm(4, 16_388),
-        at=STREAM_READS,
-    ),
-    fault(
-        "a bulk copy of the row's last warp is a vector too long",
-        "the end was rounded up twice",
-        "layer_norm",
-        Edit(
-            _STREAM,
-            "const int row_end = at_.columns - (at_.columns - row_begin) % size;",
-            "const int row_end = at_.columns - (at_.columns - row_begin) % size + size;",
-        ),
-        "copy",
-        "forward",
-        "bounds",
-        _STREAMED,
-        small=_layer_norm(4, 16_388),
-        at=STREAM_COPIES,
-    ),
-    fault(
-        "the parity changes with the first slot of the ring, not with the last",
-        "either is once a round",
-        "layer_norm",
-        Edit(_STREAM, "turn_ ^= head_ == slots - 1;", "turn_ ^= head_ == 0;"),
-        "ring",
-        "forward",
-        "values",
-        _LONG_STREAMED,
-        small=_layer_norm(12, 16_388),
-        at=STREAM_READS,
+        at=LANE_READS,
     ),
     fault(
         "the parity of the team's mail is off by one",
         "a fresh barrier says of the odd phase that it has ended",
         "layer_norm",
-        Edit(_MAIL, "memory_.given[n % 4].wait(n / 4 % 2);", "memory_.given[n % 4].wait((n / 4 + 1) % 2);"),
+        Edit(_ROWS, "(row) / rows_in_flight % 2);", "(row + rows_in_flight) / rows_in_flight % 2);"),
         "mailbox",
         "forward",
         "jitter",
         _LONG_STREAMED,
         small=_layer_norm(12, 16_388),
-        at=LEADER_READ,
+        at=MOMENTS_READ,
     ),
     fault(
         "the piece that sticks out of a row is written as a whole",
         "what is outside belongs to the row before or after, which writes it too",
         "layer_norm",
-        Edit(_STREAM, "        if (edge.has(i)) to[edge.column", "        to[edge.column"),
+        Edit(_PARTS, "            if (at.has(k, i)) row[at.column(k)", "            row[at.column(k)"),
         "edge",
         "forward",
         "values",
         _ODD_STREAMED,
         small=_layer_norm(3, 30_001),
-    ),
-    fault(
-        "no fence between the use of shared memory and the next copy to there",
-        "both are in program order",
-        "softmax",
-        Edit(_STREAM, "    fence_before_bulk_copies();\n", ""),
-        "fence",
-        "forward",
-        "values",
-        _softmax(40, 140_000),
-        missed="a copy's first bytes come hundreds of nanoseconds after it was asked for, when the reads and stores, "
-        "which were before a barrier of the warp, have long been made: that order is not promised",
-        small=_softmax(4, 131_076),
-        at=STREAM_WRITES,
     ),
 )
 

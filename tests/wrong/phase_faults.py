@@ -13,23 +13,15 @@ from tests.wrong.row_lines import (
     EDGE_READ,
     INIT,
     LANE_COPIES,
+    LANE_EDGES,
     LANE_READS,
-    LEADER_READ,
-    MAIL_WAITS,
-    PAIR_SUMS_READ,
-    STREAM_COPIES,
-    STREAM_READS,
     SUMS_READ,
-    TAIL_READS,
-    WARP_COPIES,
-    WARP_READS,
 )
 from trifold.spec import Call, IndexCase, TensorCase
 
 _TEAMS, _COPIES, _PARTS = "rows/row_teams.cuh", "rows/column_copies.cuh", "rows/row_parts.cuh"
 _TENSOR_ROWS, _GROUPS = "rows/tensor_rows.cuh", "rows/row_groups.cuh"
-_STREAM, _MAIL = "rows/team_stream.cuh", "rows/team_mail.cuh"
-_ROWS, _WARP_ROWS, _NORMS = "rows/row_stream.cuh", "rows/warp_rows.cuh", "rows/norms_backward.cuh"
+_ROWS, _NORMS = "rows/row_stream.cuh", "rows/norms_backward.cuh"
 
 
 def _softmax(rows: int, columns: int) -> Call:
@@ -50,8 +42,6 @@ _PAIRS, _FEW_PAIRS = _norm(64, 12_000, parameters=2), _norm(4, 8_196, parameters
 _ODD_PAIRS, _FEW_ODD_PAIRS = _norm(256, 4201, torch.float16, parameters=2), _norm(9, 5_700, torch.float16, parameters=2)
 # Two blocks for each row, backward.
 _CLUSTERS, _FEW_CLUSTERS = _norm(600, 12_000, parameters=2), _norm(12, 7_172, parameters=2)
-# A warp for each row, in bulk copies: many rows a warp.
-_WARPS, _FEW_WARPS = _norm(8000, 512, torch.float16), _norm(320, 264, torch.float16)
 # A warp for each row, in copies of each lane.
 _LANES, _FEW_LANES = _norm(1500, 1000), _norm(150, 252)
 # A few rows at once for a block of some warps.
@@ -59,12 +49,10 @@ _GROUPED, _FEW_GROUPED = _norm(8003, 1000, torch.float16), _norm(19, 504, torch.
 
 BYTES = (
     fault(
-        "a cluster's sums are counted as one a warp",
-        "the number of sums was a template parameter later",
+        "a cluster's messages are counted as one a block",
+        "a block was one warp",
         "layer_norm",
-        Edit(
-            _ROWS, "given.arrive_and_expect(blocks_ * warps * N * int", "given.arrive_and_expect(blocks_ * warps * int"
-        ),
+        Edit(_ROWS, "given.arrive_and_expect(blocks_ * warps * static", "given.arrive_and_expect(blocks_ * static"),
         "arrive",
         "backward",
         "gradients",
@@ -72,19 +60,6 @@ BYTES = (
         seconds=20,
         small=_FEW_CLUSTERS,
         at=SUMS_READ,
-    ),
-    fault(
-        "a pair's sums are counted as one block's",
-        "each block gives so many, and takes twice as many",
-        "layer_norm",
-        Edit(_ROWS, "mailbox_bytes, blocks * Shape::warps * 2 * int", "mailbox_bytes, Shape::warps * 2 * int"),
-        "arrive",
-        "backward",
-        "gradients",
-        _norm(700, 10_001, torch.float16, parameters=2),
-        seconds=20,
-        small=_norm(12, 10_004, torch.float16, parameters=2),
-        at=PAIR_SUMS_READ,
     ),
     fault(
         "each block expects what it copies itself, not what comes to it",
@@ -102,37 +77,6 @@ BYTES = (
         seconds=20,
         small=_FEW_PAIRS,
         at=COLUMNS_READ,
-    ),
-    fault(
-        "a row's bytes are not announced to the barrier that counts them",
-        "the arrival was taken for what ends the phase",
-        "rms_norm",
-        Edit(_STREAM, "arrived(number).arrive_and_expect(bytes);", "arrived(number).arrive();"),
-        "arrive",
-        "forward",
-        "values",
-        _norm(40, 70_000),
-        seconds=20,
-        small=_norm(3, 65_540),
-        at=STREAM_READS,
-    ),
-    fault(
-        "the number of the next row is not counted with the messages",
-        "it was told by the first warp's message before",
-        "softmax",
-        Edit(
-            _MAIL,
-            "posts_ * static_cast<int>(sizeof(Post)) +\n"
-            "                                             static_cast<int>(sizeof memory_.of_leader[way]));",
-            "posts_ * static_cast<int>(sizeof(Post)));",
-        ),
-        "arrive",
-        "forward",
-        "values",
-        _softmax(400, 140_000),
-        seconds=20,
-        small=_softmax(4, 131_076),
-        at=(*LEADER_READ, *MAIL_WAITS),
     ),
     fault(
         "a team's sums are announced twice",
@@ -189,38 +133,13 @@ PHASES = (
         at=INIT,
     ),
     fault(
-        "the parity of a warp's rows changes one row late",
-        "the first row's was taken for the last one's",
-        "rms_norm",
-        Edit(_WARP_ROWS, "if (head_ == 0) turn_ ^= 1;", "if (head_ == 1) turn_ ^= 1;"),
-        "ring",
-        "backward",
-        "gradients",
-        _WARPS,
-        seconds=20,
-        small=_FEW_WARPS,
-        at=WARP_READS,
-    ),
-    fault(
-        "barriers of the pairs of warps have the same numbers in each step",
-        "the steps come one after the other, for each pair",
-        "rms_norm",
-        Edit(_WARP_ROWS, '"r"(1 + step * (warps / 2) + pair)', '"r"(1 + pair)'),
-        "barrier",
-        "backward",
-        "gradients",
-        _WARPS,
-        seconds=20,
-        small=_FEW_WARPS,
-    ),
-    fault(
         "other teams' sums are read before they are stored",
         "a barrier stands before the sums are stored",
         "rms_norm",
         Edit(
             _NORMS,
-            "  __syncthreads();\n  for (int i = static_cast<int>(threadIdx.x); i < pitch; i += Shape::block) {",
-            "  for (int i = static_cast<int>(threadIdx.x); i < pitch; i += Shape::block) {",
+            "      __syncthreads();\n      for (int i = max(0, ",
+            "      for (int i = max(0, ",
         ),
         "barrier",
         "backward",
@@ -245,16 +164,16 @@ PHASES = (
 
 SLOTS = (
     fault(
-        "a row is copied to where lanes of the warp still read the tail",
-        "the lane that asks for it has read its own part",
-        "layer_norm",
-        Edit(_STREAM, "    __syncwarp();  // all lanes have read what is overwritten\n", ""),
+        "a row is copied to where other lanes still read its edge",
+        "each lane copies to where it has read its own pieces",
+        "rms_norm",
+        Edit(_ROWS, "      __syncwarp();  // before others copy to there again\n", ""),
         "ring",
-        "forward",
+        "backward",
         "jitter",
-        _norm(400, 20_000, parameters=2),
-        small=_norm(12, 16_388, parameters=2),
-        at=(*TAIL_READS, *STREAM_COPIES),
+        _norm(600, 4001),
+        small=_norm(40, 4001),
+        at=(*LANE_EDGES, *LANE_COPIES),
     ),
     fault(
         "a chunk more is asked for at the beginning than there is room for",
@@ -271,19 +190,6 @@ SLOTS = (
         _softmax(24, 140_000),
         small=_softmax(2, 131_076),
         at=(*LANE_READS, *LANE_COPIES),
-    ),
-    fault(
-        "no fence between a warp's reads and the next bulk copy to there",
-        "a barrier of the warp stands between them",
-        "rms_norm",
-        Edit(_WARP_ROWS, "    fence_before_bulk_copies();\n", ""),
-        "fence",
-        "backward",
-        "jitter",
-        _WARPS,
-        missed="the reads have ended long before the copy's first bytes come, as in the fault of the team's stream",
-        small=_FEW_WARPS,
-        at=(*WARP_READS, *WARP_COPIES),
     ),
     fault(
         "a team's mailbox is not made known to the cluster",

@@ -10,8 +10,7 @@ from tests.wrong.entry import File
 
 Lines = tuple[tuple[File, str], ...]
 
-_CLUSTER, _COPIES, _ROWS = "trifold/cluster.cuh", "trifold/async_copies.cuh", "rows/row_stream.cuh"
-_STREAM, _WARP_ROWS, _TEAMS = "rows/team_stream.cuh", "rows/warp_rows.cuh", "rows/row_teams.cuh"
+_CLUSTER, _ROWS, _TEAMS = "trifold/cluster.cuh", "rows/row_stream.cuh", "rows/row_teams.cuh"
 
 #: Where barriers in shared memory are made; where the teams of a kernel of rows in registers wait for one.
 INIT: Lines = ((_CLUSTER, "mbarrier.init.shared::cta.b64"),)
@@ -23,33 +22,23 @@ EXPS_READ: Lines = (
     ("rows/exp_sums.cuh", "const WarpExps other = posts.of_warp[i];"),
 )
 POSTS_READ: Lines = ((_TEAMS, "value = combine(value, posts.of_warp[i]);"),)
-LEADER_READ: Lines = (("rows/team_mail.cuh", "int of_leader(int n) const { return memory_"),)
-MAIL_WAITS: Lines = (("rows/team_mail.cuh", "memory_.given[n % 4].wait(n / 4 % 2);"),)
-SUMS_READ: Lines = ((_ROWS, '"ld.shared.f32 %0, [%1];"'),)
-SUMS_GIVEN: Lines = ((_ROWS, '"st.shared.f32 [%0], %1;"'),)
-PAIR_SUMS_READ: Lines = ((_ROWS, "const uint4 four = shared_piece(taken_"),)
+MOMENTS_READ: Lines = (
+    ("rows/moments.cuh", "sums.value[j] += own.mean * own.count;"),
+    ("rows/moments.cuh", "const WarpMoments own = of_row(posts.of_warp[i], j);"),
+)
+MAIL_WAITS: Lines = ((_ROWS, "memory_.given[slot].wait("),)
+SUMS_READ: Lines = ((_ROWS, "sums = Sums{}(sums, posts.of_warp[i]);"),)
+SUMS_GIVEN: Lines = ((_ROWS, "*place = own;"),)
 
-#: Rows in shared memory: copied to there by each lane, by a warp's; and read.
-LANE_COPIES: Lines = (
-    (_ROWS, "copy_async(fill_ + j * Shape::pitch"),
-    (_ROWS, "copy_async(fill_ + of_b"),
+#: Rows in shared memory: copied to there by each lane; and read.
+LANE_COPIES: Lines = ((_ROWS, "copy_async(fill_ + m * of_matrix"),)
+LANE_READS: Lines = ((_ROWS, "return shared_piece<T>(head_ + m"),)
+LANE_EDGES: Lines = (
+    (_ROWS, 'asm volatile("ld.shared.f32 %0, [%1];"'),
+    (_ROWS, "numbers.value[m] = shared_element("),
 )
-WARP_COPIES: Lines = ((_WARP_ROWS, "copy_bulk(to_a_"), (_WARP_ROWS, "copy_bulk(to_b_"))
-STREAM_COPIES: Lines = ((_STREAM, "copy_bulk(shared_address(slot(number))"),)
-LANE_READS: Lines = ((_ROWS, "uint4 head_a(int j) const"), (_ROWS, "uint4 head_b(int j) const"))
-WARP_READS: Lines = (
-    (_WARP_ROWS, "uint4 head_a(int piece) const"),
-    (_WARP_ROWS, "return shared_piece(own_b_ + head_"),
-)
-STREAM_READS: Lines = (
-    (_STREAM, "part.piece[k] = slot(head_)"),
-    (_STREAM, "ShiftedSums sums{slot(head_)"),
-    (_STREAM, "const Packed<T> piece = slot(head_)"),
-)
-STREAM_WRITES: Lines = ((_STREAM, "slot(head_)[k * warp_threads] = pack<T>"),)
-TAIL_READS: Lines = (("rows/norm_rows.cuh", "return pack<T>([&](int i) { return make(x[i], numbers[i]...); });"),)
 #: Where rows were, the sums of columns are stored; and the edges of rows in registers are read.
-SUMS_STORED: Lines = (("rows/norms_backward.cuh", "*reinterpret_cast<float4*>(to + e) = {floats[e]"),)
+SUMS_STORED: Lines = (("rows/norms_backward.cuh", "*reinterpret_cast<float4*>(to + e) = {floats.value[e]"),)
 EDGE_READ: Lines = (("rows/row_parts.cuh", "edge = at.edge >= 0 ? own[at.edge] : otherwise;"),)
 COLUMN_EDGE_READ: Lines = (("rows/tensor_rows.cuh", "of_columns == nullptr ? otherwise : of_columns[edge_column_];"),)
 

@@ -30,7 +30,7 @@ struct LeftOut {
   }
 };
 
-// "trifold::StreamChoice<8, 3, 512, 1>".
+// "TeamChoice<trifold::Team::block, 8, 256, 4>".
 template <class Choice>
 std::string choice_name() {
   return argument_in(__PRETTY_FUNCTION__, "Choice = ");
