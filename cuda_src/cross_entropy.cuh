@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const T* const x = trifold::known_address(logits + row * logits_stride);
   T* const out = trifold::known_address(residual + row * columns);
   const trifold::RowCut<T, cut> at(place, out, place.template columns<team>(rows, columns));
-  // One lane asks for the class, another one for the number of rows, and they tell the others once it has come. If all
+  // One lane loads the class, another one the number of rows, and both send them to the others once they arrive. If all
   // asked, the compiler would have them wait for the class in front, before they ask for the row; and for the number
   // once the row's sums are known, for as long as a load takes.
   const int lane = place.thread % lanes;
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
 }
 
 // The losses alone of rows that would be a cluster's. As nothing need be kept, a block takes the parts of all `parts`
-// warps of the cluster in turns, and the losses are the same bit for bit.
+// warps of the cluster one after the other, and the losses are the same bit for bit.
 template <class T, class L, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     cross_entropy_turns_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,

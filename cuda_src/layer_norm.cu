@@ -92,7 +92,7 @@ void launch_weight_gradients(Stream stream, const Rows& grad, const Rows& x, con
   trifold::sum_over_rows<T>(stream, x, std::array{grad_weight, grad_bias}, first_step);
 }
 
-// Beside y, mean and rstd of each row, one behind the other.
+// Returns y, and the mean of each row followed by rstd of each.
 std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, Numbers weight, Numbers bias, double eps) {
   trifold::check_rows(name, x, "x");
   trifold::check_of_columns(name, x, weight, "weight");

@@ -37,8 +37,8 @@ __global__ void rms_norm_kernel(const T* x, int64_t x_stride, const T* weight, T
   }
 }
 
-// The same with a team's rows in its registers (row_teams.cuh). Rows of y that lie `apart` from each other begin alike
-// behind a 16-byte boundary.
+// The same with a team's rows in its registers (row_teams.cuh). Rows of y that are `apart` from each other have the
+// same offset from a 16-byte boundary.
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     rms_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int64_t rows, int columns,

@@ -1,6 +1,11 @@
-// The numbers of each column that all rows of a norm share, in the shared memory of several teams of a cluster (sm_90
-// on): each team reads a part of them, and multicasts it to all. So L2, which would else be the limit, is asked for
-// them once for all the teams' rows.
+// The parameters of a norm (one number for each column), in the shared memory of all teams of a cluster (sm_90 on).
+// Each team loads a part of them and multicasts it to all teams, so that L2, whose rate would otherwise be the limit,
+// reads them once for the rows of all teams:
+//
+//     const auto weights = column_numbers<Choice, 0>(weight, T(1), at, columns);   // starts the copy
+//     …                                                                            // the row's sums
+//     weights.wait();
+//     const Packed<T> of_piece = weights.piece(k, at);
 #pragma once
 
 #include "norm_rows.cuh"
@@ -9,21 +14,21 @@ namespace trifold {
 
 #ifdef TRIFOLD_CLUSTERS
 
-// Of a block's columns. It has the same ones in each team of its cluster, but for how far behind a 16-byte boundary its
-// row begins.
+// The parameters of a block's columns. The blocks of the same rank in the teams of a cluster have the same columns, but
+// for the offset of their rows from a 16-byte boundary.
 template <class T, Cut cut, class Choice, int which>
 class CopiedNumbers {
   static constexpr int V = Choice::pieces, size = Packed<T>::size;
 
  public:
-  // Starts the copy, number `which` of the kernel's, of `columns` numbers; null: each is `otherwise`. It is called
-  // behind wait_for_mates.
+  // Starts the copy, number `which` of the kernel's, of `columns` numbers; null: each is `otherwise`. Called after
+  // wait_for_mates.
   __device__ __forceinline__ CopiedNumbers(const T* of_columns, T otherwise, const RowCut<T, cut>& at, int columns)
       : of_columns_(of_columns), otherwise_(otherwise) {
     const int block = static_cast<int>(blockDim.x);
     const ClusterPlace place = ClusterPlace::get<Choice::mates>();
     Packed<T>* const all = dynamic_shared_lines<Packed<T>>() + which * Choice::vectors(block);
-    const int base = place.rank * block * V * size;  // the block's first column, or some behind it
+    const int base = place.rank * block * V * size;  // the block's first column, or one after it
     // They are copied from a boundary at or before that column.
     const T* const from = of_columns + base;
     const auto behind = static_cast<int>(reinterpret_cast<uintptr_t>(from) % vector_bytes / sizeof(T));
@@ -39,15 +44,15 @@ class CopiedNumbers {
   __device__ __forceinline__ void wait() const {
     if (of_columns_ != nullptr) copy_mailbox(which).wait(0);
   }
-  // Behind wait().
+  // After wait().
   __device__ __forceinline__ Packed<T> piece(int k, const RowCut<T, cut>&) const {
     const T* const from = own_ + k * warp_threads * size;
     if constexpr (cut == Cut::whole) return *reinterpret_cast<const Packed<T>*>(from);
     const auto odd = static_cast<unsigned>(reinterpret_cast<uintptr_t>(from) % 4);
     return joined(reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(from) - odd), odd);
   }
-  // All of the thread's, whose place is found once: fewer instructions, but rms_norm and float32, where memory is
-  // waited for, are up to 1% slower with that.
+  // All pieces of the thread, whose address is computed once: fewer instructions, but rms_norm and float32, which wait
+  // for memory, are up to 1% slower with it.
   struct Pieces {
     const uint32_t* first;
     unsigned odd;
@@ -62,14 +67,14 @@ class CopiedNumbers {
  private:
   const T* of_columns_;
   T otherwise_;
-  const T* own_;           // of the thread's first piece
-  const uint32_t* words_;  // the word in which that begins, so many bytes behind the word's beginning
-  unsigned odd_;
+  const T* own_;           // the thread's first piece
+  const uint32_t* words_;  // the word in which that begins,
+  unsigned odd_;           // so many bytes after the word's first one
 
-  // A piece that begins `odd` bytes behind these words.
+  // A piece that begins `odd` bytes after the first of these words.
   //
-  // In words, of which half types need one more: those of a warp stand in other banks than each other four at a time,
-  // which takes less time than to choose among the words of two vectors.
+  // Read as words, of which half types need one more: four lanes at a time have no bank conflict, which takes less time
+  // than selecting among the words of two vectors.
   static __device__ __forceinline__ Packed<T> joined(const uint32_t* words, unsigned odd) {
     Packed<T> piece;
 #pragma unroll
@@ -78,12 +83,12 @@ class CopiedNumbers {
     return piece;
   }
 
-  // Those of `left` numbers that a block has.
+  // The vectors of the block's columns, if `left` numbers are left from its first column on.
   static __device__ __forceinline__ int vectors_of(int left) {
     return max(0, min((left + size - 1) / size, Choice::vectors(static_cast<int>(blockDim.x))));
   }
 
-  // The team's part of the block's vectors, to all teams.
+  // Copies the team's part of the block's vectors to all teams.
   static __device__ __forceinline__ void copy(Packed<T>* all, const T* from, int vectors, const ClusterPlace& place) {
     constexpr int parts = Choice::mates * Choice::vectors_a_line;
     const int part = (vectors + parts - 1) / parts * Choice::vectors_a_line, first = place.mate * part;
@@ -111,7 +116,8 @@ class CopiedNumbers {
 
 #endif
 
-// The numbers of a thread's columns, number `which` of the kernel's, as the choice has them read.
+// The parameters of a thread's columns, array `which` of the kernel's: from copies where teams share a cluster, else
+// from global memory.
 template <class Choice, int which, class T, Cut cut>
 __device__ __forceinline__ auto column_numbers(const T* of_columns, T otherwise, const RowCut<T, cut>& at,
                                                int columns) {

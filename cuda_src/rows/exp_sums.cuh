@@ -1,4 +1,8 @@
 // The maximum of a row and the sum of its exponentials: the first step of softmax and cross_entropy.
+//
+//     Exps<T, V> exps;
+//     exps.take<team>(part, at, false);                            // within a warp
+//     const RowExps row = row_exps<T, team>(exps.warp, false);     // in all threads of the team
 #pragma once
 
 #include <trifold/choices.h>

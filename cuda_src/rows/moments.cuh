@@ -1,5 +1,7 @@
-// Of a row in a team's pieces: the mean and the sum of squares of the differences from it, in one exchange between the
-// warps of a team; or the sum of squares.
+// The moments of a row that a team holds in registers: its mean, and the sum of squared differences from it, in one
+// exchange between the warps of a team; or the sum of its squares.
+//
+//     const Pack<Moments, R> all = row_moments<Choice>(part, at, Count(columns));   // of R rows, in all threads
 #pragma once
 
 #include "row_parts.cuh"
@@ -10,8 +12,8 @@
 
 namespace trifold {
 
-// 1 / √x, as close as the type T can tell: on a GPU within 2 units in the last place of a float for half types, else
-// with a Newton step behind that. Without branches, as those of a division and a root.
+// 1 / √x, as accurate as type T needs: on a GPU within 2 units in the last place of a float for half types; for float a
+// Newton step follows. Without the branches of a division and a square root.
 template <class T>
 __device__ __forceinline__ float close_rsqrt(float x) {
 #ifdef TRIFOLD_GPU_ARCH
@@ -24,8 +26,8 @@ __device__ __forceinline__ float close_rsqrt(float x) {
 #endif
 }
 
-// How many numbers a sum is of, to divide it by: a quotient without branches. The residual of the first one mends what
-// the reciprocal is off, so that a sum of n equal numbers has that number as its mean.
+// The number of terms of a sum, to divide it by, without branches. The residual of the first quotient corrects the
+// error of the reciprocal, so that the mean of n equal numbers is that number.
 struct Count {
   float count, reciprocal;
 
@@ -65,12 +67,12 @@ struct ScaledBy {
   __device__ __forceinline__ float operator()(float x, float weight) const { return x * rstd * weight; }
 };
 
-// Of a row: the mean, and Σ (x - mean)².
+// The mean of a row, and Σ (x - mean)².
 struct Moments {
   float mean, squares;
 };
 
-// Of a warp's numbers.
+// The same of the `count` numbers of a warp.
 struct alignas(16) WarpMoments {
   float mean, squares, count;
 };
@@ -85,7 +87,7 @@ __device__ __forceinline__ const WarpMoments& of_row(const Pack<WarpMoments, R>&
 template <Cut cut>
 inline constexpr bool has_edges = cut == Cut::inner || cut == Cut::streamed;
 
-// Four sums of a thread's elements: one would wait for itself at each of them.
+// A sum of a thread's elements, as four sums: each addition to a single one would wait for the one before.
 struct FourSums {
   float of[4]{};
 
@@ -169,8 +171,8 @@ __device__ __forceinline__ float sum_of_squares(RowPart<T, cut, V>& x, const Row
   return squares;
 }
 
-// Of the sums of n numbers' differences from `shift`, and of their squares. Where that is one of the numbers, or a mean
-// of some, Σ (x - mean)² is off by n + 1 unit round-offs at most, whichever one it is.
+// Moments from the sums of n numbers' differences from `shift`, and of the squares of these. If `shift` is one of the
+// numbers, or a mean of some, the error of Σ (x - mean)² is at most n + 1 unit round-offs.
 __device__ __forceinline__ Moments shifted_moments(float shift, float sum, float squares, const Count& count) {
   const float mean = sum / count;
   return {shift + mean, squares == INFINITY ? squares : fmaf(-sum, mean, squares)};
@@ -186,8 +188,8 @@ struct ShiftedSums {
   }
 };
 
-// Of R rows whose warps, at most `most`, have these moments: each is moved to its row's mean (Chan, Golub, LeVeque:
-// "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
+// The moments of R rows from those of their warps, at most `most`, each of which is moved to its row's mean (Chan,
+// Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
 template <int most, int R, class Post>
 __device__ __forceinline__ Pack<Moments, R> combine(const Posts<Post>& posts, const Count& columns) {
   constexpr int width = std::min(warp_threads, static_cast<int>(std::bit_ceil(static_cast<unsigned>(most))));
@@ -223,7 +225,7 @@ __device__ __forceinline__ Moments combine(const Posts<WarpMoments>& posts, cons
   return combine<most, 1>(posts, columns).value[0];
 }
 
-// The same as close as the type T can tell: for half types both sums at once.
+// The same, as accurate as type T needs: for half types both sums in one pass.
 template <class T, int most>
 __device__ __forceinline__ Moments close_combine(const Posts<WarpMoments>& posts, const Count& columns) {
   if constexpr (sizeof(T) > 2) return combine<most>(posts, columns);

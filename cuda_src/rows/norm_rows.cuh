@@ -1,33 +1,33 @@
-// What the forward kernels of the norms share that hold a row in the registers of a team (row_teams.cuh).
+// Shared by the forward kernels of the norms that hold rows in the registers of a team (row_teams.cuh).
 #pragma once
 
 #include "moments.cuh"
 
 namespace trifold {
 
-// When the numbers of each column are read: together with the row, so that nobody waits for them; or once the row's
-// sums are known, into registers that are free again.
+// When the parameters are read: together with the row, so that no thread waits for them; or once the row's sums are
+// known, into registers that are free again.
 enum class Parameters { early, late };
 
 template <Team team, int pieces, int threads, int blocks, Parameters when, bool edges = false>
 struct NormTeam : TeamChoice<team, pieces, threads, blocks, edges> {
   static constexpr bool early = when == Parameters::early;
-  // Of numbers that are read late, those of so many pieces are in registers at once.
+  // Of parameters that are read late, those of so many pieces are in registers at once.
   static constexpr int chunk = early ? pieces : std::min(pieces, 4);
   static_assert(pieces % chunk == 0);
 };
 template <Team team, int pieces, int threads, int blocks, Parameters when>
 using NormTeamWithEdges = NormTeam<team, pieces, threads, blocks, when, true>;
 
-// Clusters of two teams, which hold two rows each. The numbers of each column come to both as copies, once for all four
-// rows (column_copies.cuh). The cluster has so many blocks at most.
+// Clusters of two teams, which hold two rows each. The parameters are copied to both, once for all four rows
+// (column_copies.cuh). The cluster has at most `most` blocks.
 template <int pieces, int threads, int blocks, int most_, bool edges = false>
 struct NormPair : TeamChoice<Team::cluster, pieces, threads, blocks, edges> {
   static constexpr bool early = false;
   static constexpr int chunk = 1, rows = 2, mates = 2, most_in_cluster = most_;
 
-  // A thread's pieces need not begin at boundaries: one more vector is read, and one more copied where the numbers do
-  // not begin at one. In whole lines of memory: copies to elsewhere take longer.
+  // A thread's pieces need not begin at boundaries: one more vector is read, and one more is copied where parameters do
+  // not begin at one. Copied in whole lines of memory: copies to other places take longer.
   static constexpr int vectors_a_line = line_bytes / vector_bytes;
   static constexpr int more = edges ? vectors_a_line : 0;
   static __host__ __device__ constexpr int vectors(int block) { return pieces * block + more; }
@@ -42,9 +42,9 @@ __device__ __forceinline__ int64_t first_of_team(int64_t team, int64_t rows, int
   return std::min(team + (team & -int64_t{apart}) * (R - 1), rows - 1);
 }
 
-// The R rows of a team, whose number among all teams this is. Teams 0 … apart - 1 have rows 0 … apart · R - 1, and so
-// on: those of a team lie `apart`, a power of two, from each other, and begin alike behind a 16-byte boundary. A team
-// that lacks rows takes others again, and writes the same there.
+// The R rows of team number `team`. Teams 0 … apart - 1 have rows 0 … apart · R - 1, and so on: those of a team are
+// `apart`, a power of two, from each other, and have the same offset from a 16-byte boundary. A team with fewer rows
+// processes one of them repeatedly, and writes the same values.
 template <int R>
 struct RowsOfTeam {
   int64_t row[R];
@@ -65,14 +65,13 @@ struct RowsOfTeam {
   }
 };
 
-// make(element, number...) of the elements of a piece and their columns' numbers.
+// A piece of make(element, number...), with the parameters of each element's column.
 template <class T, class Make, class... Numbers>
 __device__ __forceinline__ Packed<T> made(const Packed<T>& x, Make make, const Numbers&... numbers) {
   return pack<T>([&](int i) { return make(x[i], numbers[i]...); });
 }
 
-// The same place, where the pieces of a block's warp follow one another: a thread's lie 512 bytes apart, which is known
-// to the compiler.
+// The same place, if the pieces of a warp are contiguous: those of a thread are then 512 bytes apart, a constant.
 template <class Choice>
 __device__ __forceinline__ TeamPlace in_warps(TeamPlace place) {
   if constexpr (has_warps(Choice::team)) {
@@ -83,10 +82,10 @@ __device__ __forceinline__ TeamPlace in_warps(TeamPlace place) {
   return place;
 }
 
-// Writes rows. The elements of row j become make.value[j](element, number...), with the numbers of their columns, which
-// are SharedByRows or CopiedNumbers.
+// Writes rows. The elements of row j become make.value[j](element, number...), with the parameters of their columns,
+// which are SharedByRows or CopiedNumbers.
 //
-// Stores keep the loads of numbers that are behind them there.
+// The compiler does not move a load of parameters ahead of a store, which limits how many are in registers.
 template <class Choice, class T, Cut cut, int V, int R, class Make, class... Numbers>
 __device__ __forceinline__ void write_rows(RowPart<T, cut, V> (&x)[R], const Pack<T*, R>& out, const RowCut<T, cut>& at,
                                            const Pack<Make, R>& make, const Numbers&... numbers) {

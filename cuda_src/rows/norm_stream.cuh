@@ -10,7 +10,7 @@ namespace trifold {
 
 #ifdef TRIFOLD_CLUSTERS
 
-// What a warp tells the others about a row: the moments of its numbers; or Σ x², if the norm is not `centred`.
+// The message of a warp about a row: the moments of its numbers; or Σ x², if the norm is not `centred`.
 template <bool centred, class T, Cut cut, int V>
 __device__ __forceinline__ auto message(RowPart<T, cut, V> (&part)[1], const RowCut<T, cut>& at) {
   if constexpr (centred)

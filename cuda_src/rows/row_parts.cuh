@@ -5,6 +5,12 @@
 // Either its first and last piece may extend beyond it: it is ragged. Or it consists of whole, inner pieces, and of
 // single elements before and after them, its edges, each held by a different thread: then no thread has much more to do
 // than the others, which would have to wait for it.
+//
+//     const RowCut<T, cut> at(place, y + row * columns, columns);
+//     RowPart<T, cut, V> part;
+//     part.load(x, row, rows, x_stride, at, T(0));                 // 0 stands for elements beyond the row
+//     part.become([&](int k, int i) { return 2 * part.piece[k][i]; });
+//     part.store(y + row * columns, at);
 #pragma once
 
 #include <trifold/packed.cuh>
@@ -28,7 +34,7 @@ inline constexpr bool reads_neighbours = false;
 template <class T, Cut cut>
 struct RowCut {
   static constexpr int size = Packed<T>::size;
-  int first, step, columns;  // the first piece begins at column `first`, the next one `step` columns behind it
+  int first, step, columns;  // the first piece begins at column `first`, the next one `step` columns after it
   int edge = -1;             // the column of the thread's edge, where there is one
 
   // Pieces that begin at these columns, and an edge.

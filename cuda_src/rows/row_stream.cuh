@@ -1,7 +1,7 @@
 // Rows that stream through shared memory, for teams of threads that process many rows, one after the other (sm_90 on).
 //
 // A thread has the same columns of all rows of its team. Its copies from global to shared memory (cp.async) run some
-// rows ahead, so that memory is always busy. What the warps of a team tell each other about a row is read one row
+// rows ahead, so that memory is always busy. Messages between the warps of a team about a row are read one row
 // later, so that no warp waits for it, and there is no barrier of all threads in the loop:
 //
 //     for (int i = 0; i <= count; ++i) {      // row i is at the head of the ring, row i - 1 at its tail

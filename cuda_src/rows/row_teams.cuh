@@ -1,7 +1,12 @@
 // Rows that a team of threads holds in registers, so that each element is read once and written once.
 //
 // A team is a part of a warp, a warp, a block, or the blocks of a cluster (sm_90 on), depending on the length of the
-// row. Each thread holds a RowPart of it (row_parts.cuh).
+// row. Each thread holds a RowPart of it (row_parts.cuh). A kernel of teams begins, and reduces, so:
+//
+//     const TeamPlace place = begin_in_team<team, float>();        // after earlier kernels have completed
+//     if (place.done<team>(rows)) return;
+//     …                                                            // load the thread's part of row place.row
+//     const float sum = team_reduce<team>(own, 0.0f, Sum{});       // in all threads of the team
 #pragma once
 
 #include <trifold/cluster.cuh>
@@ -110,7 +115,7 @@ __device__ __forceinline__ TeamPlace team_place() {
   }
 }
 
-// The values that the warps of a team have sent each other.
+// The values of all warps of a team.
 template <class T>
 struct Posts {
   T* of_warp;

@@ -75,7 +75,7 @@ inline std::optional<StreamShares> share_rows_of_stream(int64_t most, int teams,
   return StreamShares{clusters, ceil_div(rows, clusters * teams), static_cast<int>(share), static_cast<int>(boundary)};
 }
 
-// A plan, and what its kernel is told about shares.
+// A plan, and the shares that its kernel takes as arguments.
 template <class... Args>
 struct StreamPlan {
   Plan<Args...> plan;

@@ -1,5 +1,9 @@
-// Sums of a warp's packed half types by tensor cores (sm_80 on): five instructions for eight numbers of a thread, in
-// place of five for each one, which is unpacked twice and added up twice.
+// Sums of a warp's packed half types by tensor cores (sm_80 on): five instructions for eight numbers of a thread,
+// instead of five for each number, which is unpacked twice and added twice.
+//
+//     TensorSums<T> all;
+//     for (…) all.add(piece);                                // all lanes of the warp
+//     … warp_sum(all.sum()) … warp_sum(all.squares());
 //
 // In mma.m16n8k8 (PTX ISA) lane 4·g + t has of A, in a0, row g, columns 2·t and 2·t + 1, and in a1 the same of row g +
 // 8; of B, in b, rows 2·t and 2·t + 1 of column g; and of the result, in d0 to d3, the places that it has of A.
@@ -72,10 +76,10 @@ class TensorSums {
       multiply_add<T>(lower_, x.words[i], x.words[i + 1], x.words[i + 1]);
     }
   }
-  // What is to be added up over the warp's lanes.
+  // To be added up over the warp's lanes.
   __device__ __forceinline__ float sum() const { return sums_[0] + sums_[2]; }
   __device__ __forceinline__ float squares() const {
-    const int behind = lane() / 4 - lane() % 4 * 2;  // so far behind the lane's first column the diagonal stands
+    const int behind = lane() / 4 - lane() % 4 * 2;  // the diagonal's distance from the lane's first column
     const float own = behind == 0 ? upper_[0] + lower_[2] : upper_[1] + lower_[3];
     return behind == 0 || behind == 1 ? own : 0.0f;
   }

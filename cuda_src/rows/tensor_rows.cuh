@@ -1,6 +1,6 @@
-// Odd rows of half types in the registers of teams, as in norm_rows.cuh, where layer_norm had a third of its
-// instructions to do once a row or once a thread, and another third for sums: those are spread over lanes, and sums are
-// made by tensor cores (sm_90 on).
+// Odd rows of half types in the registers of teams, for layer_norm (sm_90 on): sums are made by tensor cores, and what
+// is done once a row is spread over lanes. In norm_rows.cuh these take a third of all instructions each. 7 to 17%
+// faster than that, from 5,001 to 20,001 columns on an H200 (benchmarks/notes/norms_forward.md).
 #pragma once
 
 #include "column_copies.cuh"
@@ -27,18 +27,18 @@ struct alignas(8) SumAndSquares {
   float sum, squares;
 };
 
-// What a thread of a team of Choice holds of its rows, whose inner pieces and edges (row_parts.cuh) lie alike.
+// What a thread of a team of Choice holds of its rows, which have the same inner pieces and edges (row_parts.cuh).
 template <class T, class Choice>
 class TensorRows {
   static constexpr int V = Choice::pieces, R = Choice::rows, size = Packed<T>::size;
-  static constexpr int lanes_a_row = warp_threads / R;  // that answer for it
+  static constexpr int lanes_a_row = warp_threads / R;  // that compute what is done once a row
   static constexpr int edges_a_row = 2 * size;          // or fewer
 
  public:
-  // What a warp tells the others of its team.
+  // The message of a warp to the others of its team.
   using Post = Pack<SumAndSquares, R>;
 
-  // Of the rows of team number `team` among all, as RowsOfTeam has them.
+  // The rows of team number `team`, as in RowsOfTeam.
   __device__ __forceinline__ TensorRows(int64_t team, const T* x, int64_t stride, T* y, int64_t rows, int columns,
                                         int apart)
       : first_(first_of_team<R>(team, rows, apart)),
@@ -53,12 +53,12 @@ class TensorRows {
 
   __device__ __forceinline__ const RowCut<T, Cut::inner>& at() const { return at_; }
 
-  // Of what all rows share, the number of the column of the thread's edge.
+  // The parameter of the column of the thread's edge.
   __device__ __forceinline__ T at_edge(const T* of_columns, T otherwise) const {
     return edge_row_ < 0 || of_columns == nullptr ? otherwise : of_columns[edge_column_];
   }
 
-  // Of each row, in the lanes that answer for it.
+  // The statistics of each row, in the lanes assigned to it.
   __device__ __forceinline__ RowStatistics statistics(const Count& columns, float eps) const {
     float values[2 * R];
     TensorSums<T> of_rows[R];
@@ -74,8 +74,8 @@ class TensorRows {
     add_edges(values, 0.0f);
     SumAndSquares own = team_sums<0>(values);
     float mean = own.sum / columns, squares = fmaf(-own.sum, mean, own.squares);
-    // Where that cancels more than two bits, or squares overflow, anew with differences from the mean. All warps of the
-    // team see that alike; a row's numbers do not depend on whether another one needs it.
+    // If that cancels more than two bits, or squares overflow, again with differences from the mean. All warps of the
+    // team decide the same; a row's results do not depend on whether another row needs it.
     const bool close = squares * 4 >= own.squares && own.squares < INFINITY;
     if (!__all_sync(0xffffffffu, close)) {
 #pragma unroll
@@ -99,8 +99,8 @@ class TensorRows {
     return {mean, close_rsqrt<T>(squares / columns + eps)};
   }
 
-  // Writes the rows of y. An element x becomes make(x, weight, bias) with its row's make, which the lanes have that
-  // answer for it; `edge_weight` and `edge_bias` are those of the thread's edge.
+  // Writes the rows of y. An element x becomes make(x, weight, bias) with its row's make, which is in the lanes
+  // assigned to the row; `edge_weight` and `edge_bias` are those of the thread's edge.
   template <class Make, class Numbers, class OtherNumbers>
   __device__ __forceinline__ void write_rows(const Make& make, const Numbers& weights, const OtherNumbers& biases,
                                              T edge_weight, T edge_bias) const {
@@ -131,7 +131,7 @@ class TensorRows {
     }
   }
 
-  // Calls f(row) in one thread for each row, which answers for it.
+  // Calls f(row) for each row, in the first of the lanes assigned to it.
   template <class F>
   __device__ __forceinline__ void each_row(F f) const {
     const int thread = static_cast<int>(threadIdx.x);
@@ -140,11 +140,11 @@ class TensorRows {
   }
 
  private:
-  // How far row j lies behind the one before it, and behind the first. One that is not there is the last one that is.
+  // The distance, in rows, from row j - 1 to row j, and from the first one. A row that does not exist is the last one.
   __device__ __forceinline__ int64_t step(int j) const { return j * apart_ < behind_ ? apart_ : 0; }
   __device__ __forceinline__ int64_t row_behind(int j) const { return std::min(j * apart_, (behind_ - 1) & -apart_); }
 
-  // What the lanes say that answer for row j, or for that of the thread's edge. All 32 lanes call it.
+  // The value in the lanes assigned to row j, or to the row of the thread's edge. All 32 lanes call it.
   template <class Value>
   static __device__ __forceinline__ Value of_row(Value value, int j) {
     return of_lane(value, j * lanes_a_row);
@@ -188,7 +188,7 @@ class TensorRows {
       }
   }
 
-  // Each edge of a row is one thread's of the team's first block.
+  // Each edge of a row is held by one thread of the team's first block.
   static __device__ __forceinline__ bool in_first_block() { return ClusterPlace::get<Choice::mates>().rank == 0; }
   static __device__ __forceinline__ bool may_have_edges() { return threadIdx.x < R * edges_a_row && in_first_block(); }
   __device__ __forceinline__ void load_edge(const T* first, int64_t stride) {
@@ -208,8 +208,8 @@ class TensorRows {
     }
   }
 
-  // The sums over the team's threads of both values of each row, in the lanes that answer for it. A kernel calls it in
-  // round 0, and once more in round 1.
+  // The sums over the team's threads of both values of each row, in the lanes assigned to it. Called once in round 0,
+  // and once more in round 1.
   template <int round>
   static __device__ __forceinline__ SumAndSquares team_sums(const float (&values)[2 * R]) {
     constexpr int most_blocks = Choice::most_in_cluster / Choice::mates;
