@@ -18,7 +18,7 @@ from tests.wrong.row_lines import (
 from trifold.spec import Call, TensorCase
 
 _TEAMS, _COPIES, _TENSOR_ROWS = "rows/row_teams.cuh", "rows/column_copies.cuh", "rows/tensor_rows.cuh"
-_STREAM, _ROWS, _PARTS = "rows/norm_stream.cuh", "rows/row_stream.cuh", "rows/row_parts.cuh"
+_STREAM, _ROWS = "rows/norm_stream.cuh", "rows/row_stream.cuh"
 
 
 def _softmax(rows: int, columns: int, dtype: torch.dtype = torch.float32) -> Call:
@@ -173,7 +173,7 @@ STREAMS = (
         "the piece that sticks out of a row is written as a whole",
         "what is outside belongs to the row before or after, which writes it too",
         "layer_norm",
-        Edit(_PARTS, "            if (at.has(k, i)) row[at.column(k)", "            row[at.column(k)"),
+        Edit(_ROWS, "write_if<T>(there && has_all(k),", "write_if<T>(there && has(k),"),
         "edge",
         "forward",
         "values",
