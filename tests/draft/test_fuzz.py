@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import runpy
@@ -16,12 +17,22 @@ from tests.draft import fuzz, kernels
 from trifold import simulator
 from trifold.findings import collect
 
-SIMULATED, COMPILED = range(40), range(100, 115)
+SIMULATED, COMPILED, COMPARED = range(40), range(100, 115), range(15)
+INSTALLED = {each.metadata["Name"] for each in importlib.metadata.distributions()}
 # They call min or max, which numba's own target does not compile, or are compiled for a device where they are declared.
 NOT_ASKED = (
     *("activations", "binary_search", "collatz", "convolution_2d", "dynamic_shared_two", "interpolate_bicubic"),
     *("levenshtein", "matrix_profile", "merge_sorted", "morton", "reduce_grid_stride", "softmax_rows"),
 )
+
+
+def _of_numba(module: str, *arguments: str) -> str:
+    """What a module prints in a process in which the simulator is not switched on."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIFOLD")} | {"NUMBA_ENABLE_CUDASIM": "0"}
+    command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
+    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout
 
 
 def write(folder: Path, seed: int) -> Path:
@@ -58,10 +69,25 @@ def test_a_failing_program_shrinks_to_what_fails() -> None:
 def test_numba_compiles_the_corpus_and_generated_kernels(tmp_path: Path) -> None:
     corpus = [path for path in Path(kernels.__path__[0]).glob("*.py") if path.stem not in ("__init__", *NOT_ASKED)]
     files = [*corpus, *(write(tmp_path, seed) for seed in COMPILED)]
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("TRIFOLD")} | {"NUMBA_ENABLE_CUDASIM": "0"}
-    command = [sys.executable, "-W", "ignore", "-m", "tests.draft.compiled", *map(str, files)]
-    answer = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert answer.returncode == 0, answer.stderr
-    refusals = json.loads(answer.stdout)
+    refusals = json.loads(_of_numba("tests.draft.compiled", *map(str, files)))
     assert len(refusals) == len(files) > 80
     assert {file: why for file, why in refusals.items() if why} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("numba-cuda" in INSTALLED, reason="its calls have another form than those of numba's own target")
+def test_what_numba_compiles_computes_the_same(tmp_path: Path) -> None:
+    """Integers bit for bit, and floats within what is left of sums in another order."""
+    files = [write(tmp_path, seed) for seed in COMPARED]
+    _of_numba("tests.draft.numba_on_cpu", str(tmp_path), *map(str, files))
+    compared = 0
+    for file in files:
+        if not file.with_suffix(".npz").exists():
+            continue
+        compared += 1
+        with simulator.options(checks="none"):
+            here = runpy.run_path(str(file))["main"](np.random.default_rng(23))
+        with np.load(file.with_suffix(".npz")) as there:
+            np.testing.assert_array_equal(here["integers"], there["integers"], err_msg=file.name)
+            np.testing.assert_allclose(here["floats"], there["floats"], rtol=1e-4, atol=1e-4, err_msg=file.name)
+    assert compared > 5
