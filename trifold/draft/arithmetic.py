@@ -1,0 +1,275 @@
+"""C++'s arithmetic, with Numba's meaning: which operand has to be converted so that C++ computes in Numba's type.
+
+Numba converts both operands to the types of its signature. C++ converts operands of different types to a common one by
+itself, so that most conversions need not be written; those that must be are the fewest that give the same result.
+"""
+
+from __future__ import annotations
+
+import math
+
+from numba import types
+
+from trifold.draft import cpp
+from trifold.draft.cpp import fits, limits
+from trifold.draft.tree import Interval, Type
+
+_EXACT_IN_FLOAT = 2**24
+_FLOOR_HELPERS = {"//": "trifold::floor_div", "%": "trifold::floor_mod"}
+
+
+class Arithmetic:
+    """``names``: C++'s name of a type that differs between instances: a template's parameter."""
+
+    def __init__(self, names: dict[Type, str]) -> None:
+        self.names = names
+        self.used: set[str] = set()  # of the names, in the function that is being written
+
+    def each(self, kind: types.Type, like: Type) -> Type:
+        return (kind,) * len(like)
+
+    def name(self, kind: Type) -> str:
+        if len(set(kind)) == 1 and kind[0] in cpp.NAMES:
+            return cpp.NAMES[kind[0]]
+        if kind in self.names:
+            self.used.add(self.names[kind])
+            return self.names[kind]
+        raise KeyError(kind)
+
+    # ------------------------------------------------------------------------------------------- conversions
+
+    def convert(self, value: cpp.Expr, to: Type) -> cpp.Expr:
+        """The value in exactly the type ``to``."""
+        if value.type == to:
+            return value
+        if isinstance(value, cpp.Literal):
+            literal = self._literal(value, to)
+            if literal is not None:
+                return literal
+        interval = value.interval
+        if all(isinstance(each, types.Integer) for each in to) and not fits(interval, to[0]):
+            interval = limits(to[0])
+        return cpp.Cast(self.name(to), value, type=to, interval=interval)
+
+    def _literal(self, value: cpp.Literal, to: Type) -> cpp.Expr | None:
+        number = value.value
+        if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
+            return None
+        if set(to) == {types.float64}:
+            return cpp.Literal(repr(float(number)), float(number), type=to)
+        if set(to) == {types.float32}:
+            return cpp.Literal(repr(float(number)) + "f", float(number), type=to)
+        if set(to) == {types.int64} and isinstance(number, int) and value.type and fits((number, number), types.int64):
+            return cpp.Cast("int64_t", value, type=to, interval=(number, number))
+        return None
+
+    def assigned(self, value: cpp.Expr, to: Type) -> cpp.Expr:
+        """The value where C++ converts it to ``to`` by itself, unless that would surprise a reader."""
+        if value.type is None or value.type == to:
+            return value
+        if isinstance(value, cpp.Literal) and all(isinstance(each, types.Float) for each in to):
+            return value
+        from_float = any(isinstance(each, types.Float) for each in value.type)
+        to_integer = all(isinstance(each, types.Integer) for each in to)
+        to_bool = all(isinstance(each, types.Boolean) for each in to)
+        if to_bool and not all(isinstance(each, types.Boolean) for each in value.type):
+            return self.truth(value)
+        if from_float and not all(isinstance(each, types.Float) for each in to):
+            return self.convert(value, to)
+        if to_integer and value.type[0].bitwidth == 64 and to[0].bitwidth < 64:
+            if isinstance(value, cpp.Literal):
+                return value
+            return self.convert(value, to)
+        return value
+
+    def truth(self, value: cpp.Expr) -> cpp.Expr:
+        """As a condition."""
+        boolean = self.each(types.boolean, value.type or ())
+        if value.type == boolean:
+            return value
+        zero = cpp.Literal("0", 0, type=self.each(types.int32, boolean), interval=(0, 0))
+        return cpp.Infix("!=", value, zero, type=boolean, interval=(0, 1))
+
+    # ------------------------------------------------------------------------------------------- arithmetic
+
+    def combine(
+        self, operator: str, left: cpp.Expr, right: cpp.Expr, result: Type, interval: Interval | None
+    ) -> cpp.Expr:
+        """``left operator right``, computed in the type ``result``."""
+        left, right = self.balanced(operator, left, right, result, interval)
+        kind = self._natural(left, right, operator) if _integers(result) else result
+        return cpp.Infix(operator, left, right, type=kind, interval=interval)
+
+    def balanced(
+        self, operator: str, left: cpp.Expr, right: cpp.Expr, result: Type, interval: Interval | None
+    ) -> tuple[cpp.Expr, cpp.Expr]:
+        """Both operands, converted as far as C++ would not compute in ``result`` by itself."""
+        assert left.type is not None
+        assert right.type is not None
+        if not _integers(result):
+            return self._balanced_floats(left, right, result)
+        wanted = result[0]
+        if left.type == self.each(types.boolean, result):
+            left = self._promoted(left)
+        if right.type == self.each(types.boolean, result):
+            right = self._promoted(right)
+        if operator in ("<<", ">>"):
+            natural = _promotion(left)
+            if natural.bitwidth < wanted.bitwidth and not fits(interval, natural):
+                left = self.convert(left, result)
+            elif natural.bitwidth == wanted.bitwidth and natural.signed != wanted.signed:
+                left = self.convert(left, result)
+            return left, right
+        natural = self._natural(left, right, operator)[0]
+        if natural == wanted:
+            return left, right
+        nonnegative = all(operand.interval is not None and operand.interval[0] >= 0 for operand in (left, right))
+        if natural.bitwidth < 64 and fits(interval, natural) and (natural.signed or nonnegative):
+            return left, right
+        if natural == types.uint32 and fits(interval, types.int32):
+            int32 = self.each(types.int32, result)
+            both = [self.convert(x, int32) if _promotion(x) == types.uint32 else x for x in (left, right)]
+            if all(fits(x.interval, types.int32) for x in (left, right)):
+                return both[0], both[1]
+        if natural.bitwidth < 64:
+            # One is enough: C++ converts the other one to it, sign and all.
+            if isinstance(right, cpp.Literal) or not isinstance(left, cpp.Literal):
+                return self.convert(left, result), right
+            return left, self.convert(right, result)
+        return (
+            self.convert(left, result) if _promotion(left) == natural else left,
+            self.convert(right, result) if _promotion(right) == natural else right,
+        )
+
+    def _balanced_floats(self, left: cpp.Expr, right: cpp.Expr, result: Type) -> tuple[cpp.Expr, cpp.Expr]:
+        if left.type == result and self._follows(right, result):
+            return left, right
+        if right.type == result and self._follows(left, result):
+            return left, right
+        if isinstance(left, cpp.Literal) and self._follows(right, result):
+            return self.convert(left, result), right
+        if isinstance(right, cpp.Literal) and self._follows(left, result):
+            return left, self.convert(right, result)
+        if self._follows(right, result):
+            return self.convert(left, result), right
+        return self.convert(left, result), self.convert(right, result)
+
+    def _follows(self, value: cpp.Expr, to: Type) -> bool:
+        """C++ converts the value to ``to`` where the other operand has that type."""
+        assert value.type is not None
+        return all(
+            a == b or b == types.float64 or (isinstance(a, types.Integer) and isinstance(b, types.Float))
+            for a, b in zip(value.type, to, strict=True)
+        )
+
+    def compare(self, operator: str, left: cpp.Expr, right: cpp.Expr, compared: tuple[Type, Type]) -> cpp.Expr:
+        """``left operator right`` of two numbers that Numba compares in the types ``compared``."""
+        assert left.type is not None
+        assert right.type is not None
+        boolean = self.each(types.boolean, left.type)
+        if all(_integers(x) or _booleans(x) for x in (left.type, right.type)) and not _floats(compared[0]):
+            left, right = self._comparable(left, right)
+        elif not self._compares_alike(left, right):
+            left, right = self._balanced_floats(left, right, compared[0])
+        return cpp.Infix(operator, left, right, type=boolean, interval=(0, 1))
+
+    def _compares_alike(self, left: cpp.Expr, right: cpp.Expr) -> bool:
+        """A small whole number and a float of any type: as exact in float as in double."""
+        for literal, other in ((left, right), (right, left)):
+            if isinstance(literal, cpp.Literal) and isinstance(literal.value, int) and _floats(other.type or ()):
+                return abs(literal.value) <= _EXACT_IN_FLOAT
+        return False
+
+    def _comparable(self, left: cpp.Expr, right: cpp.Expr) -> tuple[cpp.Expr, cpp.Expr]:
+        """C++ compares a negative number as if it were large where the other one is unsigned."""
+        natural = self._natural(left, right, "<")[0]
+        negative = [x.interval is None or x.interval[0] < 0 for x in (left, right)]
+        if natural.signed or not any(negative):
+            return left, right
+        wide = types.int32 if all(fits(x.interval, types.int32) for x in (left, right)) else types.int64
+        to = self.each(wide, left.type or ())
+        return tuple(self.convert(x, to) if not _promotion(x).signed else x for x in (left, right))  # type: ignore[return-value]
+
+    def divide(
+        self, operator: str, left: cpp.Expr, right: cpp.Expr, result: Type, interval: Interval | None
+    ) -> cpp.Expr:
+        """Python's ``//`` and ``%``: C++'s where no operand is negative and the divisor not 0."""
+        plain = _integers(result) and all(x.interval is not None for x in (left, right))
+        if plain and left.interval[0] >= 0 and right.interval[0] >= 1:  # type: ignore[index]
+            return self.combine("/" if operator == "//" else "%", left, right, result, interval)
+        small = _integers(result) and all(fits(x.interval, types.int32) for x in (left, right))
+        to = self.each(types.int32, result) if small and fits(interval, types.int32) else result
+        arguments = tuple(self.convert(x, to) for x in (left, right))
+        return cpp.CallTo(_FLOOR_HELPERS[operator], arguments, type=to, interval=interval)
+
+    def negate(self, operand: cpp.Expr, result: Type, interval: Interval | None) -> cpp.Expr:
+        if isinstance(operand, cpp.Literal) and not isinstance(operand.value, bool) and operand.text[0].isdigit():
+            return cpp.Literal(f"-{operand.text}", -operand.value, type=operand.type, interval=interval)
+        if _integers(result):
+            kind = _promotion(operand)
+            small = kind == types.int32 and fits(interval, types.int32)
+            if not small and kind != result[0]:
+                to = types.int32 if fits(operand.interval, types.int32) and fits(interval, types.int32) else result[0]
+                operand = self.convert(operand, self.each(to, result))
+            return cpp.Prefix("-", operand, type=self.each(_promotion(operand), result), interval=interval)
+        if isinstance(operand, cpp.Name) and operand.text in ("INFINITY", "NAN"):
+            return cpp.Prefix("-", operand, type=operand.type)
+        return cpp.Prefix("-", self.convert(operand, result), type=result)
+
+    def invert(self, operand: cpp.Expr, result: Type, interval: Interval | None) -> cpp.Expr:
+        kind = _promotion(operand)
+        if kind != result[0] and not (kind == types.int32 and result[0] == types.int64):
+            operand = self.convert(operand, result)
+        return cpp.Prefix("~", operand, type=self.each(_promotion(operand), result), interval=interval)
+
+    def choose(
+        self, test: cpp.Expr, chosen: cpp.Expr, otherwise: cpp.Expr, result: Type, interval: Interval | None
+    ) -> cpp.Expr:
+        assert chosen.type is not None
+        assert otherwise.type is not None
+        if _integers(result):
+            both = [self._promoted(x) if x.type == self.each(types.boolean, result) else x for x in (chosen, otherwise)]
+            natural = self._natural(both[0], both[1], "<")[0]
+            if not natural.signed and natural != result[0]:
+                to = types.int32 if all(fits(x.interval, types.int32) for x in both) else result[0]
+                both = [self.convert(x, self.each(to, result)) if x.type[0] != to else x for x in both]  # type: ignore[index]
+            kind = self._natural(both[0], both[1], "<")
+            return cpp.Ternary(test, both[0], both[1], type=kind, interval=interval)
+        if _booleans(result):
+            return cpp.Ternary(test, chosen, otherwise, type=result, interval=(0, 1))
+        left, right = self._balanced_floats(chosen, otherwise, result)
+        return cpp.Ternary(test, left, right, type=result)
+
+    def _promoted(self, value: cpp.Expr) -> cpp.Expr:
+        return cpp.Cast("int", value, type=self.each(types.int32, value.type or ()), interval=(0, 1))
+
+    def _natural(self, left: cpp.Expr, right: cpp.Expr, operator: str) -> Type:
+        """The type that C++ computes in."""
+        a, b = _promotion(left), _promotion(right)
+        if operator in ("<<", ">>") or a == b:
+            kind = a
+        elif a.bitwidth != b.bitwidth:
+            kind = a if a.bitwidth > b.bitwidth else b
+        else:
+            kind = a if not a.signed else b
+        return self.each(kind, left.type or ())
+
+
+def _promotion(value: cpp.Expr) -> types.Integer:
+    """C++'s type of an integer in arithmetic: nothing is narrower than int."""
+    kind = (value.type or (None,))[0]
+    if isinstance(kind, types.Integer) and kind.bitwidth >= 32:
+        return kind
+    return types.int32
+
+
+def _integers(kind: Type) -> bool:
+    return all(isinstance(each, types.Integer) for each in kind)
+
+
+def _booleans(kind: Type) -> bool:
+    return all(isinstance(each, types.Boolean) for each in kind)
+
+
+def _floats(kind: Type) -> bool:
+    return all(isinstance(each, types.Float) for each in kind)

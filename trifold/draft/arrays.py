@@ -1,0 +1,48 @@
+"""Arrays in C++: a pointer, and the sizes and strides that the code uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from trifold.draft import cpp
+
+
+class Extent(Enum):
+    """What a kernel is told about an array beside its address; strides count elements."""
+
+    stride = "stride"
+    length = "length"  # of one dimension
+    size = "size"  # the number of all elements
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A number that describes an array parameter."""
+
+    array: str
+    kind: Extent
+    dimension: int  # 0 for size
+
+    def name(self, dimensions: int) -> str:
+        number = "" if self.kind is Extent.size or (dimensions <= 2 and self.kind is Extent.stride) else self.dimension
+        return f"{self.array}_{self.kind.value}{number}"
+
+
+Describe = Callable[[Extent, int], cpp.Expr]
+
+
+@dataclass
+class Array:
+    """An array as the code sees it: a parameter, a shared or local array, or a part of one."""
+
+    pointer: cpp.Expr
+    dimensions: int
+    describe: Describe  # a stride, length or size
+    kept: list[int] = field(default_factory=list)  # of the dimensions of the array that this is a part of
+    contiguous: bool = True  # the last dimension has a stride of 1
+    nested: bool = False  # a C++ array of several dimensions
+    stored: str | None = None  # the name of the element's type, where loads and stores convert
+    root: int | None = None  # the number of the parameter
+    fixed: tuple[int, ...] | None = None  # the lengths of a shared or local array

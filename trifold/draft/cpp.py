@@ -1,0 +1,234 @@
+"""The C++ tree: what is printed. An expression knows its C++ type and, of an integer, its range of values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from numba import types
+
+from trifold.draft.tree import Interval, Type
+
+
+@dataclass(frozen=True)
+class Expr:
+    type: Type | None = field(default=None, kw_only=True)
+    interval: Interval | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Name(Expr):
+    text: str
+
+
+@dataclass(frozen=True)
+class Literal(Expr):
+    text: str
+    value: float | int | bool
+
+
+@dataclass(frozen=True)
+class Prefix(Expr):
+    operator: str
+    operand: Expr
+
+
+@dataclass(frozen=True)
+class Infix(Expr):
+    operator: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Ternary(Expr):
+    test: Expr
+    chosen: Expr
+    otherwise: Expr
+
+
+@dataclass(frozen=True)
+class CallTo(Expr):
+    function: str
+    arguments: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Index(Expr):
+    base: Expr
+    indices: tuple[Expr, ...]  # [i][j]
+
+
+@dataclass(frozen=True)
+class Member(Expr):
+    base: Expr
+    name: str
+
+
+@dataclass(frozen=True)
+class Cast(Expr):
+    """static_cast<to>(operand); of a template's type, to(operand)."""
+
+    to: str
+    operand: Expr
+
+
+@dataclass(frozen=True)
+class Braces(Expr):
+    elements: tuple[Expr, ...]
+
+
+# ------------------------------------------------------------------------------------------------- statements
+
+
+@dataclass
+class Stmt:
+    line: int = field(default=0, kw_only=True)  # of the prototype; 0: of none
+    remark: str = field(default="", kw_only=True)  # at the line's end
+
+
+@dataclass
+class Remark(Stmt):
+    """A comment on a line of its own."""
+
+    text: str
+
+
+@dataclass
+class Blank(Stmt):
+    pass
+
+
+@dataclass
+class Declare(Stmt):
+    type: str  # may end with *
+    names: list[str]
+    value: Expr | None = None
+    extents: str = ""  # "[4][8]" of an array
+
+
+@dataclass
+class Assign(Stmt):
+    target: Expr
+    operator: str  # "=", "+=", …
+    value: Expr
+
+
+@dataclass
+class Run(Stmt):
+    value: Expr
+
+
+@dataclass
+class If(Stmt):
+    test: Expr
+    body: list[Stmt]
+    otherwise: list[Stmt]
+
+
+@dataclass
+class While(Stmt):
+    test: Expr
+    body: list[Stmt]
+
+
+@dataclass
+class For(Stmt):
+    """for (type name = start; test; step) body."""
+
+    type: str
+    name: str
+    start: Expr
+    test: Expr
+    step: Stmt
+    body: list[Stmt]
+
+
+@dataclass
+class ForEach(Stmt):
+    type: str
+    name: str
+    values: Expr
+    body: list[Stmt]
+
+
+@dataclass
+class Return(Stmt):
+    value: Expr | None
+
+
+@dataclass
+class Jump(Stmt):
+    word: str  # break or continue
+
+
+@dataclass
+class Struct:
+    name: str
+    template: str
+    members: list[tuple[str, str]]  # type, name
+
+
+@dataclass
+class Parameter:
+    type: str
+    name: str
+
+
+@dataclass
+class Function:
+    comment: list[str]
+    template: str  # "" or "class T"
+    qualifiers: str
+    result: str
+    name: str
+    parameters: list[Parameter]
+    body: list[Stmt]
+    path: str
+
+
+@dataclass
+class ConstantDefinition:
+    type: str
+    name: str
+    value: str
+    remark: str = ""
+
+
+@dataclass
+class File:
+    comment: list[str]
+    includes: list[str]
+    parts: list[Struct | Function | ConstantDefinition]
+    once: bool = True
+
+
+# ------------------------------------------------------------------------------------------------- names of types
+
+NAMES = {
+    types.boolean: "bool",
+    types.int8: "int8_t",
+    types.int16: "int16_t",
+    types.int32: "int",
+    types.int64: "int64_t",
+    types.uint8: "uint8_t",
+    types.uint16: "uint16_t",
+    types.uint32: "uint32_t",
+    types.uint64: "uint64_t",
+    types.float32: "float",
+    types.float64: "double",
+    types.none: "void",
+}
+
+
+def limits(kind: types.Type) -> Interval | None:
+    """The range of an integer type."""
+    if isinstance(kind, types.Boolean):
+        return 0, 1
+    if isinstance(kind, types.Integer):
+        return int(kind.minval), int(kind.maxval)
+    return None
+
+
+def fits(interval: Interval | None, kind: types.Type) -> bool:
+    bounds = limits(kind)
+    return interval is not None and bounds is not None and bounds[0] <= interval[0] and interval[1] <= bounds[1]

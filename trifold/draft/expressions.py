@@ -1,0 +1,526 @@
+"""Writes the typed tree's expressions as C++."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+from numba import cuda, types
+
+from trifold.draft import cpp
+from trifold.draft import tree as t
+from trifold.draft.arithmetic import Arithmetic
+from trifold.draft.arrays import Array, Extent
+from trifold.draft.cpp import fits, limits
+from trifold.draft.operations import OPERATIONS
+from trifold.draft.refusal import DraftError
+from trifold.draft.tree import Interval, Type
+from trifold.draft.variables import Variables
+
+if TYPE_CHECKING:
+    from trifold.draft.functions import Module
+
+SIGNS = {
+    operator.add: "+",
+    operator.sub: "-",
+    operator.mul: "*",
+    operator.truediv: "/",
+    operator.lshift: "<<",
+    operator.rshift: ">>",
+    operator.and_: "&",
+    operator.or_: "|",
+    operator.xor: "^",
+    operator.lt: "<",
+    operator.le: "<=",
+    operator.gt: ">",
+    operator.ge: ">=",
+    operator.eq: "==",
+    operator.ne: "!=",
+}
+_DIVISIONS = {operator.floordiv: "//", operator.mod: "%"}
+_STUBS = {
+    cuda.threadIdx: "threadIdx",
+    cuda.blockIdx: "blockIdx",
+    cuda.blockDim: "blockDim",
+    cuda.gridDim: "gridDim",
+}
+_MOST_WRITTEN_OUT = 4  # of the factors of a power
+
+
+class Expressions:
+    def __init__(self, module: Module, instances: int) -> None:
+        self.module = module
+        self.numbers: Arithmetic = module.numbers
+        self.instances = instances
+        self.variables: Variables
+        self.arrays: dict[t.Version, Array] = {}
+
+    def each(self, kind: types.Type) -> Type:
+        return (kind,) * self.instances
+
+    @property
+    def boolean(self) -> Type:
+        return self.each(types.boolean)
+
+    # --------------------------------------------------------------------------------------------- values
+
+    def value(self, expression: t.Expr) -> cpp.Expr:
+        interval = expression.interval
+        match expression:
+            case t.Constant():
+                return self._constant(expression)
+            case t.Read(version=version):
+                variable = self.variables.of[version]
+                return cpp.Name(variable.name, type=variable.type, interval=interval)
+            case t.Attribute():
+                return self._attribute(expression)
+            case t.Unary(operator=op, operand=operand):
+                return self._unary(op, operand, expression)
+            case t.Binary():
+                return self._binary(expression)
+            case t.Compare():
+                return self._compare(expression)
+            case t.Logical():
+                return self._logical(expression)
+            case t.Choice(test=test, chosen=chosen, otherwise=otherwise):
+                assert expression.type is not None
+                return self.numbers.choose(
+                    self.condition(test), self.value(chosen), self.value(otherwise), expression.type, interval
+                )
+            case t.Call():
+                return self._call(expression)
+            case t.Item():
+                return self._item(expression)
+        raise DraftError(expression.place, f"a {type(expression).__name__.lower()} is not translated here")
+
+    def condition(self, expression: t.Expr) -> cpp.Expr:
+        if isinstance(expression, t.Logical):
+            return self._conditions(expression)
+        if isinstance(expression, t.Unary) and expression.operator is operator.not_:
+            inner = self.condition(expression.operand)
+            return cpp.Prefix("!", inner, type=self.boolean, interval=(0, 1))
+        return self.numbers.truth(self.value(expression))
+
+    def _conditions(self, expression: t.Logical) -> cpp.Expr:
+        parts = [self.condition(operand) for operand in expression.operands]
+        joined = parts[0]
+        for part in parts[1:]:
+            joined = cpp.Infix("&&" if expression.all_of else "||", joined, part, type=self.boolean, interval=(0, 1))
+        return joined
+
+    def _constant(self, constant: t.Constant) -> cpp.Expr:
+        value = constant.value
+        kind = constant.type
+        assert kind is not None
+        if isinstance(kind[0], types.Complex):
+            raise DraftError(constant.place, "complex numbers are not translated", "keep real and imaginary parts")
+        if isinstance(kind[0], types.Boolean):
+            return cpp.Literal("true" if value else "false", bool(value), type=kind, interval=constant.interval)
+        if isinstance(kind[0], types.Integer):
+            number = int(value)
+            narrow = _least_type(number, kind[0])
+            if constant.name is not None:
+                name = self.module.constant(constant.name, number, narrow)
+                if name is not None:
+                    return cpp.Name(name, type=self.each(narrow), interval=(number, number))
+            text = constant.text if constant.text and constant.text.lower().startswith("0x") else str(number)
+            if text == str(number) and narrow == types.uint32:
+                narrow = types.int64  # C++'s type of a decimal literal
+            if kind[0] == types.uint64 and narrow == types.uint64:
+                text += "u"
+            return cpp.Literal(text, number, type=self.each(narrow), interval=(number, number))
+        number = float(value)
+        if not math.isfinite(number):
+            text = "NAN" if math.isnan(number) else "-INFINITY" if number < 0 else "INFINITY"
+            return cpp.Name(text, type=self.each(types.float32))
+        if constant.name is not None and "." not in constant.name:
+            name = self.module.constant(constant.name, number, kind[0])
+            if name is not None:
+                return cpp.Name(name, type=kind)
+        return cpp.Literal(repr(number) + ("f" if kind[0] == types.float32 else ""), number, type=kind)
+
+    def _attribute(self, expression: t.Attribute) -> cpp.Expr:
+        base, name = expression.base, expression.name
+        if isinstance(base, t.Known):
+            member = cpp.Member(cpp.Name(_STUBS[base.value]), name, type=self.each(types.uint32), interval=expression.interval)
+            return member
+        if name == "size":
+            array = self.array(base)
+            return array.describe(Extent.size, 0)
+        if name == "ndim":
+            dimensions = self.array(base).dimensions
+            return cpp.Literal(str(dimensions), dimensions, type=self.each(types.int32), interval=(dimensions,) * 2)
+        raise DraftError(expression.place, f".{name} is not translated here")
+
+    # --------------------------------------------------------------------------------------------- operators
+
+    def _unary(self, op: Any, operand: t.Expr, expression: t.Unary) -> cpp.Expr:
+        result = expression.type
+        assert result is not None
+        if op is operator.not_:
+            return self.condition(expression)
+        value = self.value(operand)
+        if value.type == self.boolean:
+            value = self.numbers.convert(value, self.each(types.int32))
+        if op is operator.neg:
+            return self.numbers.negate(value, result, expression.interval)
+        if op is operator.invert:
+            return self.numbers.invert(value, result, expression.interval)
+        return value
+
+    def _binary(self, expression: t.Binary) -> cpp.Expr:
+        op, result, interval = expression.operator, expression.type, expression.interval
+        assert result is not None
+        if op is operator.pow:
+            return self._power(expression)
+        left, right = self.value(expression.left), self.value(expression.right)
+        if op in _DIVISIONS:
+            return self.numbers.divide(_DIVISIONS[op], left, right, result, interval)
+        return self.numbers.combine(SIGNS[op], left, right, result, interval)
+
+    def _power(self, expression: t.Binary) -> cpp.Expr:
+        result = expression.type
+        assert result is not None
+        base = self.value(expression.left)
+        exponent = expression.right
+        whole = isinstance(exponent, t.Constant) and isinstance(exponent.value, int)
+        integer = all(isinstance(each, types.Integer) for each in result)
+        if whole and (not integer or exponent.value >= 0):  # type: ignore[attr-defined]
+            count = exponent.value  # type: ignore[attr-defined]
+            if 2 <= count <= _MOST_WRITTEN_OUT and isinstance(base, cpp.Name) and not integer and base.type == result:
+                product: cpp.Expr = base
+                if count == 4:
+                    square = cpp.Infix("*", base, base, type=result)
+                    return cpp.Infix("*", square, square, type=result)
+                for _ in range(count - 1):
+                    product = cpp.Infix("*", base, product, type=result)
+                return product if count == 2 else cpp.Infix("*", base, cpp.Infix("*", base, base, type=result), type=result)
+            function = f"trifold::power<{count}>"
+            return cpp.CallTo(function, (self.numbers.convert(base, result),), type=result, interval=expression.interval)
+        signature = expression.signature
+        if integer:
+            raise DraftError(
+                expression.place, "an integer to a power that is no constant is not translated", "write a loop"
+            )
+        kinds = [tuple(each.args[i] for each in signature) for i in (0, 1)]
+        if any(isinstance(each, types.Integer) for each in kinds[1]):
+            raise DraftError(
+                expression.place,
+                "a number to an integer power that is no constant is not translated",
+                "write a loop, or make the exponent a float",
+            )
+        arguments = (self.numbers.convert(base, kinds[0]), self.numbers.convert(self.value(exponent), kinds[1]))
+        return cpp.CallTo("pow", arguments, type=result)
+
+    def _compare(self, expression: t.Compare) -> cpp.Expr:
+        values = [self.value(operand) for operand in expression.operands]
+        for inner, value in zip(expression.operands[1:-1], values[1:-1], strict=True):
+            if any(isinstance(each, t.Call) for each in t.walk_expression(inner)):
+                raise DraftError(inner.place, "a call in a chain of comparisons is not translated", "assign it before")
+            assert value is not None
+        joined: cpp.Expr | None = None
+        for op, signature, left, right in zip(
+            expression.operators, expression.signatures, values, values[1:], strict=False
+        ):
+            kinds = tuple(tuple(each.args[i] for each in signature) for i in (0, 1))
+            one = self.numbers.compare(SIGNS[op], left, right, kinds)  # type: ignore[arg-type]
+            joined = one if joined is None else cpp.Infix("&&", joined, one, type=self.boolean, interval=(0, 1))
+        assert joined is not None
+        return joined
+
+    def _logical(self, expression: t.Logical) -> cpp.Expr:
+        if expression.type == self.boolean and all(each.type == self.boolean for each in expression.operands):
+            return self._conditions(expression)
+        # The value of an operand: `a or b` is a if a else b.
+        *others, last = expression.operands
+        value = self.value(last)
+        for operand in reversed(others):
+            if not isinstance(operand, (t.Read, t.Constant)):
+                raise DraftError(
+                    operand.place, "this operand of `and` or `or` would be computed twice", "assign it to a variable"
+                )
+            own = self.value(operand)
+            test = self.numbers.truth(own)
+            chosen, otherwise = (value, own) if expression.all_of else (own, value)
+            assert expression.type is not None
+            value = self.numbers.choose(test, chosen, otherwise, expression.type, expression.interval)
+        return value
+
+    # --------------------------------------------------------------------------------------------- arrays
+
+    def array(self, expression: t.Expr) -> Array:
+        if isinstance(expression, t.Read) and expression.version in self.arrays:
+            return self.arrays[expression.version]
+        if isinstance(expression, t.Item):
+            return self.view(expression)
+        raise DraftError(expression.place, "this array is not translated here", "use the array by its own name")
+
+    def view(self, expression: t.Item) -> Array:
+        """A part of an array, which keeps some of its dimensions."""
+        base = self.array(expression.base)
+        indices = [*expression.indices, *([t.Slice(expression.place, None, None)] * base.dimensions)][: base.dimensions]
+        starts: list[t.Expr | None] = [each.start if isinstance(each, t.Slice) else each for each in indices]
+        for each in indices:
+            if isinstance(each, t.Slice):
+                self._require_start(each)
+        offset = self._offset(base, starts)
+        pointer = self._first(base)
+        if offset is not None:
+            pointer = cpp.Infix("+", pointer, offset)
+        kept = [d for d, each in enumerate(indices) if isinstance(each, t.Slice)]
+        ends = {d: each for d, each in enumerate(indices) if isinstance(each, t.Slice)}
+
+        def describe(kind: Extent, dimension: int) -> cpp.Expr:
+            if kind is Extent.stride:
+                return base.describe(kind, kept[dimension])
+            if kind is Extent.size and len(kept) == 1:
+                kind, dimension = Extent.length, 0
+            whole = kind is Extent.length and ends[kept[dimension]].stop is None and ends[kept[dimension]].start is None
+            if whole:
+                return base.describe(kind, kept[dimension])
+            raise DraftError(expression.place, "the length of a slice is not translated", "keep it in a variable")
+
+        last = bool(kept) and kept[-1] == base.dimensions - 1 and base.contiguous
+        return Array(pointer, len(kept), describe, contiguous=last, stored=base.stored, root=base.root)
+
+    def _require_start(self, part: t.Slice) -> None:
+        if part.start is not None and (part.start.interval is None or part.start.interval[0] < 0):
+            raise DraftError(
+                part.place, "a slice may begin before the array, where Python counts from its end", "index the array"
+            )
+
+    def _first(self, array: Array) -> cpp.Expr:
+        if not array.nested:
+            return array.pointer
+        zero = cpp.Literal("0", 0)
+        return cpp.Prefix("&", cpp.Index(array.pointer, (zero,) * array.dimensions))
+
+    def _offset(self, array: Array, indices: list[t.Expr | None]) -> cpp.Expr | None:
+        int64 = self.each(types.int64)
+        total: cpp.Expr | None = None
+        for dimension, index in enumerate(indices):
+            if index is None:
+                continue
+            value = self._index(index)
+            if not (dimension == array.dimensions - 1 and array.contiguous):
+                stride = array.describe(Extent.stride, dimension)
+                value = self.numbers.combine("*", value, stride, int64, _times(value.interval, stride.interval))
+            total = value if total is None else self.numbers.combine("+", total, value, int64, _plus(total.interval, value.interval))
+        return total
+
+    def _index(self, index: t.Expr) -> cpp.Expr:
+        if index.interval is not None and index.interval[1] < 0:
+            raise DraftError(
+                index.place,
+                "a negative index, with which Python counts from the end, is not translated",
+                "write the index from the front, such as x.shape[0] - 1",
+            )
+        value = self.value(index)
+        return self.numbers.convert(value, self.each(types.int32)) if value.type == self.boolean else value
+
+    def element(self, base: t.Expr, indices: list[t.Expr]) -> tuple[cpp.Expr, Array]:
+        """An element of an array, as it is stored."""
+        array = self.array(base)
+        if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
+            indices = list(indices[0].elements)
+        if len(indices) != array.dimensions:
+            raise DraftError(base.place, f"{len(indices)} indices of an array of {array.dimensions} dimensions")
+        if array.nested:
+            return cpp.Index(array.pointer, tuple(self._index(index) for index in indices)), array
+        offset = self._offset(array, list(indices))
+        assert offset is not None
+        return cpp.Index(array.pointer, (offset,)), array
+
+    def _item(self, expression: t.Item) -> cpp.Expr:
+        base = expression.base
+        if isinstance(base, t.Attribute) and base.name == "shape":
+            (index,) = expression.indices
+            if not isinstance(index, t.Constant):
+                raise DraftError(index.place, "a dimension is chosen by a constant")
+            array = self.array(base.base)
+            return array.describe(Extent.length, index.value % array.dimensions)
+        element, array = self.element(base, expression.indices)
+        kind = expression.type
+        assert kind is not None
+        if array.stored is not None:
+            return cpp.Cast(self.numbers.name(kind), element, type=kind)
+        return cpp.Index(element.base, element.indices, type=kind, interval=expression.interval)  # type: ignore[attr-defined]
+
+    # --------------------------------------------------------------------------------------------- calls
+
+    def _call(self, call: t.Call) -> cpp.Expr:
+        if call.callees is not None:
+            return self.module.call(self, call)
+        return OPERATIONS[call.function].write(self, call)
+
+    def _parameter_types(self, call: t.Call) -> list[Type]:
+        count = len(call.signature[0].args)
+        return [tuple(each.args[i] for each in call.signature) for i in range(count)]
+
+    def call(self, name: str, call: t.Call) -> cpp.Expr:
+        """A function that is overloaded, or takes what its arguments are converted to."""
+        wanted = self._parameter_types(call)
+        values = [self.value(argument) for argument in call.arguments]
+        arguments = tuple(self.numbers.convert(value, kind) for value, kind in zip(values, wanted, strict=True))
+        return cpp.CallTo(name, arguments, type=call.type, interval=call.interval)
+
+    def conversion(self, call: t.Call) -> cpp.Expr:
+        assert call.type is not None
+        value = self.value(call.arguments[0])
+        if all(isinstance(each, types.Boolean) for each in call.type):
+            return self.numbers.truth(value)
+        integer = value.type is not None and all(isinstance(each, types.Integer) for each in (*value.type, *call.type))
+        if integer and value.interval is not None and fits(value.interval, call.type[0]):
+            # The same number: C++ widens it where that is needed.
+            return value
+        return self.numbers.convert(value, call.type)
+
+    def absolute(self, call: t.Call) -> cpp.Expr:
+        assert call.type is not None
+        value = self.value(call.arguments[0])
+        if all(isinstance(each, types.Float) for each in call.type):
+            return cpp.CallTo("fabs", (self.numbers.convert(value, call.type),), type=call.type)
+        if not all(isinstance(each, types.Integer) and each.signed for each in call.type):
+            return value
+        kind = value.type if value.type == self.each(types.int32) and fits(call.interval, types.int32) else self.each(types.int64)
+        assert kind is not None
+        return cpp.CallTo("abs", (self.numbers.convert(value, kind),), type=kind, interval=call.interval)
+
+    def rounded(self, call: t.Call) -> cpp.Expr:
+        if len(call.arguments) != 1:
+            raise DraftError(call.place, "round to decimals is not translated", "multiply, round, and divide")
+        (kind,) = self._parameter_types(call)
+        value = self.numbers.convert(self.value(call.arguments[0]), kind)
+        nearest = cpp.CallTo("rint", (value,), type=kind)
+        assert call.type is not None
+        return self.numbers.convert(nearest, call.type)
+
+    def least(self, name: str, call: t.Call) -> cpp.Expr:
+        """Python's min and max, where a nan is not less and not more than anything."""
+        result = call.type
+        assert result is not None
+        values = [self.value(argument) for argument in call.arguments]
+        if all(isinstance(each, types.Integer) for each in result):
+            narrow = all(fits(value.interval, types.int32) for value in values)
+            kind = self.each(types.int32) if narrow else result
+            function = name
+        else:
+            kind, function = result, f"trifold::python_{name}"
+        joined = self.numbers.convert(values[0], kind)
+        choose = min if name == "min" else max
+        for value in values[1:]:
+            intervals = [each.interval for each in (joined, value)]
+            interval = None
+            if all(each is not None for each in intervals):
+                interval = (choose(each[0] for each in intervals), choose(each[1] for each in intervals))  # type: ignore[index]
+            joined = cpp.CallTo(function, (joined, self.numbers.convert(value, kind)), type=kind, interval=interval)
+        return joined
+
+    def _global_index(self, axis: str) -> cpp.Expr:
+        int64, uint32 = self.each(types.int64), self.each(types.uint32)
+        block = cpp.Cast("int64_t", cpp.Name(f"blockIdx.{axis}"), type=int64, interval=(0, 2**31))
+        width = cpp.Name(f"blockDim.{axis}", type=uint32, interval=(1, 1024))
+        thread = cpp.Name(f"threadIdx.{axis}", type=uint32, interval=(0, 1023))
+        first = cpp.Infix("*", block, width, type=int64, interval=(0, 2**41))
+        return cpp.Infix("+", first, thread, type=int64, interval=(0, 2**41))
+
+    def grid(self, call: t.Call) -> cpp.Expr:
+        if isinstance(call.type and call.type[0], types.BaseTuple):
+            raise DraftError(call.place, "cuda.grid(2) is translated where it is unpacked", "write i, j = cuda.grid(2)")
+        return self._global_index("x")
+
+    def grid_parts(self, call: t.Call) -> list[cpp.Expr]:
+        count = len(call.type[0]) if call.type else 0
+        make = self._global_index if call.function is cuda.grid else self._global_size
+        return [make(axis) for axis in "xyz"[:count]]
+
+    def _global_size(self, axis: str) -> cpp.Expr:
+        int64 = self.each(types.int64)
+        blocks = cpp.Cast("int64_t", cpp.Name(f"gridDim.{axis}"), type=int64, interval=(1, 2**31))
+        width = cpp.Name(f"blockDim.{axis}", type=self.each(types.uint32), interval=(1, 1024))
+        return cpp.Infix("*", blocks, width, type=int64, interval=(1, 2**41))
+
+    def grid_size(self, call: t.Call) -> cpp.Expr:
+        if isinstance(call.type and call.type[0], types.BaseTuple):
+            raise DraftError(call.place, "cuda.gridsize(2) is translated where it is unpacked")
+        return self._global_size("x")
+
+    def sync_warp(self, call: t.Call) -> cpp.Expr:
+        return cpp.CallTo("__syncwarp", tuple(self.value(argument) for argument in call.arguments), type=call.type)
+
+    def warp(self, name: str, call: t.Call) -> cpp.Expr:
+        """An operation of a warp; the mask is printed as it is written."""
+        mask, given, *others = (self.value(argument) for argument in call.arguments)
+        vote = len(call.arguments) == 2
+        wanted = self._parameter_types(call)[1]
+        operand = self.condition(call.arguments[1]) if vote else self.numbers.convert(given, wanted)
+        arguments = (mask, operand, *others)
+        if name == "__ballot_sync":
+            return self.bits_of(cpp.CallTo(name, arguments, type=self.each(types.uint32)), call)
+        if vote:
+            raw = cpp.CallTo(name, arguments, type=self.each(types.int32), interval=(0, 1))
+            return self.numbers.truth(raw)
+        return cpp.CallTo(name, arguments, type=wanted, interval=call.interval)
+
+    def bits(self, name: str, call: t.Call) -> cpp.Expr:
+        return self.bits_of(cpp.CallTo(name, (), type=self.each(types.uint32)), call)
+
+    def bits_of(self, value: cpp.Expr, call: t.Call) -> cpp.Expr:
+        """A mask, which Numba takes for a signed number."""
+        return cpp.Cast("int", value, type=self.each(types.int32), interval=limits(types.int32))
+
+    def counted(self, name: str, call: t.Call) -> cpp.Expr:
+        (kind,) = self._parameter_types(call)
+        wide = isinstance(kind[0], types.Integer) and kind[0].bitwidth == 64
+        if kind[0].bitwidth < 32:
+            raise DraftError(call.place, f"{name.strip('_')} of {kind[0]} is not translated", "convert it to int32")
+        argument = self.numbers.convert(self.value(call.arguments[0]), kind)
+        function = f"{name}ll" if wide else name
+        return cpp.CallTo(function, (argument,), type=self.each(types.int32), interval=(0, 64))
+
+    def misplaced_array(self, call: t.Call) -> cpp.Expr:
+        raise DraftError(call.place, "an array is assigned to a name", "write name = cuda.shared.array(...)")
+
+    def atomic(self, name: str, call: t.Call) -> cpp.Expr:
+        base, index, *others = call.arguments
+        element, array = self.element(base, [index])
+        kind = call.type
+        assert kind is not None
+        if array.stored is not None and array.stored != self.numbers.name(kind):
+            raise DraftError(call.place, "an atomic operation on a half type is not translated", "add up in float32")
+        values = tuple(self.numbers.convert(self.value(other), kind) for other in others)
+        wide = all(isinstance(each, types.Integer) and each.bitwidth == 64 for each in kind)
+        floating = all(isinstance(each, types.Float) for each in kind)
+        if any(isinstance(each, types.Integer) and each.bitwidth < 32 for each in kind):
+            raise DraftError(call.place, f"an atomic operation on {kind[0]} is not translated", "use int32 or wider")
+        if not floating and not all(isinstance(each, types.Integer) for each in kind):
+            raise DraftError(call.place, "an atomic operation on this type is not translated")
+        if name == "atomicSub" and (floating or wide):
+            name, values = "atomicAdd", (cpp.Prefix("-", values[0], type=kind),)
+        if floating and name not in ("atomicAdd", "atomicExch"):
+            raise DraftError(call.place, f"{name} of floats is not translated", "use integers")
+        if floating and name == "atomicExch" and kind != self.each(types.float32):
+            raise DraftError(call.place, "atomic.exch of float64 is not translated", "use integers")
+        if wide:
+            name = f"trifold::atomic_{name.removeprefix('atomic').lower()}"
+        address = cpp.Prefix("&", element)
+        return cpp.CallTo(name, (address, *values), type=kind, interval=call.interval)
+
+
+def _least_type(number: int, kind: types.Type) -> types.Type:
+    """C++'s type of an integer literal: the first in which there is room for it."""
+    if kind not in (types.int64, types.uint64):
+        return kind
+    return next(each for each in (types.int32, types.uint32, kind) if fits((number, number), each))
+
+
+def _times(a: Interval | None, b: Interval | None) -> Interval | None:
+    if a is None or b is None:
+        return None
+    corners = [x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _plus(a: Interval | None, b: Interval | None) -> Interval | None:
+    return None if a is None or b is None else (a[0] + b[0], a[1] + b[1])

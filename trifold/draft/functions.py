@@ -1,0 +1,331 @@
+"""Writes functions: kernels with what they call, each device function once for each types of its arguments."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from numba import cuda, types
+
+from trifold.draft import cpp
+from trifold.draft import tree as t
+from trifold.draft.arithmetic import Arithmetic
+from trifold.draft.arrays import Array, Extent, Wanted
+from trifold.draft.expressions import Expressions
+from trifold.draft.ranges import MOST_ELEMENTS, result_ranges
+from trifold.draft.refusal import DraftError
+from trifold.draft.statements import Statements
+from trifold.draft.tree import Type
+from trifold.draft.variables import choose_variables, narrowed
+
+_RESERVED = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "trifold", "INFINITY", "NAN", "T", "C"})
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a C++ kernel, and which of the Python kernel's arguments it comes from."""
+
+    name: str
+    type: str
+    argument: int
+    kind: str  # array, value, stride, length or size
+    dimension: int = 0
+
+
+@dataclass
+class Written:
+    function: cpp.Function
+    parameters: list[Parameter]
+    types: list[Type | None]  # of each of the Python function's parameters; None: an array
+    wanted: list[list[Wanted]]  # of each of them, what describes the array
+    result: Type | None
+    explicit: str  # "<C>" where C++ does not find the template's argument by itself
+
+
+@dataclass
+class Module:
+    """What is written into one file.
+
+    ``names``: the name of a type that differs between instances, a template's parameter; ``stored``: the name of the
+    element type of a kernel's array parameter, by its number, where loads and stores convert.
+    """
+
+    numbers: Arithmetic
+    instances: int
+    parts: list[cpp.Struct | cpp.Function | cpp.ConstantDefinition] = field(default_factory=list)
+    constants: dict[str, tuple[object, types.Type]] = field(default_factory=dict)
+    _written: dict[tuple[t.Function, tuple[str | None, ...]], Written] = field(default_factory=dict)
+    _structs: dict[t.Function, str] = field(default_factory=dict)
+    _stores: dict[t.Function, set[int]] = field(default_factory=dict)
+    _signatures: dict[str, set[tuple[str, ...]]] = field(default_factory=dict)
+
+    def constant(self, name: str, value: object, kind: types.Type) -> str | None:
+        """The name of a global constant; None: the name is taken, or is no name of its own."""
+        if "." in name:
+            return None
+        own = name.lstrip("_")
+        if self.constants.setdefault(own, (value, kind)) != (value, kind):
+            return None
+        return own
+
+    def constant_definitions(self, used: set[str]) -> list[cpp.ConstantDefinition]:
+        found = []
+        for name, (value, kind) in self.constants.items():
+            if name in used:
+                masks = isinstance(value, int) and value >= 2**31
+                text = (f"0x{value:X}" if masks else repr(value)) + ("f" if kind == types.float32 else "")
+                found.append(cpp.ConstantDefinition(cpp.NAMES[kind], name, text))
+        return found
+
+    # --------------------------------------------------------------------------------------------- functions
+
+    def write(self, function: t.Function, stored: tuple[str | None, ...]) -> Written:
+        key = (function, stored)
+        if key not in self._written:
+            self._written[key] = self._write(function, stored)
+            self.parts.append(self._written[key].function)
+        return self._written[key]
+
+    def _write(self, function: t.Function, stored: tuple[str | None, ...]) -> Written:
+        expressions = Expressions(self, self.instances)
+        expressions.variables = choose_variables(function, set(_RESERVED))
+        wanted: dict[int, list[Wanted]] = {}
+        kinds: list[Type | None] = []
+        used_before, self.numbers.used = self.numbers.used, set()
+        for number, version in enumerate(function.parameters):
+            kind = version.type
+            assert kind is not None
+            if any(isinstance(each, types.Array) for each in kind):
+                kinds.append(None)
+                expressions.arrays[version] = self._array_parameter(
+                    number, version, expressions, stored[number], wanted.setdefault(number, [])
+                )
+            else:
+                variable = expressions.variables.of[version]
+                if not function.is_kernel and len(variable.versions) == 1:
+                    variable.type = narrowed(variable.type, version.interval)
+                elif variable.type != kind and function.is_kernel:
+                    raise DraftError(version.place, f"{version.name} changes its type", "use another name")
+                kinds.append(variable.type)
+        result = self._result(function)
+        body = Statements(function, expressions, result).body(function.source and function.body)
+        made = self._function(function, expressions, kinds, wanted, stored, result, body)
+        self.numbers.used = used_before
+        return made
+
+    def _array_parameter(
+        self, number: int, version: t.Version, expressions: Expressions, stored: str | None, wanted: list[Wanted]
+    ) -> Array:
+        kind = version.type
+        assert kind is not None
+        array = kind[0]
+        assert isinstance(array, types.Array)
+        name = expressions.variables.of[version].name
+
+        def describe(extent: Extent, dimension: int) -> cpp.Expr:
+            if extent is Extent.size and array.ndim == 1:
+                extent = Extent.length
+            one = Wanted(name, extent, dimension)
+            if one not in wanted:
+                wanted.append(one)
+            bounds = (-MOST_ELEMENTS, MOST_ELEMENTS) if extent is Extent.stride and array.layout != "C" else (0, MOST_ELEMENTS)
+            return cpp.Name(one.name(array.ndim), type=expressions.each(types.int64), interval=bounds)
+
+        contiguous = array.layout == "C"
+        return Array(cpp.Name(name), array.ndim, describe, contiguous=contiguous, stored=stored, root=number)
+
+    def _function(
+        self,
+        function: t.Function,
+        expressions: Expressions,
+        kinds: list[Type | None],
+        wanted: dict[int, list[Wanted]],
+        stored: tuple[str | None, ...],
+        result: Type | None,
+        body: list[cpp.Stmt],
+    ) -> Written:
+        parameters: list[Parameter] = []
+        written = self.written(function)
+        for number, version in enumerate(function.parameters):
+            name = expressions.variables.of[version].name
+            kind = version.type
+            assert kind is not None
+            if kinds[number] is not None:
+                parameters.append(Parameter(name, self.numbers.name(kinds[number]), number, "value"))  # type: ignore[arg-type]
+                continue
+            element = stored[number] or self.numbers.name(tuple(each.dtype for each in kind))  # type: ignore[attr-defined]
+            if stored[number]:
+                self.numbers.used.add(element)
+            pointer = f"{element}*" if number in written else f"const {element}*"
+            parameters.append(Parameter(name, pointer, number, "array"))
+            dimensions = kind[0].ndim  # type: ignore[attr-defined]
+            wanted[number].sort(key=lambda each: (list(Extent).index(each.kind), each.dimension))
+            parameters += [
+                Parameter(one.name(dimensions), "int64_t", number, one.kind.value, one.dimension)
+                for one in wanted[number]
+            ]
+        text = "void" if function.is_kernel else self._result_name(function, result)
+        used = set(self.numbers.used)
+        template, alias = ("class T", "C" in used) if "T" in used else ("class C", False) if "C" in used else ("", False)
+        if alias:
+            parameters = [
+                Parameter(p.name, _compute_of(p.type), p.argument, p.kind, p.dimension) for p in parameters
+            ]
+            text = _compute_of(text)
+            body = [cpp.Declare("using C", [], cpp.Name("trifold::compute_t<T>")), *body]
+        letter = template.removeprefix("class ")
+        deducible = any(p.type in (letter, f"{letter}*", f"const {letter}*") for p in parameters)
+        name = self._free_name(function.name, tuple(p.type for p in parameters))
+        made = cpp.Function(
+            _comment(function),
+            template,
+            "__global__" if function.is_kernel else "__device__ __forceinline__",
+            text,
+            name,
+            [cpp.Parameter(p.type, p.name) for p in parameters],
+            body,
+            function.source.path,
+        )
+        explicit = f"<{letter}>" if template and not deducible else ""
+        return Written(made, parameters, kinds, [wanted.get(n, []) for n in range(len(kinds))], result, explicit)
+
+    def _free_name(self, name: str, signature: tuple[str, ...]) -> str:
+        """Functions of one name differ in their parameters."""
+        own, number = name.lstrip("_") or name, 2
+        plain = own
+        while signature in self._signatures.get(own, set()):
+            own, number = f"{plain}{number}", number + 1
+        self._signatures.setdefault(own, set()).add(signature)
+        return own
+
+    # --------------------------------------------------------------------------------------------- calls
+
+    def call(self, expressions: Expressions, call: t.Call) -> cpp.Expr:
+        callee: t.Function = call.callees
+        arrays = [self._argument_array(expressions, argument) for argument in call.arguments]
+        written = self.write(callee, tuple(array.stored if array else None for array in arrays))
+        arguments: list[cpp.Expr] = []
+        for number, (argument, array) in enumerate(zip(call.arguments, arrays, strict=True)):
+            kind = written.types[number]
+            if array is None:
+                assert kind is not None
+                arguments.append(self.numbers.convert(expressions.value(argument), kind))
+                continue
+            if array.contiguous is False and call.callees.parameters[number].type[0].layout == "C":
+                raise DraftError(argument.place, "a part of an array that is not contiguous is passed as if it were")
+            arguments.append(_first_element(array))
+            arguments += [array.describe(one.kind, one.dimension) for one in written.wanted[number]]
+        result = written.result
+        name = written.function.name + written.explicit
+        interval = call.interval
+        return cpp.CallTo(name, tuple(arguments), type=result or call.type, interval=interval)
+
+    def _argument_array(self, expressions: Expressions, argument: t.Expr) -> Array | None:
+        if not any(isinstance(each, types.Array) for each in argument.type or ()):
+            return None
+        return expressions.array(argument)
+
+    def members_of(self, call: t.Call) -> list[tuple[Type, str]]:
+        return self.members(call.callees)
+
+    def members(self, function: t.Function) -> list[tuple[Type, str]]:
+        """Types and names of what a device function returns, a tuple."""
+        assert function.result is not None
+        count = len(function.result[0])  # type: ignore[arg-type]
+        ranges = result_ranges(function)
+        rows = [each.value.elements for each in function.returns if isinstance(each.value, t.TupleOf)]
+        names = []
+        for column in zip(*rows, strict=True):
+            found = {each.version.name if isinstance(each, t.Read) else "" for each in column}
+            names.append(found.pop() if len(found) == 1 else "")
+        if len(set(names)) < count or "" in names:
+            names = [("first", "second", "third", "fourth")[i] if i < 4 else f"part{i}" for i in range(count)]
+        kinds = [tuple(each[i] for each in function.result) for i in range(count)]  # type: ignore[index]
+        return [
+            (narrowed(kind, interval), name) for kind, interval, name in zip(kinds, ranges, names, strict=True)
+        ]
+
+    def _result(self, function: t.Function) -> Type | None:
+        if function.result is None:
+            return None
+        if any(isinstance(each, types.BaseTuple) for each in function.result):
+            return None
+        return narrowed(function.result, result_ranges(function)[0])
+
+    def _result_name(self, function: t.Function, result: Type | None) -> str:
+        if function.result is None:
+            return "void"
+        if result is not None:
+            return self.numbers.name(result)
+        members = [(self.numbers.name(kind), name) for kind, name in self.members(function)]
+        letters = sorted({kind for kind, _ in members if kind in ("T", "C")})
+        if function not in self._structs:
+            words = "".join(word.capitalize() for word in function.name.split("_"))
+            name = self._free_name(f"{words}Result", tuple(kind for kind, _ in members))
+            template = f"class {letters[0]}" if letters else ""
+            self._structs[function] = name
+            self.parts.append(cpp.Struct(name, template, members))
+        name = self._structs[function]
+        return f"{name}<{letters[0]}>" if letters else name
+
+    def written(self, function: t.Function) -> set[int]:
+        """The numbers of the array parameters that a function, or what it calls, writes to."""
+        if function in self._stores:
+            return self._stores[function]
+        found: set[int] = set()
+        roots = {version: version.parameter for version in function.parameters}
+
+        def note(base: t.Expr) -> None:
+            while isinstance(base, t.Item):
+                base = base.base
+            if isinstance(base, t.Read):
+                version = base.version
+                while version.value is not None and version not in roots:
+                    inner = version.value
+                    while isinstance(inner, t.Item):
+                        inner = inner.base
+                    if not isinstance(inner, t.Read):
+                        return
+                    version = inner.version
+                number = roots.get(version)
+                if number is not None:
+                    found.add(number)
+
+        for statement in t.walk(function.body):
+            if isinstance(statement, t.Store):
+                note(statement.base)
+            for outer in t.expressions(statement):
+                for each in t.walk_expression(outer):
+                    if isinstance(each, t.Call) and each.callees is not None:
+                        for number in self.written(each.callees):
+                            note(each.arguments[number])
+                    elif isinstance(each, t.Call) and each.function in _ATOMICS:
+                        note(each.arguments[0])
+        self._stores[function] = found
+        return found
+
+
+_ATOMICS = [
+    getattr(cuda.atomic, name)
+    for name in ("add", "sub", "max", "min", "and_", "or_", "xor", "exch", "cas", "inc", "dec")
+]
+
+
+def _first_element(array: Array) -> cpp.Expr:
+    if not array.nested:
+        return array.pointer
+    zero = cpp.Literal("0", 0)
+    return cpp.Prefix("&", cpp.Index(array.pointer, (zero,) * array.dimensions))
+
+
+def _compute_of(text: str) -> str:
+    """In a signature, before the body's `using C`."""
+    for form in ("C", "C*", "const C*"):
+        if text == form:
+            return text.replace("C", "trifold::compute_t<T>")
+    return text.replace("<C>", "<trifold::compute_t<T>>")
+
+
+def _comment(function: t.Function) -> list[str]:
+    text = function.source.docstring
+    return re.sub(r":\w+:`", "`", text.replace("``", "`")).splitlines() if text else []

@@ -1,0 +1,335 @@
+"""Type inference: Numba's, on the typed tree. Types flow round the joins of loops until none changes."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from numba import types
+
+from trifold.draft import oracle
+from trifold.draft import tree as t
+from trifold.draft.builder import INDEX_STUBS, Builder
+from trifold.draft.operations import OPERATIONS, dtype_named, typed_call
+from trifold.draft.refusal import DraftError
+from trifold.draft.source import read
+
+_MOST_ROUNDS = 30
+_PARTIAL = None  # the type of an expression of which an operand's type is not known yet
+
+
+@dataclass
+class Analysis:
+    """The functions of one kernel: each once for each types of its arguments."""
+
+    functions: dict[tuple[Any, tuple[t.Type, ...]], t.Function] = field(default_factory=dict)
+    running: list[Any] = field(default_factory=list)
+
+    def analyse(self, function: Any, arguments: Sequence[t.Type], *, is_kernel: bool) -> t.Function:
+        key = (function, tuple(arguments))
+        if key in self.functions:
+            return self.functions[key]
+        source = read(function)
+        if function in self.running:
+            raise DraftError(source.place(source.tree), "a function that calls itself is not translated")
+        if len(source.parameters) != len(arguments):
+            raise DraftError(
+                source.place(source.tree),
+                f"{source.name} has {len(source.parameters)} parameters, but {len(arguments)} argument types are given",
+            )
+        self.running.append(function)
+        try:
+            built = Builder(source, is_kernel).function
+            _Inference(built, arguments, self).run()
+        finally:
+            self.running.pop()
+        self.functions[key] = built
+        return built
+
+
+class _Inference:
+    def __init__(self, function: t.Function, arguments: Sequence[t.Type], analysis: Analysis) -> None:
+        self.function = function
+        self.analysis = analysis
+        self.instances = len(arguments[0]) if arguments else 1
+        for version, given in zip(function.parameters, arguments, strict=True):
+            version.type = tuple(given)
+        self.changed = False
+
+    def run(self) -> None:
+        for _ in range(_MOST_ROUNDS):
+            self.changed = False
+            for statement in t.walk(self.function.body):
+                self._statement(statement)
+            self._joins()
+            if not self.changed:
+                break
+        self._require_types()
+        self._result()
+
+    # --------------------------------------------------------------------------------------------- statements
+
+    def _set(self, version: t.Version, new: t.Type | None) -> None:
+        if new is not None and new != version.type:
+            version.type = new
+            self.changed = True
+
+    def _joins(self) -> None:
+        for version in self.function.versions:
+            if version.is_join and version.is_read:
+                known = [source.type for source in version.sources if source.type is not None]
+                if known:
+                    self._set(version, self._unified(known, version))
+
+    def _unified(self, parts: list[t.Type], version: t.Version) -> t.Type:
+        joined = [oracle.unify(*column) for column in zip(*parts, strict=True)]
+        if any(each is None for each in joined):
+            names = " and ".join(sorted({str(each[0]) for each in parts}))
+            raise DraftError(
+                version.place, f"{version.name} is {names} by different ways", "give it one type, or two names"
+            )
+        return tuple(joined)  # type: ignore[arg-type]
+
+    def _statement(self, statement: t.Stmt) -> None:
+        for outer in t.expressions(statement):
+            self.type(outer)
+        match statement:
+            case t.Let(version=version, value=value):
+                self._set(version, value.type)
+            case t.Unpack(versions=versions, value=value):
+                self._unpack(versions, value)
+            case t.ForRange(version=version):
+                self._range(statement)
+                assert version is not None
+                self._set(version, statement.counter)
+            case t.ForTuple(version=version, elements=elements) if elements.type is not None:
+                assert version is not None
+                if not all(isinstance(each, types.UniTuple) for each in elements.type):
+                    raise DraftError(
+                        statement.place,
+                        f"a loop over {elements.type[0]} is not translated",
+                        "loop over range(...), or a tuple of numbers of one type",
+                    )
+                self._set(version, tuple(each.dtype for each in elements.type))
+            case t.Store():
+                self._store(statement)
+
+    def _unpack(self, versions: list[t.Version], value: t.Expr) -> None:
+        if value.type is None:
+            return
+        for each in value.type:
+            if not isinstance(each, types.BaseTuple) or len(each) != len(versions):
+                raise DraftError(value.place, f"{len(versions)} variables cannot be assigned from {each}")
+        for part, version in enumerate(versions):
+            self._set(version, tuple(each[part] for each in value.type))
+
+    def _range(self, statement: t.ForRange) -> None:
+        if any(bound.type is None for bound in statement.bounds):
+            return
+        if not 1 <= len(statement.bounds) <= 3:
+            raise DraftError(statement.place, "range takes one to three numbers")
+        found = []
+        for column in zip(*(bound.type or () for bound in statement.bounds), strict=True):
+            signature = oracle.resolve(range, column)
+            if signature is None:
+                raise DraftError(statement.place, f"range of {', '.join(map(str, column))} is not translated")
+            found.append(signature.args[0])
+        statement.counter = tuple(found)
+
+    def _store(self, statement: t.Store) -> None:
+        base, value = statement.base, statement.value
+        if base.type is None or value.type is None:
+            return
+        element = self._element(base, statement.indices)
+        for each, given in zip(element, value.type, strict=True):
+            if isinstance(each, types.Array) or not isinstance(given, types.Number | types.Boolean):
+                raise DraftError(statement.place, "only single elements of an array are assigned", "write a loop")
+        if statement.operator is not None:
+            statement.signature = self._resolve(statement.operator, (element, value.type), statement)
+
+    def _result(self) -> None:
+        function = self.function
+        values = [each.value for each in function.returns]
+        if all(value is None for value in values):
+            return
+        if function.is_kernel:
+            raise DraftError(function.returns[0].place, "a kernel returns nothing", "write the result to an array")
+        if any(value is None for value in values) or not _always_returns(function.body):
+            raise DraftError(
+                function.returns[0].place, f"{function.name} returns a value by some ways only", "return one always"
+            )
+        columns = list(zip(*(value.type for value in values if value is not None and value.type), strict=True))
+        joined = [oracle.unify(*column) for column in columns]
+        if any(each is None for each in joined):
+            raise DraftError(function.returns[0].place, f"{function.name} returns values of types that do not unify")
+        function.result = tuple(joined)  # type: ignore[arg-type]
+
+    def _require_types(self) -> None:
+        for statement in t.walk(self.function.body):
+            for outer in t.expressions(statement):
+                for each in t.walk_expression(outer):
+                    if each.type is None and not isinstance(each, (t.Known, t.Slice, t.Call, t.Attribute)):
+                        raise DraftError(each.place, "the type of this expression does not settle")
+
+    # --------------------------------------------------------------------------------------------- expressions
+
+    def type(self, expression: t.Expr) -> t.Type | None:
+        for child in expression.children():
+            self.type(child)
+        new = self._typed(expression)
+        if new is not None:
+            expression.type = new
+        return expression.type
+
+    def _each(self, kind: types.Type) -> t.Type:
+        return (kind,) * self.instances
+
+    def _typed(self, expression: t.Expr) -> t.Type | None:
+        match expression:
+            case t.Constant(value=value):
+                return self._each(oracle.type_of_constant(value))
+            case t.Read(version=version):
+                return version.type
+            case t.Known() | t.Slice():
+                return _PARTIAL
+            case t.Attribute():
+                return self._attribute(expression)
+            case t.Call():
+                return self._call(expression)
+        if any(child.type is None for child in expression.children() if not isinstance(child, (t.Slice, t.Known))):
+            return _PARTIAL
+        match expression:
+            case t.Unary(operator=op, operand=operand):
+                expression.signature = self._resolve(op, (operand.type,), expression)
+                return tuple(each.return_type for each in expression.signature)
+            case t.Binary(operator=op, left=left, right=right):
+                expression.signature = self._resolve(op, (left.type, right.type), expression)
+                return tuple(each.return_type for each in expression.signature)
+            case t.Compare(operators=operators, operands=operands):
+                pairs = zip(operators, operands, operands[1:], strict=False)
+                expression.signatures = [self._resolve(op, (a.type, b.type), expression) for op, a, b in pairs]
+                return self._each(types.boolean)
+            case t.Logical(operands=operands):
+                return self._unify_expressions(operands, expression)
+            case t.Choice(chosen=chosen, otherwise=otherwise):
+                return self._unify_expressions([chosen, otherwise], expression)
+            case t.Item(base=base, indices=indices):
+                return self._element(base, indices)
+            case t.TupleOf(elements=elements):
+                columns = zip(*(each.type or () for each in elements), strict=True)
+                return tuple(types.BaseTuple.from_types(column) for column in columns)
+        raise DraftError(expression.place, f"{type(expression).__name__} is not translated")
+
+    def _unify_expressions(self, parts: list[t.Expr], expression: t.Expr) -> t.Type:
+        columns = list(zip(*(part.type or () for part in parts), strict=True))
+        joined = [oracle.unify(*column) for column in columns]
+        if any(each is None for each in joined):
+            raise DraftError(expression.place, f"{' and '.join(map(str, columns[0]))} have no type in common")
+        return tuple(joined)  # type: ignore[arg-type]
+
+    def _resolve(self, function: Any, arguments: Any, at: t.Expr | t.Stmt) -> list[Any]:
+        found = []
+        for column in zip(*arguments, strict=True):
+            signature = oracle.resolve(function, column)
+            if signature is None:
+                name = getattr(function, "__name__", str(function))
+                raise DraftError(at.place, f"Numba has no {name} of {' and '.join(map(str, column))}")
+            found.append(signature)
+        return found
+
+    def _element(self, base: t.Expr, indices: list[t.Expr]) -> t.Type:
+        found: list[types.Type] = []
+        for each in base.type or ():
+            if isinstance(each, types.BaseTuple):
+                found.append(self._tuple_element(each, indices))
+                continue
+            if not isinstance(each, types.Array):
+                raise DraftError(base.place, f"{each} has no elements")
+            if len(indices) > each.ndim:
+                raise DraftError(base.place, f"{len(indices)} indices of an array of {each.ndim} dimensions")
+            for index in indices:
+                if index.type is not None and not all(isinstance(i, (types.Integer, types.Boolean)) for i in index.type):
+                    raise DraftError(index.place, f"an index must be an integer, not {index.type[0]}")
+            kept = each.ndim - sum(not isinstance(index, t.Slice) for index in indices)
+            layout = each.layout if not any(isinstance(index, t.Slice) for index in indices) else "A"
+            found.append(each.dtype if kept == 0 else each.copy(ndim=kept, layout=layout))
+        return tuple(found)
+
+    def _tuple_element(self, kind: types.BaseTuple, indices: list[t.Expr]) -> types.Type:
+        index = indices[0]
+        if isinstance(index, t.Constant) and isinstance(index.value, int):
+            return kind[index.value]
+        if isinstance(kind, types.UniTuple):
+            return kind.dtype
+        raise DraftError(index.place, "an element of a tuple of mixed types is chosen by a constant")
+
+    def _attribute(self, expression: t.Attribute) -> t.Type | None:
+        base, name = expression.base, expression.name
+        if isinstance(base, t.Known):
+            if base.value in INDEX_STUBS and name in ("x", "y", "z"):
+                return self._each(types.int32)
+            raise DraftError(expression.place, f"{name} of {base.value} is not translated")
+        if base.type is None:
+            return _PARTIAL
+        found: list[types.Type] = []
+        for each in base.type:
+            if isinstance(each, types.Array) and name in ("shape", "size", "ndim"):
+                found.append(types.UniTuple(types.int64, each.ndim) if name == "shape" else types.int64)
+            elif isinstance(each, types.Complex) and name in ("real", "imag"):
+                found.append(each.underlying_float)
+            elif isinstance(each, types.Array) and name == "dtype":
+                return _PARTIAL  # asked for by dtype_named
+            else:
+                raise DraftError(expression.place, f".{name} of {each} is not translated")
+        return tuple(found)
+
+    def _call(self, expression: t.Call) -> t.Type | None:
+        function = expression.function
+        python = getattr(function, "py_func", None)
+        known = _operation(function)
+        arguments = [*expression.arguments, *expression.keywords.values()]
+        if known is None and python is None:
+            name = getattr(function, "__qualname__", getattr(function, "__name__", str(function)))
+            raise DraftError(expression.place, f"{name} is not translated")
+        if known is None:
+            if any(argument.type is None for argument in arguments):
+                return _PARTIAL
+            if expression.keywords:
+                raise DraftError(expression.place, "arguments by name are not translated", "pass them by position")
+            given = [argument.type for argument in expression.arguments if argument.type]
+            callee = self.analysis.analyse(python, given, is_kernel=False)
+            expression.callees = callee
+            if callee not in self.function.callees:
+                self.function.callees.append(callee)
+            return callee.result or self._each(types.none)
+        signatures = []
+        for instance in range(self.instances):
+            signature = typed_call(known, expression, instance)
+            if signature is None:
+                return _PARTIAL
+            signatures.append(signature)
+        expression.signature = signatures
+        return tuple(each.return_type for each in signatures)
+
+
+def _operation(function: Any) -> Any:
+    try:
+        return OPERATIONS.get(function)
+    except TypeError:  # unhashable
+        return None
+
+
+def _always_returns(body: list[t.Stmt]) -> bool:
+    match body[-1] if body else None:
+        case t.Return():
+            return True
+        case t.If(body=chosen, otherwise=otherwise):
+            return _always_returns(chosen) and _always_returns(otherwise)
+        case t.While(test=t.Constant(value=value), body=inner):
+            return bool(value) and not any(isinstance(each, t.Break) for each in t.walk(inner))
+    return False
+
+
+__all__ = ["Analysis", "dtype_named", "operator"]

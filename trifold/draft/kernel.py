@@ -1,0 +1,73 @@
+"""One kernel in C++: ``draft_kernel``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numba import types
+
+from trifold.draft import cpp
+from trifold.draft.arithmetic import Arithmetic
+from trifold.draft.functions import Module, Parameter
+from trifold.draft.infer import Analysis
+from trifold.draft.printer import print_file
+from trifold.draft.ranges import find_ranges
+from trifold.draft.tree import Interval
+
+
+@dataclass(frozen=True)
+class DraftedKernel:
+    """A kernel's C++ text.
+
+    ``entry`` is the name of the ``__global__`` function, which is no template. A parameter's ``argument`` is the number
+    of the Python kernel's argument that it is made of: of an array its address (``kind`` "array"), its stride or length
+    in ``dimension`` or its size, all in elements; of a number the number ("value").
+    """
+
+    text: str
+    entry: str
+    parameters: tuple[Parameter, ...]
+
+
+def draft_kernel(
+    kernel: Any,
+    argument_types: Sequence[types.Type],
+    *,
+    line_directives: bool = False,
+    ranges: Mapping[str, Interval] | None = None,
+) -> DraftedKernel:
+    """Write one ``@cuda.jit`` kernel in C++, for arguments of the given Numba types.
+
+    Args:
+        kernel: the kernel: what ``@cuda.jit`` returned, or the Python function.
+        argument_types: a Numba type for each argument: ``numba.float32[::1]``, ``numba.int64``, …
+        line_directives: whether ``#line`` says of each statement where it stands in the prototype.
+        ranges: of integer arguments by name, the least and the largest value, where the caller promises less than all
+            of the type.
+
+    Raises:
+        DraftError: something in the kernel is not translated; it names the line.
+        PrototypeError: Numba's simulator is switched on in this process.
+    """
+    function = getattr(kernel, "py_func", kernel)
+    analysis = Analysis()
+    built = analysis.analyse(function, [(kind,) for kind in argument_types], is_kernel=True)
+    find_ranges(built, dict(ranges or {}))
+    module = Module(Arithmetic({}), 1)
+    written = module.write(built, (None,) * len(argument_types))
+    text = file_of(module, [], line_directives=line_directives)
+    return DraftedKernel(text, written.function.name, tuple(written.parameters))
+
+
+def file_of(module: Module, comment: list[str], *, line_directives: bool = False) -> str:
+    """The whole text of a file, with the includes and constants that it uses."""
+    functions = print_file(cpp.File([], [], list(module.parts), once=False), line_directives=True)
+    used = set(re.findall(r"\w+", functions))
+    includes = ["<trifold/cuda.cuh>"]
+    if re.search(r"trifold::(floor_|power|python_|in_range|atomic_)", functions):
+        includes.append("<trifold/python_numbers.cuh>")
+    parts = [*module.constant_definitions(used), *module.parts]
+    return print_file(cpp.File(comment, includes, parts), line_directives=line_directives)

@@ -1,0 +1,275 @@
+"""The one table of operations: how Numba types each function that a kernel may call, and how it is written in C++."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import cuda, types
+from numba.core.typing import signature
+from numba.core.typing.npydecl import parse_dtype
+from numba.np import numpy_support
+
+from trifold.draft import oracle
+from trifold.draft import tree as t
+from trifold.draft.refusal import DraftError
+
+if TYPE_CHECKING:
+    from trifold.draft import cpp
+    from trifold.draft.expressions import Expressions
+
+Write = Callable[["Expressions", t.Call], "cpp.Expr"]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """``typed(call, instance)`` is the signature, or None as long as an argument's type is not known."""
+
+    typed: Callable[[t.Call, int], Any]
+    write: Write
+
+
+def typed_call(operation: Operation, call: t.Call, instance: int) -> Any:
+    return operation.typed(call, instance)
+
+
+# ------------------------------------------------------------------------------------------------- typing
+
+
+def _arguments(call: t.Call, instance: int) -> tuple[types.Type, ...] | None:
+    given = [*call.arguments, *call.keywords.values()]
+    if any(argument.type is None for argument in given):
+        return None
+    return tuple(argument.type[instance] for argument in given if argument.type)
+
+
+def _asked(call: t.Call, instance: int) -> Any:
+    """As Numba's CUDA context says."""
+    arguments = _arguments(call, instance)
+    if arguments is None:
+        return None
+    found = oracle.resolve(call.function, arguments)
+    if found is None:
+        name = getattr(call.function, "__name__", str(call.function))
+        raise DraftError(call.place, f"Numba has no {name} of {', '.join(map(str, arguments)) or 'nothing'} for CUDA")
+    return found
+
+
+def _fixed(result: types.Type, *parameters: types.Type) -> Callable[[t.Call, int], Any]:
+    def typed(call: t.Call, instance: int) -> Any:
+        arguments = _arguments(call, instance)
+        if arguments is None:
+            return None
+        if len(arguments) != len(parameters):
+            raise DraftError(call.place, f"{len(parameters)} arguments are needed, not {len(arguments)}")
+        return signature(result, *parameters)
+
+    return typed
+
+
+def _least(call: t.Call, instance: int) -> Any:
+    """Of min and max, which the CUDA context cannot be asked for: Python's, of the one type of all arguments."""
+    arguments = _arguments(call, instance)
+    if arguments is None:
+        return None
+    if len(arguments) < 2 or not all(isinstance(each, types.Number | types.Boolean) for each in arguments):
+        raise DraftError(call.place, "min and max are of two numbers or more")
+    joined = oracle.unify(*arguments)
+    if joined is None:
+        raise DraftError(call.place, f"{' and '.join(map(str, arguments))} have no type in common")
+    return signature(joined, *([joined] * len(arguments)))
+
+
+def _integer_of(call: t.Call, instance: int) -> Any:
+    arguments = _arguments(call, instance)
+    if arguments is None:
+        return None
+    (given,) = arguments
+    result = types.int64 if isinstance(given, types.Float | types.Boolean) else given
+    if isinstance(result, types.Integer) and result.bitwidth < 64:
+        result = types.int64 if result.signed else types.uint64
+    return signature(result, given)
+
+
+def _converted(result: types.Type) -> Callable[[t.Call, int], Any]:
+    def typed(call: t.Call, instance: int) -> Any:
+        arguments = _arguments(call, instance)
+        return None if arguments is None else signature(result, *arguments)
+
+    return typed
+
+
+def _grid(call: t.Call, instance: int) -> Any:
+    dimensions = _number(call.arguments[0])
+    if dimensions not in (1, 2, 3):
+        raise DraftError(call.place, "the number of dimensions is 1, 2 or 3, written out")
+    result = types.int64 if dimensions == 1 else types.UniTuple(types.int64, dimensions)
+    return signature(result, types.int64)
+
+
+def _shuffled(call: t.Call, instance: int) -> Any:
+    arguments = _arguments(call, instance)
+    if arguments is None:
+        return None
+    found = oracle.resolve(
+        cuda.shfl_sync_intrinsic, (types.int32, types.int32, arguments[1], types.int32, types.int32)
+    )
+    if found is None:
+        raise DraftError(call.place, f"Numba has no shuffle of {arguments[1]}")
+    kind = found.return_type[0]
+    return signature(kind, types.int32, kind, types.int32)
+
+
+def _atomic(call: t.Call, instance: int) -> Any:
+    arguments = _arguments(call, instance)
+    if arguments is None:
+        return None
+    array = arguments[0]
+    if not isinstance(array, types.Array):
+        raise DraftError(call.place, f"an atomic operation is on an element of an array, not on {array}")
+    return signature(array.dtype, *arguments)
+
+
+def dtype_named(expression: t.Expr, instance: int) -> types.Type | None:
+    """The type that an expression such as ``float64`` or ``x.dtype`` names; None: not known yet."""
+    match expression:
+        case t.Known(value=value):
+            if isinstance(value, types.Type):
+                return value
+            if isinstance(value, type) and issubclass(value, np.generic):
+                return numpy_support.from_dtype(np.dtype(value))
+            if value in (float, int, bool):
+                return {float: types.float64, int: types.int64, bool: types.boolean}[value]
+        case t.Attribute(base=base, name="dtype"):
+            return None if base.type is None else parse_dtype(types.DType(base.type[instance].dtype))
+    raise DraftError(expression.place, "this is no dtype", "pass numba.float32, numpy.float32 or an array's dtype")
+
+
+def shape_of(expression: t.Expr) -> tuple[int, ...]:
+    """The lengths of a shared or local array: constants."""
+    elements = expression.elements if isinstance(expression, t.TupleOf) else [expression]
+    return tuple(_number(element) for element in elements)
+
+
+def _number(expression: t.Expr) -> int:
+    match expression:
+        case t.Constant(value=value) if isinstance(value, (int, np.integer)):
+            return int(value)
+        case t.Binary(operator=op, left=left, right=right):
+            return int(op(_number(left), _number(right)))
+        case t.Unary(operator=op, operand=operand):
+            return int(op(_number(operand)))
+    raise DraftError(expression.place, "this must be a constant", "use a number, or a global variable that is one")
+
+
+def array_arguments(call: t.Call) -> tuple[t.Expr, t.Expr]:
+    """Shape and dtype of ``cuda.shared.array``."""
+    given = dict(zip(("shape", "dtype"), call.arguments, strict=False)) | call.keywords
+    if set(given) != {"shape", "dtype"}:
+        raise DraftError(call.place, "an array needs a shape and a dtype, and nothing else")
+    return given["shape"], given["dtype"]
+
+
+def _new_array(call: t.Call, instance: int) -> Any:
+    shape, dtype = array_arguments(call)
+    kind = dtype_named(dtype, instance)
+    if kind is None:
+        return None
+    return signature(types.Array(kind, len(shape_of(shape)), "C"))
+
+
+# ------------------------------------------------------------------------------------------------- writing
+
+
+def _call_to(name: str) -> Write:
+    return lambda writer, call: writer.call(name, call)
+
+
+def _void(name: str) -> Write:
+    return lambda writer, call: writer.call(name, call)
+
+
+_MATH = {
+    "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atan2": "atan2",
+    "atanh": "atanh", "ceil": "ceil", "copysign": "copysign", "cos": "cos", "cosh": "cosh", "erf": "erf",
+    "erfc": "erfc", "exp": "exp", "expm1": "expm1", "fabs": "fabs", "floor": "floor", "fmod": "fmod",
+    "gamma": "tgamma", "hypot": "hypot", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan",
+    "lgamma": "lgamma", "log": "log", "log10": "log10", "log1p": "log1p", "log2": "log2", "pow": "pow",
+    "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+}  # fmt: skip
+
+_INT32 = types.int32
+_NUMBER_CLASSES = [
+    np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float32, np.float64,
+]  # fmt: skip
+_NUMBER_TYPES = [
+    types.int8, types.int16, types.int32, types.int64, types.uint8, types.uint16, types.uint32, types.uint64,
+    types.float32, types.float64,
+]  # fmt: skip
+
+OPERATIONS: dict[Any, Operation] = {
+    **{getattr(math, name): Operation(_asked, _call_to(text)) for name, text in _MATH.items()},
+    **{
+        kind: Operation(_converted(numpy_support.from_dtype(np.dtype(kind))), lambda writer, call: writer.conversion(call))
+        for kind in _NUMBER_CLASSES
+    },
+    **{kind: Operation(_converted(kind), lambda writer, call: writer.conversion(call)) for kind in _NUMBER_TYPES},
+    float: Operation(_asked, lambda writer, call: writer.conversion(call)),
+    bool: Operation(_asked, lambda writer, call: writer.conversion(call)),
+    int: Operation(_integer_of, lambda writer, call: writer.conversion(call)),
+    abs: Operation(_asked, lambda writer, call: writer.absolute(call)),
+    round: Operation(_asked, lambda writer, call: writer.rounded(call)),
+    min: Operation(_least, lambda writer, call: writer.least("min", call)),
+    max: Operation(_least, lambda writer, call: writer.least("max", call)),
+    cuda.grid: Operation(_grid, lambda writer, call: writer.grid(call)),
+    cuda.gridsize: Operation(_grid, lambda writer, call: writer.grid_size(call)),
+    cuda.syncthreads: Operation(_fixed(types.none), _call_to("__syncthreads")),
+    cuda.syncthreads_count: Operation(_fixed(_INT32, _INT32), _call_to("__syncthreads_count")),
+    cuda.syncthreads_and: Operation(_fixed(_INT32, _INT32), _call_to("__syncthreads_and")),
+    cuda.syncthreads_or: Operation(_fixed(_INT32, _INT32), _call_to("__syncthreads_or")),
+    cuda.syncwarp: Operation(_converted(types.none), lambda writer, call: writer.sync_warp(call)),
+    cuda.threadfence: Operation(_fixed(types.none), _call_to("__threadfence")),
+    cuda.threadfence_block: Operation(_fixed(types.none), _call_to("__threadfence_block")),
+    cuda.threadfence_system: Operation(_fixed(types.none), _call_to("__threadfence_system")),
+    cuda.nanosleep: Operation(_fixed(types.none, types.uint32), _call_to("__nanosleep")),
+    cuda.shfl_sync: Operation(_shuffled, lambda writer, call: writer.warp("__shfl_sync", call)),
+    cuda.shfl_up_sync: Operation(_shuffled, lambda writer, call: writer.warp("__shfl_up_sync", call)),
+    cuda.shfl_down_sync: Operation(_shuffled, lambda writer, call: writer.warp("__shfl_down_sync", call)),
+    cuda.shfl_xor_sync: Operation(_shuffled, lambda writer, call: writer.warp("__shfl_xor_sync", call)),
+    cuda.ballot_sync: Operation(
+        _fixed(_INT32, _INT32, types.boolean), lambda writer, call: writer.warp("__ballot_sync", call)
+    ),
+    cuda.all_sync: Operation(
+        _fixed(types.boolean, _INT32, types.boolean), lambda writer, call: writer.warp("__all_sync", call)
+    ),
+    cuda.any_sync: Operation(
+        _fixed(types.boolean, _INT32, types.boolean), lambda writer, call: writer.warp("__any_sync", call)
+    ),
+    cuda.activemask: Operation(_fixed(_INT32), lambda writer, call: writer.bits("__activemask", call)),
+    cuda.popc: Operation(_asked, lambda writer, call: writer.counted("__popc", call)),
+    cuda.ffs: Operation(_asked, lambda writer, call: writer.counted("__ffs", call)),
+    cuda.clz: Operation(_asked, lambda writer, call: writer.counted("__clz", call)),
+    cuda.fma: Operation(_asked, _call_to("fma")),
+    cuda.cbrt: Operation(_asked, _call_to("cbrt")),
+    cuda.shared.array: Operation(_new_array, lambda writer, call: writer.misplaced_array(call)),
+    cuda.local.array: Operation(_new_array, lambda writer, call: writer.misplaced_array(call)),
+    **{
+        getattr(cuda.atomic, name): Operation(
+            _atomic, (lambda text: lambda writer, call: writer.atomic(text, call))(text)
+        )
+        for name, text in {
+            "add": "atomicAdd",
+            "sub": "atomicSub",
+            "max": "atomicMax",
+            "min": "atomicMin",
+            "and_": "atomicAnd",
+            "or_": "atomicOr",
+            "xor": "atomicXor",
+            "exch": "atomicExch",
+            "cas": "atomicCAS",
+        }.items()
+    },
+}

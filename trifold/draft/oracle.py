@@ -1,0 +1,62 @@
+"""What Numba's CUDA typing context says: the result type, and the types that arguments are converted to.
+
+It differs from the CPU's context: ``math.floor(float32)`` is float32 there, and int64 on the CPU. No GPU is needed. Numba
+must not have been imported with its simulator switched on, which hides the context.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+import numba
+from numba import types
+from numba.core import errors
+from numba.core.target_extension import target_override
+from numba.core.typing import Signature
+from numba.core.typing.typeof import typeof
+
+from trifold.errors import PrototypeError
+
+
+@functools.cache
+def _context() -> Any:
+    if numba.config.ENABLE_CUDASIM:
+        raise PrototypeError(
+            "a kernel cannot be typed in a process in which Numba's simulator is switched on",
+            "unset NUMBA_ENABLE_CUDASIM before Python starts",
+        )
+    from numba.cuda.descriptor import cuda_target
+
+    cuda_target.typing_context.refresh()
+    return cuda_target.typing_context
+
+
+@functools.cache
+def resolve(function: Any, arguments: tuple[types.Type, ...]) -> Signature | None:
+    """The signature of a call with arguments of these types; None: Numba has none."""
+    context = _context()
+    # x ** n and n ** x of a bool: Numba takes no bool for an exponent's base, but converts it.
+    try:
+        with target_override("cuda"):
+            return context.resolve_function_type(function, arguments, {})
+    except (errors.NumbaError, ValueError, TypeError, AttributeError):
+        return None
+
+
+@functools.cache
+def unify(*parts: types.Type) -> types.Type | None:
+    """The one type of a variable that is assigned values of all these types; None: there is none."""
+    if len(set(parts)) == 1:
+        return parts[0]
+    joined = _context().unify_types(*parts)
+    return None if joined is None or isinstance(joined, types.Optional) else joined
+
+
+def type_of_constant(value: Any) -> types.Type:
+    return types.unliteral(typeof(value))
+
+
+def is_operator(function: Any) -> bool:
+    return getattr(operator, getattr(function, "__name__", ""), None) is function

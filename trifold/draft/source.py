@@ -1,0 +1,123 @@
+"""A kernel's text: its syntax tree, its comments, and what its names stand for."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import io
+import textwrap
+import tokenize
+from dataclasses import dataclass
+from functools import cached_property
+from types import FunctionType
+from typing import Any
+
+from trifold.draft.refusal import DraftError, Place
+
+
+@dataclass(frozen=True)
+class Comment:
+    line: int
+    text: str  # without the sign
+    alone: bool  # on a line of its own
+
+
+@dataclass(frozen=True)
+class Source:
+    """A Python function as written."""
+
+    function: FunctionType
+    tree: ast.FunctionDef
+    path: str
+    comments: tuple[Comment, ...]
+    lines: tuple[str, ...]  # of the function, not indented
+
+    @property
+    def name(self) -> str:
+        return self.tree.name
+
+    @property
+    def first_line(self) -> int:
+        return self.tree.lineno
+
+    @property
+    def docstring(self) -> str | None:
+        text = ast.get_docstring(self.tree)
+        return text.strip() if text else None
+
+    @property
+    def body(self) -> list[ast.stmt]:
+        """Without the docstring."""
+        return self.tree.body[1:] if ast.get_docstring(self.tree, clean=False) is not None else self.tree.body
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(argument.arg for argument in self.tree.args.args)
+
+    @property
+    def lines_begin(self) -> int:
+        """The number of the first of ``lines``: the first decorator's."""
+        return min([self.tree.lineno, *(each.lineno for each in self.tree.decorator_list)])
+
+    def text(self, node: ast.expr) -> str:
+        """An expression that stands on one line, as written."""
+        return self.lines[node.lineno - self.lines_begin][node.col_offset : node.end_col_offset]
+
+    def place(self, node: ast.AST) -> Place:
+        return Place(self.path, getattr(node, "lineno", self.first_line), getattr(node, "col_offset", 0))
+
+    @cached_property
+    def _names(self) -> dict[str, Any]:
+        cells = self.function.__closure__ or ()
+        closure = {}
+        for name, cell in zip(self.function.__code__.co_freevars, cells, strict=True):
+            try:
+                closure[name] = cell.cell_contents
+            except ValueError:  # not yet assigned
+                continue
+        return {**vars(builtins), **self.function.__globals__, **closure}
+
+    def value_of(self, node: ast.Name) -> Any:
+        """What a name outside the function stands for."""
+        if node.id not in self._names:
+            raise DraftError(self.place(node), f"{node.id} is not defined")
+        return self._names[node.id]
+
+
+def read(function: FunctionType) -> Source:
+    """The source of a Python function.
+
+    Raises:
+        DraftError: the text is not there, or the function takes more than plain positional parameters.
+    """
+    path = inspect.getsourcefile(function) or function.__code__.co_filename
+    try:
+        lines, first = inspect.getsourcelines(function)
+    except (OSError, TypeError) as error:
+        place = Place(path, function.__code__.co_firstlineno)
+        raise DraftError(place, f"the text of {function.__name__} is not available ({error})") from None
+    text = textwrap.dedent("".join(lines))
+    module = ast.parse(text)
+    ast.increment_lineno(module, first - 1)
+    tree = module.body[0]
+    place = Place(path, first)
+    if not isinstance(tree, ast.FunctionDef):
+        raise DraftError(place, "only functions written with def are translated", "write the lambda as a function")
+    arguments = tree.args
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs or arguments.defaults:
+        raise DraftError(
+            Place(path, tree.lineno),
+            f"{tree.name} has parameters with defaults, or of other kinds than plain positional ones",
+            "give it plain positional parameters",
+        )
+    return Source(function, tree, path, tuple(_comments(text, first - 1)), tuple(text.splitlines()))
+
+
+def _comments(text: str, lines_before: int) -> list[Comment]:
+    found = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            alone = not token.line[: token.start[1]].strip()
+            found.append(Comment(token.start[0] + lines_before, token.string.lstrip("#").strip(), alone))
+    return found

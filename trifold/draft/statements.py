@@ -1,0 +1,462 @@
+"""Writes the typed tree's statements as C++."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from numba import cuda, types
+
+from trifold.draft import cpp
+from trifold.draft import tree as t
+from trifold.draft.arrays import Array, Extent
+from trifold.draft.cpp import fits
+from trifold.draft.expressions import SIGNS, Expressions
+from trifold.draft.operations import array_arguments, shape_of
+from trifold.draft.refusal import DraftError
+from trifold.draft.remarks import Remarks
+from trifold.draft.tree import Type
+from trifold.draft.variables import Variable
+
+_COMPOUND = {"+", "-", "*", "/", "&", "|", "^", "<<", ">>", "%"}
+_NEW_ARRAYS = (cuda.shared.array, cuda.local.array)
+
+
+@dataclass
+class _Loop:
+    flag: str | None  # the variable that says that it was left by break
+
+
+class Statements:
+    """The body of one function."""
+
+    def __init__(self, function: t.Function, expressions: Expressions, result: Type | None) -> None:
+        self.function = function
+        self.write = expressions
+        self.numbers = expressions.numbers
+        self.result = result
+        self.loops: list[_Loop] = []
+        self.remarks = Remarks(function.source)
+        self.fresh = {variable.name for variable in expressions.variables.all} | set(function.source.parameters)
+
+    def body(self, statements: list[t.Stmt]) -> list[cpp.Stmt]:
+        written: list[cpp.Stmt] = []
+        for statement in statements:
+            before, remark = self.remarks.of(statement, first=not written)
+            own = [*self._declarations(statement), *self._statement(statement)]
+            for each in own:
+                each.line = statement.place.line
+            if own and remark:
+                # Of a loop or condition that is preceded by a declaration, the comment belongs to the loop.
+                own[-1 if isinstance(own[-1], (cpp.For, cpp.ForEach, cpp.While, cpp.If)) else 0].remark = remark
+            written += [*before, *own]
+        return written
+
+    def _name(self, wanted: str) -> str:
+        name, number = wanted, 2
+        while name in self.fresh:
+            name, number = f"{wanted}{number}", number + 1
+        self.fresh.add(name)
+        return name
+
+    # --------------------------------------------------------------------------------------------- variables
+
+    def _declarations(self, statement: t.Stmt) -> list[cpp.Stmt]:
+        found: list[cpp.Stmt] = []
+        for variable in self.write.variables.all:
+            if variable.before is statement and not variable.starts and not variable.of_loop:
+                if any(isinstance(each, types.Array | types.BaseTuple) for each in variable.type):
+                    raise DraftError(statement.place, f"{variable.name} is different arrays by different ways")
+                found.append(cpp.Declare(self.numbers.name(variable.type), [variable.name]))
+        return found
+
+    def _variable(self, version: t.Version) -> Variable:
+        return self.write.variables.of[version]
+
+    def _assign(self, version: t.Version, value: cpp.Expr, statement: t.Stmt) -> cpp.Stmt:
+        variable = self._variable(version)
+        value = self.numbers.assigned(value, variable.type)
+        if variable.before is statement and variable.starts:
+            kind = self.numbers.name(variable.type)
+            constant = variable.assignments == 1
+            return cpp.Declare(f"const {kind}" if constant else kind, [variable.name], value)
+        return cpp.Assign(cpp.Name(variable.name), "=", value)
+
+    # --------------------------------------------------------------------------------------------- statements
+
+    def _statement(self, statement: t.Stmt) -> list[cpp.Stmt]:
+        match statement:
+            case t.Let():
+                return self._let(statement)
+            case t.Unpack():
+                return self._unpack(statement)
+            case t.Store():
+                return [self._store(statement)]
+            case t.Evaluate(value=value):
+                return [cpp.Run(self.write.value(value))]
+            case t.If(test=test, body=body, otherwise=otherwise):
+                return [cpp.If(self.write.condition(test), self.body(body), self.body(otherwise))]
+            case t.While():
+                return self._while(statement)
+            case t.ForRange():
+                return self._for(statement)
+            case t.ForTuple():
+                return self._for_tuple(statement)
+            case t.Return(value=value):
+                return [cpp.Return(None if value is None else self._returned(value))]
+            case t.Break():
+                flag = self.loops[-1].flag
+                left: list[cpp.Stmt] = [cpp.Assign(cpp.Name(flag), "=", cpp.Literal("true", True))] if flag else []
+                return [*left, cpp.Jump("break")]
+            case t.Continue():
+                return [cpp.Jump("continue")]
+        raise DraftError(statement.place, f"{type(statement).__name__} is not translated")
+
+    def _let(self, statement: t.Let) -> list[cpp.Stmt]:
+        version, value = statement.version, statement.value
+        if isinstance(value, t.Call) and value.function in _NEW_ARRAYS:
+            return [self._new_array(version, value)]
+        if any(isinstance(each, types.Array) for each in version.type or ()):
+            return self._alias(version, value, statement)
+        if not version.is_read:
+            # Its value is not needed, what happens on the way is.
+            has_effect = any(isinstance(each, t.Call) for each in t.walk_expression(value))
+            return [cpp.Run(self.write.value(value))] if has_effect else []
+        if any(isinstance(each, types.BaseTuple) for each in version.type or ()):
+            raise DraftError(statement.place, "a variable that is a tuple is not translated", "use several variables")
+        if isinstance(value, t.Binary) and value.in_place:
+            compound = self._in_place(version, value)
+            if compound is not None:
+                return [compound]
+        return [self._assign(version, self.write.value(value), statement)]
+
+    def _in_place(self, version: t.Version, value: t.Binary) -> cpp.Stmt | None:
+        """As `name += value`, if C++ computes that in the same type."""
+        variable = self._variable(version)
+        left = self.write.value(value.left)
+        if not (isinstance(left, cpp.Name) and left.text == variable.name):
+            return None
+        whole = self.write.value(value)
+        if not isinstance(whole, cpp.Infix) or whole.operator not in _COMPOUND or whole.left != left:
+            return None
+        return cpp.Assign(cpp.Name(variable.name), f"{whole.operator}=", whole.right)
+
+    def _store(self, statement: t.Store) -> cpp.Stmt:
+        element, array = self.write.element(statement.base, statement.indices)
+        kinds = [each.dtype for each in statement.base.type or () if isinstance(each, types.Array)]
+        kind = tuple(kinds)
+        value = self.write.value(statement.value)
+        if statement.operator is not None:
+            if statement.operator not in SIGNS:
+                raise DraftError(statement.place, "this operator is not translated here", "write x[i] = x[i] // y")
+            sign = SIGNS[statement.operator]
+            result = tuple(each.return_type for each in statement.signature)
+            loaded = cpp.Index(element.base, element.indices, type=kind) if isinstance(element, cpp.Index) else element  # type: ignore[arg-type]
+            if array.stored is not None:
+                loaded = cpp.Cast(self.numbers.name(kind), element, type=kind)  # type: ignore[assignment]
+            left, right = self.numbers.balanced(sign, loaded, value, result, None)
+            if left is loaded and array.stored is None:
+                return cpp.Assign(element, f"{sign}=", right)
+            value = self.numbers.combine(sign, loaded, value, result, None)
+        if array.stored is not None:
+            if value.type != kind:
+                value = self.numbers.convert(value, kind)
+            return cpp.Assign(element, "=", cpp.Cast(array.stored, value))
+        return cpp.Assign(element, "=", self.numbers.assigned(value, kind))
+
+    def _unpack(self, statement: t.Unpack) -> list[cpp.Stmt]:
+        value, versions = statement.value, statement.versions
+        match value:
+            case t.TupleOf(elements=elements):
+                return self._in_parallel(versions, [self.write.value(each) for each in elements], statement)
+            case t.Call(function=function) if function in (cuda.grid, cuda.gridsize):
+                return self._in_parallel(versions, self.write.grid_parts(value), statement)
+            case t.Attribute(name="shape", base=base):
+                array = self.write.array(base)
+                lengths = [array.describe(Extent.length, d) for d in range(array.dimensions)]
+                return self._in_parallel(versions, lengths, statement)
+            case t.Call() if value.callees is not None:
+                return self._unpack_call(versions, value, statement)
+        raise DraftError(statement.place, "this tuple is not unpacked", "assign its elements one by one")
+
+    def _in_parallel(
+        self, versions: list[t.Version], values: list[cpp.Expr], statement: t.Stmt
+    ) -> list[cpp.Stmt]:
+        """All values are computed before the first is assigned, which shows only if one of them reads a target."""
+        written: list[cpp.Stmt] = []
+        pairs = [(version, value) for version, value in zip(versions, values, strict=True) if version.is_read]
+        targets: set[str] = set()
+        for number, (version, value) in enumerate(pairs):
+            if targets & _names_in(value):
+                # Keep the values of those that are read later.
+                return self._through_copies(pairs, statement)
+            targets.add(self._variable(version).name)
+            written.append(self._assign(version, value, statement))
+            assert number >= 0
+        return written
+
+    def _through_copies(self, pairs: list[tuple[t.Version, cpp.Expr]], statement: t.Stmt) -> list[cpp.Stmt]:
+        copies: list[cpp.Stmt] = []
+        assigned: list[cpp.Stmt] = []
+        for version, value in pairs:
+            kind = self._variable(version).type
+            name = self._name(f"new_{version.name}")
+            copies.append(cpp.Declare(f"const {self.numbers.name(kind)}", [name], self.numbers.assigned(value, kind)))
+            assigned.append(self._assign(version, cpp.Name(name, type=kind, interval=version.interval), statement))
+        return [*copies, *assigned]
+
+    def _unpack_call(self, versions: list[t.Version], call: t.Call, statement: t.Unpack) -> list[cpp.Stmt]:
+        value = self.write.value(call)
+        members = self.write.module.members_of(call)
+        variables = [self.write.variables.of.get(version) for version in versions]
+        alone = all(
+            variable is not None
+            and variable.before is statement
+            and variable.starts
+            and variable.assignments == 1
+            and variable.type == kind
+            for variable, (kind, _) in zip(variables, members, strict=True)
+        )
+        if alone:
+            names = ", ".join(variable.name for variable in variables if variable is not None)
+            return [cpp.Declare("const auto", [f"[{names}]"], value)]
+        name = self._name(f"{call.callees.name}_result")
+        written: list[cpp.Stmt] = [cpp.Declare("const auto", [name], value)]
+        for version, (kind, member) in zip(versions, members, strict=True):
+            if version.is_read:
+                part = cpp.Member(cpp.Name(name), member, type=kind, interval=version.interval)
+                written.append(self._assign(version, part, statement))
+        return written
+
+    def _returned(self, value: t.Expr) -> cpp.Expr:
+        if isinstance(value, t.TupleOf):
+            members = self.write.module.members(self.function)
+            parts = []
+            for element, (kind, _) in zip(value.elements, members, strict=True):
+                own = self.write.value(element)
+                parts.append(own if isinstance(own, cpp.Literal) else self.numbers.convert(own, kind))
+            return cpp.Braces(tuple(parts))
+        if any(isinstance(each, types.BaseTuple) for each in value.type or ()):
+            if isinstance(value, t.Call) and value.callees is not None:
+                members = self.write.module.members_of(value)
+                name = self._name("result")
+                raise DraftError(
+                    value.place, f"a tuple that is passed on ({name} of {len(members)}) is not translated", "unpack it"
+                )
+            raise DraftError(value.place, "this tuple is not translated", "return the elements, written out")
+        written = self.write.value(value)
+        return written if self.result is None else self.numbers.assigned(written, self.result)
+
+    # --------------------------------------------------------------------------------------------- loops
+
+    def _while(self, statement: t.While) -> list[cpp.Stmt]:
+        test = self.write.condition(statement.test)
+        loop, before, after = self._with_otherwise(statement)
+        return [*before, cpp.While(test, loop), *after]
+
+    def _with_otherwise(
+        self, statement: t.While | t.ForRange | t.ForTuple
+    ) -> tuple[list[cpp.Stmt], list[cpp.Stmt], list[cpp.Stmt]]:
+        """The body; what comes before the loop; and what comes after it: `else`, unless `break` left the loop."""
+        flag = None
+        if statement.otherwise and _breaks(statement.body):
+            flag = self._name("left_early")
+        self.loops.append(_Loop(flag))
+        body = self.body(statement.body)
+        self.loops.pop()
+        otherwise = self.body(statement.otherwise)
+        if flag is None:
+            return body, [], otherwise
+        test = cpp.Prefix("!", cpp.Name(flag))
+        return body, [cpp.Declare("bool", [flag], cpp.Literal("false", False))], [cpp.If(test, otherwise, [])]
+
+    def _for(self, statement: t.ForRange) -> list[cpp.Stmt]:
+        version = statement.version
+        assert version is not None
+        assert statement.counter is not None
+        bounds = statement.bounds
+        zero = cpp.Literal("0", 0, type=self.write.each(types.int32), interval=(0, 0))
+        one = cpp.Literal("1", 1, type=self.write.each(types.int32), interval=(1, 1))
+        start = self.write.value(bounds[0]) if len(bounds) > 1 else zero
+        stop_source = bounds[1] if len(bounds) > 1 else bounds[0]
+        before: list[cpp.Stmt] = []
+        stop = self._held(stop_source, f"{version.name}_end", statement, before)
+        step = self._held(bounds[2], f"{version.name}_step", statement, before) if len(bounds) > 2 else one
+        variable = self._variable(version)
+        kind = self._counter_type(variable, statement, stop, step)
+        own = variable.name if variable.of_loop else self._name(f"next_{version.name}")
+        if variable.of_loop:
+            variable.type = kind
+        counter = cpp.Name(own, type=kind, interval=version.interval)
+        test = self._continues(counter, stop, step)
+        body, declared, after = self._with_otherwise(statement)
+        if not variable.of_loop:
+            assigned = cpp.Assign(cpp.Name(variable.name), "=", self.numbers.assigned(counter, variable.type))
+            body = [assigned, *body]
+        step_by = cpp.Assign(counter, "+=", self.numbers.assigned(step, kind))
+        if isinstance(step, cpp.Literal) and isinstance(step.value, int) and step.value < 0:
+            positive = cpp.Literal(step.text.removeprefix("-"), -step.value)
+            step_by = cpp.Assign(counter, "-=", positive)
+        loop = cpp.For(self.numbers.name(kind), own, self.numbers.assigned(start, kind), test, step_by, body)
+        return [*before, *declared, loop, *after]
+
+    def _counter_type(self, variable: Variable, statement: t.ForRange, stop: cpp.Expr, step: cpp.Expr) -> Type:
+        """`int` if what the variable is compared with after the last turn is one, too."""
+        assert statement.counter is not None
+        if statement.counter[0] in (types.int64, types.uint64, types.int32) and stop.interval and step.interval:
+            low = min(0, stop.interval[0] + 1 + min(step.interval[0], 0))
+            high = stop.interval[1] - 1 + max(step.interval[1], 0)
+            version = statement.version
+            assert version is not None
+            narrow = fits(version.interval, types.int32) and fits((low, max(high, low)), types.int32)
+            if narrow:
+                return self.write.each(types.int32)
+            return self.write.each(types.uint64 if statement.counter[0] == types.uint64 else types.int64)
+        return statement.counter
+
+    def _continues(self, counter: cpp.Expr, stop: cpp.Expr, step: cpp.Expr) -> cpp.Expr:
+        assert counter.type is not None
+        kinds = (counter.type, counter.type)
+        if step.interval is not None and step.interval[0] >= 1:
+            return self.numbers.compare("<", counter, stop, kinds)
+        if step.interval is not None and step.interval[1] <= -1:
+            return self.numbers.compare(">", counter, stop, kinds)
+        int64 = self.write.each(types.int64)
+        arguments = tuple(self.numbers.convert(each, int64) for each in (counter, stop, step))
+        return cpp.CallTo("trifold::in_range", arguments)
+
+    def _held(self, bound: t.Expr, name: str, statement: t.ForRange, before: list[cpp.Stmt]) -> cpp.Expr:
+        """A bound of a loop is computed once, before the loop: in C++ only if it is the same in each turn."""
+        value = self.write.value(bound)
+        changed = {
+            self._variable(version).name
+            for version in _assigned_in(statement.body)
+            if version in self.write.variables.of
+        } | {self._variable(statement.version).name if statement.version else ""}
+        loads = any(
+            isinstance(each, t.Item) and not (isinstance(each.base, t.Attribute) and each.base.name == "shape")
+            or (isinstance(each, t.Call) and each.callees is not None)
+            for each in t.walk_expression(bound)
+        )
+        if not loads and not (changed & _names_in(value)):
+            return value
+        own = self._name(name)
+        kind = value.type
+        assert kind is not None
+        before.append(cpp.Declare(f"const {self.numbers.name(kind)}", [own], value))
+        return cpp.Name(own, type=kind, interval=value.interval)
+
+    def _for_tuple(self, statement: t.ForTuple) -> list[cpp.Stmt]:
+        version = statement.version
+        assert version is not None
+        if not isinstance(statement.elements, t.TupleOf):
+            raise DraftError(statement.place, "only a tuple that is written out is looped over")
+        variable = self._variable(version)
+        elements = []
+        for each in statement.elements.elements:
+            value = self.write.value(each)
+            elements.append(value if value.type == variable.type else self.numbers.convert(value, variable.type))
+        own = variable.name if variable.of_loop else self._name(f"next_{version.name}")
+        body, declared, after = self._with_otherwise(statement)
+        if not variable.of_loop:
+            body = [cpp.Assign(cpp.Name(variable.name), "=", cpp.Name(own)), *body]
+        kind = f"const {self.numbers.name(variable.type)}"
+        return [*declared, cpp.ForEach(kind, own, cpp.Braces(tuple(elements)), body), *after]
+
+    # --------------------------------------------------------------------------------------------- arrays
+
+    def _new_array(self, version: t.Version, call: t.Call) -> cpp.Stmt:
+        if any(other.name == version.name and other is not version for other in self.function.versions):
+            raise DraftError(version.place, f"{version.name} is assigned twice, once an array", "use two names")
+        shape, _ = array_arguments(call)
+        lengths = shape_of(shape)
+        kind = tuple(each.dtype for each in version.type or () if isinstance(each, types.Array))
+        element = self.numbers.name(kind)
+        shared = call.function is cuda.shared.array
+        name = self._array_name(version)
+        pointer = cpp.Name(name)
+        if lengths == (0,):
+            if not shared:
+                raise DraftError(call.place, "a local array has no element")
+            self.write.arrays[version] = Array(pointer, 1, _fixed_extents(self.write, (0,)))
+            return cpp.Declare(f"{element}* const", [name], cpp.CallTo(f"trifold::dynamic_shared<{element}>", ()))
+        if any(length < 1 for length in lengths):
+            raise DraftError(call.place, "an array's lengths are positive")
+        describe = _fixed_extents(self.write, lengths)
+        nested = len(lengths) > 1
+        self.write.arrays[version] = Array(pointer, len(lengths), describe, nested=nested, fixed=lengths)
+        elements = shape.elements if isinstance(shape, t.TupleOf) else [shape]
+        from trifold.draft.printer import expression
+
+        extents = "".join(f"[{expression(self.write.value(each))}]" for each in elements)
+        return cpp.Declare(f"__shared__ {element}" if shared else element, [name], extents=extents)
+
+    def _array_name(self, version: t.Version) -> str:
+        variable = self.write.variables.of.get(version)
+        return variable.name if variable is not None else version.name
+
+    def _alias(self, version: t.Version, value: t.Expr, statement: t.Let) -> list[cpp.Stmt]:
+        """Another name of an array, or of a part of it."""
+        if any(other.name == version.name and other is not version for other in self.function.versions):
+            raise DraftError(
+                statement.place, f"{version.name} is different arrays in turn, which is not translated", "use two names"
+            )
+        if isinstance(value, t.Read):
+            self.write.arrays[version] = self.write.array(value)
+            return []
+        if not isinstance(value, t.Item):
+            raise DraftError(statement.place, "this array is not translated", "use an argument, or a part of one")
+        view = self.write.view(value)
+        kind = tuple(each.dtype for each in version.type or () if isinstance(each, types.Array))
+        element = view.stored or self.numbers.name(kind)
+        written = view.root is None or view.root in self.write.module.written(self.function)
+        name = self._array_name(version)
+        declared = cpp.Declare(f"{element if written else f'const {element}'}* const", [name], view.pointer)
+        view.pointer = cpp.Name(name)
+        self.write.arrays[version] = view
+        return [declared]
+
+
+def _fixed_extents(write: Expressions, lengths: tuple[int, ...]):  # type: ignore[no-untyped-def]
+    def describe(kind: Extent, dimension: int) -> cpp.Expr:
+        number = 1
+        if kind is Extent.length:
+            number = lengths[dimension]
+        else:
+            for length in lengths[dimension + 1 :] if kind is Extent.stride else lengths:
+                number *= length
+        return cpp.Literal(str(number), number, type=write.each(types.int32), interval=(number, number))
+
+    return describe
+
+
+def _breaks(body: list[t.Stmt]) -> bool:
+    """Whether a break leaves this loop itself."""
+    for statement in body:
+        if isinstance(statement, t.Break):
+            return True
+        if isinstance(statement, t.If) and (_breaks(statement.body) or _breaks(statement.otherwise)):
+            return True
+    return False
+
+
+def _assigned_in(body: list[t.Stmt]) -> list[t.Version]:
+    found: list[t.Version] = []
+    for statement in t.walk(body):
+        if isinstance(statement, t.Let):
+            found.append(statement.version)
+        elif isinstance(statement, t.Unpack):
+            found += statement.versions
+        elif isinstance(statement, (t.ForRange, t.ForTuple)) and statement.version is not None:
+            found.append(statement.version)
+    return found
+
+
+def _names_in(value: cpp.Expr) -> set[str]:
+    if isinstance(value, cpp.Name):
+        return {value.text}
+    found: set[str] = set()
+    for part in vars(value).values():
+        for each in part if isinstance(part, tuple) else (part,):
+            if isinstance(each, cpp.Expr):
+                found |= _names_in(each)
+    return found

@@ -1,0 +1,291 @@
+"""The typed tree: a kernel as Python means it, with each name resolved and each expression typed.
+
+Variables are in static single assignment form, as in Numba's own pipeline: each assignment makes a :class:`Version`, and
+where control flow joins, a version has several sources. A type is a tuple with one Numba type for each instance of the
+kernel that is drafted (one for each dtype, say).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from numba import types
+
+from trifold.draft.refusal import Place
+from trifold.draft.source import Source
+
+Type = tuple[types.Type, ...]
+Interval = tuple[int, int]  # of an integer, both ends included
+
+
+@dataclass(eq=False)
+class Expr:
+    place: Place
+    type: Type | None = field(default=None, init=False)
+    interval: Interval | None = field(default=None, init=False)
+
+    def children(self) -> Iterator[Expr]:
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, Expr):
+                yield value
+            elif isinstance(value, (list, tuple, dict)):
+                values = value.values() if isinstance(value, dict) else value
+                yield from (each for each in values if isinstance(each, Expr))
+
+
+@dataclass(eq=False)
+class Constant(Expr):
+    """A number that is written in the kernel, or one outside of it, which has a name."""
+
+    value: Any
+    name: str | None = None
+    text: str | None = None  # as written
+
+
+@dataclass(eq=False)
+class Read(Expr):
+    version: Version
+
+
+@dataclass(eq=False)
+class Known(Expr):
+    """Something outside of the kernel that is no number: a function, a module, a dtype."""
+
+    value: Any
+
+
+@dataclass(eq=False)
+class Unary(Expr):
+    operator: Any  # of the module operator
+    operand: Expr
+    signature: Any = None
+
+
+@dataclass(eq=False)
+class Binary(Expr):
+    operator: Any
+    left: Expr
+    right: Expr
+    in_place: bool = False
+    signature: Any = None
+
+
+@dataclass(eq=False)
+class Compare(Expr):
+    operators: list[Any]
+    operands: list[Expr]  # one more than operators
+    signatures: list[Any] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Logical(Expr):
+    """`and` or `or`: its value is that of one of the operands."""
+
+    all_of: bool
+    operands: list[Expr]
+
+
+@dataclass(eq=False)
+class Choice(Expr):
+    test: Expr
+    chosen: Expr
+    otherwise: Expr
+
+
+@dataclass(eq=False)
+class Call(Expr):
+    function: Any
+    arguments: list[Expr]
+    keywords: dict[str, Expr]
+    signature: Any = None
+    callees: Any = None  # the analysed device function, if it is one
+
+
+@dataclass(eq=False)
+class Attribute(Expr):
+    base: Expr
+    name: str
+
+
+@dataclass(eq=False)
+class Item(Expr):
+    """base[indices], of an array or a tuple."""
+
+    base: Expr
+    indices: list[Expr]
+
+
+@dataclass(eq=False)
+class Slice(Expr):
+    """An index that keeps a dimension; None where nothing is written."""
+
+    start: Expr | None
+    stop: Expr | None
+
+
+@dataclass(eq=False)
+class TupleOf(Expr):
+    elements: list[Expr]
+
+
+@dataclass(eq=False)
+class Version:
+    """One assignment of a variable, or the joining of several."""
+
+    name: str
+    number: int
+    place: Place
+    value: Expr | None = None  # of an assignment
+    part: int | None = None  # of the value, a tuple
+    parameter: int | None = None
+    counts: ForRange | None = None  # the variable of a loop
+    runs_over: ForTuple | None = None
+    sources: list[Version] = field(default_factory=list)  # of a join
+    joined_at: Stmt | None = None
+    is_join: bool = False
+    is_read: bool = False
+    type: Type | None = None
+    interval: Interval | None = None
+
+
+# ------------------------------------------------------------------------------------------------- statements
+
+
+@dataclass(eq=False)
+class Stmt:
+    place: Place
+    last_line: int
+
+
+@dataclass(eq=False)
+class Let(Stmt):
+    version: Version
+    value: Expr
+
+
+@dataclass(eq=False)
+class Unpack(Stmt):
+    versions: list[Version]
+    value: Expr
+
+
+@dataclass(eq=False)
+class Store(Stmt):
+    base: Expr
+    indices: list[Expr]
+    value: Expr
+    operator: Any = None  # of `base[indices] op= value`
+    signature: Any = None
+
+
+@dataclass(eq=False)
+class Evaluate(Stmt):
+    value: Expr
+
+
+@dataclass(eq=False)
+class If(Stmt):
+    test: Expr
+    body: list[Stmt]
+    otherwise: list[Stmt]
+
+
+@dataclass(eq=False)
+class While(Stmt):
+    test: Expr
+    body: list[Stmt]
+    otherwise: list[Stmt]
+
+
+@dataclass(eq=False)
+class ForRange(Stmt):
+    bounds: list[Expr]  # one to three
+    body: list[Stmt]
+    otherwise: list[Stmt]
+    version: Version | None = None
+    counter: Any = None  # the type that it counts in
+
+
+@dataclass(eq=False)
+class ForTuple(Stmt):
+    elements: Expr
+    body: list[Stmt]
+    otherwise: list[Stmt]
+    version: Version | None = None
+
+
+@dataclass(eq=False)
+class Return(Stmt):
+    value: Expr | None
+
+
+@dataclass(eq=False)
+class Break(Stmt):
+    pass
+
+
+@dataclass(eq=False)
+class Continue(Stmt):
+    pass
+
+
+@dataclass(eq=False)
+class Function:
+    """A kernel or device function, for one type of each of its arguments."""
+
+    source: Source
+    is_kernel: bool
+    parameters: list[Version]
+    body: list[Stmt]
+    versions: list[Version]
+    returns: list[Return]
+    result: Type | None = None
+    callees: list[Function] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.source.name
+
+
+def bodies(statement: Stmt) -> list[list[Stmt]]:
+    if isinstance(statement, (If, While, ForRange, ForTuple)):
+        return [statement.body, statement.otherwise]
+    return []
+
+
+def walk(body: list[Stmt]) -> Iterator[Stmt]:
+    """Every statement, in the order of the text."""
+    for statement in body:
+        yield statement
+        for inner in bodies(statement):
+            yield from walk(inner)
+
+
+def expressions(statement: Stmt) -> Iterator[Expr]:
+    """The outermost expressions of a statement itself, without those of its body."""
+    for item in fields(statement):
+        value = getattr(statement, item.name)
+        if isinstance(value, Expr):
+            yield value
+        elif isinstance(value, list):
+            yield from (each for each in value if isinstance(each, Expr))
+
+
+def walk_expression(expression: Expr) -> Iterator[Expr]:
+    """The operands before what is made of them."""
+    for child in expression.children():
+        yield from walk_expression(child)
+    yield expression
+
+
+def assigned_names(statements: list[ast.stmt]) -> set[str]:
+    return {
+        node.id
+        for statement in statements
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }

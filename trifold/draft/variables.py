@@ -1,0 +1,245 @@
+"""C++'s variables for Python's: one for all versions that meet, declared where all its uses see it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from numba import types
+
+from trifold.draft import tree as t
+from trifold.draft.cpp import fits
+from trifold.draft.refusal import DraftError
+from trifold.draft.tree import Interval, Type
+
+Path = tuple[tuple[int, int], ...]  # from the function's body inwards: a list of statements, and a place in it
+
+KEYWORDS = frozenset(
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const constexpr "
+    "continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export "
+    "extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator "
+    "or or_eq private protected public register reinterpret_cast requires return short signed sizeof static "
+    "static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename union "
+    "unsigned using virtual void volatile wchar_t while xor xor_eq".split()
+)
+
+
+@dataclass(eq=False)
+class Variable:
+    name: str
+    type: Type  # in C++
+    versions: list[t.Version]
+    interval: Interval | None = None
+    home: tuple[int, ...] = ()  # the lists of statements around its declaration
+    before: t.Stmt | None = None  # the statement that it is declared at, or before
+    is_parameter: bool = False
+    of_loop: bool = False  # declared by a for statement
+    assignments: int = 0
+    starts: bool = False  # that statement gives it its first value
+
+
+@dataclass(eq=False)
+class Variables:
+    function: t.Function
+    of: dict[t.Version, Variable] = field(default_factory=dict)
+    all: list[Variable] = field(default_factory=list)
+
+
+def choose_variables(function: t.Function, taken: set[str]) -> Variables:
+    """Assign each version that is read its variable. ``taken``: names that C++ needs for other things."""
+    chosen = Variables(function)
+    places = _Places(function)
+    groups = _meeting(function)
+    named: dict[str, list[Variable]] = {}
+    for versions in groups:
+        variable = _variable(versions, places)
+        others = named.setdefault(versions[0].name, [])
+        if not variable.of_loop:
+            related = [o for o in others if not o.of_loop and _related(o.home, variable.home)]
+            same = next((o for o in related if o.type == variable.type and not _is_array(o.type)), None)
+            if same is not None and not any(o is not same for o in related):
+                same.versions += variable.versions
+                _settle(same, places)
+                for version in versions:
+                    chosen.of[version] = same
+                continue
+            if related:
+                variable.name = _free(f"{variable.name}{len(related) + 1}", taken | set(named))
+        others.append(variable)
+        chosen.all.append(variable)
+        for version in versions:
+            chosen.of[version] = variable
+    for variable in chosen.all:
+        if variable.name in KEYWORDS or variable.name in taken:
+            variable.name = _free(f"{variable.name}_", taken)
+    return chosen
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _is_array(kind: Type) -> bool:
+    return any(isinstance(each, types.Array) for each in kind)
+
+
+def _related(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """One is within the other."""
+    least = min(len(a), len(b))
+    return a[:least] == b[:least]
+
+
+def _meeting(function: t.Function) -> list[list[t.Version]]:
+    """The versions that share a variable: those that meet at a join that is read."""
+    parent: dict[t.Version, t.Version] = {}
+
+    def root(version: t.Version) -> t.Version:
+        while parent.get(version, version) is not version:
+            version = parent[version]
+        return version
+
+    for version in function.versions:
+        if version.is_join and version.is_read:
+            for source in version.sources:
+                _require_type(version, source)
+                parent[root(source)] = root(version)
+    groups: dict[t.Version, list[t.Version]] = {}
+    for version in function.versions:
+        if version.is_read or version.parameter is not None or version.counts or version.runs_over:
+            groups.setdefault(root(version), []).append(version)
+    return sorted(groups.values(), key=lambda group: min(function.versions.index(v) for v in group))
+
+
+def _require_type(join: t.Version, source: t.Version) -> None:
+    """A variable of a wider type holds what is assigned; one that is also read in its own type would lose that."""
+    if source.type == join.type or source.type is None or join.type is None:
+        return
+    if any(isinstance(each, types.BaseTuple | types.Array) for each in join.type):
+        raise DraftError(source.place, f"{join.name} is of different types by different ways")
+
+
+def _variable(versions: list[t.Version], places: _Places) -> Variable:
+    joined = [version for version in versions if version.is_join and version.is_read]
+    # What meets is of the type of the last join: Numba unifies types as they meet.
+    kinds = {version.type for version in joined} or {versions[0].type}
+    if len(kinds) > 1:
+        first = joined[0]
+        names = " and ".join(sorted(str(kind[0]) for kind in kinds if kind))
+        raise DraftError(first.place, f"{first.name} is {names} at different places", "use two names")
+    (kind,) = kinds
+    assert kind is not None
+    for version in versions:
+        if version.type != kind and version in places.read_directly:
+            raise DraftError(
+                version.place,
+                f"{version.name} is {version.type[0] if version.type else '?'} here, and {kind[0]} where it meets "
+                "other values of this name",
+                "convert it where it is assigned, or use two names",
+            )
+    name = versions[0].name
+    loops = [version for version in versions if version.counts or version.runs_over]
+    parameters = [version for version in versions if version.parameter is not None]
+    variable = Variable(name, kind, list(versions))
+    if parameters:
+        variable.is_parameter = True
+    elif loops and len(versions) == 1 and not places.assigned_in(loops[0]):
+        variable.of_loop = True
+    _settle(variable, places)
+    return variable
+
+
+def _settle(variable: Variable, places: _Places) -> None:
+    intervals = [version.interval for version in variable.versions]
+    known = [each for each in intervals if each is not None]
+    if known:
+        variable.interval = min(low for low, _ in known), max(high for _, high in known)
+        if not variable.is_parameter:
+            variable.type = narrowed(variable.type, variable.interval)
+    paths = [path for version in variable.versions for path in places.of.get(version, [])]
+    variable.assignments = sum(
+        not version.is_join and version.parameter is None for version in variable.versions
+    )
+    if variable.is_parameter or not paths:
+        return
+    depth = 0
+    while all(len(path) > depth + 1 for path in paths) and len({(path[depth], path[depth + 1][0]) for path in paths}) == 1:
+        depth += 1
+    variable.home = tuple(step[0] for step in paths[0][: depth + 1])
+    first = min(path[depth][1] for path in paths)
+    variable.before = places.statement[variable.home[-1], first]
+    variable.starts = isinstance(variable.before, (t.Let, t.Unpack)) and any(
+        len(path) == depth + 1 and path[depth][1] == first and places.is_definition(version, path)
+        for version in variable.versions
+        for path in places.of.get(version, [])
+    )
+
+
+def narrowed(kind: Type, interval: Interval | None) -> Type:
+    """int64 as int, where each of its values is one."""
+    if all(each in (types.int64, types.uint64) for each in kind) and fits(interval, types.int32):
+        return (types.int32,) * len(kind)
+    return kind
+
+
+class _Places:
+    """Where each version is assigned and read."""
+
+    def __init__(self, function: t.Function) -> None:
+        self.of: dict[t.Version, list[Path]] = {}
+        self.statement: dict[tuple[int, int], t.Stmt] = {}
+        self.definitions: set[tuple[t.Version, Path]] = set()
+        self.read_directly: set[t.Version] = set()
+        self._assigned: dict[t.Version, bool] = {}
+        at: dict[t.Stmt, Path] = {}
+        for statement, path in self._walk(function.body, ()):
+            at[statement] = path
+            for outer in t.expressions(statement):
+                for each in t.walk_expression(outer):
+                    if isinstance(each, t.Read):
+                        self.read_directly.add(each.version)
+                        self._note(each.version, path)
+            for version in _defined_by(statement):
+                self._note(version, path)
+                self.definitions.add((version, path))
+        for version in function.versions:
+            if version.joined_at is not None and version.is_read:
+                self._note(version, at[version.joined_at])
+        for version in function.versions:
+            if version.counts or version.runs_over:
+                loop = version.counts or version.runs_over
+                assert loop is not None
+                inner = {v.name for s in t.walk(loop.body) for v in _defined_by(s)}
+                self._assigned[version] = version.name in inner or any(
+                    v.is_join and v.is_read and version in v.sources for v in function.versions
+                )
+
+    def _walk(self, body: list[t.Stmt], around: Path) -> Iterator[tuple[t.Stmt, Path]]:
+        for number, statement in enumerate(body):
+            path = (*around, (id(body), number))
+            self.statement[id(body), number] = statement
+            yield statement, path
+            for inner in t.bodies(statement):
+                yield from self._walk(inner, path)
+
+    def _note(self, version: t.Version, path: Path) -> None:
+        self.of.setdefault(version, []).append(path)
+
+    def is_definition(self, version: t.Version, path: Path) -> bool:
+        return (version, path) in self.definitions
+
+    def assigned_in(self, version: t.Version) -> bool:
+        """Whether a loop's variable is also assigned within the loop, or lives on."""
+        return self._assigned[version]
+
+
+def _defined_by(statement: t.Stmt) -> list[t.Version]:
+    match statement:
+        case t.Let(version=version):
+            return [version]
+        case t.Unpack(versions=versions):
+            return versions
+        case t.ForRange(version=version) | t.ForTuple(version=version) if version is not None:
+            return [version]
+    return []

@@ -1,0 +1,125 @@
+// Python's arithmetic where C++'s differs, with the results that Numba's kernels have on a GPU. Drafted kernels use it.
+#pragma once
+
+#include <trifold/cuda.cuh>
+
+#include <cmath>
+#include <type_traits>
+
+namespace trifold {
+
+// a // b, rounded down. Of integers 0 where b is 0.
+template <class T>
+__device__ __forceinline__ T floor_div(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (b == 0) return 0;
+    if constexpr (std::is_signed_v<T>) {
+      if (b == -1) return T(0) - a;  // the quotient of the least number has no room
+      const T quotient = a / b;
+      return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+    }
+    return a / b;
+  } else {
+    if (b == 0) return a / b;
+    T rest = fmod(a, b);
+    T quotient = (a - rest) / b;
+    if (rest != 0 && (b < 0) != (rest < 0)) quotient -= T(1);
+    if (quotient == 0) return copysign(T(0), a / b);
+    const T whole = floor(quotient);
+    return quotient - whole > T(0.5) ? whole + T(1) : whole;
+  }
+}
+
+// a % b, of the sign of b. Of integers 0 where b is 0.
+template <class T>
+__device__ __forceinline__ T floor_mod(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (b == 0) return 0;
+    if constexpr (std::is_signed_v<T>) {
+      if (b == -1) return 0;
+      const T rest = a % b;
+      return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+    }
+    return a % b;
+  } else {
+    if (b == 0) return T(NAN);
+    const T rest = fmod(a, b);
+    if (rest == 0) return copysign(T(0), b);
+    return (rest < 0) != (b < 0) ? rest + b : rest;
+  }
+}
+
+// x ** exponent, in the order of Numba's multiplications.
+template <int exponent, class T>
+__device__ __forceinline__ T power(T x) {
+  T result = 1;
+#pragma unroll
+  for (int left = exponent < 0 ? -exponent : exponent; left > 0; left /= 2) {
+    if (left % 2 == 1) result *= x;
+    x *= x;
+  }
+  return exponent < 0 ? T(1) / result : result;
+}
+
+// min(a, b) and max(a, b) of floats as Python compares them: a, unless b is less, or more. fmin and fmax differ for
+// nan.
+template <class T>
+__device__ __forceinline__ T python_min(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T>
+__device__ __forceinline__ T python_max(T a, T b) {
+  return b > a ? b : a;
+}
+
+// Whether range(…, stop, step) has an element i, for a step of any sign.
+__device__ __forceinline__ bool in_range(int64_t i, int64_t stop, int64_t step) {
+  return step > 0 ? i < stop : step < 0 && i > stop;
+}
+
+// Atomic operations on 64-bit integers, for which CUDA has other names than <cstdint>.
+template <class T>
+concept Integer64 = std::is_integral_v<T> && sizeof(T) == 8;
+
+template <Integer64 T>
+__device__ __forceinline__ T atomic_add(T* at, T value) {
+  using Word = unsigned long long;
+  return static_cast<T>(atomicAdd(reinterpret_cast<Word*>(at), static_cast<Word>(value)));
+}
+template <Integer64 T>
+__device__ __forceinline__ T atomic_exch(T* at, T value) {
+  using Word = unsigned long long;
+  return static_cast<T>(atomicExch(reinterpret_cast<Word*>(at), static_cast<Word>(value)));
+}
+template <Integer64 T>
+__device__ __forceinline__ T atomic_cas(T* at, T expected, T value) {
+  using Word = unsigned long long;
+  return static_cast<T>(atomicCAS(reinterpret_cast<Word*>(at), static_cast<Word>(expected), static_cast<Word>(value)));
+}
+template <Integer64 T>
+__device__ __forceinline__ T atomic_and(T* at, T value) {
+  using Word = unsigned long long;
+  return static_cast<T>(atomicAnd(reinterpret_cast<Word*>(at), static_cast<Word>(value)));
+}
+template <Integer64 T>
+__device__ __forceinline__ T atomic_or(T* at, T value) {
+  using Word = unsigned long long;
+  return static_cast<T>(atomicOr(reinterpret_cast<Word*>(at), static_cast<Word>(value)));
+}
+template <Integer64 T>
+__device__ __forceinline__ T atomic_xor(T* at, T value) {
+  using Word = unsigned long long;
+  return static_cast<T>(atomicXor(reinterpret_cast<Word*>(at), static_cast<Word>(value)));
+}
+template <Integer64 T>
+__device__ __forceinline__ T atomic_min(T* at, T value) {
+  using Word = std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>;
+  return static_cast<T>(atomicMin(reinterpret_cast<Word*>(at), static_cast<Word>(value)));
+}
+template <Integer64 T>
+__device__ __forceinline__ T atomic_max(T* at, T value) {
+  using Word = std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>;
+  return static_cast<T>(atomicMax(reinterpret_cast<Word*>(at), static_cast<Word>(value)));
+}
+
+}  // namespace trifold
