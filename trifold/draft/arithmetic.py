@@ -42,6 +42,8 @@ class Arithmetic:
         """The value in exactly the type ``to``."""
         if value.type == to:
             return value
+        if isinstance(value, cpp.Cast) and value.held:
+            return self.convert(value.operand, to)
         if isinstance(value, cpp.Literal):
             literal = self._literal(value, to)
             if literal is not None:
@@ -67,6 +69,8 @@ class Arithmetic:
         """The value where C++ converts it to ``to`` by itself, unless that would surprise a reader."""
         if value.type is None or value.type == to:
             return value
+        if isinstance(value, cpp.Cast) and value.held:
+            return self.assigned(value.operand, to)
         if isinstance(value, cpp.Literal) and all(isinstance(each, types.Float) for each in to):
             return value
         from_float = any(isinstance(each, types.Float) for each in value.type)
@@ -197,10 +201,14 @@ class Arithmetic:
         plain = _integers(result) and all(x.interval is not None for x in (left, right))
         if plain and left.interval[0] >= 0 and right.interval[0] >= 1:  # type: ignore[index]
             return self.combine("/" if operator == "//" else "%", left, right, result, interval)
-        small = _integers(result) and all(fits(x.interval, types.int32) for x in (left, right))
-        to = self.each(types.int32, result) if small and fits(interval, types.int32) else result
-        arguments = tuple(self.convert(x, to) for x in (left, right))
-        return cpp.CallTo(_FLOOR_HELPERS[operator], arguments, type=to, interval=interval)
+        if not _integers(result):
+            arguments = tuple(self.convert(x, result) for x in (left, right))
+            return cpp.CallTo(_FLOOR_HELPERS[operator], arguments, type=result)
+        left, right = self.balanced(operator, left, right, result, interval)
+        kind = self._natural(left, right, operator)
+        if not kind[0].signed and any(_promotion(x).signed and not _nonnegative(x) for x in (left, right)):
+            left, right, kind = self.convert(left, result), self.convert(right, result), result
+        return cpp.CallTo(_FLOOR_HELPERS[operator], (left, right), type=kind, interval=interval)
 
     def negate(self, operand: cpp.Expr, result: Type, interval: Interval | None) -> cpp.Expr:
         if isinstance(operand, cpp.Literal) and not isinstance(operand.value, bool) and operand.text[0].isdigit():
@@ -261,6 +269,10 @@ def _promotion(value: cpp.Expr) -> types.Integer:
     if isinstance(kind, types.Integer) and kind.bitwidth >= 32:
         return kind
     return types.int32
+
+
+def _nonnegative(value: cpp.Expr) -> bool:
+    return value.interval is not None and value.interval[0] >= 0
 
 
 def _integers(kind: Type) -> bool:

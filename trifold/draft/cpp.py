@@ -70,6 +70,7 @@ class Cast(Expr):
 
     to: str
     operand: Expr
+    held: bool = False  # the operand, of a wider type, holds a number of just this type
 
 
 @dataclass(frozen=True)

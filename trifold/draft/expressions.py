@@ -71,8 +71,7 @@ class Expressions:
             case t.Constant():
                 return self._constant(expression)
             case t.Read(version=version):
-                variable = self.variables.of[version]
-                return cpp.Name(variable.name, type=variable.type, interval=interval)
+                return self._read(version, interval)
             case t.Attribute():
                 return self._attribute(expression)
             case t.Unary(operator=op, operand=operand):
@@ -93,6 +92,16 @@ class Expressions:
             case t.Item():
                 return self._item(expression)
         raise DraftError(expression.place, f"a {type(expression).__name__.lower()} is not translated here")
+
+    def _read(self, version: t.Version, interval: Interval | None) -> cpp.Expr:
+        variable = self.variables.of[version]
+        name = cpp.Name(variable.name, type=variable.type, interval=interval)
+        own = version.type
+        assert own is not None
+        if own == variable.type or all(isinstance(each, types.Integer | types.Boolean) for each in (*own, *variable.type)):
+            return name
+        # A variable of a wider type holds this value exactly.
+        return cpp.Cast(self.numbers.name(own), name, held=True, type=own, interval=interval)
 
     def condition(self, expression: t.Expr) -> cpp.Expr:
         if isinstance(expression, t.Logical):
@@ -340,6 +349,11 @@ class Expressions:
                 raise DraftError(index.place, "a dimension is chosen by a constant")
             array = self.array(base.base)
             return array.describe(Extent.length, index.value % array.dimensions)
+        if isinstance(base, t.TupleOf):
+            (index,) = expression.indices
+            if not isinstance(index, t.Constant):
+                raise DraftError(index.place, "an element of a tuple is chosen by a constant", "assign the tuple first")
+            return self.value(base.elements[index.value])
         element, array = self.element(base, expression.indices)
         kind = expression.type
         assert kind is not None

@@ -230,6 +230,7 @@ class Module:
 
     def members(self, function: t.Function) -> list[tuple[Type, str]]:
         """Types and names of what a device function returns, a tuple."""
+        function = _maker(function)
         assert function.result is not None
         count = len(function.result[0])  # type: ignore[arg-type]
         ranges = result_ranges(function)
@@ -257,6 +258,7 @@ class Module:
             return "void"
         if result is not None:
             return self.numbers.name(result)
+        function = _maker(function)
         members = [(self.numbers.name(kind), name) for kind, name in self.members(function)]
         letters = sorted({kind for kind, _ in members if kind in ("T", "C")})
         if function not in self._structs:
@@ -309,6 +311,14 @@ _ATOMICS = [
     getattr(cuda.atomic, name)
     for name in ("add", "sub", "max", "min", "and_", "or_", "xor", "exch", "cas", "inc", "dec")
 ]
+
+
+def _maker(function: t.Function) -> t.Function:
+    """The function that makes the tuple that this one returns: itself, or the one whose result it passes on."""
+    (first, *others) = function.returns
+    if not others and isinstance(first.value, t.Call) and first.value.callees is not None:
+        return _maker(first.value.callees)
+    return function
 
 
 def _first_element(array: Array) -> cpp.Expr:

@@ -55,6 +55,8 @@ def _print(node: cpp.Expr) -> tuple[str, int]:
         case cpp.Member(base=base, name=name):
             return f"{_within(base, _POSTFIX)}.{name}", _POSTFIX
         case cpp.Cast(to=to, operand=operand):
+            if isinstance(operand, cpp.Literal) and to.endswith("_t") and not isinstance(operand.value, float):
+                return f"{to}{{{expression(operand)}}}", _POSTFIX
             form = f"{to}({{}})" if to[0].isupper() else f"static_cast<{to}>({{}})"
             return form.format(expression(operand)), _POSTFIX
         case cpp.Braces(elements=elements):

@@ -122,12 +122,44 @@ class Statements:
             has_effect = any(isinstance(each, t.Call) for each in t.walk_expression(value))
             return [cpp.Run(self.write.value(value))] if has_effect else []
         if any(isinstance(each, types.BaseTuple) for each in version.type or ()):
-            raise DraftError(statement.place, "a variable that is a tuple is not translated", "use several variables")
+            return self._tuple(version, value, statement)
         if isinstance(value, t.Binary) and value.in_place:
             compound = self._in_place(version, value)
             if compound is not None:
                 return [compound]
         return [self._assign(version, self.write.value(value), statement)]
+
+    def _has_others(self, version: t.Version) -> bool:
+        """Whether the name of an array or tuple is assigned anything else that is read."""
+        return any(
+            other.name == version.name and other is not version and (other.is_read or not other.is_join)
+            for other in self.function.versions
+        )
+
+    def _tuple(self, version: t.Version, value: t.Expr, statement: t.Let) -> list[cpp.Stmt]:
+        """A tuple of one type as an array that is not written to."""
+        kinds = version.type or ()
+        if any(not isinstance(each, types.UniTuple) for each in kinds):
+            raise DraftError(statement.place, "a variable that is a tuple of several types is not translated", "unpack it")
+        if self._has_others(version):
+            raise DraftError(statement.place, f"{version.name} is several tuples in turn", "use two names")
+        kind = tuple(each.dtype for each in kinds)  # type: ignore[attr-defined]
+        written: list[cpp.Stmt] = []
+        if isinstance(value, t.TupleOf):
+            parts = [self.write.value(each) for each in value.elements]
+        elif isinstance(value, t.Call) and value.callees is not None:
+            name = self._name(f"{version.name}_parts")
+            written.append(cpp.Declare("const auto", [name], self.write.value(value)))
+            members = self.write.module.members_of(value)
+            parts = [cpp.Member(cpp.Name(name), member, type=own) for own, member in members]
+        else:
+            raise DraftError(statement.place, "this tuple is not translated", "unpack it")
+        elements = tuple(each if isinstance(each, cpp.Literal) else self.numbers.convert(each, kind) for each in parts)
+        own_name = self._array_name(version)
+        describe = _fixed_extents(self.write, (len(parts),))
+        self.write.arrays[version] = Array(cpp.Name(own_name), 1, describe, fixed=(len(parts),))
+        declared = cpp.Declare(f"const {self.numbers.name(kind)}", [own_name], cpp.Braces(elements), f"[{len(parts)}]")
+        return [*written, declared]
 
     def _in_place(self, version: t.Version, value: t.Binary) -> cpp.Stmt | None:
         """As `name += value`, if C++ computes that in the same type."""
@@ -236,12 +268,8 @@ class Statements:
                 parts.append(own if isinstance(own, cpp.Literal) else self.numbers.convert(own, kind))
             return cpp.Braces(tuple(parts))
         if any(isinstance(each, types.BaseTuple) for each in value.type or ()):
-            if isinstance(value, t.Call) and value.callees is not None:
-                members = self.write.module.members_of(value)
-                name = self._name("result")
-                raise DraftError(
-                    value.place, f"a tuple that is passed on ({name} of {len(members)}) is not translated", "unpack it"
-                )
+            if isinstance(value, t.Call) and value.callees is not None and len(self.function.returns) == 1:
+                return self.write.value(value)
             raise DraftError(value.place, "this tuple is not translated", "return the elements, written out")
         written = self.write.value(value)
         return written if self.result is None else self.numbers.assigned(written, self.result)
@@ -365,7 +393,7 @@ class Statements:
     # --------------------------------------------------------------------------------------------- arrays
 
     def _new_array(self, version: t.Version, call: t.Call) -> cpp.Stmt:
-        if any(other.name == version.name and other is not version for other in self.function.versions):
+        if self._has_others(version):
             raise DraftError(version.place, f"{version.name} is assigned twice, once an array", "use two names")
         shape, _ = array_arguments(call)
         lengths = shape_of(shape)
@@ -396,7 +424,7 @@ class Statements:
 
     def _alias(self, version: t.Version, value: t.Expr, statement: t.Let) -> list[cpp.Stmt]:
         """Another name of an array, or of a part of it."""
-        if any(other.name == version.name and other is not version for other in self.function.versions):
+        if self._has_others(version):
             raise DraftError(
                 statement.place, f"{version.name} is different arrays in turn, which is not translated", "use two names"
             )

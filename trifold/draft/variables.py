@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from numba import types
 
 from trifold.draft import tree as t
-from trifold.draft.cpp import fits
+from trifold.draft.cpp import fits, limits
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
 
@@ -131,7 +131,9 @@ def _variable(versions: list[t.Version], places: _Places) -> Variable:
     (kind,) = kinds
     assert kind is not None
     for version in versions:
-        if version.type != kind and version in places.read_directly:
+        if version in places.read_directly and not all(
+            _holds(wide, narrow, version.interval) for wide, narrow in zip(kind, version.type or (), strict=True)
+        ):
             raise DraftError(
                 version.place,
                 f"{version.name} is {version.type[0] if version.type else '?'} here, and {kind[0]} where it meets "
@@ -148,6 +150,19 @@ def _variable(versions: list[t.Version], places: _Places) -> Variable:
         variable.of_loop = True
     _settle(variable, places)
     return variable
+
+
+def _holds(wide: types.Type, narrow: types.Type, interval: Interval | None) -> bool:
+    """A variable of the wide type holds each value of the narrow one."""
+    if wide == narrow:
+        return True
+    if isinstance(narrow, types.Integer | types.Boolean):
+        bounds = interval or limits(narrow) or (0, 0)
+        if isinstance(wide, types.Float):
+            exact = 2**53 if wide == types.float64 else 2**24
+            return -exact <= bounds[0] and bounds[1] <= exact
+        return fits(bounds, wide)
+    return isinstance(narrow, types.Float) and isinstance(wide, types.Float) and narrow.bitwidth <= wide.bitwidth
 
 
 def _settle(variable: Variable, places: _Places) -> None:

@@ -9,8 +9,9 @@
 namespace trifold {
 
 // a // b, rounded down. Of integers 0 where b is 0.
-template <class T>
-__device__ __forceinline__ T floor_div(T a, T b) {
+template <class A, class B, class T = std::common_type_t<A, B>>
+__device__ __forceinline__ T floor_div(A dividend, B divisor) {
+  const T a = dividend, b = divisor;
   if constexpr (std::is_integral_v<T>) {
     if (b == 0) return 0;
     if constexpr (std::is_signed_v<T>) {
@@ -31,8 +32,9 @@ __device__ __forceinline__ T floor_div(T a, T b) {
 }
 
 // a % b, of the sign of b. Of integers 0 where b is 0.
-template <class T>
-__device__ __forceinline__ T floor_mod(T a, T b) {
+template <class A, class B, class T = std::common_type_t<A, B>>
+__device__ __forceinline__ T floor_mod(A dividend, B divisor) {
+  const T a = dividend, b = divisor;
   if constexpr (std::is_integral_v<T>) {
     if (b == 0) return 0;
     if constexpr (std::is_signed_v<T>) {
