@@ -25,8 +25,11 @@ class Wanted:
     kind: Extent
     dimension: int  # 0 for size
 
-    def name(self, dimensions: int) -> str:
-        number = "" if self.kind is Extent.size or (dimensions <= 2 and self.kind is Extent.stride) else self.dimension
+    def name(self, dimensions: int, contiguous: bool) -> str:
+        """Numbered where an array has several of them."""
+        strides = dimensions - contiguous
+        alone = self.kind is Extent.size or (self.kind is Extent.stride and strides == 1) or dimensions == 1
+        number = "" if alone else self.dimension
         return f"{self.array}_{self.kind.value}{number}"
 
 

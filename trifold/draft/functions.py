@@ -129,7 +129,7 @@ class Module:
             if one not in wanted:
                 wanted.append(one)
             bounds = (-MOST_ELEMENTS, MOST_ELEMENTS) if extent is Extent.stride and array.layout != "C" else (0, MOST_ELEMENTS)
-            return cpp.Name(one.name(array.ndim), type=expressions.each(types.int64), interval=bounds)
+            return cpp.Name(one.name(array.ndim, array.layout == "C"), type=expressions.each(types.int64), interval=bounds)
 
         contiguous = array.layout == "C"
         return Array(cpp.Name(name), array.ndim, describe, contiguous=contiguous, stored=stored, root=number)
@@ -158,10 +158,10 @@ class Module:
                 self.numbers.used.add(element)
             pointer = f"{element}*" if number in written else f"const {element}*"
             parameters.append(Parameter(name, pointer, number, "array"))
-            dimensions = kind[0].ndim  # type: ignore[attr-defined]
+            dimensions, contiguous = kind[0].ndim, kind[0].layout == "C"  # type: ignore[attr-defined]
             wanted[number].sort(key=lambda each: (list(Extent).index(each.kind), each.dimension))
             parameters += [
-                Parameter(one.name(dimensions), "int64_t", number, one.kind.value, one.dimension)
+                Parameter(one.name(dimensions, contiguous), "int64_t", number, one.kind.value, one.dimension)
                 for one in wanted[number]
             ]
         text = "void" if function.is_kernel else self._result_name(function, result)

@@ -10,7 +10,7 @@ namespace trifold {
 
 // a // b, rounded down. Of integers 0 where b is 0.
 template <class A, class B, class T = std::common_type_t<A, B>>
-__device__ __forceinline__ T floor_div(A dividend, B divisor) {
+__host__ __device__ __forceinline__ T floor_div(A dividend, B divisor) {
   const T a = dividend, b = divisor;
   if constexpr (std::is_integral_v<T>) {
     if (b == 0) return 0;
@@ -33,7 +33,7 @@ __device__ __forceinline__ T floor_div(A dividend, B divisor) {
 
 // a % b, of the sign of b. Of integers 0 where b is 0.
 template <class A, class B, class T = std::common_type_t<A, B>>
-__device__ __forceinline__ T floor_mod(A dividend, B divisor) {
+__host__ __device__ __forceinline__ T floor_mod(A dividend, B divisor) {
   const T a = dividend, b = divisor;
   if constexpr (std::is_integral_v<T>) {
     if (b == 0) return 0;
@@ -53,7 +53,7 @@ __device__ __forceinline__ T floor_mod(A dividend, B divisor) {
 
 // x ** exponent, in the order of Numba's multiplications.
 template <int exponent, class T>
-__device__ __forceinline__ T power(T x) {
+__host__ __device__ __forceinline__ T power(T x) {
   T result = 1;
 #pragma unroll
   for (int left = exponent < 0 ? -exponent : exponent; left > 0; left /= 2) {
@@ -66,11 +66,11 @@ __device__ __forceinline__ T power(T x) {
 // min(a, b) and max(a, b) of floats as Python compares them: a, unless b is less, or more. fmin and fmax differ for
 // nan.
 template <class T>
-__device__ __forceinline__ T python_min(T a, T b) {
+__host__ __device__ __forceinline__ T python_min(T a, T b) {
   return b < a ? b : a;
 }
 template <class T>
-__device__ __forceinline__ T python_max(T a, T b) {
+__host__ __device__ __forceinline__ T python_max(T a, T b) {
   return b > a ? b : a;
 }
 
