@@ -163,6 +163,22 @@ class Jump(Stmt):
 
 
 @dataclass
+class Scope(Stmt):
+    """A body in braces."""
+
+    body: list[Stmt]
+
+
+@dataclass
+class Dispatch(Stmt):
+    """function(over, [&]<class T>() { body });"""
+
+    function: str
+    over: Expr
+    body: list[Stmt]
+
+
+@dataclass
 class Struct:
     name: str
     template: str

@@ -134,6 +134,14 @@ class Printer:
                 step = self._simple(node.step)
                 head = f"for ({node.type} {node.name} = {expression(node.start)}; {expression(node.test)}; {step})"
                 self._nested(head, node.body, node.remark)
+            case cpp.Scope(body=body):
+                self.lines.append("{")
+                self._body(body)
+                self.lines.append("}")
+            case cpp.Dispatch(function=function, over=over, body=body):
+                self.lines.append(f"{function}({expression(over)}, [&]<class T>() {{")
+                self._body(body)
+                self.lines.append("});")
             case cpp.ForEach():
                 self._nested(f"for ({node.type} {node.name} : {expression(node.values)})", node.body, node.remark)
             case _:

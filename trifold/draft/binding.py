@@ -1,0 +1,289 @@
+"""The two C++ files of an op: its kernels (``.cuh``), and the binding (``.cu``) from the prototype's launch functions."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+from numba import types
+
+from trifold.draft import cpp
+from trifold.draft import host_values as v
+from trifold.draft.arithmetic import Arithmetic
+from trifold.draft.functions import Module, Written
+from trifold.draft.host import Host, Launch
+from trifold.draft.host_expressions import _base, call
+from trifold.draft.infer import Analysis
+from trifold.draft.kernel import file_of
+from trifold.draft.printer import formatted, print_file
+from trifold.draft.ranges import find_ranges
+from trifold.draft.refusal import DraftError
+from trifold.draft.tree import Interval, Type
+from trifold.errors import PrototypeError
+
+
+@dataclass(frozen=True)
+class DraftedOp:
+    """The texts of an op's files."""
+
+    header: str
+    binding: str
+
+
+@dataclass(frozen=True)
+class _Instance:
+    """The kernel that a launch needs: for arguments of these types, stored so."""
+
+    kernel: Any
+    types: tuple[Type, ...]
+    stored: tuple[str | None, ...]
+
+
+def launch_functions(module: ModuleType, op: str) -> list[FunctionType]:
+    """The prototype's functions that an operator stands for, in the order of the text."""
+    found = [
+        value
+        for name, value in vars(module).items()
+        if isinstance(value, FunctionType)
+        and value.__module__ == module.__name__
+        and (name == op or name.startswith(f"{op}_"))
+    ]
+    return sorted(found, key=lambda each: each.__code__.co_firstlineno)
+
+
+def draft_op(module: ModuleType, op: str) -> DraftedOp:
+    """Write the C++ files of an op.
+
+    Args:
+        module: the op's prototype, imported without Numba's simulator.
+
+    Raises:
+        DraftError: something in the prototype is not translated.
+        PrototypeError: the prototype has no launch function.
+    """
+    functions = launch_functions(module, op)
+    if not functions:
+        raise PrototypeError(f"prototypes/{op}.py has no function named {op}", "write the launch function")
+    hosts = [Host(function) for function in functions]
+    drafts = _Kernels(hosts)
+    for host in hosts:
+        for launch in host.launches:
+            launch.written = drafts.launch(host, launch)
+    header = file_of(drafts.module, [f"{op}: {_summary(module, op)}"])
+    return DraftedOp(header, _binding(op, hosts))
+
+
+def _summary(module: ModuleType, op: str) -> str:
+    return f"the kernels of prototypes/{op}.py."
+
+
+class _Kernels:
+    """All kernels that the launch functions of an op launch, each written once for each kind of arguments."""
+
+    def __init__(self, hosts: Sequence[Host]) -> None:
+        keys = {host.key_dtypes for host in hosts if any(self._varies(host, each) for each in host.launches)}
+        if len(keys) > 1:
+            raise DraftError(hosts[0].launches[0].place, "the functions of this op take different sets of dtypes")
+        self.key: v.Dtypes = next(iter(keys), (torch.float32,))
+        computed = v.computed(self.key)
+        names: dict[Type, str] = {} if len(set(computed)) == 1 else {computed: "C"}
+        self.module = Module(Arithmetic(names), len(self.key))
+        ranges: dict[_Instance, dict[int, Interval | None]] = {}
+        for host in hosts:
+            for launch in host.launches:
+                own = ranges.setdefault(self._instance(host, launch), {})
+                for number, argument in enumerate(launch.arguments):
+                    if isinstance(argument, (v.Number, int)) and not isinstance(argument, bool):
+                        given = v.number(argument)
+                        interval = given.interval if given.type == v.INT else None
+                        first = number not in own
+                        before = own.get(number)
+                        own[number] = interval if first else _both(before, interval)
+        self.written: dict[_Instance, Written] = {}
+        for instance, known in ranges.items():
+            self.written[instance] = self._write(instance, known)
+
+    def _varies(self, host: Host, launch: Launch) -> bool:
+        tensors = [each.tensor if isinstance(each, v.Output) else each for each in launch.arguments]
+        return any(isinstance(each, v.Tensor) and len(set(each.dtypes or ())) > 1 for each in tensors)
+
+    def _instance(self, host: Host, launch: Launch) -> _Instance:
+        found: list[Type] = []
+        stored: list[str | None] = []
+        for number, argument in enumerate(launch.arguments):
+            tensor = argument.tensor if isinstance(argument, v.Output) else argument
+            if isinstance(tensor, v.Tensor):
+                found.append(self._array(tensor, launch, number))
+                own = tensor.dtypes
+                stored.append("T" if own == self.key and any(each in v.HALF for each in own) else None)
+            elif isinstance(argument, (v.Number, bool, int, float)):
+                found.append(v.number(argument).type * len(self.key))
+                stored.append(None)
+            else:
+                raise DraftError(launch.place, f"argument {number + 1} of the launch is not translated")
+        return _Instance(launch.kernel, tuple(found), tuple(stored))
+
+    def _array(self, tensor: v.Tensor, launch: Launch, number: int) -> Type:
+        name = list(inspect.signature(launch.kernel.py_func).parameters)[number]
+        if tensor.dtypes is None:
+            raise DraftError(
+                launch.place, f"the dtype of the kernel's argument {name} is not known", "check it in the launch function"
+            )
+        if tensor.dimensions is None:
+            raise DraftError(
+                launch.place,
+                f"the number of dimensions of the kernel's argument {name} is not known",
+                "check x.dim(), or reshape it",
+            )
+        dtypes = tensor.dtypes * len(self.key) if len(tensor.dtypes) == 1 else tensor.dtypes
+        layout = "A" if tensor.strided and tensor.dimensions > 1 else "C"
+        return tuple(types.Array(kind, tensor.dimensions, layout) for kind in v.computed(dtypes))
+
+    def _write(self, instance: _Instance, known: dict[int, Interval | None]) -> Written:
+        function = instance.kernel.py_func
+        # Ranges are of this kernel alone: what it calls is analysed for it.
+        built = Analysis().analyse(function, instance.types, is_kernel=True)
+        parameters = list(inspect.signature(function).parameters)
+        find_ranges(built, {parameters[n]: each for n, each in known.items() if each is not None})
+        return self.module.write(built, instance.stored)
+
+    # --------------------------------------------------------------------------------------------- launches
+
+    def launch(self, host: Host, launch: Launch) -> list[cpp.Stmt]:
+        instance = self._instance(host, launch)
+        written = self.written[instance]
+        tensors = [each.tensor if isinstance(each, v.Output) else each for each in launch.arguments]
+        places: dict[int, cpp.Expr] = {}
+        prepared: list[cpp.Stmt] = []
+        for number, tensor in enumerate(tensors):
+            if isinstance(tensor, v.Tensor):
+                places[number] = self._prepared(host, launch, number, tensor, prepared)
+        first = next(tensor for tensor in tensors if isinstance(tensor, v.Tensor))
+        arguments = tuple(self._argument(host, launch, instance, written, p, places) for p in written.parameters)
+        template = written.function.template
+        kernel = written.function.name + {"class T": "<T>", "class C": "<trifold::compute_t<T>>", "": ""}[template]
+        grid, block = (_extent(each) for each in (launch.grid, launch.block))
+        stream = call("device.stream")
+        run: list[cpp.Stmt] = [
+            *prepared,
+            cpp.Declare("const trifold::OnDevice", ["device"], None, f"({_base(first.expr)})"),
+            cpp.Run(cpp.CallTo(f"trifold::launch<{kernel}>", (stream, grid, block, cpp.Literal("0", 0), *arguments))),
+            cpp.Run(call("trifold::check_launch")),
+        ]
+        tests = [n.expr for n in launch.grid if n.interval is None or n.interval[0] < 1]
+        if template:
+            assert host.key is not None
+            key = next((t for t in tensors if isinstance(t, v.Tensor) and t.dtypes == self.key), host.key)
+            over = call(f"{_base(key.expr)}.scalar_type")
+            run = [cpp.Dispatch("trifold::dispatch_floating", over, run)]
+        if not tests:
+            return run if template else [cpp.Scope(run)]
+        test = cpp.Infix(">", tests[0], cpp.Literal("0", 0))
+        for each in tests[1:]:
+            test = cpp.Infix("&&", test, cpp.Infix(">", each, cpp.Literal("0", 0)))
+        return [cpp.If(test, run, [])]
+
+    def _prepared(
+        self, host: Host, launch: Launch, number: int, tensor: v.Tensor, prepared: list[cpp.Stmt]
+    ) -> cpp.Expr:
+        """The tensor in a form that the kernel takes: its rows without gaps, unless it takes strides."""
+        layout = self._array(tensor, launch, number)[0].layout  # type: ignore[attr-defined]
+        is_output = isinstance(launch.arguments[number], v.Output)
+        name = list(inspect.signature(launch.kernel.py_func).parameters)[number]
+        expr = tensor.expr
+        if layout == "C" and not tensor.dense and not is_output:
+            expr = call("trifold::without_gaps", expr)
+        if isinstance(expr, cpp.Name):
+            return expr
+        own = f"{name}_argument"
+        prepared.append(cpp.Declare("const Tensor", [own], expr))
+        return cpp.Name(own)
+
+    def _argument(
+        self, host: Host, launch: Launch, instance: _Instance, written: Written, parameter: Any, places: dict[int, cpp.Expr]
+    ) -> cpp.Expr:
+        given = launch.arguments[parameter.argument]
+        place = places.get(parameter.argument)
+        dimension = cpp.Literal(str(parameter.dimension), parameter.dimension)
+        match parameter.kind:
+            case "value":
+                return v.number(given).expr
+            case "array":
+                element = parameter.type.removeprefix("const ").rstrip("*")
+                if written.function.template == "class C" and element == "C":
+                    element = "trifold::compute_t<T>"
+                access = "trifold::data" if parameter.type.startswith("const ") else "trifold::mutable_data"
+                assert place is not None
+                return call(f"{access}<{element}>", place)
+            case "stride":
+                assert place is not None
+                return call(f"{_base(place)}.stride", dimension)
+            case "length":
+                assert place is not None
+                dense = (given.tensor if isinstance(given, v.Output) else given).dense
+                dimensions = instance.types[parameter.argument][0].ndim  # type: ignore[attr-defined]
+                if dense and dimensions == 1:
+                    return call(f"{_base(place)}.numel")
+                return call(f"{_base(place)}.size", dimension)
+        assert place is not None
+        return call(f"{_base(place)}.numel")
+
+
+def _both(a: Interval | None, b: Interval | None) -> Interval | None:
+    return None if a is None or b is None else (min(a[0], b[0]), max(a[1], b[1]))
+
+
+def _extent(numbers: tuple[v.Number, ...]) -> cpp.Expr:
+    parts = tuple(n.expr if isinstance(n.expr, cpp.Literal) else cpp.Cast("unsigned", n.expr) for n in numbers)
+    return cpp.CallTo("dim3", parts)
+
+
+def _resolved(body: list[cpp.Stmt]) -> list[cpp.Stmt]:
+    """With each launch in its place."""
+    found: list[cpp.Stmt] = []
+    for statement in body:
+        if isinstance(statement, Launch):
+            found += statement.written
+        elif isinstance(statement, cpp.If):
+            found.append(cpp.If(statement.test, _resolved(statement.body), _resolved(statement.otherwise)))
+        else:
+            found.append(statement)
+    return found
+
+
+def _binding(op: str, hosts: Sequence[Host]) -> str:
+    parts: list[Any] = []
+    for host in hosts:
+        parameters = [cpp.Parameter(kind, name) for kind, name in host.parameters]
+        name = host.function.__name__
+        parts.append(cpp.Function([], "", "", host.result, name, parameters, _resolved(host.body), host.frames[0][0]))
+    text = print_file(cpp.File([], [], parts, once=False), line_directives=True)
+    body = "\n".join(line for line in text.splitlines() if not line.startswith("#line"))
+    registered = "\n".join(f'trifold::implement<&{h.function.__name__}>(m, "{h.function.__name__}");' for h in hosts)
+    return formatted(
+        f"""#include <trifold/launch_functions.h>
+
+#include "{op}.cuh"
+
+namespace {{
+
+using trifold::Tensor;
+
+{body}
+
+}}  // namespace
+
+TRIFOLD_LIBRARY(m) {{
+{registered}
+}}
+"""
+    )
+
+
+__all__ = ["DraftedOp", "Path", "ast", "draft_op", "launch_functions"]

@@ -1,0 +1,726 @@
+"""Executes a launch function on values that stand for all calls, and writes what it does as the binding's C++."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import textwrap
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType, UnionType
+from typing import Any
+
+import numpy as np
+import torch
+
+from trifold import prototype
+from trifold.draft import cpp
+from trifold.draft import host_values as v
+from trifold.draft.host_expressions import HostExpressions, _base, call
+from trifold.draft.refusal import DraftError, Place
+from trifold.draft.variables import KEYWORDS
+
+
+@dataclass
+class Launch(cpp.Stmt):
+    """A launch, which is written once the kernel is."""
+
+    kernel: Any
+    grid: tuple[v.Number, ...]
+    block: tuple[v.Number, ...]
+    arguments: list[Any]
+    place: Place
+    written: list[cpp.Stmt] = field(default_factory=list)
+
+
+class _Different:
+    """A name that has another value after each branch of a condition."""
+
+
+@dataclass
+class Returned:
+    value: Any
+
+
+class Host(HostExpressions):
+    """One launch function. ``body`` is its C++; ``launches`` are in the order of the text."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self.frames: list[tuple[str, int]] = []
+        self.key: v.Tensor | None = None
+        self.key_dtypes: v.Dtypes = ()
+        self.dimension_calls: dict[int, v.Tensor] = {}
+        self.facts_if_false: dict[int, tuple[v.Fact, ...]] = {}
+        self.kept: list[Any] = []  # so that an id is not used twice
+        self.launches: list[Launch] = []
+        self.taken: set[str] = set()
+        self.body: list[cpp.Stmt] = []
+        self.globals = function.__globals__ | vars(__import__("builtins"))
+        self.names: dict[str, Any] = {}
+        self.depth = 0
+        self.parameters: list[tuple[str, str]] = []
+        self.result = "void"
+        tree = self._tree(function)
+        self._parameters(function, tree)
+        self.statements(tree.body, self.body)
+
+    def place(self, node: ast.AST) -> Place:
+        path, offset = self.frames[-1]
+        return Place(path, getattr(node, "lineno", 1) + offset)
+
+    def _tree(self, function: FunctionType) -> ast.FunctionDef:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        self.frames.append((inspect.getsourcefile(function) or "?", first - 1))
+        return tree
+
+    def _parameters(self, function: FunctionType, tree: ast.FunctionDef) -> None:
+        hints = typing.get_type_hints(function)
+        for each in tree.args.args:
+            name, hint = each.arg, hints.get(each.arg)
+            own = self.fresh(name)
+            optional = typing.get_origin(hint) in (typing.Union, UnionType) and type(None) in typing.get_args(hint)
+            inner = next((a for a in typing.get_args(hint) if a is not type(None)), hint) if optional else hint
+            if inner is torch.Tensor:
+                kind = "const std::optional<Tensor>&" if optional else "const Tensor&"
+                self.names[name] = v.Tensor(cpp.Name(own), optional=optional, present=not optional, strided=True)
+            elif inner in (int, float, bool) and not optional:
+                types_ = {int: v.INT, float: v.FLOAT, bool: v.BOOL}[inner]
+                kind = {int: "int64_t", float: "double", bool: "bool"}[inner]
+                self.names[name] = v.Number(cpp.Name(own, type=types_), types_)
+            else:
+                raise DraftError(
+                    self.place(tree), f"{function.__name__}'s parameter {name} has no type that a binding has",
+                    "annotate it as Tensor, Tensor | None, int, float or bool",
+                )
+            self.parameters.append((kind, own))
+        self.result = self._result_type(hints.get("return"), tree)
+
+    def _result_type(self, hint: Any, tree: ast.FunctionDef) -> str:
+        if hint is type(None):
+            return "void"
+        if hint is torch.Tensor:
+            return "Tensor"
+        if typing.get_origin(hint) is tuple and all(a is torch.Tensor for a in typing.get_args(hint)):
+            return f"std::tuple<{', '.join('Tensor' for _ in typing.get_args(hint))}>"
+        raise DraftError(self.place(tree), "the result is not annotated as Tensor, a tuple of them, or None")
+
+    def fresh(self, wanted: str) -> str:
+        wanted = wanted.lstrip("_") or "value"
+        name, number = wanted + ("_" if wanted in KEYWORDS else ""), 2
+        while name in self.taken:
+            name, number = f"{wanted}{number}", number + 1
+        self.taken.add(name)
+        return name
+
+    # --------------------------------------------------------------------------------------------- statements
+
+    def statements(self, nodes: Sequence[ast.stmt], into: list[cpp.Stmt]) -> Returned | None:
+        """Executes until a return; None: control goes on."""
+        for number, node in enumerate(nodes):
+            done = self.statement(node, into, nodes[number + 1 :])
+            if done is not None:
+                return done
+        return None
+
+    def statement(
+        self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]
+    ) -> Returned | None:
+        self.into = into
+        match node:
+            case ast.Assign(targets=[target], value=value):
+                self.assign(target, self.evaluate(value), into)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                self.assign(target, self.evaluate(value), into)
+            case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Import() | ast.ImportFrom():
+                return None
+            case ast.Expr(value=ast.Call() as value):
+                self.evaluate(value)
+            case ast.If():
+                return self.condition(node, into, rest)
+            case ast.Return(value=value):
+                found = None if value is None else self.evaluate(value)
+                if self.depth == 0:
+                    into.append(cpp.Return(self.returned(found, node)))
+                return Returned(found)
+            case ast.With(body=body):
+                return self.statements(body, into)
+            case ast.For():
+                return self.loop(node, into)
+            case ast.FunctionDef():
+                self.names[node.name] = v.Local(node, self.names)
+            case ast.Raise():
+                raise DraftError(self.place(node), "a raise without a condition is not translated")
+            case _:
+                raise DraftError(self.place(node), f"{type(node).__name__} in a launch function is not translated")
+        return None
+
+    into: list[cpp.Stmt]
+
+    def returned(self, value: Any, node: ast.AST) -> cpp.Expr | None:
+        if value is None:
+            return None
+        if isinstance(value, v.Tensor):
+            return value.expr
+        if isinstance(value, tuple) and all(isinstance(each, v.Tensor) for each in value):
+            return cpp.Braces(tuple(each.expr for each in value))
+        raise DraftError(self.place(node), "only tensors are returned")
+
+    def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
+        if isinstance(target, ast.Name):
+            self.names[target.id] = self.named(value, target.id, into)
+            return
+        if isinstance(target, (ast.Tuple, ast.List)):
+            parts = self.unpacked(value, target)
+            for each, part in zip(target.elts, parts, strict=True):
+                self.assign(each, part, into)
+            return
+        raise DraftError(self.place(target), "this assignment in a launch function is not translated")
+
+    def unpacked(self, value: Any, target: ast.Tuple | ast.List) -> tuple[Any, ...]:
+        if isinstance(value, v.Shape) and len(value.parts) == 1 and isinstance(value.parts[0], v.Part):
+            tensor = value.parts[0].tensor
+            if tensor.dimensions not in (None, len(target.elts)):
+                raise DraftError(self.place(target), f"a shape of {tensor.dimensions} dimensions is unpacked into {len(target.elts)}")
+            return tuple(self.size(tensor, d) for d in range(len(target.elts)))
+        if isinstance(value, tuple) and len(value) == len(target.elts):
+            return value
+        raise DraftError(self.place(target), "what is unpacked here is not known while drafting")
+
+    def named(self, value: Any, name: str, into: list[cpp.Stmt]) -> Any:
+        """The value in a variable, if it is more than a name or a literal."""
+        match value:
+            case v.Number(expr=expr) if not isinstance(expr, (cpp.Name, cpp.Literal)):
+                own = self.fresh(name)
+                kind = {v.INT: "int64_t", v.FLOAT: "double", v.BOOL: "bool"}[value.type]
+                into.append(cpp.Declare(f"const {kind}", [own], expr))
+                kept = v.Number(
+                    cpp.Name(own, type=value.type, interval=value.interval), value.type, value.interval, value.facts, value.of_dtype
+                )
+                if id(value) in self.facts_if_false:
+                    self.facts_if_false[id(kept)] = self.facts_if_false[id(value)]
+                self.kept += [value, kept]
+                return kept
+            case v.Tensor(expr=expr) if not isinstance(expr, cpp.Name):
+                own = self.fresh(name)
+                into.append(cpp.Declare("const Tensor", [own], expr))
+                value.expr = cpp.Name(own)
+                return value
+            case v.Output(tensor=tensor):
+                return v.Output(self.named(tensor, name, into))
+            case tuple():
+                return tuple(self.named(each, f"{name}_{number}", into) for number, each in enumerate(value))
+        return value
+
+    def condition(self, node: ast.If, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
+        test = self.truth(self.evaluate(node.test))
+        if isinstance(test, bool):
+            return self.statements(node.body if test else node.orelse, into)
+        self.kept.append(test)
+        if len(node.body) == 1 and isinstance(node.body[0], ast.Raise) and not node.orelse:
+            self.raised(test, node.body[0], into)
+            return None
+        if self.depth > 0 and _only_returns(node.body):
+            return self._early(node, test, into, rest)
+        before = dict(self.names)
+        states = []
+        bodies: list[list[cpp.Stmt]] = []
+        for branch, facts in ((node.body, test.facts), (node.orelse, self.facts_if_false.get(id(test), ()))):
+            self.names = dict(before)
+            body: list[cpp.Stmt] = []
+            assumed = self.assuming(facts)
+            ended = self.statements(branch, body)
+            self.restore(assumed)
+            if ended is not None and self.depth > 0:
+                raise DraftError(self.place(node), "a return within a condition of a helper is not translated")
+            states.append(None if ended is not None else self.names)
+            bodies.append(body)
+        into.append(cpp.If(test.expr, *bodies))
+        alive = [state for state in states if state is not None]
+        if not alive:
+            return Returned(None)
+        self.names = alive[0]
+        if len(alive) == 2:
+            for name in {*alive[0], *alive[1]}:
+                if alive[0].get(name) is not alive[1].get(name):
+                    self.names[name] = _Different()
+        return None
+
+    def _early(self, node: ast.If, test: v.Number, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned:
+        """``if a: return x`` and what follows, as a choice."""
+        ends = [node.body[-1], *(node.orelse or rest)[-1:]]
+        if not all(isinstance(each, ast.Return) and each.value is not None for each in ends) or len(node.orelse or rest) != 1:
+            raise DraftError(self.place(node), "an early return of a helper is not translated", "return a choice")
+        first, second = (self.evaluate(each.value) for each in ends)  # type: ignore[attr-defined]
+        return Returned(self.chosen(test, first, second, node))
+
+    def raised(self, test: v.Number, node: ast.Raise, into: list[cpp.Stmt]) -> None:
+        problem = node.exc
+        if not (isinstance(problem, ast.Call) and self.evaluate(problem.func) is RuntimeError and len(problem.args) == 1):
+            raise DraftError(self.place(node), "only RuntimeError of one message is raised by a binding")
+        message = self.evaluate(problem.args[0])
+        parts = message.parts if isinstance(message, v.Text) else (message,)
+        opposite = test.expr.operand if isinstance(test.expr, cpp.Prefix) and test.expr.operator == "!" else cpp.Prefix("!", test.expr)
+        into.append(cpp.Run(cpp.CallTo("trifold::check", (opposite, *(self.message_part(each) for each in parts)))))
+        self.learn(self.facts_if_false.get(id(test), ()))
+
+    def message_part(self, part: str | cpp.Expr) -> cpp.Expr:
+        if isinstance(part, cpp.Expr):
+            return part
+        text = part.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return cpp.Name(f'"{text}"')
+
+    def loop(self, node: ast.For, into: list[cpp.Stmt]) -> Returned | None:
+        values = self.evaluate(node.iter)
+        if not isinstance(values, tuple):
+            raise DraftError(self.place(node), "a loop whose length a call decides is not translated here")
+        for value in values:
+            self.assign(node.target, value, into)
+            if self.statements(node.body, into) is not None:
+                raise DraftError(self.place(node), "a return within a loop is not translated")
+        return None
+
+    def learn(self, facts: tuple[v.Fact, ...]) -> None:
+        for fact in facts:
+            if fact.dtypes is not None:
+                self.set_dtypes(fact.tensor, fact.dtypes)
+            if fact.dimensions is not None:
+                fact.tensor.dimensions = fact.dimensions
+            if fact.given is not None:
+                fact.tensor.present = fact.given
+
+    def set_dtypes(self, tensor: v.Tensor, dtypes: v.Dtypes) -> None:
+        if self.key is None and len(dtypes) > 1:
+            self.key, self.key_dtypes = tensor, dtypes
+        tensor.dtypes = dtypes * len(self.key_dtypes or (0,)) if len(dtypes) == 1 else dtypes
+
+    # --------------------------------------------------------------------------------------------- values
+
+    def evaluate(self, node: ast.expr) -> Any:
+        value = super().evaluate(node)
+        if isinstance(value, _Different):
+            raise DraftError(self.place(node), "this has another value after each branch of a condition", "choose by an expression")
+        return value
+
+    def size(self, tensor: v.Tensor, dimension: int) -> v.Number:
+        if dimension < 0 and tensor.dimensions is not None:
+            dimension += tensor.dimensions
+        expr = call(f"{_base(tensor.expr)}.size", cpp.Literal(str(dimension), dimension))
+        expr = cpp.CallTo(expr.function, expr.arguments, type=v.INT, interval=v.SIZE)
+        return v.Number(expr, v.INT, v.SIZE)
+
+    def attribute(self, base: Any, name: str, node: ast.AST) -> Any:
+        if isinstance(base, v.Tensor):
+            match name:
+                case "shape":
+                    return v.Shape((v.Part(base, 0, 0),))
+                case "dtype":
+                    return v.DtypeOf(base.dtypes, base)
+                case "device":
+                    return v.DeviceOf(base)
+                case "itemsize":
+                    return self.element_size(base)
+            return v.Method(base, name)
+        if isinstance(base, v.DtypeOf):
+            if name == "itemsize" and base.tensor is not None:
+                return self.element_size(base.tensor)
+            if name == "is_floating_point" and base.dtypes is not None:
+                known = tuple(each.is_floating_point for each in base.dtypes)
+                if len(set(known)) == 1:
+                    return known[0]
+        if isinstance(base, (v.Text, v.Shape, str)):
+            return v.Method(base, name)
+        if isinstance(base, (v.Number, v.DtypeOf)):
+            raise DraftError(self.place(node), f".{name} of this is not translated")
+        return getattr(base, name)
+
+    def element_size(self, tensor: v.Tensor) -> v.Number:
+        size = cpp.Cast("int64_t", call(f"{_base(tensor.expr)}.element_size"), type=v.INT, interval=(1, 8))
+        known = None if tensor.dtypes is None else tuple(each.itemsize for each in tensor.dtypes)
+        return v.Number(size, v.INT, (1, 8), of_dtype=known)
+
+    def item(self, base: Any, index: ast.expr, node: ast.AST) -> Any:
+        if isinstance(base, v.Shape):
+            whole = base.parts[0]
+            if len(base.parts) == 1 and isinstance(whole, v.Part) and whole.start == 0 and whole.stop == 0:
+                if isinstance(index, ast.Slice):
+                    start = 0 if index.lower is None else self.evaluate(index.lower)
+                    stop = 0 if index.upper is None else self.evaluate(index.upper)
+                    if isinstance(start, int) and isinstance(stop, int) and start >= 0 and stop <= 0 and index.step is None:
+                        return v.Shape((v.Part(whole.tensor, start, stop),))
+                    if isinstance(start, int) and start < 0 and index.upper is None:
+                        return tuple(self.size(whole.tensor, d) for d in range(start, 0))
+                else:
+                    at = self.evaluate(index)
+                    if isinstance(at, int):
+                        return self.size(whole.tensor, at)
+            raise DraftError(self.place(node), "this part of a shape is not translated")
+        if isinstance(base, v.Tensor):
+            return self.part_of(base, index, node)
+        if isinstance(index, ast.Slice):
+            ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper, index.step)]
+            return base[slice(*ends)]
+        at = self.evaluate(index)
+        if isinstance(at, v.Number):
+            raise DraftError(self.place(node), "this index is not known while drafting")
+        return base[at]
+
+    def part_of(self, base: v.Tensor, index: ast.expr, node: ast.AST) -> v.Tensor:
+        if isinstance(index, ast.Slice) and index.step is None:
+            start = v.number(0 if index.lower is None else self.evaluate(index.lower))
+            stop = self.size(base, 0) if index.upper is None else v.number(self.evaluate(index.upper))
+            return v.Tensor(call("trifold::slice", base.expr, start.expr, stop.expr), base.dtypes, base.dimensions)
+        at = self.evaluate(index) if not isinstance(index, ast.Slice) else None
+        if isinstance(at, int):
+            count = None if base.dimensions is None else base.dimensions - 1
+            zero = cpp.Literal("0", 0)
+            return v.Tensor(call("torch::stable::select", base.expr, zero, v.number(at).expr), base.dtypes, count)
+        raise DraftError(self.place(node), "this part of a tensor is not translated in a launch function")
+
+    # --------------------------------------------------------------------------------------------- calls
+
+    def called(self, function: Any, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        if isinstance(function, v.Method):
+            return self.method(function, arguments, keywords, node)
+        handler = _HANDLERS.get(function) if not isinstance(function, v.Local) else None
+        if handler is not None:
+            return handler(self, arguments, keywords, node)
+        if isinstance(function, v.Local):
+            return self.inlined(function.tree, self.frames[-1], function.names, {}, arguments, keywords, node)
+        if isinstance(function, FunctionType):
+            tree = self._tree(function)
+            frame = self.frames.pop()
+            defaults = _defaults(function)
+            return self.inlined(tree, frame, {}, defaults, arguments, keywords, node, function.__globals__)
+        if function in (len, sum, tuple, str, int, float, bool, abs, range, list) or function in vars(math).values():
+            if not any(_symbolic(each) for each in (*arguments, *keywords.values())):
+                return function(*arguments, **keywords)
+        name = getattr(function, "__name__", str(function))
+        raise DraftError(self.place(node), f"{name} in a launch function is not translated")
+
+    def inlined(
+        self,
+        tree: ast.FunctionDef,
+        frame: tuple[str, int],
+        names: dict[str, Any],
+        defaults: dict[str, Any],
+        arguments: Sequence[Any],
+        keywords: dict[str, Any],
+        node: ast.AST,
+        outer: dict[str, Any] | None = None,
+    ) -> Any:
+        """What a helper does, written where it is called."""
+        if self.depth > 12:
+            raise DraftError(self.place(node), "helpers that call each other are not translated")
+        signature = tree.args
+        plain = [each.arg for each in signature.args]
+        bound: dict[str, Any] = {**defaults, **dict(zip(plain, arguments, strict=False))}
+        if signature.vararg is not None:
+            bound[signature.vararg.arg] = tuple(arguments[len(plain) :])
+        known = {*plain, *(each.arg for each in signature.kwonlyargs)}
+        if signature.kwarg is not None:
+            bound[signature.kwarg.arg] = {k: w for k, w in keywords.items() if k not in known}
+        bound |= {k: w for k, w in keywords.items() if k in known}
+        saved = self.names, self.globals, self.frames
+        self.names, self.frames = {**names, **bound}, [*self.frames, frame]
+        if outer is not None:
+            self.globals = outer | vars(__import__("builtins"))
+        self.depth += 1
+        into = self.into
+        try:
+            done = self.statements(tree.body, into)
+        finally:
+            self.depth -= 1
+            self.names, self.globals, self.frames = saved
+            self.into = into
+        return None if done is None else done.value
+
+    def method(self, method: v.Method, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        owner, name = method.owner, method.name
+        if isinstance(owner, v.Tensor):
+            found = _TENSOR_METHODS.get(name)
+            if found is None:
+                raise DraftError(self.place(node), f"Tensor.{name} is not translated in a launch function")
+            return found(self, owner, arguments, keywords, node)
+        if isinstance(owner, v.Text) and name == "removeprefix" and owner.parts and owner.parts[0] == arguments[0]:
+            return v.Text(owner.parts[1:])
+        if isinstance(owner, v.Shape) and name == "numel":
+            return self.product(owner, node)
+        if isinstance(owner, str):
+            return getattr(owner, name)(*arguments, **keywords)
+        raise DraftError(self.place(node), f".{name} is not translated in a launch function")
+
+    def product(self, shape: Any, node: ast.AST) -> Any:
+        parts = shape.parts if isinstance(shape, v.Shape) else shape
+        result: Any = 1
+        for part in parts:
+            if isinstance(part, v.Part):
+                ends = (cpp.Literal(str(part.start), part.start), cpp.Literal(str(part.stop), part.stop))
+                expr = cpp.CallTo("trifold::count_of", (part.tensor.expr, *ends), type=v.INT, interval=v.SIZE)
+                one: Any = v.Number(expr, v.INT, v.SIZE)
+            else:
+                one = part
+            if result == 1 and not isinstance(result, v.Number):
+                result = one
+            else:
+                import operator
+
+                result = self.binary(operator.mul, result, one, node)
+                if isinstance(result, v.Number):
+                    result.interval = v.SIZE
+        return result
+
+
+def _only_returns(body: list[ast.stmt]) -> bool:
+    return len(body) == 1 and isinstance(body[0], ast.Return)
+
+
+def _defaults(function: FunctionType) -> dict[str, Any]:
+    return {
+        name: each.default
+        for name, each in inspect.signature(function).parameters.items()
+        if each.default is not inspect.Parameter.empty
+    }
+
+
+def _symbolic(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return any(_symbolic(each) for each in value)
+    return isinstance(value, (v.Number, v.Tensor, v.Shape, v.Text, v.DtypeOf, v.Output, v.DeviceOf))
+
+
+# ------------------------------------------------------------------------------------------------- functions
+
+Handler = Callable[[Host, Any, dict[str, Any], ast.Call], Any]
+
+
+def _check_floating(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
+    (op,) = arguments
+    for name, tensor in keywords.items():
+        host.into.append(cpp.Run(call("trifold::check_floating", host.message_part(op), tensor.expr, host.message_part(name))))
+        host.set_dtypes(tensor, v.FLOATING)
+
+
+def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
+    (op,) = arguments
+    (first, x), *others = keywords.items()
+    for name, y in others:
+        parts = [op, first, name]
+        text = [host.message_part(each) for each in parts]
+        host.into.append(cpp.Run(call("trifold::check_alike", text[0], x.expr, text[1], y.expr, text[2])))
+    host.set_dtypes(x, v.FLOATING)
+    for _, y in others:
+        host.set_dtypes(y, v.FLOATING)
+        y.dimensions = y.dimensions or x.dimensions
+        x.dimensions = x.dimensions or y.dimensions
+
+
+def _elementwise_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    first = arguments[0]
+    expr = call("trifold::elementwise_output", *(each.expr for each in arguments))
+    return v.Tensor(expr, first.dtypes, first.dimensions, dense=True)
+
+
+def _row_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    (x,) = arguments
+    return v.Tensor(call("trifold::row_output", x.expr), x.dtypes, x.dimensions)
+
+
+def _rows(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    (x,) = arguments
+    return v.Tensor(call("trifold::rows", x.expr), x.dtypes, 2)
+
+
+def _flat(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    x, layout = arguments[0], arguments[1] if len(arguments) > 1 else None
+    if layout is None and not x.dense:
+        raise DraftError(host.place(node), "flat of a tensor that is not dense is not translated", "pass a layout")
+    expr = x.expr if layout is None else call("trifold::in_layout_of", layout.expr, x.expr)
+    return v.Tensor(expr, x.dtypes, 1, dense=True)
+
+
+def _output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Output:
+    return v.Output(arguments[0])
+
+
+def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
+    kernel, grid, *passed = arguments
+    block = keywords.get("block", prototype.THREADS_PER_BLOCK)
+    extents = [tuple(v.number(n) for n in (e if isinstance(e, tuple) else (e,))) for e in (grid, block)]
+    one = Launch(kernel, extents[0], extents[1], list(passed), host.place(node))
+    host.launches.append(one)
+    host.into.append(one)
+
+
+def _launch_elementwise(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
+    kernel, n, *passed = arguments
+    _launch(host, (kernel, host._ceil(n, prototype.THREADS_PER_BLOCK), *passed), {}, node)
+
+
+def _least(name: str) -> Handler:
+    def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        if not any(isinstance(each, v.Number) for each in arguments):
+            return {"min": min, "max": max}[name](*arguments)
+        result, *others = (v.number(each) for each in arguments)
+        for other in others:
+            kind = v.FLOAT if v.FLOAT in (result.type, other.type) else v.INT
+            interval = None
+            if result.interval is not None and other.interval is not None:
+                choose = min if name == "min" else max
+                interval = choose(result.interval[0], other.interval[0]), choose(result.interval[1], other.interval[1])
+            elif kind == v.INT and name == "max":
+                low = max(each.interval[0] for each in (result, other) if each.interval is not None) if (
+                    result.interval or other.interval
+                ) else None
+                interval = None if low is None else (low, 2**63 - 1)
+            function = f"std::{name}<{'int64_t' if kind == v.INT else 'double'}>"
+            result = v.Number(cpp.CallTo(function, (result.expr, other.expr), type=kind, interval=interval), kind, interval)
+        return result
+
+    return write
+
+
+def _product(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    return host.product(arguments[0], node)
+
+
+def _sum(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    import operator
+
+    result, *others = arguments[0]
+    for other in others:
+        result = host.binary(operator.add, result, other, node)
+    return result
+
+
+def _tuple(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    return arguments[0] if arguments else ()
+
+
+def _str(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    (value,) = arguments
+    parts = host.in_words(value, node)
+    return "".join(parts) if all(isinstance(p, str) for p in parts) else v.Text(tuple(parts))  # type: ignore[arg-type]
+
+
+def _bool(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    return host.truth(arguments[0])
+
+
+def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    (value,) = arguments
+    if isinstance(value, tuple):
+        return len(value)
+    raise DraftError(host.place(node), "this length is not known while drafting")
+
+
+_HANDLERS: dict[Any, Handler] = {
+    prototype.check_floating: _check_floating,
+    prototype.check_alike: _check_alike,
+    prototype.elementwise_output: _elementwise_output,
+    prototype.row_output: _row_output,
+    prototype.rows: _rows,
+    prototype.flat: _flat,
+    prototype.output: _output,
+    prototype.launch: _launch,
+    prototype.launch_elementwise: _launch_elementwise,
+    min: _least("min"),
+    max: _least("max"),
+    math.prod: _product,
+    sum: _sum,
+    tuple: _tuple,
+    str: _str,
+    bool: _bool,
+    len: _length,
+    np.errstate: lambda host, arguments, keywords, node: None,
+}
+
+
+# ------------------------------------------------------------------------------------------------- tensor methods
+
+
+def _dim(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    if x.dimensions is not None:
+        return x.dimensions
+    expr = cpp.CallTo(f"{_base(x.expr)}.dim", (), type=v.INT, interval=(0, 64))
+    host.dimension_calls[id(expr)] = x
+    host.kept.append(expr)
+    return v.Number(expr, v.INT, (0, 64))
+
+
+def _numel(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
+    return v.Number(cpp.CallTo(f"{_base(x.expr)}.numel", (), type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
+
+
+def _sizes(arguments: Any) -> Any:
+    return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (tuple, v.Shape)) else arguments
+
+
+def _count(shape: Any) -> int | None:
+    parts = shape.parts if isinstance(shape, v.Shape) else shape
+    if len(parts) == 1 and isinstance(parts[0], v.Part):
+        part = parts[0]
+        whole = part.tensor.dimensions
+        return None if whole is None else whole - part.start + part.stop
+    known = [
+        (None if each.tensor.dimensions is None else each.tensor.dimensions - each.start + each.stop)
+        if isinstance(each, v.Part)
+        else 1
+        for each in parts
+    ]
+    return None if None in known else sum(each for each in known if each is not None)
+
+
+def _new_empty(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    shape = _sizes(arguments)
+    dims = host.dims(shape, node)
+    dtype = keywords.get("dtype")
+    if dtype is None:
+        return v.Tensor(call("trifold::empty_contiguous", x.expr, dims), x.dtypes, _count(shape), dense=True)
+    count = len(host.key_dtypes or (0,))
+    dtypes = dtype.dtypes if isinstance(dtype, v.DtypeOf) else (dtype,) * count
+    expr = call("trifold::empty_contiguous", x.expr, dims, host.dtype_code(dtype, node))
+    return v.Tensor(expr, dtypes, _count(shape), dense=True)
+
+
+def _reshape(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    shape = _sizes(arguments)
+    if any(isinstance(each, (torch.dtype, v.DtypeOf)) for each in (shape if isinstance(shape, tuple) else ())):
+        raise DraftError(host.place(node), "a view of another dtype is not translated")
+    return v.Tensor(call("torch::stable::reshape", x.expr, host.dims(shape, node)), x.dtypes, _count(shape))
+
+
+def _stride(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
+    (dimension,) = arguments
+    return v.Number(cpp.CallTo(f"{_base(x.expr)}.stride", (v.number(dimension).expr,), type=v.INT), v.INT)
+
+
+def _size_of(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
+    return host.size(x, arguments[0])
+
+
+def _transposed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    first, second = (cpp.Literal(str(n), n) for n in (0, 1))
+    return v.Tensor(call("torch::stable::transpose", x.expr, first, second), x.dtypes, 2, strided=True)
+
+
+def _contiguous(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    return v.Tensor(call("torch::stable::contiguous", x.expr), x.dtypes, x.dimensions)
+
+
+_TENSOR_METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any]] = {
+    "dim": _dim,
+    "numel": _numel,
+    "new_empty": _new_empty,
+    "reshape": _reshape,
+    "view": _reshape,
+    "stride": _stride,
+    "size": _size_of,
+    "t": _transposed,
+    "contiguous": _contiguous,
+    "element_size": lambda host, x, arguments, keywords, node: host.element_size(x),
+}

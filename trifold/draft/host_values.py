@@ -1,0 +1,134 @@
+"""What a launch function computes with, as the binding's C++ sees it.
+
+A launch function is executed once, on values that stand for those of all calls: what is known while drafting (numbers,
+names, kernels, tuples) stays a Python object; what a call decides is one of these classes, with its C++ expression.
+Where something depends on the dtype of the op's arguments, it is known for each of them: a tuple, with an element for
+each dtype that the key, the first tensor whose dtype is checked, may have.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from numba import types
+
+from trifold.draft import cpp
+from trifold.draft.tree import Interval
+
+FLOATING = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+HALF = (torch.float16, torch.bfloat16)
+SIZE: Interval = (0, 2**47)
+
+INT = (types.int64,)
+BOOL = (types.boolean,)
+FLOAT = (types.float64,)
+
+Dtypes = tuple[torch.dtype, ...]
+
+
+@dataclass(eq=False)
+class Number:
+    """An int, float or bool; ``type`` is INT, FLOAT or BOOL."""
+
+    expr: cpp.Expr
+    type: tuple[types.Type]
+    interval: Interval | None = None
+    facts: tuple[Fact, ...] = ()  # what is true of tensors if this is true
+    of_dtype: tuple[Any, ...] | None = None  # its value for each dtype of the key
+
+
+@dataclass(eq=False)
+class Tensor:
+    expr: cpp.Expr
+    dtypes: Dtypes | None = None
+    dimensions: int | None = None
+    optional: bool = False
+    present: bool = True  # whether an optional one is known to be given
+    dense: bool = False  # its elements are taken in their order in memory
+    strided: bool = False  # an argument, whose strides the kernel takes as they are
+    written: bool = False
+
+
+@dataclass(frozen=True)
+class Output:
+    tensor: Tensor
+
+
+@dataclass(frozen=True)
+class Fact:
+    tensor: Tensor
+    dtypes: Dtypes | None = None
+    dimensions: int | None = None
+    given: bool | None = None
+
+
+@dataclass(frozen=True)
+class DtypeOf:
+    """A dtype: the tensor's, or for each dtype of the key another one."""
+
+    dtypes: Dtypes | None
+    tensor: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A range of a shape's dimensions, of a number that depends on the call: ``x.shape[:-1]``."""
+
+    tensor: Tensor
+    start: int
+    stop: int  # from the end, 0 or less
+
+
+@dataclass(frozen=True)
+class Shape:
+    parts: tuple[Number | int | Part, ...]
+
+
+@dataclass(frozen=True)
+class DeviceOf:
+    tensor: Tensor
+
+
+@dataclass(frozen=True)
+class Text:
+    """A message: literal text, and parts that are put into words where it is needed."""
+
+    parts: tuple[str | cpp.Expr, ...]
+
+
+@dataclass(frozen=True)
+class Method:
+    owner: Any
+    name: str
+
+
+@dataclass(frozen=True)
+class Local:
+    """A function that is defined within another one."""
+
+    tree: ast.FunctionDef
+    names: dict[str, Any] = field(hash=False)
+
+
+def number(value: Any) -> Number:
+    """Any number as a :class:`Number`."""
+    if isinstance(value, Number):
+        return value
+    if isinstance(value, bool):
+        return Number(cpp.Literal("true" if value else "false", value, type=BOOL), BOOL, (int(value), int(value)))
+    if isinstance(value, int):
+        text = str(value) if abs(value) < 2**31 else f"{value}"
+        return Number(cpp.Literal(text, value, type=INT, interval=(value, value)), INT, (value, value))
+    return Number(cpp.Literal(repr(float(value)), float(value), type=FLOAT), FLOAT)
+
+
+def computed(dtypes: Dtypes) -> tuple[types.Type, ...]:
+    """The Numba types in which kernels see elements of these dtypes: half types as float32."""
+    from numba.np.numpy_support import from_dtype
+
+    return tuple(
+        types.float32 if each in HALF else from_dtype(torch.empty(0, dtype=each).numpy().dtype) for each in dtypes
+    )

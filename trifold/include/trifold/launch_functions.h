@@ -1,0 +1,73 @@
+// What a prototype's launch function calls (trifold.prototype, and torch's tensors), for drafted bindings.
+#pragma once
+
+#include <trifold/rows.h>
+#include <trifold/python_numbers.cuh>
+
+namespace trifold {
+
+inline bool same_dtype(const Tensor& a, const Tensor& b) {
+  return dtype_code(a) == dtype_code(b);
+}
+
+inline bool same_device(const Tensor& a, const Tensor& b) {
+  return device_type_code(a) == device_type_code(b) && a.get_device_index() == b.get_device_index();
+}
+
+inline bool same_sizes(Dims a, Dims b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
+inline bool same_memory(const Tensor& a, const Tensor& b) {
+  return a.get() == b.get() || (a.numel() > 0 && a.const_data_ptr() == b.const_data_ptr());
+}
+
+// The sizes of the dimensions from `start` on without the last -`stop`, and their product.
+inline Dims sizes_of(const Tensor& x, int64_t start, int64_t stop) {
+  const Dims all = x.sizes();
+  const int64_t count = std::max<int64_t>(static_cast<int64_t>(all.size()) - start + stop, 0);
+  return Dims(all.data() + (count > 0 ? start : 0), static_cast<std::size_t>(count));
+}
+inline int64_t count_of(const Tensor& x, int64_t start, int64_t stop) {
+  const Dims sizes = sizes_of(x, start, stop);
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<int64_t>());
+}
+
+// The sizes of several dimensions, and single ones, in one list.
+inline void append(std::vector<int64_t>& list, Dims sizes) {
+  list.insert(list.end(), sizes.begin(), sizes.end());
+}
+inline void append(std::vector<int64_t>& list, int64_t size) {
+  list.push_back(size);
+}
+template <class... Parts>
+std::vector<int64_t> sizes(const Parts&... parts) {
+  std::vector<int64_t> list;
+  (append(list, parts), ...);
+  return list;
+}
+
+// As libtorch's number: float64 for float64, float32 for all else.
+inline int32_t compute_dtype(const Tensor& x) {
+  return dtype_code(x.scalar_type() == ScalarType::Double ? ScalarType::Double : ScalarType::Float);
+}
+
+// `x` as a matrix whose rows are its last dimension; a 0-d tensor is a row of one column. A copy if rows are not at
+// equal distances.
+inline Tensor rows(const Tensor& x) {
+  return torch::stable::reshape(x, {count_of(x, 0, -1), x.dim() > 0 ? x.size(-1) : 1});
+}
+
+// `x`, or a contiguous copy if there are gaps between the elements of its last dimension.
+inline Tensor without_gaps(const Tensor& x) {
+  const int64_t last = x.dim() - 1;
+  return last < 0 || x.size(last) <= 1 || x.stride(last) == 1 ? x : torch::stable::contiguous(x);
+}
+
+// x[start:stop] of the first dimension.
+inline Tensor slice(const Tensor& x, int64_t start, int64_t stop) {
+  Tensor own = x;
+  return torch::stable::narrow(own, 0, start, stop - start);
+}
+
+}  // namespace trifold
