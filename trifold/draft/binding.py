@@ -70,7 +70,11 @@ def draft_op(module: ModuleType, op: str) -> DraftedOp:
     functions = launch_functions(module, op)
     if not functions:
         raise PrototypeError(f"prototypes/{op}.py has no function named {op}", "write the launch function")
-    hosts = [Host(function) for function in functions]
+    hosts: list[Host] = []
+    known: dict[str, v.Tensor] = {}
+    for function in functions:
+        hosts.append(Host(function, known))
+        known = {**hosts[-1].known_by_name(), **known}
     drafts = _Kernels(hosts)
     for host in hosts:
         for launch in host.launches:
@@ -148,7 +152,7 @@ class _Kernels:
     def _write(self, instance: _Instance, known: dict[int, Interval | None]) -> Written:
         function = instance.kernel.py_func
         # Ranges are of this kernel alone: what it calls is analysed for it.
-        built = Analysis().analyse(function, instance.types, is_kernel=True)
+        built = Analysis(len(self.key)).analyse(function, instance.types, is_kernel=True)
         parameters = list(inspect.signature(function).parameters)
         find_ranges(built, {parameters[n]: each for n, each in known.items() if each is not None})
         return self.module.write(built, instance.stored)
@@ -164,7 +168,7 @@ class _Kernels:
         for number, tensor in enumerate(tensors):
             if isinstance(tensor, v.Tensor):
                 places[number] = self._prepared(host, launch, number, tensor, prepared)
-        first = next(tensor for tensor in tensors if isinstance(tensor, v.Tensor))
+        first = host.key or next(tensor for tensor in tensors if isinstance(tensor, v.Tensor))
         arguments = tuple(self._argument(host, launch, instance, written, p, places) for p in written.parameters)
         template = written.function.template
         kernel = written.function.name + {"class T": "<T>", "class C": "<trifold::compute_t<T>>", "": ""}[template]
@@ -179,8 +183,7 @@ class _Kernels:
         tests = [n.expr for n in launch.grid if n.interval is None or n.interval[0] < 1]
         if template:
             assert host.key is not None
-            key = next((t for t in tensors if isinstance(t, v.Tensor) and t.dtypes == self.key), host.key)
-            over = call(f"{_base(key.expr)}.scalar_type")
+            over = call(f"{_base(host.key.expr)}.scalar_type")
             run = [cpp.Dispatch("trifold::dispatch_floating", over, run)]
         if not tests:
             return run if template else [cpp.Scope(run)]

@@ -18,7 +18,7 @@ import torch
 from trifold import prototype
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_expressions import HostExpressions, _base, call
+from trifold.draft.host_expressions import HostExpressions, _base, call, opposite
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.variables import KEYWORDS
 
@@ -45,10 +45,16 @@ class Returned:
 
 
 class Host(HostExpressions):
-    """One launch function. ``body`` is its C++; ``launches`` are in the order of the text."""
+    """One launch function. ``body`` is its C++; ``launches`` are in the order of the text.
 
-    def __init__(self, function: FunctionType) -> None:
+    ``earlier``: the tensors of the functions before it, by name. One that forward returns, and backward takes by the
+    same name without a check of its dtype, is of the dtype that forward gives it; the binding checks that.
+    """
+
+    def __init__(self, function: FunctionType, earlier: dict[str, v.Tensor]) -> None:
         self.function = function
+        self.earlier = earlier
+        self.results: dict[str, v.Tensor] = {}
         self.frames: list[tuple[str, int]] = []
         self.key: v.Tensor | None = None
         self.key_dtypes: v.Dtypes = ()
@@ -65,7 +71,13 @@ class Host(HostExpressions):
         self.result = "void"
         tree = self._tree(function)
         self._parameters(function, tree)
+        self.arguments = dict(self.names)
         self.statements(tree.body, self.body)
+
+    def known_by_name(self) -> dict[str, v.Tensor]:
+        """The tensors that it takes and returns, where their dtypes are known."""
+        taken = {name: value for name, value in self.arguments.items() if isinstance(value, v.Tensor)}
+        return {name: each for name, each in {**taken, **self.results}.items() if each.dtypes is not None}
 
     def place(self, node: ast.AST) -> Place:
         path, offset = self.frames[-1]
@@ -164,6 +176,9 @@ class Host(HostExpressions):
     def returned(self, value: Any, node: ast.AST) -> cpp.Expr | None:
         if value is None:
             return None
+        for each in value if isinstance(value, tuple) else (value,):
+            if isinstance(each, v.Tensor) and isinstance(each.expr, cpp.Name):
+                self.results[each.expr.text] = each
         if isinstance(value, v.Tensor):
             return value.expr
         if isinstance(value, tuple) and all(isinstance(each, v.Tensor) for each in value):
@@ -210,6 +225,12 @@ class Host(HostExpressions):
                 into.append(cpp.Declare("const Tensor", [own], expr))
                 value.expr = cpp.Name(own)
                 return value
+            case v.Sizes(expr=expr) if not isinstance(expr, cpp.Name):
+                own = self.fresh(name)
+                into.append(cpp.Declare("const std::vector<int64_t>", [own], expr))
+                return v.Sizes(cpp.Name(own))
+            case v.Either(test=test, chosen=v.Tensor() as chosen, otherwise=v.Tensor() as otherwise):
+                return v.Either(test, self.named(chosen, name, into), self.named(otherwise, name, into))
             case v.Output(tensor=tensor):
                 return v.Output(self.named(tensor, name, into))
             case tuple():
@@ -224,8 +245,10 @@ class Host(HostExpressions):
         if len(node.body) == 1 and isinstance(node.body[0], ast.Raise) and not node.orelse:
             self.raised(test, node.body[0], into)
             return None
-        if self.depth > 0 and _only_returns(node.body):
+        if self.depth > 0 and isinstance(node.body[-1], ast.Return):
             return self._early(node, test, into, rest)
+        if len(node.body) == 1 and isinstance(node.body[0], ast.Continue) and not node.orelse:
+            return self._skipping(test, into, rest)
         before = dict(self.names)
         states = []
         bodies: list[list[cpp.Stmt]] = []
@@ -251,21 +274,52 @@ class Host(HostExpressions):
         return None
 
     def _early(self, node: ast.If, test: v.Number, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned:
-        """``if a: return x`` and what follows, as a choice."""
-        ends = [node.body[-1], *(node.orelse or rest)[-1:]]
-        if not all(isinstance(each, ast.Return) and each.value is not None for each in ends) or len(node.orelse or rest) != 1:
-            raise DraftError(self.place(node), "an early return of a helper is not translated", "return a choice")
-        first, second = (self.evaluate(each.value) for each in ends)  # type: ignore[attr-defined]
-        return Returned(self.chosen(test, first, second, node))
+        """``if a: return x`` and what follows, in a helper: a choice."""
+        values: list[Any] = []
+        bodies: list[list[cpp.Stmt]] = []
+        names = dict(self.names)
+        for branch, facts in ((node.body, test.facts), (node.orelse or rest, self.facts_if_false.get(id(test), ()))):
+            body: list[cpp.Stmt] = []
+            assumed = self.assuming(facts)
+            done = self.statements(branch, body)
+            self.restore(assumed)
+            self.names = dict(names)
+            if done is None:
+                raise DraftError(self.place(node), "a helper that returns by some ways only is not translated")
+            values.append(done.value)
+            bodies.append(body)
+        self.into = into
+        if not any(bodies):
+            return Returned(self.chosen(test, values[0], values[1], node))
+        first, second = values
+        if not isinstance(first, v.Tensor) or not isinstance(second, v.Tensor):
+            raise DraftError(self.place(node), "an early return of this value is not translated", "return a choice")
+        own = cpp.Name(self.fresh("chosen"))
+        for body, value in zip(bodies, values, strict=True):
+            body.append(cpp.Assign(own, "=", value.expr))
+        into.append(cpp.Declare("Tensor", [own.text]))
+        into.append(cpp.If(test.expr, *bodies))
+        dtypes = self._either(test, first.dtypes, second.dtypes)
+        same = first.dimensions == second.dimensions
+        return Returned(v.Tensor(own, dtypes, first.dimensions if same else None))
+
+    def _skipping(self, test: v.Number, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
+        """``if a: continue`` in a loop that is written out: what follows is done unless a."""
+        body: list[cpp.Stmt] = []
+        assumed = self.assuming(self.facts_if_false.get(id(test), ()))
+        self.statements(rest, body)
+        self.restore(assumed)
+        into.append(cpp.If(opposite(test.expr), body, []))
+        return Returned(None)
 
     def raised(self, test: v.Number, node: ast.Raise, into: list[cpp.Stmt]) -> None:
         problem = node.exc
         if not (isinstance(problem, ast.Call) and self.evaluate(problem.func) is RuntimeError and len(problem.args) == 1):
             raise DraftError(self.place(node), "only RuntimeError of one message is raised by a binding")
         message = self.evaluate(problem.args[0])
-        parts = message.parts if isinstance(message, v.Text) else (message,)
-        opposite = test.expr.operand if isinstance(test.expr, cpp.Prefix) and test.expr.operator == "!" else cpp.Prefix("!", test.expr)
-        into.append(cpp.Run(cpp.CallTo("trifold::check", (opposite, *(self.message_part(each) for each in parts)))))
+        parts = _merged(message.parts if isinstance(message, v.Text) else (message,))
+        holds = opposite(test.expr)
+        into.append(cpp.Run(cpp.CallTo("trifold::check", (holds, *(self.message_part(each) for each in parts)))))
         self.learn(self.facts_if_false.get(id(test), ()))
 
     def message_part(self, part: str | cpp.Expr) -> cpp.Expr:
@@ -278,10 +332,11 @@ class Host(HostExpressions):
         values = self.evaluate(node.iter)
         if not isinstance(values, tuple):
             raise DraftError(self.place(node), "a loop whose length a call decides is not translated here")
+        if any(isinstance(each, ast.Return) for each in ast.walk(node)):
+            raise DraftError(self.place(node), "a return within a loop is not translated")
         for value in values:
             self.assign(node.target, value, into)
-            if self.statements(node.body, into) is not None:
-                raise DraftError(self.place(node), "a return within a loop is not translated")
+            self.statements(node.body, into)
         return None
 
     def learn(self, facts: tuple[v.Fact, ...]) -> None:
@@ -289,14 +344,31 @@ class Host(HostExpressions):
             if fact.dtypes is not None:
                 self.set_dtypes(fact.tensor, fact.dtypes)
             if fact.dimensions is not None:
-                fact.tensor.dimensions = fact.dimensions
-            if fact.given is not None:
-                fact.tensor.present = fact.given
+                for each in (fact.tensor, *fact.tensor.alike):
+                    each.dimensions = fact.dimensions
+            if fact.given:
+                self.give(fact.tensor)
 
     def set_dtypes(self, tensor: v.Tensor, dtypes: v.Dtypes) -> None:
         if self.key is None and len(dtypes) > 1:
             self.key, self.key_dtypes = tensor, dtypes
-        tensor.dtypes = dtypes * len(self.key_dtypes or (0,)) if len(dtypes) == 1 else dtypes
+            self.expect_earlier(tensor)
+        tensor.known = dtypes * len(self.key_dtypes or (0,)) if len(dtypes) == 1 else dtypes
+
+    def expect_earlier(self, key: v.Tensor) -> None:
+        for name, tensor in self.arguments.items():
+            known = self.earlier.get(name)
+            if known is None or tensor is key or not isinstance(tensor, v.Tensor) or tensor.dtypes is not None:
+                continue
+            if known.dtypes is None or len(known.dtypes) != len(self.key_dtypes) or known.dtypes == self.key_dtypes:
+                continue
+            dtype = self.dtype_code(v.DtypeOf(known.dtypes), ast.Constant(None))
+            test = cpp.Infix("==", call("trifold::dtype_code", tensor.expr), dtype, type=v.BOOL)
+            message = f"{self.function.__name__}: {name} must be of the dtype that the forward function gives it, not "
+            words = cpp.Name(f"trifold::Dtype{{{_base(tensor.expr)}}}")
+            self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(message), words))))
+            tensor.known = known.dtypes
+            tensor.dimensions = tensor.dimensions or known.dimensions
 
     # --------------------------------------------------------------------------------------------- values
 
@@ -333,6 +405,8 @@ class Host(HostExpressions):
                 if len(set(known)) == 1:
                     return known[0]
         if isinstance(base, (v.Text, v.Shape, str)):
+            return v.Method(base, name)
+        if isinstance(base, v.Number) and name == "bit_length":
             return v.Method(base, name)
         if isinstance(base, (v.Number, v.DtypeOf)):
             raise DraftError(self.place(node), f".{name} of this is not translated")
@@ -385,10 +459,10 @@ class Host(HostExpressions):
 
     def called(self, function: Any, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         if isinstance(function, v.Method):
-            return self.method(function, arguments, keywords, node)
+            return _with_dtype_of(self.method(function, arguments, keywords, node), (function.owner,))
         handler = _HANDLERS.get(function) if not isinstance(function, v.Local) else None
         if handler is not None:
-            return handler(self, arguments, keywords, node)
+            return _with_dtype_of(handler(self, arguments, keywords, node), arguments)
         if isinstance(function, v.Local):
             return self.inlined(function.tree, self.frames[-1], function.names, {}, arguments, keywords, node)
         if isinstance(function, FunctionType):
@@ -396,6 +470,9 @@ class Host(HostExpressions):
             frame = self.frames.pop()
             defaults = _defaults(function)
             return self.inlined(tree, frame, {}, defaults, arguments, keywords, node, function.__globals__)
+        if isinstance(getattr(function, "__self__", None), (dict, int, float, list)):
+            found = function(*arguments, **keywords)
+            return tuple(found) if isinstance(found, type({}.items())) else found
         if function in (len, sum, tuple, str, int, float, bool, abs, range, list) or function in vars(math).values():
             if not any(_symbolic(each) for each in (*arguments, *keywords.values())):
                 return function(*arguments, **keywords)
@@ -446,6 +523,9 @@ class Host(HostExpressions):
             if found is None:
                 raise DraftError(self.place(node), f"Tensor.{name} is not translated in a launch function")
             return found(self, owner, arguments, keywords, node)
+        if isinstance(owner, v.Number):
+            bits = cpp.CallTo("trifold::bit_length", (owner.expr,), type=v.INT, interval=(0, 63))
+            return v.Number(bits, v.INT, (0, 63))
         if isinstance(owner, v.Text) and name == "removeprefix" and owner.parts and owner.parts[0] == arguments[0]:
             return v.Text(owner.parts[1:])
         if isinstance(owner, v.Shape) and name == "numel":
@@ -475,8 +555,16 @@ class Host(HostExpressions):
         return result
 
 
-def _only_returns(body: list[ast.stmt]) -> bool:
-    return len(body) == 1 and isinstance(body[0], ast.Return)
+def _merged(parts: Sequence[str | cpp.Expr]) -> list[str | cpp.Expr]:
+    """A message with neighbouring texts joined."""
+    joined: list[str | cpp.Expr] = []
+    for part in parts:
+        last = joined[-1] if joined else None
+        if isinstance(part, str) and isinstance(last, str):
+            joined[-1] = last + part
+        else:
+            joined.append(part)
+    return joined
 
 
 def _defaults(function: FunctionType) -> dict[str, Any]:
@@ -485,6 +573,13 @@ def _defaults(function: FunctionType) -> dict[str, Any]:
         for name, each in inspect.signature(function).parameters.items()
         if each.default is not inspect.Parameter.empty
     }
+
+
+def _with_dtype_of(made: Any, origins: Sequence[Any]) -> Any:
+    """A tensor whose dtype is not known yet has that of the one that it is made of."""
+    if isinstance(made, v.Tensor) and made.known is None and made.like is None:
+        made.like = next((each for each in origins if isinstance(each, v.Tensor) and each is not made), None)
+    return made
 
 
 def _symbolic(value: Any) -> bool:
@@ -515,8 +610,9 @@ def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast
     host.set_dtypes(x, v.FLOATING)
     for _, y in others:
         host.set_dtypes(y, v.FLOATING)
-        y.dimensions = y.dimensions or x.dimensions
-        x.dimensions = x.dimensions or y.dimensions
+        y.dimensions = x.dimensions = x.dimensions or y.dimensions
+        x.alike.append(y)
+        y.alike.append(x)
 
 
 def _elementwise_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
@@ -544,13 +640,30 @@ def _flat(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) 
 
 
 def _output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Output:
-    return v.Output(arguments[0])
+    return _output_of(arguments[0])
+
+
+def _output_of(value: Any) -> Any:
+    if isinstance(value, v.Either):
+        return v.Either(value.test, _output_of(value.chosen), _output_of(value.otherwise))
+    return v.Output(value)
 
 
 def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
     kernel, grid, *passed = arguments
     block = keywords.get("block", prototype.THREADS_PER_BLOCK)
     extents = [tuple(v.number(n) for n in (e if isinstance(e, tuple) else (e,))) for e in (grid, block)]
+    number = next((n for n, each in enumerate(arguments) if isinstance(each, v.Either)), None)
+    if number is not None:
+        one_of = arguments[number]
+        into, bodies = host.into, []
+        for each in (one_of.chosen, one_of.otherwise):
+            host.into = body = []
+            _launch(host, (*arguments[:number], each, *arguments[number + 1 :]), keywords, node)
+            bodies.append(body)
+        host.into = into
+        into.append(cpp.If(one_of.test.expr, *bodies))
+        return
     one = Launch(kernel, extents[0], extents[1], list(passed), host.place(node))
     host.launches.append(one)
     host.into.append(one)
@@ -559,6 +672,13 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
 def _launch_elementwise(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
     kernel, n, *passed = arguments
     _launch(host, (kernel, host._ceil(n, prototype.THREADS_PER_BLOCK), *passed), {}, node)
+
+
+def _empty(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    device = keywords.pop("device", None)
+    if not isinstance(device, v.DeviceOf):
+        raise DraftError(host.place(node), "torch.empty needs the device of an argument", "use x.new_empty(...)")
+    return _new_empty(host, device.tensor, arguments, keywords, node)
 
 
 def _least(name: str) -> Handler:
@@ -628,6 +748,7 @@ _HANDLERS: dict[Any, Handler] = {
     prototype.output: _output,
     prototype.launch: _launch,
     prototype.launch_elementwise: _launch_elementwise,
+    torch.empty: _empty,
     min: _least("min"),
     max: _least("max"),
     math.prod: _product,
@@ -657,10 +778,12 @@ def _numel(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], no
 
 
 def _sizes(arguments: Any) -> Any:
-    return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (tuple, v.Shape)) else arguments
+    return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (tuple, v.Shape, v.Sizes)) else arguments
 
 
 def _count(shape: Any) -> int | None:
+    if isinstance(shape, v.Sizes):
+        return None
     parts = shape.parts if isinstance(shape, v.Shape) else shape
     if len(parts) == 1 and isinstance(parts[0], v.Part):
         part = parts[0]

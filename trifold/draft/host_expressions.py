@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import math
 import operator
 from collections.abc import Callable
@@ -39,6 +40,19 @@ DTYPE_NAMES = {
     torch.uint8: "Byte",
     torch.bool: "Bool",
 }
+
+
+_OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def opposite(test: cpp.Expr) -> cpp.Expr:
+    """Whether a condition on integers does not hold."""
+    if isinstance(test, cpp.Prefix) and test.operator == "!":
+        return test.operand
+    whole = isinstance(test, cpp.Infix) and v.FLOAT not in (test.left.type, test.right.type)
+    if whole and test.operator in _OPPOSITES:  # type: ignore[attr-defined]
+        return cpp.Infix(_OPPOSITES[test.operator], test.left, test.right, type=v.BOOL)  # type: ignore[attr-defined]
+    return cpp.Prefix("!", test, type=v.BOOL)
 
 
 def infix(op: str, a: v.Number, b: v.Number, kind: Any, interval: Any = None) -> v.Number:
@@ -144,7 +158,15 @@ class HostExpressions:
             if not isinstance(value, v.Number):
                 return not value
             known = None if value.of_dtype is None else tuple(not each for each in value.of_dtype)
-            return v.Number(cpp.Prefix("!", value.expr, type=v.BOOL), v.BOOL, of_dtype=known)
+            negated = v.Number(
+                opposite(self.truth(value).expr),
+                v.BOOL,
+                facts=self.facts_if_false.get(id(value), ()),
+                of_dtype=known,
+            )
+            self.facts_if_false[id(negated)] = value.facts
+            self.kept += [value, negated]
+            return negated
         if not isinstance(value, v.Number):
             return {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[type(node.op)](value)
         sign = {ast.USub: "-", ast.Invert: "~"}[type(node.op)]
@@ -279,8 +301,10 @@ class HostExpressions:
         if isinstance(a, v.DeviceOf) and isinstance(b, v.DeviceOf):
             same = call("trifold::same_device", a.tensor.expr, b.tensor.expr)
             return v.Number(same if sign == "==" else cpp.Prefix("!", same), v.BOOL)
-        if isinstance(a, v.Shape) or isinstance(b, v.Shape):
+        if isinstance(a, (v.Shape, v.Sizes)) or isinstance(b, (v.Shape, v.Sizes)):
             return self._shapes_equal(sign == "!=", a, b, node)
+        if isinstance(a, tuple) and isinstance(b, tuple) and sign in ("==", "!="):
+            return self._tuples_equal(sign == "!=", a, b, node)
         if not isinstance(a, v.Number) and not isinstance(b, v.Number):
             return compare(a, b)
         x, y = v.number(a), v.number(b)
@@ -291,6 +315,15 @@ class HostExpressions:
             if owner is not None:
                 result.facts = (v.Fact(owner, dimensions=b),)
         return result
+
+    def _tuples_equal(self, negated: bool, a: tuple[Any, ...], b: tuple[Any, ...], node: ast.AST) -> Any:
+        if len(a) != len(b):
+            return negated
+        parts = [self._compared(ast.Eq(), x, y, node) for x, y in zip(a, b, strict=True)]
+        if all(isinstance(part, bool) for part in parts):
+            return all(parts) != negated
+        joined = self._joined(True, [v.number(part) for part in parts])
+        return v.Number(opposite(joined.expr), v.BOOL) if negated else joined
 
     dimension_calls: dict[int, v.Tensor]
 
@@ -303,7 +336,10 @@ class HostExpressions:
             return (a is not None) if negated else (a is None)
         given = call(f"{_base(a.expr)}.has_value")
         expr: cpp.Expr = given if negated else cpp.Prefix("!", given)
-        return v.Number(expr, v.BOOL, facts=(v.Fact(a, given=negated),))
+        result = v.Number(expr, v.BOOL, facts=(v.Fact(a, given=negated),))
+        self.facts_if_false[id(result)] = (v.Fact(a, given=not negated),)
+        self.kept.append(result)
+        return result
 
     def _same_tensor(self, negated: bool, a: v.Tensor, b: v.Tensor, node: ast.AST) -> Any:
         same = call("trifold::same_memory", a.expr, b.expr)
@@ -318,7 +354,7 @@ class HostExpressions:
         if all(isinstance(part, bool) for part in parts):
             return any(parts) != negated
         joined = self._joined(False, [v.number(part) for part in parts])
-        return v.Number(cpp.Prefix("!", joined.expr), v.BOOL) if negated else joined
+        return v.Number(opposite(joined.expr), v.BOOL) if negated else joined
 
     def _dtype_in(self, negated: bool, a: v.DtypeOf, b: tuple[Any, ...], node: ast.AST) -> Any:
         assert a.tensor is not None
@@ -326,14 +362,11 @@ class HostExpressions:
         joined: cpp.Expr = tests[0]
         for test in tests[1:]:
             joined = cpp.Infix("||", joined, test, type=v.BOOL)
-        facts = () if negated else (v.Fact(a.tensor, dtypes=tuple(b)),)
-        absent = (v.Fact(a.tensor, dtypes=tuple(b)),) if negated else ()
-        result = v.Number(cpp.Prefix("!", joined) if negated else joined, v.BOOL, facts=facts)
-        if absent:
-            self.facts_if_false[id(result)] = absent
-        return result
+        facts = (v.Fact(a.tensor, dtypes=tuple(b)),)
+        return self._knowing(cpp.Prefix("!", joined) if negated else joined, facts, negated)
 
     facts_if_false: dict[int, tuple[v.Fact, ...]]
+    kept: list[Any]
 
     def dtype_is(self, tensor: v.Tensor, dtype: torch.dtype) -> cpp.Expr:
         own = cpp.CallTo(f"{_base(tensor.expr)}.scalar_type", ())
@@ -355,21 +388,27 @@ class HostExpressions:
             raise DraftError(self.place(node), "these dtypes are not compared")
         if isinstance(b, v.DtypeOf) and b.tensor is not None:
             expr: cpp.Expr = call("trifold::same_dtype", a.tensor.expr, b.tensor.expr)
-            if b.tensor.dtypes is not None and not negated:
+            if b.tensor.dtypes is not None:
                 facts = (v.Fact(a.tensor, dtypes=b.tensor.dtypes),)
-            elif a.tensor.dtypes is not None and not negated:
+            elif a.tensor.dtypes is not None:
                 facts = (v.Fact(b.tensor, dtypes=a.tensor.dtypes),)
         elif isinstance(b, v.DtypeOf):
             expr = cpp.Infix("==", call("trifold::dtype_code", a.tensor.expr), self.dtype_code(b, node), type=v.BOOL)
         else:
             expr = self.dtype_is(a.tensor, b)
-            if not negated:
-                facts = (v.Fact(a.tensor, dtypes=(b,)),)
+            facts = (v.Fact(a.tensor, dtypes=(b,)),)
         if negated:
             expr = cpp.Infix("!=", expr.left, expr.right, type=v.BOOL) if isinstance(expr, cpp.Infix) else cpp.Prefix("!", expr)
-        result = v.Number(expr, v.BOOL, facts=facts, of_dtype=known)
-        if negated and not isinstance(b, v.DtypeOf):
-            self.facts_if_false[id(result)] = (v.Fact(a.tensor, dtypes=(b,)),)
+        return self._knowing(expr, facts, negated, known)
+
+    def _knowing(
+        self, expr: cpp.Expr, facts: tuple[v.Fact, ...], negated: bool, known: tuple[Any, ...] | None = None
+    ) -> v.Number:
+        """A condition, and what is true of tensors if it holds; or if it does not."""
+        result = v.Number(expr, v.BOOL, facts=() if negated else facts, of_dtype=known)
+        if negated:
+            self.facts_if_false[id(result)] = facts
+        self.kept.append(result)
         return result
 
     def dtype_code(self, dtype: Any, node: ast.AST) -> cpp.Expr:
@@ -395,10 +434,12 @@ class HostExpressions:
             facts = (v.Fact(whole, dimensions=len(b)),)
         exprs = [self.dims(each, node) for each in (a, b)]
         same = call("trifold::same_sizes", *exprs)
-        return v.Number(cpp.Prefix("!", same) if negated else same, v.BOOL, facts=() if negated else facts)
+        return self._knowing(cpp.Prefix("!", same) if negated else same, facts, negated)
 
     def dims(self, shape: Any, node: ast.AST) -> cpp.Expr:
         """A shape as a list of numbers, for a function that takes ``trifold::Dims``."""
+        if isinstance(shape, v.Sizes):
+            return shape.expr
         whole = _whole(shape)
         if whole is not None:
             return call(f"{_base(whole.expr)}.sizes")
@@ -421,19 +462,25 @@ class HostExpressions:
         if isinstance(test, bool):
             return self.evaluate(body if test else orelse)
         with_facts = self.assuming(test.facts)
-        chosen = self.evaluate(body)
+        chosen = _copied(self.evaluate(body))
         self.restore(with_facts)
-        with_facts = self.assuming(self.facts_if_false.get(id(test), _opposite(test.facts)))
-        otherwise = self.evaluate(orelse)
+        with_facts = self.assuming(self.facts_if_false.get(id(test), ()))
+        otherwise = _copied(self.evaluate(orelse))
         self.restore(with_facts)
         return self.chosen(test, chosen, otherwise, node)
 
     def chosen(self, test: v.Number, chosen: Any, otherwise: Any, node: ast.AST) -> Any:
         if isinstance(chosen, v.Tensor) and isinstance(otherwise, v.Tensor):
             dtypes = self._either(test, chosen.dtypes, otherwise.dtypes)
+            if dtypes is None and chosen.dtypes is not None and otherwise.dtypes is not None:
+                return v.Either(test, chosen, otherwise)
             same = chosen.dimensions == otherwise.dimensions
             expr = cpp.Ternary(test.expr, chosen.expr, otherwise.expr)
             return v.Tensor(expr, dtypes, chosen.dimensions if same else None, dense=chosen.dense and otherwise.dense)
+        shapes = (v.Shape, v.Sizes, tuple)
+        if isinstance(chosen, shapes) and isinstance(otherwise, shapes) and _has_sizes(chosen, otherwise):
+            lists = [self._list(each, node) for each in (chosen, otherwise)]
+            return v.Sizes(cpp.Ternary(test.expr, *lists))
         if isinstance(chosen, tuple) and isinstance(otherwise, tuple) and len(chosen) == len(otherwise):
             return tuple(self.chosen(test, a, b, node) for a, b in zip(chosen, otherwise, strict=True))
         if _is_dtype(chosen) and _is_dtype(otherwise):
@@ -451,7 +498,20 @@ class HostExpressions:
             return v.Number(cpp.Ternary(test.expr, x.expr, y.expr, type=kind, interval=interval), kind, interval)
         if chosen is otherwise or (isinstance(chosen, str) and chosen == otherwise):
             return chosen
-        raise DraftError(self.place(node), "a choice of these two is not translated")
+        return v.Either(test, chosen, otherwise)
+
+    def _list(self, shape: Any, node: ast.AST) -> cpp.Expr:
+        if isinstance(shape, v.Sizes):
+            return shape.expr
+        parts = shape.parts if isinstance(shape, v.Shape) else shape
+        written = []
+        for part in parts:
+            if isinstance(part, v.Part):
+                ends = (cpp.Name(str(part.start)), cpp.Name(str(part.stop)))
+                written.append(call("trifold::sizes_of", part.tensor.expr, *ends))
+            else:
+                written.append(v.number(part).expr)
+        return call("trifold::sizes", *written)
 
     def _either(self, test: v.Number, a: Any, b: Any) -> Any:
         if a == b:
@@ -465,18 +525,24 @@ class HostExpressions:
             b = b * count
         return tuple(p if known else q for known, p, q in zip(test.of_dtype, a, b, strict=True))
 
-    def assuming(self, facts: tuple[v.Fact, ...]) -> list[tuple[v.Tensor, bool, Any, Any]]:
+    def assuming(self, facts: tuple[v.Fact, ...]) -> list[tuple[v.Tensor, bool, cpp.Expr]]:
         before = []
         for fact in facts:
             tensor = fact.tensor
-            before.append((tensor, tensor.present, tensor.dtypes, tensor.dimensions))
-            if fact.given is not None:
-                tensor.present = fact.given
+            before.append((tensor, tensor.present, tensor.expr))
+            if fact.given:
+                self.give(tensor)
         return before
 
-    def restore(self, before: list[tuple[v.Tensor, bool, Any, Any]]) -> None:
-        for tensor, present, dtypes, dimensions in reversed(before):
-            tensor.present, tensor.dtypes, tensor.dimensions = present, dtypes, dimensions
+    def give(self, tensor: v.Tensor) -> None:
+        """From here on an optional tensor is one."""
+        if tensor.optional and not tensor.present:
+            tensor.present = True
+            tensor.expr = cpp.Name(f"{_base(tensor.expr)}.value()")
+
+    def restore(self, before: list[tuple[v.Tensor, bool, cpp.Expr]]) -> None:
+        for tensor, present, expr in reversed(before):
+            tensor.present, tensor.expr = present, expr
 
     # --------------------------------------------------------------------------------------------- texts
 
@@ -541,18 +607,23 @@ def _whole(shape: Any) -> v.Tensor | None:
     return None
 
 
+def _has_sizes(*shapes: Any) -> bool:
+    """Whether one of them is the shape of a tensor, or they differ in length."""
+    plain = all(isinstance(each, tuple) and not any(isinstance(p, v.Part) for p in each) for each in shapes)
+    return not plain or len({len(each) for each in shapes}) > 1
+
+
+def _copied(value: Any) -> Any:
+    """A tensor as it is now: where an optional one is known to be given."""
+    return dataclasses.replace(value, like=value) if isinstance(value, v.Tensor) and value.optional else value
+
+
 def _is_dtype(value: Any) -> bool:
     return isinstance(value, (v.DtypeOf, torch.dtype))
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (v.Number, bool, int, float))
-
-
-def _opposite(facts: tuple[v.Fact, ...]) -> tuple[v.Fact, ...]:
-    if len(facts) != 1 or facts[0].given is None:
-        return ()
-    return (v.Fact(facts[0].tensor, given=not facts[0].given),)
 
 
 __all__ = ["DTYPE_NAMES", "FunctionType", "HostExpressions", "call", "infix", "math"]

@@ -43,13 +43,27 @@ class Number:
 @dataclass(eq=False)
 class Tensor:
     expr: cpp.Expr
-    dtypes: Dtypes | None = None
+    known: Dtypes | None = None  # its dtype for each dtype of the key
     dimensions: int | None = None
     optional: bool = False
     present: bool = True  # whether an optional one is known to be given
     dense: bool = False  # its elements are taken in their order in memory
     strided: bool = False  # an argument, whose strides the kernel takes as they are
-    written: bool = False
+    alike: list[Tensor] = field(default_factory=list)  # tensors of the same shape
+    like: Tensor | None = None  # the tensor whose dtype it has
+
+    @property
+    def dtypes(self) -> Dtypes | None:
+        return self.known if self.known is not None or self.like is None else self.like.dtypes
+
+
+@dataclass(frozen=True)
+class Either:
+    """One of two values that are no numbers or tensors, such as kernels."""
+
+    test: Number
+    chosen: Any
+    otherwise: Any
 
 
 @dataclass(frozen=True)
@@ -85,6 +99,13 @@ class Part:
 @dataclass(frozen=True)
 class Shape:
     parts: tuple[Number | int | Part, ...]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """A shape as a list in C++."""
+
+    expr: cpp.Expr
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,9 @@ _PARTIAL = None  # the type of an expression of which an operand's type is not k
 
 @dataclass
 class Analysis:
-    """The functions of one kernel: each once for each types of its arguments."""
+    """The functions of one kernel, for so many instances: each once for each types of its arguments."""
 
+    instances: int = 1
     functions: dict[tuple[Any, tuple[t.Type, ...]], t.Function] = field(default_factory=dict)
     running: list[Any] = field(default_factory=list)
 
@@ -53,7 +54,7 @@ class _Inference:
     def __init__(self, function: t.Function, arguments: Sequence[t.Type], analysis: Analysis) -> None:
         self.function = function
         self.analysis = analysis
-        self.instances = len(arguments[0]) if arguments else 1
+        self.instances = analysis.instances
         for version, given in zip(function.parameters, arguments, strict=True):
             version.type = tuple(given)
         self.changed = False

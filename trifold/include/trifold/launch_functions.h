@@ -47,6 +47,13 @@ std::vector<int64_t> sizes(const Parts&... parts) {
   return list;
 }
 
+// The number of binary digits.
+inline int64_t bit_length(int64_t number) {
+  int64_t digits = 0;
+  for (; number != 0; number /= 2) ++digits;
+  return digits;
+}
+
 // As libtorch's number: float64 for float64, float32 for all else.
 inline int32_t compute_dtype(const Tensor& x) {
   return dtype_code(x.scalar_type() == ScalarType::Double ? ScalarType::Double : ScalarType::Float);
