@@ -21,6 +21,7 @@ from rich.console import Console
 from trifold import completion, tables
 from trifold.bench.command import DeviceOption, bench
 from trifold.debug.command import debug
+from trifold.draft.command import draft
 from trifold.errors import TrifoldError
 from trifold.graduate.command import graduate
 from trifold.new.command import new
@@ -170,6 +171,7 @@ def _terminated_like_interrupted() -> Iterator[None]:
 
 app.command()(bench)
 app.command()(debug)
+app.command()(draft)
 app.command()(graduate)
 app.command()(new)
 app.command(cls=ProgramOrOps)(sanitize)

@@ -9,8 +9,24 @@
     printer     the C++ tree → text
 """
 
-from trifold.draft.functions import Parameter
-from trifold.draft.kernel import DraftedKernel, draft_kernel
-from trifold.draft.refusal import DraftError
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trifold.draft.functions import Parameter
+    from trifold.draft.kernel import DraftedKernel, draft_kernel
+    from trifold.draft.refusal import DraftError
 
 __all__ = ["DraftError", "DraftedKernel", "Parameter", "draft_kernel"]
+
+_HOMES = {"DraftError": "refusal", "DraftedKernel": "kernel", "Parameter": "functions", "draft_kernel": "kernel"}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when asked for: the command line starts without Numba."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'trifold.draft' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(f"trifold.draft.{_HOMES[name]}"), name)

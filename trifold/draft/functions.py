@@ -175,7 +175,9 @@ class Module:
             body = [cpp.Declare("using C", [], cpp.Name("trifold::compute_t<T>")), *body]
         letter = template.removeprefix("class ")
         deducible = any(p.type in (letter, f"{letter}*", f"const {letter}*") for p in parameters)
-        name = self._free_name(function.name, tuple(p.type for p in parameters))
+        # A kernel is named where it is launched, and not overloaded.
+        signature = () if function.is_kernel else tuple(p.type for p in parameters)
+        name = self._free_name(function.name, signature)
         made = cpp.Function(
             _comment(function),
             template,
@@ -263,7 +265,7 @@ class Module:
         letters = sorted({kind for kind, _ in members if kind in ("T", "C")})
         if function not in self._structs:
             words = "".join(word.capitalize() for word in function.name.split("_"))
-            name = self._free_name(f"{words}Result", tuple(kind for kind, _ in members))
+            name = self._free_name(f"{words}Result", ())
             template = f"class {letters[0]}" if letters else ""
             self._structs[function] = name
             self.parts.append(cpp.Struct(name, template, members))

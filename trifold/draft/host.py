@@ -358,7 +358,9 @@ class Host(HostExpressions):
     def expect_earlier(self, key: v.Tensor) -> None:
         for name, tensor in self.arguments.items():
             known = self.earlier.get(name)
-            if known is None or tensor is key or not isinstance(tensor, v.Tensor) or tensor.dtypes is not None:
+            if known is None or tensor is key or not isinstance(tensor, v.Tensor) or not tensor.present:
+                continue
+            if tensor.dtypes is not None:
                 continue
             if known.dtypes is None or len(known.dtypes) != len(self.key_dtypes) or known.dtypes == self.key_dtypes:
                 continue
@@ -460,6 +462,8 @@ class Host(HostExpressions):
     def called(self, function: Any, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         if isinstance(function, v.Method):
             return _with_dtype_of(self.method(function, arguments, keywords, node), (function.owner,))
+        if isinstance(function, v.Either):
+            raise DraftError(self.place(node), "which function this calls is decided by the call", "choose a value instead")
         handler = _HANDLERS.get(function) if not isinstance(function, v.Local) else None
         if handler is not None:
             return _with_dtype_of(handler(self, arguments, keywords, node), arguments)

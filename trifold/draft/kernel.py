@@ -52,14 +52,27 @@ def draft_kernel(
         DraftError: something in the kernel is not translated; it names the line.
         PrototypeError: Numba's simulator is switched on in this process.
     """
-    function = getattr(kernel, "py_func", kernel)
-    analysis = Analysis()
-    built = analysis.analyse(function, [(kind,) for kind in argument_types], is_kernel=True)
-    find_ranges(built, dict(ranges or {}))
+    (drafted,) = draft_kernels([(kernel, argument_types)], line_directives=line_directives, ranges=ranges)
+    return drafted
+
+
+def draft_kernels(
+    kernels: Sequence[tuple[Any, Sequence[types.Type]]],
+    *,
+    line_directives: bool = False,
+    ranges: Mapping[str, Interval] | None = None,
+) -> list[DraftedKernel]:
+    """Write several kernels, each with its argument types, into one text, which all results have. As
+    :func:`draft_kernel` otherwise."""
     module = Module(Arithmetic({}), 1)
-    written = module.write(built, (None,) * len(argument_types))
+    entries = []
+    for kernel, argument_types in kernels:
+        function = getattr(kernel, "py_func", kernel)
+        built = Analysis().analyse(function, [(kind,) for kind in argument_types], is_kernel=True)
+        find_ranges(built, dict(ranges or {}))
+        entries.append(module.write(built, (None,) * len(argument_types)))
     text = file_of(module, [], line_directives=line_directives)
-    return DraftedKernel(text, written.function.name, tuple(written.parameters))
+    return [DraftedKernel(text, each.function.name, tuple(each.parameters)) for each in entries]
 
 
 def file_of(module: Module, comment: list[str], *, line_directives: bool = False) -> str:

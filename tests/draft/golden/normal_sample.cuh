@@ -1,0 +1,243 @@
+// normal_sample: the kernels of prototypes/normal_sample.py.
+#pragma once
+
+#include <trifold/cuda.cuh>
+#include <trifold/python_numbers.cuh>
+
+inline constexpr uint32_t MULTIPLIER_0 = 0xD2511F53;
+inline constexpr uint32_t MULTIPLIER_1 = 0xCD9E8D57;
+inline constexpr int HALF_WORD = 32;
+inline constexpr uint32_t LOW = 0xFFFFFFFF;
+inline constexpr uint32_t WEYL_0 = 0x9E3779B9;
+inline constexpr uint32_t WEYL_1 = 0xBB67AE85;
+inline constexpr int WARPS_PER_BLOCK = 8;
+inline constexpr uint32_t ALL_LANES = 0xFFFFFFFF;
+
+struct Philox4x3210Result {
+  uint64_t c0;
+  uint64_t c1;
+  uint64_t c2;
+  uint64_t c3;
+};
+
+// The four words that counter (c0, c1, c2, c3) and key (k0, k1) give; all uint64 below 2^32.
+__device__ __forceinline__ Philox4x3210Result philox4x32_10(uint64_t c0, uint64_t c1, uint64_t c2, uint64_t c3,
+                                                            uint64_t k0, uint64_t k1) {
+  for (int _ = 0; _ < 10; ++_) {
+    const uint64_t p0 = MULTIPLIER_0 * c0;
+    const uint64_t p1 = MULTIPLIER_1 * c2;
+    c0 = (p1 >> HALF_WORD) ^ c1 ^ k0;
+    c1 = p1 & LOW;
+    c2 = (p0 >> HALF_WORD) ^ c3 ^ k1;
+    c3 = p0 & LOW;
+    k0 = (k0 + WEYL_0) & LOW;
+    k1 = (k1 + WEYL_1) & LOW;
+  }
+  return {c0, c1, c2, c3};
+}
+
+// The four words of group `group` in the draw that `(seed, offset)` name; all int64.
+__device__ __forceinline__ Philox4x3210Result philox_group(int64_t seed, int64_t offset, int64_t group) {
+  const int64_t draw = trifold::floor_div(offset, 4);
+  return philox4x32_10(static_cast<uint64_t>(draw & 0xFFFFFFFF), static_cast<uint64_t>((draw >> 32) & 0xFFFFFFFF),
+                       static_cast<uint64_t>(group & 0xFFFFFFFF), static_cast<uint64_t>((group >> 32) & 0xFFFFFFFF),
+                       static_cast<uint64_t>(seed & 0xFFFFFFFF), static_cast<uint64_t>((seed >> 32) & 0xFFFFFFFF));
+}
+
+// A uniform number in (0, 1] from 32 bits: rounded to float32 at each step, so that it is the same everywhere.
+__device__ __forceinline__ double philox_uniform(uint64_t bits) {
+  return static_cast<double>(static_cast<float>(bits) * 2.3283064365386963e-10f + 1.1641532182693481e-10f);
+}
+
+// A uniform number in [-1, 1] from 32 bits, rounded in the same way.
+__device__ __forceinline__ double philox_signed_uniform(uint64_t bits) {
+  int64_t signed_ = static_cast<int64_t>(bits);
+  if (signed_ >= 0x80000000) signed_ -= 0x100000000;
+  return static_cast<double>(static_cast<float>(signed_) * 4.656612873077393e-10f + 2.3283064365386963e-10f);
+}
+
+struct BoxMullerResult {
+  double first;
+  double second;
+};
+
+// Two normals: `sqrt(-2 ln u)` times cosine and sine of an angle.
+//
+// The angle is (π/4)·w; bit 1 of its word mirrors it to the next quarter turn, bit 0 adds a half turn.
+__device__ __forceinline__ BoxMullerResult box_muller(uint64_t radius_bits, uint64_t angle_bits) {
+  double radius = sqrt(-2.0 * log(philox_uniform(radius_bits)));
+  const double angle = 0.25 * 3.141592653589793 * philox_signed_uniform(angle_bits);
+  const int quarter = static_cast<int>(static_cast<int64_t>(angle_bits) & 3);
+  if ((quarter & 1) != 0) radius = -radius;
+  const double cosine = radius * cos(angle);
+  const double sine = radius * sin(angle);
+  if ((quarter & 2) != 0) return {sine, cosine};
+  return {cosine, sine};
+}
+
+// The normal `4 * group + lane` alone.
+__device__ __forceinline__ double philox_normal(int64_t seed, int64_t offset, int64_t group, int lane) {
+  const auto philox_group_result = philox_group(seed, offset, group);
+  uint64_t w0 = philox_group_result.c0;
+  uint64_t w1 = philox_group_result.c1;
+  const uint64_t w2 = philox_group_result.c2;
+  const uint64_t w3 = philox_group_result.c3;
+  if (lane >= 2) {
+    w0 = w2;
+    w1 = w3;
+  }
+  const auto [first, second] = box_muller(w0, w1);
+  return lane % 2 == 0 ? first : second;
+}
+
+template <class T>
+__global__ void normal_sample_kernel(const T* mean, const T* std, T* samples, int64_t samples_stride, int64_t rows,
+                                     int64_t columns, bool shared_noise, int64_t seed, int64_t offset,
+                                     const int64_t* state, int64_t state_length) {
+  using C = trifold::compute_t<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < rows * columns) {
+    const int64_t row = trifold::floor_div(i, columns);
+    const int64_t normal = shared_noise ? i - row * columns : i;
+    const int64_t key = state_length > 0 ? state[0] : seed;
+    const double z =
+        philox_normal(key, offset, trifold::floor_div(normal, 4), static_cast<int>(trifold::floor_mod(normal, 4)));
+    samples[row * samples_stride + (i - row * columns)] = T(C(C(mean[row]) + C(std[row]) * z));
+  }
+}
+
+struct Philox4x3210Result2 {
+  uint64_t c0;
+  uint64_t c1;
+  uint64_t c2;
+  uint64_t c3;
+};
+
+// The four words that counter (c0, c1, c2, c3) and key (k0, k1) give; all uint64 below 2^32.
+__device__ __forceinline__ Philox4x3210Result2 philox4x32_102(uint64_t c0, uint64_t c1, uint64_t c2, uint64_t c3,
+                                                              uint64_t k0, uint64_t k1) {
+  for (int _ = 0; _ < 10; ++_) {
+    const uint64_t p0 = MULTIPLIER_0 * c0;
+    const uint64_t p1 = MULTIPLIER_1 * c2;
+    c0 = (p1 >> HALF_WORD) ^ c1 ^ k0;
+    c1 = p1 & LOW;
+    c2 = (p0 >> HALF_WORD) ^ c3 ^ k1;
+    c3 = p0 & LOW;
+    k0 = (k0 + WEYL_0) & LOW;
+    k1 = (k1 + WEYL_1) & LOW;
+  }
+  return {c0, c1, c2, c3};
+}
+
+// The four words of group `group` in the draw that `(seed, offset)` name; all int64.
+__device__ __forceinline__ Philox4x3210Result2 philox_group2(int64_t seed, int64_t offset, int64_t group) {
+  const int64_t draw = trifold::floor_div(offset, 4);
+  return philox4x32_102(static_cast<uint64_t>(draw & 0xFFFFFFFF), static_cast<uint64_t>((draw >> 32) & 0xFFFFFFFF),
+                        static_cast<uint64_t>(group & 0xFFFFFFFF), static_cast<uint64_t>((group >> 32) & 0xFFFFFFFF),
+                        static_cast<uint64_t>(seed & 0xFFFFFFFF), static_cast<uint64_t>((seed >> 32) & 0xFFFFFFFF));
+}
+
+// A uniform number in (0, 1] from 32 bits: rounded to float32 at each step, so that it is the same everywhere.
+__device__ __forceinline__ double philox_uniform2(uint64_t bits) {
+  return static_cast<double>(static_cast<float>(bits) * 2.3283064365386963e-10f + 1.1641532182693481e-10f);
+}
+
+// A uniform number in [-1, 1] from 32 bits, rounded in the same way.
+__device__ __forceinline__ double philox_signed_uniform2(uint64_t bits) {
+  int64_t signed_ = static_cast<int64_t>(bits);
+  if (signed_ >= 0x80000000) signed_ -= 0x100000000;
+  return static_cast<double>(static_cast<float>(signed_) * 4.656612873077393e-10f + 2.3283064365386963e-10f);
+}
+
+struct BoxMullerResult2 {
+  double first;
+  double second;
+};
+
+// Two normals: `sqrt(-2 ln u)` times cosine and sine of an angle.
+//
+// The angle is (π/4)·w; bit 1 of its word mirrors it to the next quarter turn, bit 0 adds a half turn.
+__device__ __forceinline__ BoxMullerResult2 box_muller2(uint64_t radius_bits, uint64_t angle_bits) {
+  double radius = sqrt(-2.0 * log(philox_uniform2(radius_bits)));
+  const double angle = 0.25 * 3.141592653589793 * philox_signed_uniform2(angle_bits);
+  const int quarter = static_cast<int>(static_cast<int64_t>(angle_bits) & 3);
+  if ((quarter & 1) != 0) radius = -radius;
+  const double cosine = radius * cos(angle);
+  const double sine = radius * sin(angle);
+  if ((quarter & 2) != 0) return {sine, cosine};
+  return {cosine, sine};
+}
+
+struct PhiloxNormalsResult {
+  double z0;
+  double z1;
+  double z2;
+  double z3;
+};
+
+// The four normals of a group.
+__device__ __forceinline__ PhiloxNormalsResult philox_normals(int64_t seed, int64_t offset, int64_t group) {
+  const auto [w0, w1, w2, w3] = philox_group2(seed, offset, group);
+  const auto [z0, z1] = box_muller2(w0, w1);
+  const auto [z2, z3] = box_muller2(w2, w3);
+  return {z0, z1, z2, z3};
+}
+
+// The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64.
+__device__ __forceinline__ double warp_sum(double value) {
+  for (const int lanes : {16, 8, 4, 2, 1}) value += __shfl_xor_sync(ALL_LANES, value, lanes);
+  return value;
+}
+
+// The sum over a block's threads, all of which call it.
+//
+// It ends with a barrier, so that it can be called again at once.
+//
+// Args:
+//     value: int32, int64, float32 or float64.
+//     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
+//         warps.
+__device__ __forceinline__ double block_sum(double value, double* of_warp) {
+  value = warp_sum(value);
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    for (int warp = 1; warp < blockDim.x / 32; ++warp) value += of_warp[warp];
+    of_warp[0] = value;
+  }
+  __syncthreads();
+  value = of_warp[0];
+  __syncthreads();
+  return value;
+}
+
+template <class T>
+__global__ void normal_sample_backward_kernel(const T* grad, int64_t grad_stride0, int64_t grad_stride1, T* grad_mean,
+                                              T* grad_std, int64_t columns, bool shared_noise, int64_t seed,
+                                              int64_t offset, const int64_t* state, int64_t state_length) {
+  using C = trifold::compute_t<T>;
+  __shared__ double of_warp[WARPS_PER_BLOCK];
+  const int row = blockIdx.x;
+  const int64_t key = state_length > 0 ? state[0] : seed;
+  const int64_t first = shared_noise ? 0 : row * columns;  // the row's first normal
+  double total = 0.0;
+  double weighted = 0.0;
+  for (int64_t group = trifold::floor_div(first, 4) + threadIdx.x; group < trifold::floor_div(first + columns + 3, 4);
+       group += blockDim.x) {
+    const auto z_parts = philox_normals(key, offset, group);
+    const double z[4] = {z_parts.z0, z_parts.z1, z_parts.z2, z_parts.z3};
+    for (int lane = 0; lane < 4; ++lane) {
+      const int64_t column = group * 4 + lane - first;
+      if (column >= 0 && column < columns) {
+        total += C(grad[row * grad_stride0 + column * grad_stride1]);
+        weighted += C(grad[row * grad_stride0 + column * grad_stride1]) * z[lane];
+      }
+    }
+  }
+  total = block_sum(total, of_warp);
+  weighted = block_sum(weighted, of_warp);
+  if (threadIdx.x == 0) {
+    grad_mean[row] = T(C(total));
+    grad_std[row] = T(C(weighted));
+  }
+}

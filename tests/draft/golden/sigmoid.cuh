@@ -1,0 +1,22 @@
+// sigmoid: the kernels of prototypes/sigmoid.py.
+#pragma once
+
+#include <trifold/cuda.cuh>
+
+template <class T>
+__global__ void sigmoid_kernel(const T* x, T* y, int64_t n) {
+  using C = trifold::compute_t<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) {
+    const C v = C(x[i]);
+    const C e = exp(v < 0 ? v : -v);  // at most 1: no branch overflows
+    y[i] = T(C((v < 0 ? e : 1.0) / (1.0 + e)));
+  }
+}
+
+template <class T>
+__global__ void sigmoid_backward_kernel(const T* grad_y, const T* y, T* grad_x, int64_t n) {
+  using C = trifold::compute_t<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) grad_x[i] = T(C(C(grad_y[i]) * ((1.0 - C(y[i])) * C(y[i]))));
+}

@@ -1,0 +1,26 @@
+// swiglu: the kernels of prototypes/swiglu.py.
+#pragma once
+
+#include <trifold/cuda.cuh>
+
+template <class T>
+__global__ void swiglu_kernel(const T* gate, const T* up, T* out, int64_t n) {
+  using C = trifold::compute_t<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) {
+    const C g = C(gate[i]);
+    out[i] = T(C(g / (1.0 + exp(-g)) * C(up[i])));  // exp may overflow to inf: the quotient is then 0
+  }
+}
+
+template <class T>
+__global__ void swiglu_backward_kernel(const T* grad, const T* gate, const T* up, T* grad_gate, T* grad_up, int64_t n) {
+  using C = trifold::compute_t<T>;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) {
+    const C g = C(gate[i]);
+    const double s = 1 / (1.0 + exp(-g));
+    grad_gate[i] = T(C(C(grad[i]) * C(up[i]) * (s * (1 + g * (1 - s)))));
+    grad_up[i] = T(C(C(grad[i]) * (g * s)));
+  }
+}

@@ -1,0 +1,145 @@
+#include <trifold/launch_functions.h>
+
+#include "topk.cuh"
+
+namespace {
+
+using trifold::Tensor;
+
+std::tuple<Tensor, Tensor> topk(const Tensor& x, int64_t k) {
+  trifold::check_floating("topk", x, "x");
+  trifold::check(1 <= k && k <= 64, "topk: k must be from 1 to 64, but is ", k,
+                 "; of more numbers, sort all with torch.sort(x, descending=True)");
+  const Tensor matrix = trifold::rows(x);
+  const int64_t count = matrix.size(0);
+  const int64_t columns = matrix.size(1);
+  trifold::check(k <= columns, "topk: k must not exceed the last dimension of x, but is ", k, ", and x is of shape ",
+                 trifold::Shape{x}, "; pass a smaller k");
+  const std::vector<int64_t> shape = x.dim() != 0 ? trifold::sizes(trifold::sizes_of(x, 0, -1), k) : trifold::sizes();
+  const Tensor values = trifold::empty_contiguous(x, shape);
+  const Tensor indices = trifold::empty_contiguous(x, shape, trifold::dtype_code(trifold::ScalarType::Long));
+  if (count == 0) {
+    return {values, indices};
+  }
+  const int64_t wanted = std::min<int64_t>(trifold::ceil_div(528, count),
+                                           columns / (4096 * (16 / static_cast<int64_t>(x.element_size()))));
+  const int64_t slices = std::max<int64_t>(std::max<int64_t>(wanted, trifold::ceil_div(columns, 1073741824)), 1);
+  const Tensor results_0 = torch::stable::reshape(values, {-1});
+  const Tensor results_1 = torch::stable::reshape(indices, {-1});
+  const Tensor own = trifold::empty_contiguous(indices, {0, 0});
+  if (slices == 1) {
+    const int64_t count2 = matrix.size(0);
+    const int64_t columns2 = matrix.size(1);
+    const int64_t share = columns2 / 1;
+    const int64_t tile = 256 * (16 / static_cast<int64_t>(matrix.element_size()));
+    const bool few = share <= 256 || (k <= 32 && share <= tile);
+    const int64_t threads = few ? 64 : 256;
+    const int64_t capacity = few ? 256 : 512;
+    if (count2 > 0) {
+      trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
+        const Tensor x_argument = trifold::without_gaps(matrix);
+        const trifold::OnDevice device(x);
+        trifold::launch<topk_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(count2), 1),
+                                        dim3(static_cast<unsigned>(threads)), 0, trifold::data<T>(x_argument),
+                                        x_argument.stride(0), trifold::data<int64_t>(own), own.stride(0), own.numel(),
+                                        trifold::mutable_data<T>(results_0), trifold::mutable_data<int64_t>(results_1),
+                                        count2, columns2, share, k, capacity);
+        trifold::check_launch();
+      });
+    }
+  } else {
+    const Tensor parts = trifold::empty_contiguous(x, {count, slices * k});
+    const Tensor columns_of = trifold::empty_contiguous(indices, {count, slices * k});
+    const int64_t count3 = matrix.size(0);
+    const int64_t columns3 = matrix.size(1);
+    const int64_t share2 = columns3 / slices;
+    const int64_t tile2 = 256 * (16 / static_cast<int64_t>(matrix.element_size()));
+    const bool few2 = share2 <= 256 || (k <= 32 && share2 <= tile2);
+    const int64_t threads2 = few2 ? 64 : 256;
+    const int64_t capacity2 = few2 ? 256 : 512;
+    if (count3 > 0) {
+      trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
+        const Tensor x_argument = trifold::without_gaps(matrix);
+        const Tensor values_argument = torch::stable::reshape(parts, {-1});
+        const Tensor indices_argument = torch::stable::reshape(columns_of, {-1});
+        const trifold::OnDevice device(x);
+        trifold::launch<topk_kernel<T>>(
+            device.stream(), dim3(static_cast<unsigned>(count3), static_cast<unsigned>(slices)),
+            dim3(static_cast<unsigned>(threads2)), 0, trifold::data<T>(x_argument), x_argument.stride(0),
+            trifold::data<int64_t>(own), own.stride(0), own.numel(), trifold::mutable_data<T>(values_argument),
+            trifold::mutable_data<int64_t>(indices_argument), count3, columns3, share2, k, capacity2);
+        trifold::check_launch();
+      });
+    }
+    const int64_t count4 = parts.size(0);
+    const int64_t columns4 = parts.size(1);
+    const int64_t share3 = columns4 / 1;
+    const int64_t tile3 = 256 * (16 / static_cast<int64_t>(parts.element_size()));
+    const bool few3 = share3 <= 256 || (k <= 32 && share3 <= tile3);
+    const int64_t threads3 = few3 ? 64 : 256;
+    const int64_t capacity3 = few3 ? 256 : 512;
+    if (count4 > 0) {
+      trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
+        const trifold::OnDevice device(x);
+        trifold::launch<topk_kernel<T>>(
+            device.stream(), dim3(static_cast<unsigned>(count4), 1), dim3(static_cast<unsigned>(threads3)), 0,
+            trifold::data<T>(parts), parts.stride(0), trifold::data<int64_t>(columns_of), columns_of.stride(0),
+            columns_of.numel(), trifold::mutable_data<T>(results_0), trifold::mutable_data<int64_t>(results_1), count4,
+            columns4, share3, k, capacity3);
+        trifold::check_launch();
+      });
+    }
+  }
+  return {values, indices};
+}
+
+Tensor topk_backward(const Tensor& grad_values, const Tensor& indices, int64_t columns) {
+  trifold::check_floating("topk_backward", grad_values, "grad_values");
+  trifold::check(trifold::dtype_code(indices) == trifold::dtype_code(trifold::ScalarType::Long),
+                 "topk_backward: indices must be of the dtype that the forward function gives it, not ",
+                 trifold::Dtype{indices});
+  const bool right =
+      indices.scalar_type() == trifold::ScalarType::Long && trifold::same_sizes(indices.sizes(), grad_values.sizes());
+  trifold::check(right, "topk_backward: indices must be int64, of the shape of grad_values; pass topk's second result");
+  const Tensor grad = trifold::rows(grad_values);
+  const int64_t count = grad.size(0);
+  const int64_t k = grad.size(1);
+  trifold::check(columns >= k, "topk_backward: columns must not be less than k, but is ", columns,
+                 "; pass that number of x");
+  const Tensor grad_x = trifold::empty_contiguous(
+      grad_values,
+      grad_values.dim() != 0 ? trifold::sizes(trifold::sizes_of(grad_values, 0, -1), columns) : trifold::sizes());
+  if (grad.numel() == 0) {
+    return grad_x;
+  }
+  const int64_t wanted =
+      std::min<int64_t>(trifold::ceil_div(4224, count),
+                        trifold::floor_div(columns, 2048 * (16 / static_cast<int64_t>(grad_x.element_size()))));
+  const int64_t slices = std::max<int64_t>(std::max<int64_t>(wanted, trifold::ceil_div(columns, 1073741824)), 1);
+  const int64_t share = trifold::floor_div(columns, slices);
+  const int64_t vectors = trifold::floor_div(share, 16 / static_cast<int64_t>(grad_x.element_size()));
+  const int64_t team = vectors <= 16 ? 4 : vectors <= 512 ? 32 : 256;
+  if (trifold::ceil_div(count, 256 / team) > 0) {
+    trifold::dispatch_floating(grad_values.scalar_type(), [&]<class T>() {
+      const Tensor grad_values_argument = trifold::without_gaps(grad);
+      const Tensor indices_argument = trifold::without_gaps(trifold::rows(indices));
+      const Tensor grad_x_argument = trifold::rows(grad_x);
+      const trifold::OnDevice device(grad_values);
+      trifold::launch<topk_backward_kernel<T>>(
+          device.stream(),
+          dim3(static_cast<unsigned>(trifold::ceil_div(count, 256 / team)), static_cast<unsigned>(slices)), dim3(256),
+          0, trifold::data<T>(grad_values_argument), grad_values_argument.stride(0),
+          trifold::data<int64_t>(indices_argument), indices_argument.stride(0),
+          trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns, share, k, team);
+      trifold::check_launch();
+    });
+  }
+  return grad_x;
+}
+
+}  // namespace
+
+TRIFOLD_LIBRARY(m) {
+  trifold::implement<&topk>(m, "topk");
+  trifold::implement<&topk_backward>(m, "topk_backward");
+}

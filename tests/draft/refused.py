@@ -1,0 +1,159 @@
+"""Kernels that are refused. Each has a comment at the line that the refusal names: the words that it must have."""
+
+import math
+
+from numba import complex64, cuda, float32, float64, int64, uint8
+
+LENGTHS = [4, 8]
+
+
+@cuda.jit
+def negative_index(x):
+    x[-1] = 0  # refused: negative index
+
+
+@cuda.jit
+def list_in_a_kernel(x):
+    values = [1, 2, 3]  # refused: a list
+    x[0] = values[0]
+
+
+@cuda.jit
+def raises(x):
+    if x[0] < 0:
+        raise ValueError  # refused: raise
+
+
+@cuda.jit
+def asserts(x):
+    assert x[0] > 0  # refused: assert
+
+
+@cuda.jit
+def walrus(x):
+    if (n := x[0]) > 0:  # refused: :=
+        x[1] = n
+
+
+@cuda.jit
+def comprehension(x):
+    x[0] = sum([k for k in range(3)])  # refused: a list comprehension
+
+
+@cuda.jit
+def shared_shape_is_no_constant(x, n):
+    held = cuda.shared.array(n, float32)  # refused: must be a constant
+    x[0] = held[0]
+
+
+@cuda.jit
+def mixed_tuple(x):
+    for k in (1, 2.5):  # refused: a loop over
+        x[0] += k
+
+
+@cuda.jit
+def prints(x):
+    print(x[0])  # refused: print is not translated
+
+
+@cuda.jit
+def complex_numbers(x):
+    x[0] = x[1] * 2j  # refused: complex numbers
+
+
+@cuda.jit
+def integer_power(x, n):
+    x[0] = n**n  # refused: to a power that is no constant
+
+
+@cuda.jit
+def slice_with_a_step(x):
+    every = x[::2]  # refused: a slice with a step
+    every[0] = 1
+
+
+@cuda.jit
+def two_types_of_array(x, y, n):
+    both = x  # refused: is different arrays in turn
+    if n > 0:
+        both = y
+    both[0] = 1
+
+
+@cuda.jit
+def loses_digits(x, n):
+    t = n  # refused: t is int64 here, and float64 where it meets
+    x[1] = t // 3
+    if n > 0:
+        t = 0.5
+    x[0] = t
+
+
+@cuda.jit(device=True)
+def factorial(n):  # refused: calls itself
+    return 1 if n < 2 else n * factorial(n - 1)
+
+
+@cuda.jit
+def recursion(x):
+    x[0] = factorial(5)
+
+
+@cuda.jit
+def atomic_on_bytes(x):
+    cuda.atomic.add(x, 0, 1)  # refused: an atomic operation on
+
+
+@cuda.jit
+def rounds_to_decimals(x):
+    x[0] = round(x[1], 2)  # refused: round to decimals
+
+
+@cuda.jit
+def several_targets(x):
+    a = b = 1  # refused: several targets
+    x[0] = a + b
+
+
+@cuda.jit
+def unknown_module(x):
+    x[0] = math.factorial(3)  # refused: factorial is not translated
+
+
+@cuda.jit
+def starred_call(x):
+    x[0] = max(*LENGTHS)  # refused: a call with *
+
+
+@cuda.jit
+def returns_a_value(x):
+    return x[0]  # refused: a kernel returns nothing
+
+
+_ARRAY, _BYTES, _COMPLEX = float32[::1], uint8[::1], complex64[::1]
+
+#: Each kernel, and its argument types.
+KERNELS = {
+    "negative_index": [_ARRAY],
+    "list_in_a_kernel": [_ARRAY],
+    "raises": [_ARRAY],
+    "asserts": [_ARRAY],
+    "walrus": [_ARRAY],
+    "comprehension": [_ARRAY],
+    "shared_shape_is_no_constant": [_ARRAY, int64],
+    "mixed_tuple": [_ARRAY],
+    "prints": [_ARRAY],
+    "complex_numbers": [_COMPLEX],
+    "integer_power": [_ARRAY, int64],
+    "slice_with_a_step": [_ARRAY],
+    "two_types_of_array": [_ARRAY, _ARRAY, int64],
+    "loses_digits": [float64[::1], int64],
+    "recursion": [_ARRAY],
+    "atomic_on_bytes": [_BYTES],
+    "rounds_to_decimals": [_ARRAY],
+    "several_targets": [_ARRAY],
+    "unknown_module": [_ARRAY],
+    "starred_call": [_ARRAY],
+    "returns_a_value": [_ARRAY],
+}

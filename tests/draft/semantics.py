@@ -1,0 +1,379 @@
+"""Kernels in which Python and C++ differ, or might: each writes to ``out[i]`` what a construct gives for ``x[i]``,
+``y[i]``, of the types in its name's row of :data:`KERNELS`."""
+
+import math
+
+import numpy as np
+from numba import cuda, float32, float64, int32, int64, uint8, uint32, uint64
+
+FACTOR = 3
+SCALE = 0.5
+_TABLE = (2, 3, 5, 7)
+
+
+@cuda.jit
+def floor_divide(x, y, out):
+    i = cuda.grid(1)
+    out[i] = x[i] // y[i]
+
+
+@cuda.jit
+def modulo(x, y, out):
+    i = cuda.grid(1)
+    out[i] = x[i] % y[i]
+
+
+@cuda.jit
+def true_divide(x, y, out):
+    i = cuda.grid(1)
+    out[i] = x[i] / y[i]
+
+
+@cuda.jit
+def mixed_types(x, y, out):
+    i = cuda.grid(1)
+    out[i] = x[i] * y[i] + 1
+
+
+@cuda.jit
+def compares_as_double(x, y, out):
+    i = cuda.grid(1)
+    out[i] = 1 if x[i] < y[i] + 16777216 else 0
+
+
+@cuda.jit
+def literal_makes_double(x, y, out):
+    i = cuda.grid(1)
+    out[i] = (x[i] + 0.1) * SCALE - 1
+
+
+@cuda.jit
+def constant_powers(x, y, out):
+    i = cuda.grid(1)
+    v = x[i]
+    out[i] = v**2 + v**3 + v**4 + v**7 + (v * v + 1) ** -2 + 10**-3
+
+
+@cuda.jit
+def shifts_and_masks(x, y, out):
+    i = cuda.grid(1)
+    out[i] = ((x[i] << 3) ^ (y[i] >> 2)) & 0xFFFF | (~x[i] & 7)
+
+
+@cuda.jit
+def unsigned_words(x, y, out):
+    i = cuda.grid(1)
+    word = uint32(x[i]) * uint32(y[i])
+    word = (word ^ (word >> uint32(3))) & uint32(0xFFFFFFFF)
+    out[i] = word
+
+
+@cuda.jit
+def wide_words(x, y, out):
+    i = cuda.grid(1)
+    state = uint64(x[i]) * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+    out[i] = (state >> np.uint64(33)) & np.uint64(0xFFFF)
+
+
+@cuda.jit
+def narrowing(x, y, out):
+    i = cuda.grid(1)
+    out[i] = uint8(x[i] * 7) + int32(y[i]) * 100000
+
+
+@cuda.jit
+def least_and_largest(x, y, out):
+    i = cuda.grid(1)
+    out[i] = min(x[i], y[i]) + 10 * max(x[i], 2.5) + min(i, 5, 3)
+
+
+@cuda.jit
+def truncates(x, y, out):
+    i = cuda.grid(1)
+    out[i] = int(x[i]) + math.floor(x[i]) + math.ceil(x[i]) + round(x[i])
+
+
+@cuda.jit
+def magnitudes(x, y, out):
+    i = cuda.grid(1)
+    out[i] = abs(x[i]) + abs(y[i]) + math.fabs(x[i])
+
+
+@cuda.jit
+def mathematics(x, y, out):
+    i = cuda.grid(1)
+    v = math.fabs(x[i]) + 1
+    out[i] = math.sqrt(v) + math.log(v) + math.exp(-v) + math.sin(v) + math.hypot(v, 2.0) + math.atan2(v, x[i])
+
+
+@cuda.jit
+def of_nan(x, y, out):
+    i = cuda.grid(1)
+    v = math.nan if i % 2 == 0 else math.inf
+    out[i] = (1 if math.isnan(v) else 0) + (2 if math.isinf(v) else 0) + (4 if v == v else 0)
+
+
+@cuda.jit
+def a_variable_changes_its_type(x, y, out):
+    i = cuda.grid(1)
+    t = x[i]
+    s = t * t
+    t = t * 1.5
+    for k in range(3):
+        t += k * s
+    out[i] = t
+
+
+@cuda.jit
+def counts_then_adds(x, y, out):
+    i = cuda.grid(1)
+    total = 0
+    for k in range(5):
+        total += x[i] * k
+    out[i] = total
+
+
+@cuda.jit
+def loop_variable_lives_on(x, y, out):
+    i = cuda.grid(1)
+    k = -1
+    for k in range(0, y[i], 2):
+        if k > 5:
+            break
+    out[i] = k
+
+
+@cuda.jit
+def loop_variable_is_changed(x, y, out):
+    i = cuda.grid(1)
+    total = 0
+    for k in range(6):
+        total += k
+        k *= 10
+        total += k
+    out[i] = total
+
+
+@cuda.jit
+def downwards(x, y, out):
+    i = cuda.grid(1)
+    total = 0
+    for k in range(i, -1, -2):
+        total = total * 3 + k
+    out[i] = total
+
+
+@cuda.jit
+def step_of_either_sign(x, y, out):
+    i = cuda.grid(1)
+    step = 2 if i % 2 == 0 else -3
+    total = 0
+    for k in range(y[i], 5, step):
+        total += k + 100
+        if total > 2000:
+            break
+    out[i] = total
+
+
+@cuda.jit
+def bound_is_computed_once(x, y, out):
+    i = cuda.grid(1)
+    n = 4
+    total = 0
+    for k in range(n):
+        n += 1
+        total += k
+    out[i] = total + n
+
+
+@cuda.jit
+def loop_else(x, y, out):
+    i = cuda.grid(1)
+    found = 0
+    for k in range(10):
+        if k == y[i]:
+            found = k + 100
+            break
+    else:
+        found = -7
+    n = i
+    while n > 3:
+        n -= 3
+        if n == 7:
+            break
+    else:
+        found += 1000
+    out[i] = found + n
+
+
+@cuda.jit
+def continues(x, y, out):
+    i = cuda.grid(1)
+    total = 0
+    k = 0
+    while True:
+        k += 1
+        if k % 3 == 0:
+            continue
+        if k > 20:
+            break
+        total += k
+    out[i] = total
+
+
+@cuda.jit
+def logic_gives_an_operand(x, y, out):
+    i = cuda.grid(1)
+    a = y[i]
+    b = i - 3
+    out[i] = (a and b) + 10 * (a or 4) + (1 if not a else 0)
+
+
+@cuda.jit
+def chained_comparisons(x, y, out):
+    i = cuda.grid(1)
+    out[i] = 1 if -1 < x[i] <= 1 < 2 else 0
+
+
+@cuda.jit
+def swaps(x, y, out):
+    i = cuda.grid(1)
+    a, b = 1, i
+    for _ in range(5):
+        a, b = b, a + b
+    out[i] = a
+
+
+@cuda.jit(device=True)
+def both(a, b):
+    return a + b, a * b
+
+
+@cuda.jit(device=True)
+def twice(a):
+    """As much again."""
+    return 2 * a
+
+
+@cuda.jit
+def device_functions(x, y, out):
+    i = cuda.grid(1)
+    added, times = both(x[i], 2.0)
+    p, q = both(i, y[i])
+    out[i] = added + times + p * q + twice(i) + twice(x[i])
+
+
+@cuda.jit
+def tuples(x, y, out):
+    i = cuda.grid(1)
+    weights = (0.5, 0.25, 0.125, 1.0)
+    total = 0.0
+    for k in range(4):
+        total += weights[k] * _TABLE[2]
+    for w in (1, 10, 100):
+        total += w * i
+    out[i] = total
+
+
+@cuda.jit
+def local_arrays(x, y, out):
+    i = cuda.grid(1)
+    own = cuda.local.array((2, FACTOR), float32)
+    for r in range(2):
+        for c in range(FACTOR):
+            own[r, c] = x[i] * r + c
+    own[1, 2] += 0.1
+    out[i] = own[0, 1] + own[1, 2]
+
+
+@cuda.jit
+def shared_arrays(x, y, out):
+    held = cuda.shared.array(32, float64)
+    i = cuda.grid(1)
+    t = cuda.threadIdx.x
+    held[t] = x[i]
+    cuda.syncthreads()
+    out[i] = held[31 - t] + cuda.blockDim.x
+
+
+@cuda.jit
+def in_place(x, y, out):
+    i = cuda.grid(1)
+    out[i] = 10
+    out[i] += x[i]
+    out[i] *= 2
+    out[i] -= y[i]
+    v = y[i]
+    v //= 2
+    v <<= 2
+    v |= 1
+    out[i] += v
+
+
+@cuda.jit
+def warp_operations(x, y, out):
+    i = cuda.grid(1)
+    v = x[i]
+    for distance in (16, 8, 4, 2, 1):
+        v += cuda.shfl_xor_sync(0xFFFFFFFF, v, distance)
+    mask = cuda.ballot_sync(0xFFFFFFFF, y[i] > 0)
+    out[i] = v + (mask & 0xFF) + cuda.popc(mask) + (1 if mask < 0 else 0)
+
+
+@cuda.jit
+def atomics(x, y, out):
+    sums = cuda.shared.array(1, int64)
+    if cuda.threadIdx.x == 0:
+        sums[0] = 5
+    cuda.syncthreads()
+    cuda.atomic.add(sums, 0, y[cuda.grid(1)])
+    cuda.syncthreads()
+    cuda.atomic.max(sums, 0, 3)
+    cuda.syncthreads()
+    out[cuda.grid(1)] = sums[0]
+
+
+@cuda.jit
+def early_return(x, y, out):
+    i = cuda.grid(1)
+    out[i] = 0
+    if x[i] < 0:
+        return
+    out[i] = 1 if i % 2 else 2
+
+
+@cuda.jit
+def keywords(x, y, out):
+    int = cuda.grid(1)
+    new = x[int]
+    double = new + 1
+    out[int] = double * new
+
+
+#: Each kernel, and the types of x and y.
+KERNELS = {
+    **dict.fromkeys(
+        (
+            "floor_divide modulo true_divide shifts_and_masks unsigned_words wide_words narrowing logic_gives_an_operand"
+        ).split(),
+        (np.int64, np.int64),
+    ),
+    **dict.fromkeys(
+        (
+            "mixed_types compares_as_double literal_makes_double constant_powers least_and_largest truncates magnitudes "
+            "mathematics of_nan a_variable_changes_its_type counts_then_adds loop_variable_lives_on "
+            "loop_variable_is_changed downwards step_of_either_sign bound_is_computed_once loop_else continues "
+            "chained_comparisons swaps device_functions tuples local_arrays shared_arrays in_place warp_operations "
+            "atomics early_return keywords"
+        ).split(),
+        (np.float32, np.int64),
+    ),
+}
+
+
+def inputs(x: type, y: type) -> tuple[np.ndarray, np.ndarray]:
+    """Of a warp: negative numbers, zeros, and numbers that are not exact."""
+    counted = np.arange(32)
+    whole = (counted * 37) % 23 - 11
+    first = whole.astype(x) if np.issubdtype(x, np.integer) else (whole * 0.3 + 0.05).astype(x)
+    return first, ((counted * 5) % 13 - 4).astype(y)

@@ -1,0 +1,59 @@
+"""``trifold draft``: what it writes, and what it never overwrites."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    for folder in ("prototypes", "ports", "verify"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(ROOT / folder / "add.py", tmp_path / folder)
+    (tmp_path / "cuda_src").mkdir()
+    return tmp_path
+
+
+def draft(workspace: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "trifold", "draft", "add", "--workspace", str(workspace), *options]
+    environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1"}
+    return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+
+def test_drafted_files_follow_the_prototype_until_they_are_edited(workspace: Path) -> None:
+    header, prototype = workspace / "cuda_src" / "add.cuh", workspace / "prototypes" / "add.py"
+    assert draft(workspace).returncode == 0
+    assert "out[i] = T(C(x[i]) + C(y[i]))" in header.read_text()
+    assert draft(workspace, "--diff").stdout == ""
+
+    # A changed prototype changes a draft that nobody has edited.
+    prototype.write_text(prototype.read_text().replace("x[i] + y[i]", "x[i] - y[i]"))
+    assert draft(workspace).returncode == 0
+    assert "out[i] = T(C(x[i]) - C(y[i]))" in header.read_text()
+
+    # What is edited stays, and the difference is shown.
+    header.write_text(header.read_text() + "// mine\n")
+    refused = draft(workspace)
+    assert refused.returncode == 2
+    assert "cuda_src/add.cuh: edited since the last draft" in refused.stderr
+    shown = draft(workspace, "--diff")
+    assert shown.returncode == 1
+    assert "-// mine" in shown.stdout.splitlines()
+    assert header.read_text().endswith("// mine\n")
+
+
+def test_a_refusal_names_file_and_line(workspace: Path) -> None:
+    prototype = workspace / "prototypes" / "add.py"
+    prototype.write_text(prototype.read_text().replace("x[i] + y[i]", "x[-1] + y[i]"))
+    refused = draft(workspace)
+    assert refused.returncode == 2
+    assert "prototypes/add.py:17: a negative index" in refused.stderr.replace("\n", "")
+    assert not list((workspace / "cuda_src").iterdir())

@@ -1,0 +1,112 @@
+"""``trifold draft``: the C++ files of an op, written from its prototype."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trifold.completion import op_names
+from trifold.errors import PrototypeError, WorkspaceError
+from trifold.workspace import Workspace, import_file
+
+KEPT = Path(".trifold") / "drafts"  # the last draft of each file, in the workspace
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One file's draft, and where the last one is kept."""
+
+    path: Path
+    kept: Path
+    text: str
+
+    @property
+    def edited(self) -> bool:
+        """Whether the file is there, and is not what was last drafted."""
+        if not self.path.is_file():
+            return False
+        current = self.path.read_text(encoding="utf-8")
+        last = self.kept.read_text(encoding="utf-8") if self.kept.is_file() else None
+        return current not in (self.text, last)
+
+    def difference(self) -> str:
+        """From the file to the draft, as a unified diff; empty if they are equal."""
+        current = self.path.read_text(encoding="utf-8") if self.path.is_file() else ""
+        lines = [text.splitlines(keepends=True) for text in (current, self.text)]
+        return "".join(difflib.unified_diff(*lines, str(self.path), f"{self.path} (draft)"))
+
+    def write(self) -> None:
+        for path in (self.path, self.kept):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self.text, encoding="utf-8")
+
+
+def drafts_of(op: str, workspace: Workspace) -> list[Draft]:
+    """The drafts of an op's C++ files; nothing is written.
+
+    Raises:
+        DraftError: something in the prototype is not translated; it names the line.
+        PrototypeError: the prototype is missing, or this process has imported Numba's simulator.
+    """
+    files = workspace.files(op)
+    if not files.prototype.is_file():
+        raise WorkspaceError(f"{files.prototype} does not exist", f"write it, or run: trifold new op {op}")
+    _without_simulator()
+    from trifold.draft.binding import draft_op
+
+    drafted = draft_op(import_file(files.prototype, f"trifold_drafted_{op}"), op)
+    texts = ((files.header, drafted.header), (files.binding, drafted.binding))
+    return [Draft(path, workspace.root / KEPT / path.name, text) for path, text in texts]
+
+
+def _without_simulator() -> None:
+    """Types come from Numba's CUDA target, which its simulator hides."""
+    if "numba" not in sys.modules:
+        os.environ.pop("NUMBA_ENABLE_CUDASIM", None)
+    import numba
+
+    if numba.config.ENABLE_CUDASIM:
+        raise PrototypeError(
+            "a prototype cannot be drafted in a process in which Numba's simulator is switched on",
+            "unset NUMBA_ENABLE_CUDASIM before Python starts",
+        )
+
+
+def draft(
+    op: Annotated[str, typer.Argument(help="An op of the workspace.", show_default=False, autocompletion=op_names)],
+    diff: Annotated[
+        bool, typer.Option("--diff", help="Write nothing; show how the files differ from the draft. Status 1 if so.")
+    ] = False,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(help="A folder with prototypes/, cuda_src/, ports/ and verify/.", show_default="nearest parent"),
+    ] = None,
+) -> None:
+    """Write cuda_src/OP.cuh and .cu, the op's port in C++, from prototypes/OP.py.
+
+    A file that was written or edited by hand is never overwritten.
+    """
+    found = Workspace.find() if workspace is None else Workspace.at(workspace)
+    drafts = drafts_of(op, found)
+    if diff:
+        differences = [each.difference() for each in drafts]
+        print("".join(differences), end="")
+        raise typer.Exit(1 if any(differences) else 0)
+    edited = [each.path for each in drafts if each.edited]
+    if edited:
+        names = " and ".join(str(path.relative_to(found.root)) for path in edited)
+        raise WorkspaceError(
+            f"{names}: edited since the last draft, or not drafted at all; nothing is written",
+            f"see the differences with trifold draft {op} --diff, or move the file away",
+        )
+    for each in drafts:
+        each.write()
+        print(f"wrote {each.path.relative_to(found.root)}")
+    if not found.files(op).port.is_file():
+        print(f"ports/{op}.py is not there: it states the schema and the gradient (docs/tutorial.md)")
