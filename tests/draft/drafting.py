@@ -1,13 +1,14 @@
 """Run as a program, without Numba's simulator: drafts what the first argument says, and prints JSON.
 
-    semantics FILE         all kernels of semantics.py into FILE; their parameters
-    refusals               what is said of each kernel of refused.py
-    op PROTOTYPE NAME      the two texts of an op
-    types                  where the types of the gallery's kernels differ from those that Numba infers
+semantics FILE         all kernels of semantics.py into FILE; their parameters
+refusals               what is said of each kernel of refused.py
+op PROTOTYPE NAME      the two texts of an op
+types                  where the types of the gallery's kernels differ from those that Numba infers
 """
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from trifold.workspace import import_file
@@ -35,7 +36,7 @@ def refusals() -> object:
     from tests.draft import refused
     from trifold.draft import DraftError, draft_kernel
 
-    found = {}
+    found: dict[str, tuple[int, str] | None] = {}
     for name, argument_types in refused.KERNELS.items():
         try:
             draft_kernel(getattr(refused, name), argument_types)
@@ -55,4 +56,5 @@ def op(prototype: str, name: str) -> object:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"semantics": semantics, "refusals": refusals, "op": op}[sys.argv[1]](*sys.argv[2:])))
+    programs: dict[str, Callable[..., object]] = {"semantics": semantics, "refusals": refusals, "op": op}
+    print(json.dumps(programs[sys.argv[1]](*sys.argv[2:])))

@@ -37,7 +37,7 @@ def walrus(x):
 
 @cuda.jit
 def comprehension(x):
-    x[0] = sum([k for k in range(3)])  # refused: a list comprehension
+    x[0] = sum([k * k for k in range(3)])  # refused: a list comprehension
 
 
 @cuda.jit

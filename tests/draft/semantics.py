@@ -344,30 +344,58 @@ def early_return(x, y, out):
 
 @cuda.jit
 def keywords(x, y, out):
-    int = cuda.grid(1)
-    new = x[int]
+    auto = cuda.grid(1)
+    new = x[auto]
     double = new + 1
-    out[int] = double * new
+    out[auto] = double * new
 
+
+_OF_INTEGERS = (
+    floor_divide,
+    modulo,
+    true_divide,
+    shifts_and_masks,
+    unsigned_words,
+    wide_words,
+    narrowing,
+    logic_gives_an_operand,
+)
+_OF_FLOATS = (
+    mixed_types,
+    compares_as_double,
+    literal_makes_double,
+    constant_powers,
+    least_and_largest,
+    truncates,
+    magnitudes,
+    mathematics,
+    of_nan,
+    a_variable_changes_its_type,
+    counts_then_adds,
+    loop_variable_lives_on,
+    loop_variable_is_changed,
+    downwards,
+    step_of_either_sign,
+    bound_is_computed_once,
+    loop_else,
+    continues,
+    chained_comparisons,
+    swaps,
+    device_functions,
+    tuples,
+    local_arrays,
+    shared_arrays,
+    in_place,
+    warp_operations,
+    atomics,
+    early_return,
+    keywords,
+)
 
 #: Each kernel, and the types of x and y.
 KERNELS = {
-    **dict.fromkeys(
-        (
-            "floor_divide modulo true_divide shifts_and_masks unsigned_words wide_words narrowing logic_gives_an_operand"
-        ).split(),
-        (np.int64, np.int64),
-    ),
-    **dict.fromkeys(
-        (
-            "mixed_types compares_as_double literal_makes_double constant_powers least_and_largest truncates magnitudes "
-            "mathematics of_nan a_variable_changes_its_type counts_then_adds loop_variable_lives_on "
-            "loop_variable_is_changed downwards step_of_either_sign bound_is_computed_once loop_else continues "
-            "chained_comparisons swaps device_functions tuples local_arrays shared_arrays in_place warp_operations "
-            "atomics early_return keywords"
-        ).split(),
-        (np.float32, np.int64),
-    ),
+    **{kernel.__name__: (np.int64, np.int64) for kernel in _OF_INTEGERS},
+    **{kernel.__name__: (np.float32, np.int64) for kernel in _OF_FLOATS},
 }
 
 
@@ -375,5 +403,5 @@ def inputs(x: type, y: type) -> tuple[np.ndarray, np.ndarray]:
     """Of a warp: negative numbers, zeros, and numbers that are not exact."""
     counted = np.arange(32)
     whole = (counted * 37) % 23 - 11
-    first = whole.astype(x) if np.issubdtype(x, np.integer) else (whole * 0.3 + 0.05).astype(x)
+    first: np.ndarray = whole.astype(x) if np.issubdtype(x, np.integer) else (whole * 0.3 + 0.05).astype(x)
     return first, ((counted * 5) % 13 - 4).astype(y)

@@ -11,9 +11,9 @@ simulator.install()
 from tests.draft import semantics  # noqa: E402
 
 if __name__ == "__main__":
-    results = {}
+    results: dict[str, np.ndarray] = {}
     for name, dtypes in semantics.KERNELS.items():
         (x, y), out = semantics.inputs(*dtypes), np.full(32, -1.0)
         results |= {f"{name}.x": x, f"{name}.y": y, f"{name}.before": out.copy(), f"{name}.out": out}
         getattr(semantics, name)[1, 32](x, y, out)
-    np.savez(sys.argv[1], **results)
+    np.savez(sys.argv[1], **results)  # type: ignore[arg-type]

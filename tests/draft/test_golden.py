@@ -1,6 +1,6 @@
 """The drafts of the gallery's ops, as they are kept in golden/: a change of what is written is seen.
 
-    python -m tests.draft.test_golden     writes them anew
+python -m tests.draft.test_golden     writes them anew
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ def refusals() -> dict[str, tuple[int, str] | None]:
 
 
 def test_each_kernel_is_refused_at_its_line(refusals: dict[str, tuple[int, str] | None]) -> None:
-    expected = {number: line.partition("# refused: ")[2] for number, line in enumerate(TEXT, 1) if "# refused: " in line}
+    expected = {
+        number: line.partition("# refused: ")[2] for number, line in enumerate(TEXT, 1) if "# refused: " in line
+    }
     named = set()
     for kernel, refusal in refusals.items():
         assert refusal is not None, f"{kernel} was drafted"

@@ -1,12 +1,12 @@
 """Drafting: the C++ port of an op, written from its prototype. A small compiler.
 
-    source      a kernel's text, its comments and what its names stand for
-    builder     Python's syntax tree → the typed tree (tree), in static single assignment form
-    infer       types, as Numba's CUDA typing context (oracle) says; operations is the one table of what is known
-    ranges      the range of each integer
-    variables   which variable of C++ holds which assignments
-    functions, statements, expressions, arithmetic, arrays      the typed tree → the C++ tree (cpp)
-    printer     the C++ tree → text
+source      a kernel's text, its comments and what its names stand for
+builder     Python's syntax tree → the typed tree (tree), in static single assignment form
+infer       types, as Numba's CUDA typing context (oracle) says; operations is the one table of what is known
+ranges      the range of each integer
+variables   which variable of C++ holds which assignments
+functions, statements, expressions, arithmetic, arrays      the typed tree → the C++ tree (cpp)
+printer     the C++ tree → text
 """
 
 from __future__ import annotations

@@ -119,9 +119,9 @@ class Arithmetic:
             right = self._promoted(right)
         if operator in ("<<", ">>"):
             natural = _promotion(left)
-            if natural.bitwidth < wanted.bitwidth and not fits(interval, natural):
-                left = self.convert(left, result)
-            elif natural.bitwidth == wanted.bitwidth and natural.signed != wanted.signed:
+            if (natural.bitwidth < wanted.bitwidth and not fits(interval, natural)) or (
+                natural.bitwidth == wanted.bitwidth and natural.signed != wanted.signed
+            ):
                 left = self.convert(left, result)
             return left, right
         natural = self._natural(left, right, operator)[0]

@@ -1,12 +1,10 @@
-"""The two C++ files of an op: its kernels (``.cuh``), and the binding (``.cu``) from the prototype's launch functions."""
+"""The two C++ files of an op: its kernels (``.cuh``), and its binding (``.cu``), from the launch functions."""
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -18,7 +16,7 @@ from trifold.draft import host_values as v
 from trifold.draft.arithmetic import Arithmetic
 from trifold.draft.functions import Module, Written
 from trifold.draft.host import Host, Launch
-from trifold.draft.host_expressions import _base, call
+from trifold.draft.host_conditions import call, text_of
 from trifold.draft.infer import Analysis
 from trifold.draft.kernel import file_of
 from trifold.draft.printer import formatted, print_file
@@ -137,7 +135,9 @@ class _Kernels:
         name = list(inspect.signature(launch.kernel.py_func).parameters)[number]
         if tensor.dtypes is None:
             raise DraftError(
-                launch.place, f"the dtype of the kernel's argument {name} is not known", "check it in the launch function"
+                launch.place,
+                f"the dtype of the kernel's argument {name} is not known",
+                "check it in the launch function",
             )
         if tensor.dimensions is None:
             raise DraftError(
@@ -176,14 +176,14 @@ class _Kernels:
         stream = call("device.stream")
         run: list[cpp.Stmt] = [
             *prepared,
-            cpp.Declare("const trifold::OnDevice", ["device"], None, f"({_base(first.expr)})"),
+            cpp.Declare("const trifold::OnDevice", ["device"], None, f"({text_of(first.expr)})"),
             cpp.Run(cpp.CallTo(f"trifold::launch<{kernel}>", (stream, grid, block, cpp.Literal("0", 0), *arguments))),
             cpp.Run(call("trifold::check_launch")),
         ]
         tests = [n.expr for n in launch.grid if n.interval is None or n.interval[0] < 1]
         if template:
             assert host.key is not None
-            over = call(f"{_base(host.key.expr)}.scalar_type")
+            over = call(f"{text_of(host.key.expr)}.scalar_type")
             run = [cpp.Dispatch("trifold::dispatch_floating", over, run)]
         if not tests:
             return run if template else [cpp.Scope(run)]
@@ -196,7 +196,7 @@ class _Kernels:
         self, host: Host, launch: Launch, number: int, tensor: v.Tensor, prepared: list[cpp.Stmt]
     ) -> cpp.Expr:
         """The tensor in a form that the kernel takes: its rows without gaps, unless it takes strides."""
-        layout = self._array(tensor, launch, number)[0].layout  # type: ignore[attr-defined]
+        layout = self._array(tensor, launch, number)[0].layout
         is_output = isinstance(launch.arguments[number], v.Output)
         name = list(inspect.signature(launch.kernel.py_func).parameters)[number]
         expr = tensor.expr
@@ -209,7 +209,13 @@ class _Kernels:
         return cpp.Name(own)
 
     def _argument(
-        self, host: Host, launch: Launch, instance: _Instance, written: Written, parameter: Any, places: dict[int, cpp.Expr]
+        self,
+        host: Host,
+        launch: Launch,
+        instance: _Instance,
+        written: Written,
+        parameter: Any,
+        places: dict[int, cpp.Expr],
     ) -> cpp.Expr:
         given = launch.arguments[parameter.argument]
         place = places.get(parameter.argument)
@@ -226,16 +232,16 @@ class _Kernels:
                 return call(f"{access}<{element}>", place)
             case "stride":
                 assert place is not None
-                return call(f"{_base(place)}.stride", dimension)
+                return call(f"{text_of(place)}.stride", dimension)
             case "length":
                 assert place is not None
                 dense = (given.tensor if isinstance(given, v.Output) else given).dense
-                dimensions = instance.types[parameter.argument][0].ndim  # type: ignore[attr-defined]
+                dimensions = instance.types[parameter.argument][0].ndim
                 if dense and dimensions == 1:
-                    return call(f"{_base(place)}.numel")
-                return call(f"{_base(place)}.size", dimension)
+                    return call(f"{text_of(place)}.numel")
+                return call(f"{text_of(place)}.size", dimension)
         assert place is not None
-        return call(f"{_base(place)}.numel")
+        return call(f"{text_of(place)}.numel")
 
 
 def _both(a: Interval | None, b: Interval | None) -> Interval | None:
@@ -287,6 +293,3 @@ TRIFOLD_LIBRARY(m) {{
 }}
 """
     )
-
-
-__all__ = ["DraftedOp", "Path", "ast", "draft_op", "launch_functions"]

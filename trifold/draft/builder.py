@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -28,7 +29,12 @@ BINARY = {
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
 }
-UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert, ast.Not: operator.not_}
+UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+    ast.Not: operator.not_,
+}
 COMPARE = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
@@ -292,9 +298,7 @@ class Builder:
                 return t.TupleOf(place, [self._expression(element) for element in elements])
         raise DraftError(place, f"{_words(node)} is not translated")
 
-    def _call(
-        self, function: ast.expr, arguments: list[ast.expr], keywords: list[ast.keyword], place: Place
-    ) -> t.Expr:
+    def _call(self, function: ast.expr, arguments: list[ast.expr], keywords: list[ast.keyword], place: Place) -> t.Expr:
         if any(isinstance(each, ast.Starred) for each in arguments) or any(k.arg is None for k in keywords):
             raise DraftError(place, "a call with * or ** is not translated", "write the arguments out")
         called = self._expression(function)

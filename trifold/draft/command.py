@@ -38,8 +38,8 @@ class Draft:
     def difference(self) -> str:
         """From the file to the draft, as a unified diff; empty if they are equal."""
         current = self.path.read_text(encoding="utf-8") if self.path.is_file() else ""
-        lines = [text.splitlines(keepends=True) for text in (current, self.text)]
-        return "".join(difflib.unified_diff(*lines, str(self.path), f"{self.path} (draft)"))
+        before, after = current.splitlines(keepends=True), self.text.splitlines(keepends=True)
+        return "".join(difflib.unified_diff(before, after, str(self.path), f"{self.path} (draft)"))
 
     def write(self) -> None:
         for path in (self.path, self.kept):

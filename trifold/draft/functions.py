@@ -108,7 +108,7 @@ class Module:
                     raise DraftError(version.place, f"{version.name} changes its type", "use another name")
                 kinds.append(variable.type)
         result = self._result(function)
-        body = Statements(function, expressions, result).body(function.source and function.body)
+        body = Statements(function, expressions, result).body(function.body)
         made = self._function(function, expressions, kinds, wanted, stored, result, body)
         self.numbers.used = used_before
         return made
@@ -128,8 +128,14 @@ class Module:
             one = Wanted(name, extent, dimension)
             if one not in wanted:
                 wanted.append(one)
-            bounds = (-MOST_ELEMENTS, MOST_ELEMENTS) if extent is Extent.stride and array.layout != "C" else (0, MOST_ELEMENTS)
-            return cpp.Name(one.name(array.ndim, array.layout == "C"), type=expressions.each(types.int64), interval=bounds)
+            bounds = (
+                (-MOST_ELEMENTS, MOST_ELEMENTS)
+                if extent is Extent.stride and array.layout != "C"
+                else (0, MOST_ELEMENTS)
+            )
+            return cpp.Name(
+                one.name(array.ndim, array.layout == "C"), type=expressions.each(types.int64), interval=bounds
+            )
 
         contiguous = array.layout == "C"
         return Array(cpp.Name(name), array.ndim, describe, contiguous=contiguous, stored=stored, root=number)
@@ -153,12 +159,12 @@ class Module:
             if kinds[number] is not None:
                 parameters.append(Parameter(name, self.numbers.name(kinds[number]), number, "value"))  # type: ignore[arg-type]
                 continue
-            element = stored[number] or self.numbers.name(tuple(each.dtype for each in kind))  # type: ignore[attr-defined]
+            element = stored[number] or self.numbers.name(tuple(each.dtype for each in kind))
             if stored[number]:
                 self.numbers.used.add(element)
             pointer = f"{element}*" if number in written else f"const {element}*"
             parameters.append(Parameter(name, pointer, number, "array"))
-            dimensions, contiguous = kind[0].ndim, kind[0].layout == "C"  # type: ignore[attr-defined]
+            dimensions, contiguous = kind[0].ndim, kind[0].layout == "C"
             wanted[number].sort(key=lambda each: (list(Extent).index(each.kind), each.dimension))
             parameters += [
                 Parameter(one.name(dimensions, contiguous), "int64_t", number, one.kind.value, one.dimension)
@@ -166,11 +172,11 @@ class Module:
             ]
         text = "void" if function.is_kernel else self._result_name(function, result)
         used = set(self.numbers.used)
-        template, alias = ("class T", "C" in used) if "T" in used else ("class C", False) if "C" in used else ("", False)
+        template, alias = (
+            ("class T", "C" in used) if "T" in used else ("class C", False) if "C" in used else ("", False)
+        )
         if alias:
-            parameters = [
-                Parameter(p.name, _compute_of(p.type), p.argument, p.kind, p.dimension) for p in parameters
-            ]
+            parameters = [Parameter(p.name, _compute_of(p.type), p.argument, p.kind, p.dimension) for p in parameters]
             text = _compute_of(text)
             body = [cpp.Declare("using C", [], cpp.Name("trifold::compute_t<T>")), *body]
         letter = template.removeprefix("class ")
@@ -234,7 +240,7 @@ class Module:
         """Types and names of what a device function returns, a tuple."""
         function = _maker(function)
         assert function.result is not None
-        count = len(function.result[0])  # type: ignore[arg-type]
+        count = len(function.result[0])
         ranges = result_ranges(function)
         rows = [each.value.elements for each in function.returns if isinstance(each.value, t.TupleOf)]
         names = []
@@ -243,10 +249,8 @@ class Module:
             names.append(found.pop() if len(found) == 1 else "")
         if len(set(names)) < count or "" in names:
             names = [("first", "second", "third", "fourth")[i] if i < 4 else f"part{i}" for i in range(count)]
-        kinds = [tuple(each[i] for each in function.result) for i in range(count)]  # type: ignore[index]
-        return [
-            (narrowed(kind, interval), name) for kind, interval, name in zip(kinds, ranges, names, strict=True)
-        ]
+        kinds = [tuple(each[i] for each in function.result) for i in range(count)]
+        return [(narrowed(kind, interval), name) for kind, interval, name in zip(kinds, ranges, names, strict=True)]
 
     def _result(self, function: t.Function) -> Type | None:
         if function.result is None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import ast
 import inspect
 import math
+import operator
 import textwrap
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FunctionType, UnionType
 from typing import Any
 
-import numpy as np
 import torch
 
-from trifold import prototype
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_expressions import HostExpressions, _base, call, opposite
+from trifold.draft.host_conditions import call, opposite, text_of
+from trifold.draft.host_expressions import HostExpressions
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.variables import KEYWORDS
 
@@ -106,7 +106,8 @@ class Host(HostExpressions):
                 self.names[name] = v.Number(cpp.Name(own, type=types_), types_)
             else:
                 raise DraftError(
-                    self.place(tree), f"{function.__name__}'s parameter {name} has no type that a binding has",
+                    self.place(tree),
+                    f"{function.__name__}'s parameter {name} has no type that a binding has",
                     "annotate it as Tensor, Tensor | None, int, float or bool",
                 )
             self.parameters.append((kind, own))
@@ -139,9 +140,7 @@ class Host(HostExpressions):
                 return done
         return None
 
-    def statement(
-        self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]
-    ) -> Returned | None:
+    def statement(self, node: ast.stmt, into: list[cpp.Stmt], rest: Sequence[ast.stmt]) -> Returned | None:
         self.into = into
         match node:
             case ast.Assign(targets=[target], value=value):
@@ -200,7 +199,9 @@ class Host(HostExpressions):
         if isinstance(value, v.Shape) and len(value.parts) == 1 and isinstance(value.parts[0], v.Part):
             tensor = value.parts[0].tensor
             if tensor.dimensions not in (None, len(target.elts)):
-                raise DraftError(self.place(target), f"a shape of {tensor.dimensions} dimensions is unpacked into {len(target.elts)}")
+                raise DraftError(
+                    self.place(target), f"a shape of {tensor.dimensions} dimensions is unpacked into {len(target.elts)}"
+                )
             return tuple(self.size(tensor, d) for d in range(len(target.elts)))
         if isinstance(value, tuple) and len(value) == len(target.elts):
             return value
@@ -214,7 +215,11 @@ class Host(HostExpressions):
                 kind = {v.INT: "int64_t", v.FLOAT: "double", v.BOOL: "bool"}[value.type]
                 into.append(cpp.Declare(f"const {kind}", [own], expr))
                 kept = v.Number(
-                    cpp.Name(own, type=value.type, interval=value.interval), value.type, value.interval, value.facts, value.of_dtype
+                    cpp.Name(own, type=value.type, interval=value.interval),
+                    value.type,
+                    value.interval,
+                    value.facts,
+                    value.of_dtype,
                 )
                 if id(value) in self.facts_if_false:
                     self.facts_if_false[id(kept)] = self.facts_if_false[id(value)]
@@ -314,7 +319,9 @@ class Host(HostExpressions):
 
     def raised(self, test: v.Number, node: ast.Raise, into: list[cpp.Stmt]) -> None:
         problem = node.exc
-        if not (isinstance(problem, ast.Call) and self.evaluate(problem.func) is RuntimeError and len(problem.args) == 1):
+        if not (
+            isinstance(problem, ast.Call) and self.evaluate(problem.func) is RuntimeError and len(problem.args) == 1
+        ):
             raise DraftError(self.place(node), "only RuntimeError of one message is raised by a binding")
         message = self.evaluate(problem.args[0])
         parts = _merged(message.parts if isinstance(message, v.Text) else (message,))
@@ -367,7 +374,7 @@ class Host(HostExpressions):
             dtype = self.dtype_code(v.DtypeOf(known.dtypes), ast.Constant(None))
             test = cpp.Infix("==", call("trifold::dtype_code", tensor.expr), dtype, type=v.BOOL)
             message = f"{self.function.__name__}: {name} must be of the dtype that the forward function gives it, not "
-            words = cpp.Name(f"trifold::Dtype{{{_base(tensor.expr)}}}")
+            words = cpp.Name(f"trifold::Dtype{{{text_of(tensor.expr)}}}")
             self.into.append(cpp.Run(cpp.CallTo("trifold::check", (test, self.message_part(message), words))))
             tensor.known = known.dtypes
             tensor.dimensions = tensor.dimensions or known.dimensions
@@ -377,13 +384,15 @@ class Host(HostExpressions):
     def evaluate(self, node: ast.expr) -> Any:
         value = super().evaluate(node)
         if isinstance(value, _Different):
-            raise DraftError(self.place(node), "this has another value after each branch of a condition", "choose by an expression")
+            raise DraftError(
+                self.place(node), "this has another value after each branch of a condition", "choose by an expression"
+            )
         return value
 
     def size(self, tensor: v.Tensor, dimension: int) -> v.Number:
         if dimension < 0 and tensor.dimensions is not None:
             dimension += tensor.dimensions
-        expr = call(f"{_base(tensor.expr)}.size", cpp.Literal(str(dimension), dimension))
+        expr = call(f"{text_of(tensor.expr)}.size", cpp.Literal(str(dimension), dimension))
         expr = cpp.CallTo(expr.function, expr.arguments, type=v.INT, interval=v.SIZE)
         return v.Number(expr, v.INT, v.SIZE)
 
@@ -415,7 +424,7 @@ class Host(HostExpressions):
         return getattr(base, name)
 
     def element_size(self, tensor: v.Tensor) -> v.Number:
-        size = cpp.Cast("int64_t", call(f"{_base(tensor.expr)}.element_size"), type=v.INT, interval=(1, 8))
+        size = cpp.Cast("int64_t", call(f"{text_of(tensor.expr)}.element_size"), type=v.INT, interval=(1, 8))
         known = None if tensor.dtypes is None else tuple(each.itemsize for each in tensor.dtypes)
         return v.Number(size, v.INT, (1, 8), of_dtype=known)
 
@@ -426,7 +435,13 @@ class Host(HostExpressions):
                 if isinstance(index, ast.Slice):
                     start = 0 if index.lower is None else self.evaluate(index.lower)
                     stop = 0 if index.upper is None else self.evaluate(index.upper)
-                    if isinstance(start, int) and isinstance(stop, int) and start >= 0 and stop <= 0 and index.step is None:
+                    if (
+                        isinstance(start, int)
+                        and isinstance(stop, int)
+                        and start >= 0
+                        and stop <= 0
+                        and index.step is None
+                    ):
                         return v.Shape((v.Part(whole.tensor, start, stop),))
                     if isinstance(start, int) and start < 0 and index.upper is None:
                         return tuple(self.size(whole.tensor, d) for d in range(start, 0))
@@ -463,8 +478,12 @@ class Host(HostExpressions):
         if isinstance(function, v.Method):
             return _with_dtype_of(self.method(function, arguments, keywords, node), (function.owner,))
         if isinstance(function, v.Either):
-            raise DraftError(self.place(node), "which function this calls is decided by the call", "choose a value instead")
-        handler = _HANDLERS.get(function) if not isinstance(function, v.Local) else None
+            raise DraftError(
+                self.place(node), "which function this calls is decided by the call", "choose a value instead"
+            )
+        from trifold.draft.host_functions import HANDLERS  # which are functions of this class
+
+        handler = HANDLERS.get(function) if not isinstance(function, v.Local) else None
         if handler is not None:
             return _with_dtype_of(handler(self, arguments, keywords, node), arguments)
         if isinstance(function, v.Local):
@@ -477,9 +496,9 @@ class Host(HostExpressions):
         if isinstance(getattr(function, "__self__", None), (dict, int, float, list)):
             found = function(*arguments, **keywords)
             return tuple(found) if isinstance(found, type({}.items())) else found
-        if function in (len, sum, tuple, str, int, float, bool, abs, range, list) or function in vars(math).values():
-            if not any(_symbolic(each) for each in (*arguments, *keywords.values())):
-                return function(*arguments, **keywords)
+        plain = function in (len, sum, tuple, str, int, float, bool, abs, range, list, *vars(math).values())
+        if plain and not any(_symbolic(each) for each in (*arguments, *keywords.values())):
+            return function(*arguments, **keywords)
         name = getattr(function, "__name__", str(function))
         raise DraftError(self.place(node), f"{name} in a launch function is not translated")
 
@@ -523,7 +542,9 @@ class Host(HostExpressions):
     def method(self, method: v.Method, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         owner, name = method.owner, method.name
         if isinstance(owner, v.Tensor):
-            found = _TENSOR_METHODS.get(name)
+            from trifold.draft.host_tensors import METHODS  # which are functions of this class
+
+            found = METHODS.get(name)
             if found is None:
                 raise DraftError(self.place(node), f"Tensor.{name} is not translated in a launch function")
             return found(self, owner, arguments, keywords, node)
@@ -551,8 +572,6 @@ class Host(HostExpressions):
             if result == 1 and not isinstance(result, v.Number):
                 result = one
             else:
-                import operator
-
                 result = self.binary(operator.mul, result, one, node)
                 if isinstance(result, v.Number):
                     result.interval = v.SIZE
@@ -590,264 +609,3 @@ def _symbolic(value: Any) -> bool:
     if isinstance(value, tuple):
         return any(_symbolic(each) for each in value)
     return isinstance(value, (v.Number, v.Tensor, v.Shape, v.Text, v.DtypeOf, v.Output, v.DeviceOf))
-
-
-# ------------------------------------------------------------------------------------------------- functions
-
-Handler = Callable[[Host, Any, dict[str, Any], ast.Call], Any]
-
-
-def _check_floating(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
-    (op,) = arguments
-    for name, tensor in keywords.items():
-        host.into.append(cpp.Run(call("trifold::check_floating", host.message_part(op), tensor.expr, host.message_part(name))))
-        host.set_dtypes(tensor, v.FLOATING)
-
-
-def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
-    (op,) = arguments
-    (first, x), *others = keywords.items()
-    for name, y in others:
-        parts = [op, first, name]
-        text = [host.message_part(each) for each in parts]
-        host.into.append(cpp.Run(call("trifold::check_alike", text[0], x.expr, text[1], y.expr, text[2])))
-    host.set_dtypes(x, v.FLOATING)
-    for _, y in others:
-        host.set_dtypes(y, v.FLOATING)
-        y.dimensions = x.dimensions = x.dimensions or y.dimensions
-        x.alike.append(y)
-        y.alike.append(x)
-
-
-def _elementwise_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    first = arguments[0]
-    expr = call("trifold::elementwise_output", *(each.expr for each in arguments))
-    return v.Tensor(expr, first.dtypes, first.dimensions, dense=True)
-
-
-def _row_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    (x,) = arguments
-    return v.Tensor(call("trifold::row_output", x.expr), x.dtypes, x.dimensions)
-
-
-def _rows(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    (x,) = arguments
-    return v.Tensor(call("trifold::rows", x.expr), x.dtypes, 2)
-
-
-def _flat(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    x, layout = arguments[0], arguments[1] if len(arguments) > 1 else None
-    if layout is None and not x.dense:
-        raise DraftError(host.place(node), "flat of a tensor that is not dense is not translated", "pass a layout")
-    expr = x.expr if layout is None else call("trifold::in_layout_of", layout.expr, x.expr)
-    return v.Tensor(expr, x.dtypes, 1, dense=True)
-
-
-def _output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Output:
-    return _output_of(arguments[0])
-
-
-def _output_of(value: Any) -> Any:
-    if isinstance(value, v.Either):
-        return v.Either(value.test, _output_of(value.chosen), _output_of(value.otherwise))
-    return v.Output(value)
-
-
-def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
-    kernel, grid, *passed = arguments
-    block = keywords.get("block", prototype.THREADS_PER_BLOCK)
-    extents = [tuple(v.number(n) for n in (e if isinstance(e, tuple) else (e,))) for e in (grid, block)]
-    number = next((n for n, each in enumerate(arguments) if isinstance(each, v.Either)), None)
-    if number is not None:
-        one_of = arguments[number]
-        into, bodies = host.into, []
-        for each in (one_of.chosen, one_of.otherwise):
-            host.into = body = []
-            _launch(host, (*arguments[:number], each, *arguments[number + 1 :]), keywords, node)
-            bodies.append(body)
-        host.into = into
-        into.append(cpp.If(one_of.test.expr, *bodies))
-        return
-    one = Launch(kernel, extents[0], extents[1], list(passed), host.place(node))
-    host.launches.append(one)
-    host.into.append(one)
-
-
-def _launch_elementwise(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
-    kernel, n, *passed = arguments
-    _launch(host, (kernel, host._ceil(n, prototype.THREADS_PER_BLOCK), *passed), {}, node)
-
-
-def _empty(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    device = keywords.pop("device", None)
-    if not isinstance(device, v.DeviceOf):
-        raise DraftError(host.place(node), "torch.empty needs the device of an argument", "use x.new_empty(...)")
-    return _new_empty(host, device.tensor, arguments, keywords, node)
-
-
-def _least(name: str) -> Handler:
-    def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-        if not any(isinstance(each, v.Number) for each in arguments):
-            return {"min": min, "max": max}[name](*arguments)
-        result, *others = (v.number(each) for each in arguments)
-        for other in others:
-            kind = v.FLOAT if v.FLOAT in (result.type, other.type) else v.INT
-            interval = None
-            if result.interval is not None and other.interval is not None:
-                choose = min if name == "min" else max
-                interval = choose(result.interval[0], other.interval[0]), choose(result.interval[1], other.interval[1])
-            elif kind == v.INT and name == "max":
-                low = max(each.interval[0] for each in (result, other) if each.interval is not None) if (
-                    result.interval or other.interval
-                ) else None
-                interval = None if low is None else (low, 2**63 - 1)
-            function = f"std::{name}<{'int64_t' if kind == v.INT else 'double'}>"
-            result = v.Number(cpp.CallTo(function, (result.expr, other.expr), type=kind, interval=interval), kind, interval)
-        return result
-
-    return write
-
-
-def _product(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    return host.product(arguments[0], node)
-
-
-def _sum(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    import operator
-
-    result, *others = arguments[0]
-    for other in others:
-        result = host.binary(operator.add, result, other, node)
-    return result
-
-
-def _tuple(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    return arguments[0] if arguments else ()
-
-
-def _str(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    (value,) = arguments
-    parts = host.in_words(value, node)
-    return "".join(parts) if all(isinstance(p, str) for p in parts) else v.Text(tuple(parts))  # type: ignore[arg-type]
-
-
-def _bool(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    return host.truth(arguments[0])
-
-
-def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    (value,) = arguments
-    if isinstance(value, tuple):
-        return len(value)
-    raise DraftError(host.place(node), "this length is not known while drafting")
-
-
-_HANDLERS: dict[Any, Handler] = {
-    prototype.check_floating: _check_floating,
-    prototype.check_alike: _check_alike,
-    prototype.elementwise_output: _elementwise_output,
-    prototype.row_output: _row_output,
-    prototype.rows: _rows,
-    prototype.flat: _flat,
-    prototype.output: _output,
-    prototype.launch: _launch,
-    prototype.launch_elementwise: _launch_elementwise,
-    torch.empty: _empty,
-    min: _least("min"),
-    max: _least("max"),
-    math.prod: _product,
-    sum: _sum,
-    tuple: _tuple,
-    str: _str,
-    bool: _bool,
-    len: _length,
-    np.errstate: lambda host, arguments, keywords, node: None,
-}
-
-
-# ------------------------------------------------------------------------------------------------- tensor methods
-
-
-def _dim(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
-    if x.dimensions is not None:
-        return x.dimensions
-    expr = cpp.CallTo(f"{_base(x.expr)}.dim", (), type=v.INT, interval=(0, 64))
-    host.dimension_calls[id(expr)] = x
-    host.kept.append(expr)
-    return v.Number(expr, v.INT, (0, 64))
-
-
-def _numel(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
-    return v.Number(cpp.CallTo(f"{_base(x.expr)}.numel", (), type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
-
-
-def _sizes(arguments: Any) -> Any:
-    return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (tuple, v.Shape, v.Sizes)) else arguments
-
-
-def _count(shape: Any) -> int | None:
-    if isinstance(shape, v.Sizes):
-        return None
-    parts = shape.parts if isinstance(shape, v.Shape) else shape
-    if len(parts) == 1 and isinstance(parts[0], v.Part):
-        part = parts[0]
-        whole = part.tensor.dimensions
-        return None if whole is None else whole - part.start + part.stop
-    known = [
-        (None if each.tensor.dimensions is None else each.tensor.dimensions - each.start + each.stop)
-        if isinstance(each, v.Part)
-        else 1
-        for each in parts
-    ]
-    return None if None in known else sum(each for each in known if each is not None)
-
-
-def _new_empty(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    shape = _sizes(arguments)
-    dims = host.dims(shape, node)
-    dtype = keywords.get("dtype")
-    if dtype is None:
-        return v.Tensor(call("trifold::empty_contiguous", x.expr, dims), x.dtypes, _count(shape), dense=True)
-    count = len(host.key_dtypes or (0,))
-    dtypes = dtype.dtypes if isinstance(dtype, v.DtypeOf) else (dtype,) * count
-    expr = call("trifold::empty_contiguous", x.expr, dims, host.dtype_code(dtype, node))
-    return v.Tensor(expr, dtypes, _count(shape), dense=True)
-
-
-def _reshape(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    shape = _sizes(arguments)
-    if any(isinstance(each, (torch.dtype, v.DtypeOf)) for each in (shape if isinstance(shape, tuple) else ())):
-        raise DraftError(host.place(node), "a view of another dtype is not translated")
-    return v.Tensor(call("torch::stable::reshape", x.expr, host.dims(shape, node)), x.dtypes, _count(shape))
-
-
-def _stride(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
-    (dimension,) = arguments
-    return v.Number(cpp.CallTo(f"{_base(x.expr)}.stride", (v.number(dimension).expr,), type=v.INT), v.INT)
-
-
-def _size_of(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
-    return host.size(x, arguments[0])
-
-
-def _transposed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    first, second = (cpp.Literal(str(n), n) for n in (0, 1))
-    return v.Tensor(call("torch::stable::transpose", x.expr, first, second), x.dtypes, 2, strided=True)
-
-
-def _contiguous(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
-    return v.Tensor(call("torch::stable::contiguous", x.expr), x.dtypes, x.dimensions)
-
-
-_TENSOR_METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any]] = {
-    "dim": _dim,
-    "numel": _numel,
-    "new_empty": _new_empty,
-    "reshape": _reshape,
-    "view": _reshape,
-    "stride": _stride,
-    "size": _size_of,
-    "t": _transposed,
-    "contiguous": _contiguous,
-    "element_size": lambda host, x, arguments, keywords, node: host.element_size(x),
-}

@@ -91,7 +91,7 @@ class _Inference:
             raise DraftError(
                 version.place, f"{version.name} is {names} by different ways", "give it one type, or two names"
             )
-        return tuple(joined)  # type: ignore[arg-type]
+        return tuple(joined)
 
     def _statement(self, statement: t.Stmt) -> None:
         for outer in t.expressions(statement):
@@ -165,7 +165,7 @@ class _Inference:
         joined = [oracle.unify(*column) for column in columns]
         if any(each is None for each in joined):
             raise DraftError(function.returns[0].place, f"{function.name} returns values of types that do not unify")
-        function.result = tuple(joined)  # type: ignore[arg-type]
+        function.result = tuple(joined)
 
     def _require_types(self) -> None:
         for statement in t.walk(self.function.body):
@@ -228,7 +228,7 @@ class _Inference:
         joined = [oracle.unify(*column) for column in columns]
         if any(each is None for each in joined):
             raise DraftError(expression.place, f"{' and '.join(map(str, columns[0]))} have no type in common")
-        return tuple(joined)  # type: ignore[arg-type]
+        return tuple(joined)
 
     def _resolve(self, function: Any, arguments: Any, at: t.Expr | t.Stmt) -> list[Any]:
         found = []
@@ -251,7 +251,9 @@ class _Inference:
             if len(indices) > each.ndim:
                 raise DraftError(base.place, f"{len(indices)} indices of an array of {each.ndim} dimensions")
             for index in indices:
-                if index.type is not None and not all(isinstance(i, (types.Integer, types.Boolean)) for i in index.type):
+                if index.type is not None and not all(
+                    isinstance(i, (types.Integer, types.Boolean)) for i in index.type
+                ):
                     raise DraftError(index.place, f"an index must be an integer, not {index.type[0]}")
             kept = each.ndim - sum(not isinstance(index, t.Slice) for index in indices)
             layout = each.layout if not any(isinstance(index, t.Slice) for index in indices) else "A"

@@ -114,9 +114,7 @@ def _shuffled(call: t.Call, instance: int) -> Any:
     arguments = _arguments(call, instance)
     if arguments is None:
         return None
-    found = oracle.resolve(
-        cuda.shfl_sync_intrinsic, (types.int32, types.int32, arguments[1], types.int32, types.int32)
-    )
+    found = oracle.resolve(cuda.shfl_sync_intrinsic, (types.int32, types.int32, arguments[1], types.int32, types.int32))
     if found is None:
         raise DraftError(call.place, f"Numba has no shuffle of {arguments[1]}")
     kind = found.return_type[0]
@@ -188,8 +186,8 @@ def _call_to(name: str) -> Write:
     return lambda writer, call: writer.call(name, call)
 
 
-def _void(name: str) -> Write:
-    return lambda writer, call: writer.call(name, call)
+def _atomic_call(name: str) -> Write:
+    return lambda writer, call: writer.atomic(name, call)
 
 
 _MATH = {
@@ -213,7 +211,9 @@ _NUMBER_TYPES = [
 OPERATIONS: dict[Any, Operation] = {
     **{getattr(math, name): Operation(_asked, _call_to(text)) for name, text in _MATH.items()},
     **{
-        kind: Operation(_converted(numpy_support.from_dtype(np.dtype(kind))), lambda writer, call: writer.conversion(call))
+        kind: Operation(
+            _converted(numpy_support.from_dtype(np.dtype(kind))), lambda writer, call: writer.conversion(call)
+        )
         for kind in _NUMBER_CLASSES
     },
     **{kind: Operation(_converted(kind), lambda writer, call: writer.conversion(call)) for kind in _NUMBER_TYPES},
@@ -257,9 +257,7 @@ OPERATIONS: dict[Any, Operation] = {
     cuda.shared.array: Operation(_new_array, lambda writer, call: writer.misplaced_array(call)),
     cuda.local.array: Operation(_new_array, lambda writer, call: writer.misplaced_array(call)),
     **{
-        getattr(cuda.atomic, name): Operation(
-            _atomic, (lambda text: lambda writer, call: writer.atomic(text, call))(text)
-        )
+        getattr(cuda.atomic, name): Operation(_atomic, _atomic_call(text))
         for name, text in {
             "add": "atomicAdd",
             "sub": "atomicSub",

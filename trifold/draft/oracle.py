@@ -1,13 +1,12 @@
 """What Numba's CUDA typing context says: the result type, and the types that arguments are converted to.
 
-It differs from the CPU's context: ``math.floor(float32)`` is float32 there, and int64 on the CPU. No GPU is needed. Numba
-must not have been imported with its simulator switched on, which hides the context.
+It differs from the CPU's context: ``math.floor(float32)`` is float32 there, and int64 on the CPU. No GPU is needed.
+Numba must not have been imported with its simulator switched on, which hides the context.
 """
 
 from __future__ import annotations
 
 import functools
-import operator
 from typing import Any
 
 import numba
@@ -37,7 +36,6 @@ def _context() -> Any:
 def resolve(function: Any, arguments: tuple[types.Type, ...]) -> Signature | None:
     """The signature of a call with arguments of these types; None: Numba has none."""
     context = _context()
-    # x ** n and n ** x of a bool: Numba takes no bool for an exponent's base, but converts it.
     try:
         with target_override("cuda"):
             return context.resolve_function_type(function, arguments, {})
@@ -56,7 +54,3 @@ def unify(*parts: types.Type) -> types.Type | None:
 
 def type_of_constant(value: Any) -> types.Type:
     return types.unliteral(typeof(value))
-
-
-def is_operator(function: Any) -> bool:
-    return getattr(operator, getattr(function, "__name__", ""), None) is function

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from numba import cuda, types
 
@@ -200,7 +200,8 @@ class _Ranges:
             case t.Binary(operator=op, left=left, right=right):
                 if left.interval is None or right.interval is None:
                     return None
-                return _BINARY.get(op, lambda a, b: bounds)(left.interval, right.interval) or bounds
+                combine = _BINARY.get(op)
+                return bounds if combine is None else combine(left.interval, right.interval) or bounds
             case t.Call():
                 return self._called(expression, bounds)
         return bounds
@@ -276,11 +277,11 @@ def _modulo(a: Interval, b: Interval) -> Interval | None:
 
 
 def _shift_left(a: Interval, b: Interval) -> Interval | None:
-    return _corners(operator.lshift, a, b) if 0 <= b[0] and b[1] < 64 else None
+    return _corners(operator.lshift, a, b) if b[0] >= 0 and b[1] < 64 else None
 
 
 def _shift_right(a: Interval, b: Interval) -> Interval | None:
-    return _corners(operator.rshift, a, b) if 0 <= b[0] and b[1] < 64 else None
+    return _corners(operator.rshift, a, b) if b[0] >= 0 and b[1] < 64 else None
 
 
 def _signed_bits(*parts: Interval) -> Interval:
@@ -301,7 +302,7 @@ def _power(a: Interval, b: Interval) -> Interval | None:
     return a[0] ** b[0], max(a[1], 1) ** b[1]
 
 
-_BINARY = {
+_BINARY: dict[object, Callable[[Interval, Interval], Interval | None]] = {
     operator.add: lambda a, b: (a[0] + b[0], a[1] + b[1]),
     operator.sub: lambda a, b: (a[0] - b[1], a[1] - b[0]),
     operator.mul: lambda a, b: _corners(operator.mul, a, b),

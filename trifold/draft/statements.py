@@ -140,10 +140,12 @@ class Statements:
         """A tuple of one type as an array that is not written to."""
         kinds = version.type or ()
         if any(not isinstance(each, types.UniTuple) for each in kinds):
-            raise DraftError(statement.place, "a variable that is a tuple of several types is not translated", "unpack it")
+            raise DraftError(
+                statement.place, "a variable that is a tuple of several types is not translated", "unpack it"
+            )
         if self._has_others(version):
             raise DraftError(statement.place, f"{version.name} is several tuples in turn", "use two names")
-        kind = tuple(each.dtype for each in kinds)  # type: ignore[attr-defined]
+        kind = tuple(each.dtype for each in kinds)
         written: list[cpp.Stmt] = []
         if isinstance(value, t.TupleOf):
             parts = [self.write.value(each) for each in value.elements]
@@ -182,9 +184,9 @@ class Statements:
                 raise DraftError(statement.place, "this operator is not translated here", "write x[i] = x[i] // y")
             sign = SIGNS[statement.operator]
             result = tuple(each.return_type for each in statement.signature)
-            loaded = cpp.Index(element.base, element.indices, type=kind) if isinstance(element, cpp.Index) else element  # type: ignore[arg-type]
+            loaded = cpp.Index(element.base, element.indices, type=kind) if isinstance(element, cpp.Index) else element
             if array.stored is not None:
-                loaded = cpp.Cast(self.numbers.name(kind), element, type=kind)  # type: ignore[assignment]
+                loaded = cpp.Cast(self.numbers.name(kind), element, type=kind)
             left, right = self.numbers.balanced(sign, loaded, value, result, None)
             if left is loaded and array.stored is None:
                 return cpp.Assign(element, f"{sign}=", right)
@@ -210,9 +212,7 @@ class Statements:
                 return self._unpack_call(versions, value, statement)
         raise DraftError(statement.place, "this tuple is not unpacked", "assign its elements one by one")
 
-    def _in_parallel(
-        self, versions: list[t.Version], values: list[cpp.Expr], statement: t.Stmt
-    ) -> list[cpp.Stmt]:
+    def _in_parallel(self, versions: list[t.Version], values: list[cpp.Expr], statement: t.Stmt) -> list[cpp.Stmt]:
         """All values are computed before the first is assigned, which shows only if one of them reads a target."""
         written: list[cpp.Stmt] = []
         pairs = [(version, value) for version, value in zip(versions, values, strict=True) if version.is_read]
@@ -339,7 +339,8 @@ class Statements:
             if narrow:
                 return self.write.each(types.int32)
             return self.write.each(types.uint64 if statement.counter[0] == types.uint64 else types.int64)
-        return statement.counter
+        counter: Type = statement.counter
+        return counter
 
     def _continues(self, counter: cpp.Expr, stop: cpp.Expr, step: cpp.Expr) -> cpp.Expr:
         assert counter.type is not None
@@ -361,7 +362,7 @@ class Statements:
             if version in self.write.variables.of
         } | {self._variable(statement.version).name if statement.version else ""}
         loads = any(
-            isinstance(each, t.Item) and not (isinstance(each.base, t.Attribute) and each.base.name == "shape")
+            (isinstance(each, t.Item) and not (isinstance(each.base, t.Attribute) and each.base.name == "shape"))
             or (isinstance(each, t.Call) and each.callees is not None)
             for each in t.walk_expression(bound)
         )

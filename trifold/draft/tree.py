@@ -1,8 +1,8 @@
 """The typed tree: a kernel as Python means it, with each name resolved and each expression typed.
 
-Variables are in static single assignment form, as in Numba's own pipeline: each assignment makes a :class:`Version`, and
-where control flow joins, a version has several sources. A type is a tuple with one Numba type for each instance of the
-kernel that is drafted (one for each dtype, say).
+Variables are in static single assignment form, as in Numba's own pipeline: each assignment makes a :class:`Version`,
+and where control flow joins, a version has several sources. A type is a tuple with one Numba type for each instance of
+the kernel that is drafted (one for each dtype, say).
 """
 
 from __future__ import annotations

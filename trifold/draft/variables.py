@@ -15,12 +15,14 @@ from trifold.draft.tree import Interval, Type
 Path = tuple[tuple[int, int], ...]  # from the function's body inwards: a list of statements, and a place in it
 
 KEYWORDS = frozenset(
-    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const constexpr "
-    "continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export "
-    "extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator "
-    "or or_eq private protected public register reinterpret_cast requires return short signed sizeof static "
-    "static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename union "
-    "unsigned using virtual void volatile wchar_t while xor xor_eq".split()
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const constexpr
+    continue co_await co_return co_yield decltype default delete do double dynamic_cast else enum explicit export
+    extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator
+    or or_eq private protected public register reinterpret_cast requires return short signed sizeof static
+    static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename union
+    unsigned using virtual void volatile wchar_t while xor xor_eq
+    """.split()  # noqa: SIM905
 )
 
 
@@ -173,13 +175,13 @@ def _settle(variable: Variable, places: _Places) -> None:
         if not variable.is_parameter:
             variable.type = narrowed(variable.type, variable.interval)
     paths = [path for version in variable.versions for path in places.of.get(version, [])]
-    variable.assignments = sum(
-        not version.is_join and version.parameter is None for version in variable.versions
-    )
+    variable.assignments = sum(not version.is_join and version.parameter is None for version in variable.versions)
     if variable.is_parameter or not paths:
         return
     depth = 0
-    while all(len(path) > depth + 1 for path in paths) and len({(path[depth], path[depth + 1][0]) for path in paths}) == 1:
+    while (
+        all(len(path) > depth + 1 for path in paths) and len({(path[depth], path[depth + 1][0]) for path in paths}) == 1
+    ):
         depth += 1
     variable.home = tuple(step[0] for step in paths[0][: depth + 1])
     first = min(path[depth][1] for path in paths)

@@ -1,0 +1,188 @@
+"""Writes calls of what the table of operations has."""
+
+from __future__ import annotations
+
+from numba import cuda, types
+
+from trifold.draft import cpp
+from trifold.draft import tree as t
+from trifold.draft.arithmetic import Arithmetic
+from trifold.draft.arrays import Array
+from trifold.draft.cpp import fits, limits
+from trifold.draft.refusal import DraftError
+from trifold.draft.tree import Type
+
+
+class Calls:
+    """Mixed into :class:`trifold.draft.expressions.Expressions`."""
+
+    numbers: Arithmetic
+
+    def each(self, kind: types.Type) -> Type:
+        raise NotImplementedError
+
+    def value(self, expression: t.Expr) -> cpp.Expr:
+        raise NotImplementedError
+
+    def condition(self, expression: t.Expr) -> cpp.Expr:
+        raise NotImplementedError
+
+    def element(self, base: t.Expr, indices: list[t.Expr]) -> tuple[cpp.Expr, Array]:
+        raise NotImplementedError
+
+    def _parameter_types(self, call: t.Call) -> list[Type]:
+        count = len(call.signature[0].args)
+        return [tuple(each.args[i] for each in call.signature) for i in range(count)]
+
+    def call(self, name: str, call: t.Call) -> cpp.Expr:
+        """A function that is overloaded, or takes what its arguments are converted to."""
+        wanted = self._parameter_types(call)
+        values = [self.value(argument) for argument in call.arguments]
+        arguments = tuple(self.numbers.convert(value, kind) for value, kind in zip(values, wanted, strict=True))
+        return cpp.CallTo(name, arguments, type=call.type, interval=call.interval)
+
+    def conversion(self, call: t.Call) -> cpp.Expr:
+        assert call.type is not None
+        value = self.value(call.arguments[0])
+        if all(isinstance(each, types.Boolean) for each in call.type):
+            return self.numbers.truth(value)
+        integer = value.type is not None and all(isinstance(each, types.Integer) for each in (*value.type, *call.type))
+        if integer and value.interval is not None and fits(value.interval, call.type[0]):
+            # The same number: C++ widens it where that is needed.
+            return value
+        return self.numbers.convert(value, call.type)
+
+    def absolute(self, call: t.Call) -> cpp.Expr:
+        assert call.type is not None
+        value = self.value(call.arguments[0])
+        if all(isinstance(each, types.Float) for each in call.type):
+            return cpp.CallTo("fabs", (self.numbers.convert(value, call.type),), type=call.type)
+        if not all(isinstance(each, types.Integer) and each.signed for each in call.type):
+            return value
+        kind = (
+            value.type
+            if value.type == self.each(types.int32) and fits(call.interval, types.int32)
+            else self.each(types.int64)
+        )
+        assert kind is not None
+        return cpp.CallTo("abs", (self.numbers.convert(value, kind),), type=kind, interval=call.interval)
+
+    def rounded(self, call: t.Call) -> cpp.Expr:
+        if len(call.arguments) != 1:
+            raise DraftError(call.place, "round to decimals is not translated", "multiply, round, and divide")
+        (kind,) = self._parameter_types(call)
+        value = self.numbers.convert(self.value(call.arguments[0]), kind)
+        nearest = cpp.CallTo("rint", (value,), type=kind)
+        assert call.type is not None
+        return self.numbers.convert(nearest, call.type)
+
+    def least(self, name: str, call: t.Call) -> cpp.Expr:
+        """Python's min and max, where a nan is not less and not more than anything."""
+        result = call.type
+        assert result is not None
+        values = [self.value(argument) for argument in call.arguments]
+        if all(isinstance(each, types.Integer) for each in result):
+            narrow = all(fits(value.interval, types.int32) for value in values)
+            kind = self.each(types.int32) if narrow else result
+            function = name
+        else:
+            kind, function = result, f"trifold::python_{name}"
+        joined = self.numbers.convert(values[0], kind)
+        choose = min if name == "min" else max
+        for value in values[1:]:
+            intervals = [each.interval for each in (joined, value)]
+            interval = None
+            if all(each is not None for each in intervals):
+                interval = (choose(each[0] for each in intervals), choose(each[1] for each in intervals))  # type: ignore[index]
+            joined = cpp.CallTo(function, (joined, self.numbers.convert(value, kind)), type=kind, interval=interval)
+        return joined
+
+    def _global_index(self, axis: str) -> cpp.Expr:
+        int64, uint32 = self.each(types.int64), self.each(types.uint32)
+        block = cpp.Cast("int64_t", cpp.Name(f"blockIdx.{axis}"), type=int64, interval=(0, 2**31))
+        width = cpp.Name(f"blockDim.{axis}", type=uint32, interval=(1, 1024))
+        thread = cpp.Name(f"threadIdx.{axis}", type=uint32, interval=(0, 1023))
+        first = cpp.Infix("*", block, width, type=int64, interval=(0, 2**41))
+        return cpp.Infix("+", first, thread, type=int64, interval=(0, 2**41))
+
+    def grid(self, call: t.Call) -> cpp.Expr:
+        if isinstance(call.type and call.type[0], types.BaseTuple):
+            raise DraftError(call.place, "cuda.grid(2) is translated where it is unpacked", "write i, j = cuda.grid(2)")
+        return self._global_index("x")
+
+    def grid_parts(self, call: t.Call) -> list[cpp.Expr]:
+        count = len(call.type[0]) if call.type else 0
+        make = self._global_index if call.function is cuda.grid else self._global_size
+        return [make(axis) for axis in "xyz"[:count]]
+
+    def _global_size(self, axis: str) -> cpp.Expr:
+        int64 = self.each(types.int64)
+        blocks = cpp.Cast("int64_t", cpp.Name(f"gridDim.{axis}"), type=int64, interval=(1, 2**31))
+        width = cpp.Name(f"blockDim.{axis}", type=self.each(types.uint32), interval=(1, 1024))
+        return cpp.Infix("*", blocks, width, type=int64, interval=(1, 2**41))
+
+    def grid_size(self, call: t.Call) -> cpp.Expr:
+        if isinstance(call.type and call.type[0], types.BaseTuple):
+            raise DraftError(call.place, "cuda.gridsize(2) is translated where it is unpacked")
+        return self._global_size("x")
+
+    def sync_warp(self, call: t.Call) -> cpp.Expr:
+        return cpp.CallTo("__syncwarp", tuple(self.value(argument) for argument in call.arguments), type=call.type)
+
+    def warp(self, name: str, call: t.Call) -> cpp.Expr:
+        """An operation of a warp; the mask is printed as it is written."""
+        mask, given, *others = (self.value(argument) for argument in call.arguments)
+        vote = len(call.arguments) == 2
+        wanted = self._parameter_types(call)[1]
+        operand = self.condition(call.arguments[1]) if vote else self.numbers.convert(given, wanted)
+        arguments = (mask, operand, *others)
+        if name == "__ballot_sync":
+            return self.bits_of(cpp.CallTo(name, arguments, type=self.each(types.uint32)), call)
+        if vote:
+            raw = cpp.CallTo(name, arguments, type=self.each(types.int32), interval=(0, 1))
+            return self.numbers.truth(raw)
+        return cpp.CallTo(name, arguments, type=wanted, interval=call.interval)
+
+    def bits(self, name: str, call: t.Call) -> cpp.Expr:
+        return self.bits_of(cpp.CallTo(name, (), type=self.each(types.uint32)), call)
+
+    def bits_of(self, value: cpp.Expr, call: t.Call) -> cpp.Expr:
+        """A mask, which Numba takes for a signed number."""
+        return cpp.Cast("int", value, type=self.each(types.int32), interval=limits(types.int32))
+
+    def counted(self, name: str, call: t.Call) -> cpp.Expr:
+        (kind,) = self._parameter_types(call)
+        wide = isinstance(kind[0], types.Integer) and kind[0].bitwidth == 64
+        if kind[0].bitwidth < 32:
+            raise DraftError(call.place, f"{name.strip('_')} of {kind[0]} is not translated", "convert it to int32")
+        argument = self.numbers.convert(self.value(call.arguments[0]), kind)
+        function = f"{name}ll" if wide else name
+        return cpp.CallTo(function, (argument,), type=self.each(types.int32), interval=(0, 64))
+
+    def misplaced_array(self, call: t.Call) -> cpp.Expr:
+        raise DraftError(call.place, "an array is assigned to a name", "write name = cuda.shared.array(...)")
+
+    def atomic(self, name: str, call: t.Call) -> cpp.Expr:
+        base, index, *others = call.arguments
+        element, array = self.element(base, [index])
+        kind = call.type
+        assert kind is not None
+        if array.stored is not None and array.stored != self.numbers.name(kind):
+            raise DraftError(call.place, "an atomic operation on a half type is not translated", "add up in float32")
+        values = tuple(self.numbers.convert(self.value(other), kind) for other in others)
+        wide = all(isinstance(each, types.Integer) and each.bitwidth == 64 for each in kind)
+        floating = all(isinstance(each, types.Float) for each in kind)
+        if any(isinstance(each, types.Integer) and each.bitwidth < 32 for each in kind):
+            raise DraftError(call.place, f"an atomic operation on {kind[0]} is not translated", "use int32 or wider")
+        if not floating and not all(isinstance(each, types.Integer) for each in kind):
+            raise DraftError(call.place, "an atomic operation on this type is not translated")
+        if name == "atomicSub" and (floating or wide):
+            name, values = "atomicAdd", (cpp.Prefix("-", values[0], type=kind),)
+        if floating and name not in ("atomicAdd", "atomicExch"):
+            raise DraftError(call.place, f"{name} of floats is not translated", "use integers")
+        if floating and name == "atomicExch" and kind != self.each(types.float32):
+            raise DraftError(call.place, "atomic.exch of float64 is not translated", "use integers")
+        if wide:
+            name = f"trifold::atomic_{name.removeprefix('atomic').lower()}"
+        address = cpp.Prefix("&", element)
+        return cpp.CallTo(name, (address, *values), type=kind, interval=call.interval)

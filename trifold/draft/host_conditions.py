@@ -1,0 +1,300 @@
+"""Conditions of a launch function, and what is known of its tensors where they hold."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from typing import Any
+
+import torch
+
+from trifold.draft import cpp
+from trifold.draft import host_values as v
+from trifold.draft.builder import COMPARE
+from trifold.draft.printer import expression
+from trifold.draft.refusal import DraftError, Place
+
+SIGNS = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.lshift: "<<",
+    operator.rshift: ">>", operator.and_: "&", operator.or_: "|",
+    operator.lt: "<", operator.le: "<=", operator.gt: ">", operator.ge: ">=", operator.eq: "==", operator.ne: "!=",
+}  # fmt: skip
+DTYPE_NAMES = {
+    torch.float64: "Double",
+    torch.float32: "Float",
+    torch.float16: "Half",
+    torch.bfloat16: "BFloat16",
+    torch.int64: "Long",
+    torch.int32: "Int",
+    torch.int16: "Short",
+    torch.int8: "Char",
+    torch.uint8: "Byte",
+    torch.bool: "Bool",
+}
+
+
+_OPPOSITES = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def opposite(test: cpp.Expr) -> cpp.Expr:
+    """Whether a condition on integers does not hold."""
+    if isinstance(test, cpp.Prefix) and test.operator == "!":
+        return test.operand
+    whole = isinstance(test, cpp.Infix) and v.FLOAT not in (test.left.type, test.right.type)
+    if whole and test.operator in _OPPOSITES:  # type: ignore[attr-defined]
+        return cpp.Infix(_OPPOSITES[test.operator], test.left, test.right, type=v.BOOL)  # type: ignore[attr-defined]
+    return cpp.Prefix("!", test, type=v.BOOL)
+
+
+def infix(op: str, a: v.Number, b: v.Number, kind: Any, interval: Any = None) -> v.Number:
+    return v.Number(cpp.Infix(op, a.expr, b.expr, type=kind, interval=interval), kind, interval)
+
+
+def call(name: str, *arguments: cpp.Expr) -> cpp.CallTo:
+    return cpp.CallTo(name, arguments)
+
+
+def text_of(expr: cpp.Expr) -> str:
+    text = expression(expr)
+    return text if isinstance(expr, (cpp.Name, cpp.CallTo, cpp.Member)) else f"({text})"
+
+
+def whole_shape(shape: Any) -> v.Tensor | None:
+    """The tensor of which this is the shape."""
+    if isinstance(shape, v.Shape) and len(shape.parts) == 1:
+        (part,) = shape.parts
+        if isinstance(part, v.Part) and part.start == 0 and part.stop == 0:
+            return part.tensor
+    return None
+
+
+class Conditions:
+    """Mixed into the executor."""
+
+    key: v.Tensor | None
+    key_dtypes: v.Dtypes
+    kept: list[Any]
+    dimension_calls: dict[int, v.Tensor]
+    facts_if_false: dict[int, tuple[v.Fact, ...]]
+
+    def place(self, node: ast.AST) -> Place:
+        raise NotImplementedError
+
+    def evaluate(self, node: ast.expr) -> Any:
+        raise NotImplementedError
+
+    def truth(self, value: Any) -> Any:
+        """As a condition: a Python bool where it is known."""
+        if isinstance(value, v.Tensor | v.Shape):
+            raise TypeError("a tensor is no condition")
+        if isinstance(value, v.Number) and value.type != v.BOOL:
+            zero = v.number(0)
+            return infix("!=", value, zero, v.BOOL)
+        return value if isinstance(value, v.Number) else bool(value)
+
+    def logical(self, all_of: bool, nodes: list[ast.expr]) -> Any:
+        parts: list[v.Number] = []
+        for node in nodes:
+            value = self.truth(self.evaluate(node))
+            if isinstance(value, bool):
+                if value is not all_of:
+                    return value if not parts else self._joined(all_of, parts)
+                continue
+            parts.append(value)
+        return self._joined(all_of, parts) if parts else all_of
+
+    def _joined(self, all_of: bool, parts: list[v.Number]) -> v.Number:
+        result = parts[0]
+        for part in parts[1:]:
+            facts = (*result.facts, *part.facts) if all_of else ()
+            known = None
+            if result.of_dtype is not None and part.of_dtype is not None:
+                choose = all if all_of else any
+                known = tuple(choose(pair) for pair in zip(result.of_dtype, part.of_dtype, strict=True))
+            expr = cpp.Infix("&&" if all_of else "||", result.expr, part.expr, type=v.BOOL)
+            result = v.Number(expr, v.BOOL, facts=facts, of_dtype=known)
+        return result
+
+    def comparison(self, node: ast.Compare) -> Any:
+        values = [self.evaluate(each) for each in (node.left, *node.comparators)]
+        parts = []
+        for op, a, b in zip(node.ops, values, values[1:], strict=False):
+            one = self._compared(op, a, b, node)
+            if isinstance(one, bool):
+                if not one:
+                    return False
+                continue
+            parts.append(one)
+        return self._joined(True, parts) if parts else True
+
+    def _compared(self, op: ast.cmpop, a: Any, b: Any, node: ast.AST) -> Any:
+        if isinstance(op, (ast.Is, ast.IsNot)):
+            return self._is_none(isinstance(op, ast.IsNot), a, b, node)
+        if isinstance(op, (ast.In, ast.NotIn)):
+            return self._is_in(isinstance(op, ast.NotIn), a, b, node)
+        compare = COMPARE[type(op)]
+        sign = SIGNS[compare]
+        if isinstance(a, v.DtypeOf) or isinstance(b, v.DtypeOf):
+            return self._dtypes_equal(sign == "!=", a, b, node)
+        if isinstance(a, v.DeviceOf) and isinstance(b, v.DeviceOf):
+            same = call("trifold::same_device", a.tensor.expr, b.tensor.expr)
+            return v.Number(same if sign == "==" else cpp.Prefix("!", same), v.BOOL)
+        if isinstance(a, (v.Shape, v.Sizes)) or isinstance(b, (v.Shape, v.Sizes)):
+            return self._shapes_equal(sign == "!=", a, b, node)
+        if isinstance(a, tuple) and isinstance(b, tuple) and sign in ("==", "!="):
+            return self._tuples_equal(sign == "!=", a, b, node)
+        if not isinstance(a, v.Number) and not isinstance(b, v.Number):
+            return compare(a, b)
+        x, y = v.number(a), v.number(b)
+        result = infix(sign, x, y, v.BOOL)
+        result.of_dtype = self.by_dtype(compare, x, y, a, b)
+        if sign == "==" and isinstance(x.expr, cpp.CallTo) and isinstance(b, int):
+            owner = self.dimension_calls.get(id(x.expr))
+            if owner is not None:
+                result.facts = (v.Fact(owner, dimensions=b),)
+        return result
+
+    def _tuples_equal(self, negated: bool, a: tuple[Any, ...], b: tuple[Any, ...], node: ast.AST) -> Any:
+        if len(a) != len(b):
+            return negated
+        parts = [self._compared(ast.Eq(), x, y, node) for x, y in zip(a, b, strict=True)]
+        if all(isinstance(part, bool) for part in parts):
+            return all(parts) != negated
+        joined = self._joined(True, [v.number(part) for part in parts])
+        return v.Number(opposite(joined.expr), v.BOOL) if negated else joined
+
+    def _is_none(self, negated: bool, a: Any, b: Any, node: ast.AST) -> Any:
+        if b is not None:
+            if isinstance(a, v.Tensor) and isinstance(b, v.Tensor):
+                return self._same_tensor(negated, a, b, node)
+            raise DraftError(self.place(node), "only `is None` is translated")
+        if not isinstance(a, v.Tensor) or not a.optional or a.present:
+            return (a is not None) if negated else (a is None)
+        given = call(f"{text_of(a.expr)}.has_value")
+        expr: cpp.Expr = given if negated else cpp.Prefix("!", given)
+        result = v.Number(expr, v.BOOL, facts=(v.Fact(a, given=negated),))
+        self.facts_if_false[id(result)] = (v.Fact(a, given=not negated),)
+        self.kept.append(result)
+        return result
+
+    def _same_tensor(self, negated: bool, a: v.Tensor, b: v.Tensor, node: ast.AST) -> Any:
+        same = call("trifold::same_memory", a.expr, b.expr)
+        return v.Number(cpp.Prefix("!", same) if negated else same, v.BOOL)
+
+    def _is_in(self, negated: bool, a: Any, b: Any, node: ast.AST) -> Any:
+        if not isinstance(b, tuple):
+            raise DraftError(self.place(node), "`in` is translated for a tuple")
+        if isinstance(a, v.DtypeOf):
+            return self._dtype_in(negated, a, b, node)
+        parts = [self._compared(ast.Eq(), a, each, node) for each in b]
+        if all(isinstance(part, bool) for part in parts):
+            return any(parts) != negated
+        joined = self._joined(False, [v.number(part) for part in parts])
+        return v.Number(opposite(joined.expr), v.BOOL) if negated else joined
+
+    def _dtype_in(self, negated: bool, a: v.DtypeOf, b: tuple[Any, ...], node: ast.AST) -> Any:
+        assert a.tensor is not None
+        tests = [self.dtype_is(a.tensor, each) for each in b]
+        joined: cpp.Expr = tests[0]
+        for test in tests[1:]:
+            joined = cpp.Infix("||", joined, test, type=v.BOOL)
+        facts = (v.Fact(a.tensor, dtypes=tuple(b)),)
+        return self._knowing(cpp.Prefix("!", joined) if negated else joined, facts, negated)
+
+    def dtype_is(self, tensor: v.Tensor, dtype: torch.dtype) -> cpp.Expr:
+        own = cpp.CallTo(f"{text_of(tensor.expr)}.scalar_type", ())
+        return cpp.Infix("==", own, cpp.Name(f"trifold::ScalarType::{DTYPE_NAMES[dtype]}"), type=v.BOOL)
+
+    def _dtypes_equal(self, negated: bool, a: Any, b: Any, node: ast.AST) -> Any:
+        if isinstance(b, v.DtypeOf) and not isinstance(a, v.DtypeOf):
+            a, b = b, a
+        facts: tuple[v.Fact, ...] = ()
+        known = None
+        dtypes = [each.dtypes if isinstance(each, v.DtypeOf) else (each,) * len(self.key_dtypes) for each in (a, b)]
+        if dtypes[0] is not None and dtypes[1] is not None and len(dtypes[0]) == len(dtypes[1]):
+            known = tuple((p == q) != negated for p, q in zip(*dtypes, strict=True))
+        if a.tensor is None and isinstance(b, v.DtypeOf) and b.tensor is not None:
+            a, b = b, a
+        if a.tensor is None:
+            if known is not None and len(set(known)) == 1:
+                return known[0]
+            raise DraftError(self.place(node), "these dtypes are not compared")
+        if isinstance(b, v.DtypeOf) and b.tensor is not None:
+            expr: cpp.Expr = call("trifold::same_dtype", a.tensor.expr, b.tensor.expr)
+            if b.tensor.dtypes is not None:
+                facts = (v.Fact(a.tensor, dtypes=b.tensor.dtypes),)
+            elif a.tensor.dtypes is not None:
+                facts = (v.Fact(b.tensor, dtypes=a.tensor.dtypes),)
+        elif isinstance(b, v.DtypeOf):
+            expr = cpp.Infix("==", call("trifold::dtype_code", a.tensor.expr), self.dtype_code(b, node), type=v.BOOL)
+        else:
+            expr = self.dtype_is(a.tensor, b)
+            facts = (v.Fact(a.tensor, dtypes=(b,)),)
+        if negated:
+            expr = (
+                cpp.Infix("!=", expr.left, expr.right, type=v.BOOL)
+                if isinstance(expr, cpp.Infix)
+                else cpp.Prefix("!", expr)
+            )
+        return self._knowing(expr, facts, negated, known)
+
+    def _knowing(
+        self, expr: cpp.Expr, facts: tuple[v.Fact, ...], negated: bool, known: tuple[Any, ...] | None = None
+    ) -> v.Number:
+        """A condition, and what is true of tensors if it holds; or if it does not."""
+        result = v.Number(expr, v.BOOL, facts=() if negated else facts, of_dtype=known)
+        if negated:
+            self.facts_if_false[id(result)] = facts
+        self.kept.append(result)
+        return result
+
+    def dtype_code(self, dtype: Any, node: ast.AST) -> cpp.Expr:
+        """libtorch's number of a dtype."""
+        if isinstance(dtype, torch.dtype):
+            return call("trifold::dtype_code", cpp.Name(f"trifold::ScalarType::{DTYPE_NAMES[dtype]}"))
+        if isinstance(dtype, v.DtypeOf) and dtype.tensor is not None:
+            return call("trifold::dtype_code", dtype.tensor.expr)
+        if isinstance(dtype, v.DtypeOf) and dtype.dtypes is not None and self.key is not None:
+            wide = tuple(torch.float64 if each == torch.float64 else torch.float32 for each in self.key_dtypes)
+            if dtype.dtypes == wide:
+                return call("trifold::compute_dtype", self.key.expr)
+            if len(set(dtype.dtypes)) == 1:
+                return self.dtype_code(dtype.dtypes[0], node)
+            if dtype.dtypes == self.key_dtypes:
+                return call("trifold::dtype_code", self.key.expr)
+        raise DraftError(self.place(node), "this dtype is not translated")
+
+    def _shapes_equal(self, negated: bool, a: Any, b: Any, node: ast.AST) -> v.Number:
+        facts: tuple[v.Fact, ...] = ()
+        whole = whole_shape(a)
+        if whole is not None and isinstance(b, tuple):
+            facts = (v.Fact(whole, dimensions=len(b)),)
+        exprs = [self.dims(each, node) for each in (a, b)]
+        same = call("trifold::same_sizes", *exprs)
+        return self._knowing(cpp.Prefix("!", same) if negated else same, facts, negated)
+
+    def dims(self, shape: Any, node: ast.AST) -> cpp.Expr:
+        """A shape as a list of numbers, for a function that takes ``trifold::Dims``."""
+        if isinstance(shape, v.Sizes):
+            return shape.expr
+        whole = whole_shape(shape)
+        if whole is not None:
+            return call(f"{text_of(whole.expr)}.sizes")
+        parts = shape.parts if isinstance(shape, v.Shape) else shape if isinstance(shape, tuple) else (shape,)
+        if any(isinstance(part, v.Part) for part in parts):
+            written: list[cpp.Expr] = []
+            for part in parts:
+                if isinstance(part, v.Part):
+                    start, stop = cpp.Name(str(part.start)), cpp.Name(str(part.stop))
+                    written.append(call("trifold::sizes_of", part.tensor.expr, start, stop))
+                else:
+                    written.append(v.number(part).expr)
+            return call("trifold::sizes", *written)
+        return cpp.Braces(tuple(v.number(part).expr for part in parts))
+
+    def by_dtype(self, op: Any, x: v.Number, y: v.Number, a: Any, b: Any) -> tuple[Any, ...] | None:
+        lefts = x.of_dtype or (None if isinstance(a, v.Number) else (a,) * len(self.key_dtypes))
+        rights = y.of_dtype or (None if isinstance(b, v.Number) else (b,) * len(self.key_dtypes))
+        if lefts is None or rights is None:
+            return None
+        return tuple(op(p, q) for p, q in zip(lefts, rights, strict=True))

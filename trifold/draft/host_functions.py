@@ -1,0 +1,196 @@
+"""What a launch function may call: :mod:`trifold.prototype`'s functions, and a few of Python's and torch's."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from trifold import prototype
+from trifold.draft import cpp
+from trifold.draft import host_values as v
+from trifold.draft.host import Host, Launch
+from trifold.draft.host_conditions import call
+from trifold.draft.host_tensors import new_empty
+from trifold.draft.refusal import DraftError
+
+Handler = Callable[[Host, Any, dict[str, Any], ast.Call], Any]
+
+
+def _check_floating(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
+    (op,) = arguments
+    for name, tensor in keywords.items():
+        host.into.append(
+            cpp.Run(call("trifold::check_floating", host.message_part(op), tensor.expr, host.message_part(name)))
+        )
+        host.set_dtypes(tensor, v.FLOATING)
+
+
+def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
+    (op,) = arguments
+    (first, x), *others = keywords.items()
+    for name, y in others:
+        parts = [op, first, name]
+        text = [host.message_part(each) for each in parts]
+        host.into.append(cpp.Run(call("trifold::check_alike", text[0], x.expr, text[1], y.expr, text[2])))
+    host.set_dtypes(x, v.FLOATING)
+    for _, y in others:
+        host.set_dtypes(y, v.FLOATING)
+        y.dimensions = x.dimensions = x.dimensions or y.dimensions
+        x.alike.append(y)
+        y.alike.append(x)
+
+
+def _elementwise_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    first = arguments[0]
+    expr = call("trifold::elementwise_output", *(each.expr for each in arguments))
+    return v.Tensor(expr, first.dtypes, first.dimensions, dense=True)
+
+
+def _row_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    (x,) = arguments
+    return v.Tensor(call("trifold::row_output", x.expr), x.dtypes, x.dimensions)
+
+
+def _rows(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    (x,) = arguments
+    return v.Tensor(call("trifold::rows", x.expr), x.dtypes, 2)
+
+
+def _flat(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    x, layout = arguments[0], arguments[1] if len(arguments) > 1 else None
+    if layout is None and not x.dense:
+        raise DraftError(host.place(node), "flat of a tensor that is not dense is not translated", "pass a layout")
+    expr = x.expr if layout is None else call("trifold::in_layout_of", layout.expr, x.expr)
+    return v.Tensor(expr, x.dtypes, 1, dense=True)
+
+
+def _output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    return _output_of(arguments[0])
+
+
+def _output_of(value: Any) -> Any:
+    if isinstance(value, v.Either):
+        return v.Either(value.test, _output_of(value.chosen), _output_of(value.otherwise))
+    return v.Output(value)
+
+
+def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
+    kernel, grid, *passed = arguments
+    block = keywords.get("block", prototype.THREADS_PER_BLOCK)
+    extents = [tuple(v.number(n) for n in (e if isinstance(e, tuple) else (e,))) for e in (grid, block)]
+    number = next((n for n, each in enumerate(arguments) if isinstance(each, v.Either)), None)
+    if number is not None:
+        one_of = arguments[number]
+        into = host.into
+        bodies: list[list[cpp.Stmt]] = []
+        for each in (one_of.chosen, one_of.otherwise):
+            body: list[cpp.Stmt] = []
+            host.into = body
+            _launch(host, (*arguments[:number], each, *arguments[number + 1 :]), keywords, node)
+            bodies.append(body)
+        host.into = into
+        into.append(cpp.If(one_of.test.expr, *bodies))
+        return
+    one = Launch(kernel, extents[0], extents[1], list(passed), host.place(node))
+    host.launches.append(one)
+    host.into.append(one)
+
+
+def _launch_elementwise(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
+    kernel, n, *passed = arguments
+    _launch(host, (kernel, host._ceil(n, prototype.THREADS_PER_BLOCK), *passed), {}, node)
+
+
+def _empty(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    device = keywords.pop("device", None)
+    if not isinstance(device, v.DeviceOf):
+        raise DraftError(host.place(node), "torch.empty needs the device of an argument", "use x.new_empty(...)")
+    return new_empty(host, device.tensor, arguments, keywords, node)
+
+
+def _least(name: str) -> Handler:
+    def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        if not any(isinstance(each, v.Number) for each in arguments):
+            return {"min": min, "max": max}[name](*arguments)
+        result, *others = (v.number(each) for each in arguments)
+        for other in others:
+            kind = v.FLOAT if v.FLOAT in (result.type, other.type) else v.INT
+            interval = None
+            if result.interval is not None and other.interval is not None:
+                choose = min if name == "min" else max
+                interval = choose(result.interval[0], other.interval[0]), choose(result.interval[1], other.interval[1])
+            elif kind == v.INT and name == "max":
+                low = (
+                    max(each.interval[0] for each in (result, other) if each.interval is not None)
+                    if (result.interval or other.interval)
+                    else None
+                )
+                interval = None if low is None else (low, 2**63 - 1)
+            function = f"std::{name}<{'int64_t' if kind == v.INT else 'double'}>"
+            result = v.Number(
+                cpp.CallTo(function, (result.expr, other.expr), type=kind, interval=interval), kind, interval
+            )
+        return result
+
+    return write
+
+
+def _product(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    return host.product(arguments[0], node)
+
+
+def _sum(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    result, *others = arguments[0]
+    for other in others:
+        result = host.binary(operator.add, result, other, node)
+    return result
+
+
+def _tuple(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    return arguments[0] if arguments else ()
+
+
+def _str(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    (value,) = arguments
+    parts = host.in_words(value, node)
+    return "".join(parts) if all(isinstance(p, str) for p in parts) else v.Text(tuple(parts))  # type: ignore[arg-type]
+
+
+def _bool(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    return host.truth(arguments[0])
+
+
+def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    (value,) = arguments
+    if isinstance(value, tuple):
+        return len(value)
+    raise DraftError(host.place(node), "this length is not known while drafting")
+
+
+HANDLERS: dict[Any, Handler] = {
+    prototype.check_floating: _check_floating,
+    prototype.check_alike: _check_alike,
+    prototype.elementwise_output: _elementwise_output,
+    prototype.row_output: _row_output,
+    prototype.rows: _rows,
+    prototype.flat: _flat,
+    prototype.output: _output,
+    prototype.launch: _launch,
+    prototype.launch_elementwise: _launch_elementwise,
+    torch.empty: _empty,
+    min: _least("min"),
+    max: _least("max"),
+    math.prod: _product,
+    sum: _sum,
+    tuple: _tuple,
+    str: _str,
+    bool: _bool,
+    len: _length,
+    np.errstate: lambda host, arguments, keywords, node: None,
+}

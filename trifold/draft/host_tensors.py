@@ -1,0 +1,100 @@
+"""The methods of a tensor that a launch function may call."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from trifold.draft import cpp
+from trifold.draft import host_values as v
+from trifold.draft.host import Host
+from trifold.draft.host_conditions import call, text_of
+from trifold.draft.refusal import DraftError
+
+
+def _dim(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    if x.dimensions is not None:
+        return x.dimensions
+    expr = cpp.CallTo(f"{text_of(x.expr)}.dim", (), type=v.INT, interval=(0, 64))
+    host.dimension_calls[id(expr)] = x
+    host.kept.append(expr)
+    return v.Number(expr, v.INT, (0, 64))
+
+
+def _numel(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
+    return v.Number(cpp.CallTo(f"{text_of(x.expr)}.numel", (), type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
+
+
+def _sizes(arguments: Any) -> Any:
+    return arguments[0] if len(arguments) == 1 and isinstance(arguments[0], (tuple, v.Shape, v.Sizes)) else arguments
+
+
+def _count(shape: Any) -> int | None:
+    if isinstance(shape, v.Sizes):
+        return None
+    parts = shape.parts if isinstance(shape, v.Shape) else shape
+    if len(parts) == 1 and isinstance(parts[0], v.Part):
+        part = parts[0]
+        whole = part.tensor.dimensions
+        return None if whole is None else whole - part.start + part.stop
+    known = [
+        (None if each.tensor.dimensions is None else each.tensor.dimensions - each.start + each.stop)
+        if isinstance(each, v.Part)
+        else 1
+        for each in parts
+    ]
+    return None if None in known else sum(each for each in known if each is not None)
+
+
+def new_empty(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    shape = _sizes(arguments)
+    dims = host.dims(shape, node)
+    dtype = keywords.get("dtype")
+    if dtype is None:
+        return v.Tensor(call("trifold::empty_contiguous", x.expr, dims), x.dtypes, _count(shape), dense=True)
+    count = len(host.key_dtypes or (0,))
+    dtypes = dtype.dtypes if isinstance(dtype, v.DtypeOf) else (dtype,) * count
+    expr = call("trifold::empty_contiguous", x.expr, dims, host.dtype_code(dtype, node))
+    return v.Tensor(expr, dtypes, _count(shape), dense=True)
+
+
+def _reshape(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    shape = _sizes(arguments)
+    if any(isinstance(each, (torch.dtype, v.DtypeOf)) for each in (shape if isinstance(shape, tuple) else ())):
+        raise DraftError(host.place(node), "a view of another dtype is not translated")
+    return v.Tensor(call("torch::stable::reshape", x.expr, host.dims(shape, node)), x.dtypes, _count(shape))
+
+
+def _stride(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
+    (dimension,) = arguments
+    return v.Number(cpp.CallTo(f"{text_of(x.expr)}.stride", (v.number(dimension).expr,), type=v.INT), v.INT)
+
+
+def _size_of(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
+    return host.size(x, arguments[0])
+
+
+def _transposed(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    first, second = (cpp.Literal(str(n), n) for n in (0, 1))
+    return v.Tensor(call("torch::stable::transpose", x.expr, first, second), x.dtypes, 2, strided=True)
+
+
+def _contiguous(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    return v.Tensor(call("torch::stable::contiguous", x.expr), x.dtypes, x.dimensions)
+
+
+METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any]] = {
+    "dim": _dim,
+    "numel": _numel,
+    "new_empty": new_empty,
+    "reshape": _reshape,
+    "view": _reshape,
+    "stride": _stride,
+    "size": _size_of,
+    "t": _transposed,
+    "contiguous": _contiguous,
+    "element_size": lambda host, x, arguments, keywords, node: host.element_size(x),
+}
