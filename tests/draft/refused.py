@@ -2,7 +2,7 @@
 
 import math
 
-from numba import complex64, cuda, float32, float64, int64, uint8
+from numba import complex64, cuda, float32, float64, int64, types, uint8
 
 LENGTHS = [4, 8]
 
@@ -127,6 +127,12 @@ def starred_call(x):
 
 
 @cuda.jit
+def half_types(x):
+    v = x[0]  # refused: float16 is not translated
+    x[1] = v
+
+
+@cuda.jit
 def returns_a_value(x):
     return x[0]  # refused: a kernel returns nothing
 
@@ -155,5 +161,6 @@ KERNELS = {
     "several_targets": [_ARRAY],
     "unknown_module": [_ARRAY],
     "starred_call": [_ARRAY],
+    "half_types": [types.float16[::1]],
     "returns_a_value": [_ARRAY],
 }

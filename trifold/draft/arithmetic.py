@@ -18,6 +18,10 @@ _EXACT_IN_FLOAT = 2**24
 _FLOOR_HELPERS = {"//": "trifold::floor_div", "%": "trifold::floor_mod"}
 
 
+class UnnamedType(Exception):
+    """A type that has no name in C++ here; the text says which."""
+
+
 class Arithmetic:
     """``names``: C++'s name of a type that differs between instances: a template's parameter."""
 
@@ -34,7 +38,7 @@ class Arithmetic:
         if kind in self.names:
             self.used.add(self.names[kind])
             return self.names[kind]
-        raise KeyError(kind)
+        raise UnnamedType(f"{' or '.join(sorted({str(each) for each in kind}))} is not translated")
 
     # ------------------------------------------------------------------------------------------- conversions
 

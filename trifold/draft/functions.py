@@ -9,9 +9,10 @@ from numba import cuda, types
 
 from trifold.draft import cpp
 from trifold.draft import tree as t
-from trifold.draft.arithmetic import Arithmetic
+from trifold.draft.arithmetic import Arithmetic, UnnamedType
 from trifold.draft.arrays import Array, Extent, Wanted
 from trifold.draft.expressions import Expressions
+from trifold.draft.printer import function_text
 from trifold.draft.ranges import MOST_ELEMENTS, result_ranges
 from trifold.draft.refusal import DraftError
 from trifold.draft.statements import Statements
@@ -58,6 +59,7 @@ class Module:
     _structs: dict[t.Function, str] = field(default_factory=dict)
     _stores: dict[t.Function, set[int]] = field(default_factory=dict)
     _signatures: dict[str, set[tuple[str, ...]]] = field(default_factory=dict)
+    _texts: dict[str, Written] = field(default_factory=dict)
 
     def constant(self, name: str, value: object, kind: types.Type) -> str | None:
         """The name of a global constant; None: the name is taken, or is no name of its own."""
@@ -82,8 +84,16 @@ class Module:
     def write(self, function: t.Function, stored: tuple[str | None, ...]) -> Written:
         key = (function, stored)
         if key not in self._written:
-            self._written[key] = self._write(function, stored)
-            self.parts.append(self._written[key].function)
+            own = self._write(function, stored)
+            # Two kernels that call a function with arguments of the same types share it.
+            text = function_text(own.function)
+            if text in self._texts:
+                own = self._texts[text]
+            else:
+                self._texts[text] = own
+                own.function.name = self._free_name(own.function)
+                self.parts.append(own.function)
+            self._written[key] = own
         return self._written[key]
 
     def _write(self, function: t.Function, stored: tuple[str | None, ...]) -> Written:
@@ -108,8 +118,11 @@ class Module:
                     raise DraftError(version.place, f"{version.name} changes its type", "use another name")
                 kinds.append(variable.type)
         result = self._result(function)
-        body = Statements(function, expressions, result).body(function.body)
-        made = self._function(function, expressions, kinds, wanted, stored, result, body)
+        try:
+            body = Statements(function, expressions, result).body(function.body)
+            made = self._function(function, expressions, kinds, wanted, stored, result, body)
+        except UnnamedType as error:
+            raise DraftError(function.source.place(function.source.tree), str(error)) from None
         self.numbers.used = used_before
         return made
 
@@ -181,9 +194,7 @@ class Module:
             body = [cpp.Declare("using C", [], cpp.Name("trifold::compute_t<T>")), *body]
         letter = template.removeprefix("class ")
         deducible = any(p.type in (letter, f"{letter}*", f"const {letter}*") for p in parameters)
-        # A kernel is named where it is launched, and not overloaded.
-        signature = () if function.is_kernel else tuple(p.type for p in parameters)
-        name = self._free_name(function.name, signature)
+        name = function.name.lstrip("_") or function.name
         made = cpp.Function(
             _comment(function),
             template,
@@ -197,12 +208,13 @@ class Module:
         explicit = f"<{letter}>" if template and not deducible else ""
         return Written(made, parameters, kinds, [wanted.get(n, []) for n in range(len(kinds))], result, explicit)
 
-    def _free_name(self, name: str, signature: tuple[str, ...]) -> str:
-        """Functions of one name differ in their parameters."""
-        own, number = name.lstrip("_") or name, 2
-        plain = own
+    def _free_name(self, function: cpp.Function) -> str:
+        """Functions of one name differ in their parameters. A kernel is named where it is launched: not overloaded."""
+        is_kernel = function.qualifiers == "__global__"
+        signature = () if is_kernel else tuple(each.type for each in function.parameters)
+        own, number = function.name, 2
         while signature in self._signatures.get(own, set()):
-            own, number = f"{plain}{number}", number + 1
+            own, number = f"{function.name}{number}", number + 1
         self._signatures.setdefault(own, set()).add(signature)
         return own
 
@@ -269,10 +281,14 @@ class Module:
         letters = sorted({kind for kind, _ in members if kind in ("T", "C")})
         if function not in self._structs:
             words = "".join(word.capitalize() for word in function.name.split("_"))
-            name = self._free_name(f"{words}Result", ())
             template = f"class {letters[0]}" if letters else ""
-            self._structs[function] = name
-            self.parts.append(cpp.Struct(name, template, members))
+            struct = cpp.Struct(f"{words}Result", template, members)
+            known = [each for each in self.parts if isinstance(each, cpp.Struct)]
+            if struct not in known:
+                count = sum(each.name.startswith(struct.name) for each in known)
+                struct.name += str(count + 1) if count else ""
+                self.parts.append(struct)
+            self._structs[function] = struct.name
         name = self._structs[function]
         return f"{name}<{letters[0]}>" if letters else name
 

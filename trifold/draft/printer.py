@@ -99,13 +99,13 @@ class Printer:
                     self.lines += [f"template <{template}>"] if template else []
                     self.lines += [f"struct {name} {{", *(f"{kind} {member};" for kind, member in members), "};"]
                 case cpp.Function():
-                    self._function(part)
+                    self.function(part)
         return "\n".join(self.lines).strip() + "\n"
 
     def _put(self, text: str, remark: str = "") -> None:
         self.lines.append(f"{text}  // {remark}" if remark else text)
 
-    def _function(self, function: cpp.Function) -> None:
+    def function(self, function: cpp.Function) -> None:
         self.path = function.path
         self.lines += [f"// {line}".rstrip() for line in function.comment]
         self.lines += [f"template <{function.template}>"] if function.template else []
@@ -192,6 +192,13 @@ class Printer:
             case cpp.Jump(word=word):
                 return word
         raise AssertionError(type(node).__name__)
+
+
+def function_text(function: cpp.Function) -> str:
+    """One function's text, not formatted."""
+    printer = Printer(line_directives=False)
+    printer.function(function)
+    return "\n".join(printer.lines)
 
 
 def print_file(file: cpp.File, *, line_directives: bool = False) -> str:

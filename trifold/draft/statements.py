@@ -8,6 +8,7 @@ from numba import cuda, types
 
 from trifold.draft import cpp
 from trifold.draft import tree as t
+from trifold.draft.arithmetic import UnnamedType
 from trifold.draft.arrays import Array, Extent
 from trifold.draft.cpp import fits
 from trifold.draft.expressions import SIGNS, Expressions
@@ -42,7 +43,10 @@ class Statements:
         written: list[cpp.Stmt] = []
         for statement in statements:
             before, remark = self.remarks.of(statement, first=not written)
-            own = [*self._declarations(statement), *self._statement(statement)]
+            try:
+                own = [*self._declarations(statement), *self._statement(statement)]
+            except UnnamedType as error:
+                raise DraftError(statement.place, str(error)) from None
             for each in own:
                 each.line = statement.place.line
             if own and remark:

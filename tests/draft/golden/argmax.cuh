@@ -87,11 +87,6 @@ __global__ void argmax_kernel(const T* x, int64_t x_stride, const int64_t* colum
   }
 }
 
-// Of the slice blockIdx.y of a row that is cut into gridDim.y; the last one has the remainder too.
-__device__ __forceinline__ int64_t slice_length2(int64_t columns, int64_t share) {
-  return blockIdx.y + 1 == gridDim.y ? columns - blockIdx.y * share : share;
-}
-
 template <class T>
 __global__ void argmax_backward_kernel(const T* grad_values, const int64_t* indices, T* grad_x, int64_t grad_x_stride,
                                        int64_t rows, int64_t columns, int64_t share, int64_t team) {
@@ -101,7 +96,7 @@ __global__ void argmax_backward_kernel(const T* grad_values, const int64_t* indi
   const int64_t begin = blockIdx.y * share;
   if (row >= rows) return;
   const int64_t own = indices[row] - begin;
-  const int64_t i_end = slice_length2(columns, share);
+  const int64_t i_end = slice_length(columns, share);
   for (int64_t i = lane; i < i_end; i += team)
     grad_x[row * grad_x_stride + (begin + i)] = T(C(i == own ? C(grad_values[row]) : 0.0));
 }

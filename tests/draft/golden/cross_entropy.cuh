@@ -151,66 +151,6 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
   }
 }
 
-// The larger one of two numbers; nan if either is: `trifold::Max`.
-template <class C>
-__device__ __forceinline__ double larger2(double a, C b) {
-  return a > b || a != a ? a : b;
-}
-
-// The larger one of two numbers; nan if either is: `trifold::Max`.
-__device__ __forceinline__ double larger2(double a, double b) {
-  return a > b || a != a ? a : b;
-}
-
-// The largest of a warp's 32 lanes, nan if one is; all lanes call it. Types as `warp_sum`.
-__device__ __forceinline__ double warp_max2(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value = larger2(value, __shfl_xor_sync(ALL_LANES, value, lanes));
-  return value;
-}
-
-// The largest of a block's threads, nan if one is; otherwise as `block_sum`.
-__device__ __forceinline__ double block_max2(double value, double* of_warp) {
-  value = warp_max2(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value = larger2(value, of_warp[warp]);
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
-}
-
-// The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64.
-__device__ __forceinline__ double warp_sum2(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value += __shfl_xor_sync(ALL_LANES, value, lanes);
-  return value;
-}
-
-// The sum over a block's threads, all of which call it.
-//
-// It ends with a barrier, so that it can be called again at once.
-//
-// Args:
-//     value: int32, int64, float32 or float64.
-//     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
-//         warps.
-__device__ __forceinline__ double block_sum2(double value, double* of_warp) {
-  value = warp_sum2(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value += of_warp[warp];
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
-}
-
 template <class T>
 __global__ void cross_entropy_kernel2(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t ignored,
                                       trifold::compute_t<T>* losses, T* residual, int64_t residual_stride,
@@ -229,8 +169,8 @@ __global__ void cross_entropy_kernel2(const T* logits, int64_t logits_stride, co
   }
   double largest = -INFINITY;
   for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
-    largest = larger2(largest, C(logits[row * logits_stride + i]));
-  largest = block_max2(largest, of_warp);
+    largest = larger(largest, C(logits[row * logits_stride + i]));
+  largest = block_max(largest, of_warp);
   double total = 0.0;
   double plain = 0.0;
   for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
@@ -240,8 +180,8 @@ __global__ void cross_entropy_kernel2(const T* logits, int64_t logits_stride, co
       plain += shifted;
     }
   }
-  total = block_sum2(total, of_warp);
-  plain = block_sum2(plain, of_warp);
+  total = block_sum(total, of_warp);
+  plain = block_sum(plain, of_warp);
   const bool known = target >= 0 && target < columns;
   if (threadIdx.x == 0) {
     const double at_target = known ? C(logits[row * logits_stride + target]) - largest : NAN;
@@ -259,62 +199,6 @@ __global__ void cross_entropy_kernel2(const T* logits, int64_t logits_stride, co
   }
 }
 
-// The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64.
-__device__ __forceinline__ double warp_sum3(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value += __shfl_xor_sync(ALL_LANES, value, lanes);
-  return value;
-}
-
-// The sum over a block's threads, all of which call it.
-//
-// It ends with a barrier, so that it can be called again at once.
-//
-// Args:
-//     value: int32, int64, float32 or float64.
-//     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
-//         warps.
-__device__ __forceinline__ double block_sum3(double value, double* of_warp) {
-  value = warp_sum3(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value += of_warp[warp];
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
-}
-
-// The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64.
-__device__ __forceinline__ int64_t warp_sum2(int64_t value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value += __shfl_xor_sync(ALL_LANES, value, lanes);
-  return value;
-}
-
-// The sum over a block's threads, all of which call it.
-//
-// It ends with a barrier, so that it can be called again at once.
-//
-// Args:
-//     value: int32, int64, float32 or float64.
-//     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
-//         warps.
-__device__ __forceinline__ int64_t block_sum2(int64_t value, int64_t* of_warp) {
-  value = warp_sum2(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value += of_warp[warp];
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
-}
-
 template <class T>
 __global__ void cross_entropy_total_kernel(const T* losses, const int64_t* targets, int64_t ignored, T* loss,
                                            int64_t* count, int64_t count_length, int64_t rows) {
@@ -327,8 +211,8 @@ __global__ void cross_entropy_total_kernel(const T* losses, const int64_t* targe
     total += C(losses[row]);
     if (targets[row] != ignored) ++counted;
   }
-  total = block_sum3(total, of_warp);
-  counted = block_sum2(counted, counted_of_warp);
+  total = block_sum(total, of_warp);
+  counted = block_sum(counted, counted_of_warp);
   if (threadIdx.x == 0) {
     if (count_length == 0) {
       loss[0] = T(C(total));
@@ -337,62 +221,6 @@ __global__ void cross_entropy_total_kernel(const T* losses, const int64_t* targe
       count[0] = counted;
     }
   }
-}
-
-// The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64.
-__device__ __forceinline__ double warp_sum4(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value += __shfl_xor_sync(ALL_LANES, value, lanes);
-  return value;
-}
-
-// The sum over a block's threads, all of which call it.
-//
-// It ends with a barrier, so that it can be called again at once.
-//
-// Args:
-//     value: int32, int64, float32 or float64.
-//     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
-//         warps.
-__device__ __forceinline__ double block_sum4(double value, double* of_warp) {
-  value = warp_sum4(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value += of_warp[warp];
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
-}
-
-// The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64.
-__device__ __forceinline__ int64_t warp_sum3(int64_t value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value += __shfl_xor_sync(ALL_LANES, value, lanes);
-  return value;
-}
-
-// The sum over a block's threads, all of which call it.
-//
-// It ends with a barrier, so that it can be called again at once.
-//
-// Args:
-//     value: int32, int64, float32 or float64.
-//     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
-//         warps.
-__device__ __forceinline__ int64_t block_sum3(int64_t value, int64_t* of_warp) {
-  value = warp_sum3(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value += of_warp[warp];
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
 }
 
 template <class T>
@@ -408,8 +236,8 @@ __global__ void cross_entropy_total_kernel2(const trifold::compute_t<T>* losses,
     total += losses[row];
     if (targets[row] != ignored) ++counted;
   }
-  total = block_sum4(total, of_warp);
-  counted = block_sum3(counted, counted_of_warp);
+  total = block_sum(total, of_warp);
+  counted = block_sum(counted, counted_of_warp);
   if (threadIdx.x == 0) {
     if (count_length == 0) {
       loss[0] = T(C(total));

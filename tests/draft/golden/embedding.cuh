@@ -42,23 +42,15 @@ __global__ void embedding_zero_kernel(C* sums, int64_t n) {
   if (i < n) sums[i] = 0;
 }
 
-__device__ __forceinline__ int64_t row_of_thread2() {
-  return static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
-}
-
-__device__ __forceinline__ bool is_row2(int64_t index, int64_t vocabulary) {
-  return index >= 0 && index < vocabulary;
-}
-
 template <class T>
 __global__ void embedding_add_kernel(const T* grad, int64_t grad_stride, const int64_t* indices,
                                      trifold::compute_t<T>* sums, int64_t positions, int64_t vocabulary,
                                      int64_t columns) {
   using C = trifold::compute_t<T>;
-  const int64_t position = row_of_thread2();
+  const int64_t position = row_of_thread();
   if (position >= positions) return;
   const int64_t index = indices[position];
-  if (!is_row2(index, vocabulary)) return;
+  if (!is_row(index, vocabulary)) return;
   const int width = blockDim.x;
   for (int64_t column = blockIdx.y * width + threadIdx.x; column < columns; column += gridDim.y * width)
     atomicAdd(&sums[index * columns + column], C(grad[position * grad_stride + column]));
@@ -122,27 +114,14 @@ __global__ void embedding_long_sum_kernel(const T* grad, int64_t grad_stride, co
   }
 }
 
-__device__ __forceinline__ int64_t row_of_thread3() {
-  return static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
-}
-
-template <class T>
-__device__ __forceinline__ double add_rows2(const T* grad, int64_t grad_stride, int64_t column, const int64_t* order,
-                                            int64_t begin, int64_t end, int step) {
-  using C = trifold::compute_t<T>;
-  double total = 0.0;
-  for (int64_t i = begin; i < end; i += step) total += C(grad[order[i] * grad_stride + column]);
-  return total;
-}
-
 template <class T>
 __global__ void embedding_sum_kernel(const T* grad, int64_t grad_stride, const int64_t* order, const int64_t* starts,
                                      T* grad_weight, int64_t grad_weight_stride, int64_t vocabulary, int64_t columns) {
   using C = trifold::compute_t<T>;
-  const int64_t v = row_of_thread3();
+  const int64_t v = row_of_thread();
   if (v >= vocabulary) return;
   const int width = blockDim.x;
   for (int64_t column = blockIdx.y * width + threadIdx.x; column < columns; column += gridDim.y * width)
     grad_weight[v * grad_weight_stride + column] =
-        T(C(add_rows2(grad, grad_stride, column, order, starts[v], starts[v + 1], 1)));
+        T(C(add_rows(grad, grad_stride, column, order, starts[v], starts[v + 1], 1)));
 }

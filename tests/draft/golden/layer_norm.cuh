@@ -64,34 +64,6 @@ __global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* weight,
   }
 }
 
-// The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64.
-__device__ __forceinline__ double warp_sum2(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value += __shfl_xor_sync(ALL_LANES, value, lanes);
-  return value;
-}
-
-// The sum over a block's threads, all of which call it.
-//
-// It ends with a barrier, so that it can be called again at once.
-//
-// Args:
-//     value: int32, int64, float32 or float64.
-//     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
-//         warps.
-__device__ __forceinline__ double block_sum2(double value, double* of_warp) {
-  value = warp_sum2(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value += of_warp[warp];
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
-}
-
 template <class T>
 __global__ void layer_norm_backward_kernel(const T* grad, int64_t grad_stride, const T* x, int64_t x_stride,
                                            const T* weight, int64_t weight_length, const trifold::compute_t<T>* mean,
@@ -109,8 +81,8 @@ __global__ void layer_norm_backward_kernel(const T* grad, int64_t grad_stride, c
     sum_g += g;
     sum_gx += g * ((C(x[row * x_stride + i]) - m) * r);
   }
-  const double mean_g = block_sum2(sum_g, of_warp) / columns;
-  const double mean_gx = block_sum2(sum_gx, of_warp) / columns;
+  const double mean_g = block_sum(sum_g, of_warp) / columns;
+  const double mean_gx = block_sum(sum_gx, of_warp) / columns;
   for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
     const double g = C(grad[row * grad_stride + i]) * (weight_length > 0 ? C(weight[i]) : 1.0);
     grad_x[row * grad_x_stride + i] = T(C(r * (g - mean_g - (C(x[row * x_stride + i]) - m) * r * mean_gx)));
@@ -161,22 +133,6 @@ __global__ void layer_norm_weight_gradient_kernel(const T* grad, int64_t grad_st
   }
 }
 
-// The sum over the threads of this thread's column; all threads of the block call it.
-//
-// It ends with a barrier, so that it can be called again at once.
-//
-// Args:
-//     value: float64.
-//     of_thread: a shared array of float64, `(COLUMN_THREADS, COLUMN_BLOCK)`.
-__device__ __forceinline__ double column_sum2(double value, double* of_thread, int64_t of_thread_stride) {
-  of_thread[threadIdx.y * of_thread_stride + threadIdx.x] = value;
-  __syncthreads();
-  value = of_thread[0 * of_thread_stride + threadIdx.x];
-  for (int thread = 1; thread < COLUMN_THREADS; ++thread) value += of_thread[thread * of_thread_stride + threadIdx.x];
-  __syncthreads();
-  return value;
-}
-
 template <class T>
 __global__ void sum_parts_kernel(const trifold::compute_t<T>* parts, int64_t parts_stride0, int64_t parts_stride1,
                                  T* first, T* second, int64_t count, int64_t columns) {
@@ -188,7 +144,7 @@ __global__ void sum_parts_kernel(const trifold::compute_t<T>* parts, int64_t par
     for (int64_t part = threadIdx.y; part < count; part += COLUMN_THREADS)
       total += parts[blockIdx.y * parts_stride0 + part * parts_stride1 + column];
   }
-  total = column_sum2(total, &of_thread[0][0], 32);
+  total = column_sum(total, &of_thread[0][0], 32);
   if (threadIdx.y == 0 && column < columns) {
     if (blockIdx.y == 0) {
       first[column] = T(C(total));

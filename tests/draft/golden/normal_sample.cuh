@@ -106,68 +106,6 @@ __global__ void normal_sample_kernel(const T* mean, const T* std, T* samples, in
   }
 }
 
-struct Philox4x3210Result2 {
-  uint64_t c0;
-  uint64_t c1;
-  uint64_t c2;
-  uint64_t c3;
-};
-
-// The four words that counter (c0, c1, c2, c3) and key (k0, k1) give; all uint64 below 2^32.
-__device__ __forceinline__ Philox4x3210Result2 philox4x32_102(uint64_t c0, uint64_t c1, uint64_t c2, uint64_t c3,
-                                                              uint64_t k0, uint64_t k1) {
-  for (int _ = 0; _ < 10; ++_) {
-    const uint64_t p0 = MULTIPLIER_0 * c0;
-    const uint64_t p1 = MULTIPLIER_1 * c2;
-    c0 = (p1 >> HALF_WORD) ^ c1 ^ k0;
-    c1 = p1 & LOW;
-    c2 = (p0 >> HALF_WORD) ^ c3 ^ k1;
-    c3 = p0 & LOW;
-    k0 = (k0 + WEYL_0) & LOW;
-    k1 = (k1 + WEYL_1) & LOW;
-  }
-  return {c0, c1, c2, c3};
-}
-
-// The four words of group `group` in the draw that `(seed, offset)` name; all int64.
-__device__ __forceinline__ Philox4x3210Result2 philox_group2(int64_t seed, int64_t offset, int64_t group) {
-  const int64_t draw = trifold::floor_div(offset, 4);
-  return philox4x32_102(static_cast<uint64_t>(draw & 0xFFFFFFFF), static_cast<uint64_t>((draw >> 32) & 0xFFFFFFFF),
-                        static_cast<uint64_t>(group & 0xFFFFFFFF), static_cast<uint64_t>((group >> 32) & 0xFFFFFFFF),
-                        static_cast<uint64_t>(seed & 0xFFFFFFFF), static_cast<uint64_t>((seed >> 32) & 0xFFFFFFFF));
-}
-
-// A uniform number in (0, 1] from 32 bits: rounded to float32 at each step, so that it is the same everywhere.
-__device__ __forceinline__ double philox_uniform2(uint64_t bits) {
-  return static_cast<double>(static_cast<float>(bits) * 2.3283064365386963e-10f + 1.1641532182693481e-10f);
-}
-
-// A uniform number in [-1, 1] from 32 bits, rounded in the same way.
-__device__ __forceinline__ double philox_signed_uniform2(uint64_t bits) {
-  int64_t signed_ = static_cast<int64_t>(bits);
-  if (signed_ >= 0x80000000) signed_ -= 0x100000000;
-  return static_cast<double>(static_cast<float>(signed_) * 4.656612873077393e-10f + 2.3283064365386963e-10f);
-}
-
-struct BoxMullerResult2 {
-  double first;
-  double second;
-};
-
-// Two normals: `sqrt(-2 ln u)` times cosine and sine of an angle.
-//
-// The angle is (π/4)·w; bit 1 of its word mirrors it to the next quarter turn, bit 0 adds a half turn.
-__device__ __forceinline__ BoxMullerResult2 box_muller2(uint64_t radius_bits, uint64_t angle_bits) {
-  double radius = sqrt(-2.0 * log(philox_uniform2(radius_bits)));
-  const double angle = 0.25 * 3.141592653589793 * philox_signed_uniform2(angle_bits);
-  const int quarter = static_cast<int>(static_cast<int64_t>(angle_bits) & 3);
-  if ((quarter & 1) != 0) radius = -radius;
-  const double cosine = radius * cos(angle);
-  const double sine = radius * sin(angle);
-  if ((quarter & 2) != 0) return {sine, cosine};
-  return {cosine, sine};
-}
-
 struct PhiloxNormalsResult {
   double z0;
   double z1;
@@ -177,9 +115,9 @@ struct PhiloxNormalsResult {
 
 // The four normals of a group.
 __device__ __forceinline__ PhiloxNormalsResult philox_normals(int64_t seed, int64_t offset, int64_t group) {
-  const auto [w0, w1, w2, w3] = philox_group2(seed, offset, group);
-  const auto [z0, z1] = box_muller2(w0, w1);
-  const auto [z2, z3] = box_muller2(w2, w3);
+  const auto [w0, w1, w2, w3] = philox_group(seed, offset, group);
+  const auto [z0, z1] = box_muller(w0, w1);
+  const auto [z2, z3] = box_muller(w2, w3);
   return {z0, z1, z2, z3};
 }
 

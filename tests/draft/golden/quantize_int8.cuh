@@ -66,38 +66,6 @@ __global__ void quantize_int8_kernel(const T* x, int64_t x_stride, int8_t* q, in
     q[row * q_stride + i] = static_cast<int8_t>(quantized(C(x[row * x_stride + i]), scale));
 }
 
-// The larger one of two numbers; nan if either is: `trifold::Max`.
-template <class C>
-__device__ __forceinline__ double larger2(double a, C b) {
-  return a > b || a != a ? a : b;
-}
-
-// The larger one of two numbers; nan if either is: `trifold::Max`.
-__device__ __forceinline__ double larger2(double a, double b) {
-  return a > b || a != a ? a : b;
-}
-
-// The largest of a warp's 32 lanes, nan if one is; all lanes call it. Types as `warp_sum`.
-__device__ __forceinline__ double warp_max2(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value = larger2(value, __shfl_xor_sync(ALL_LANES, value, lanes));
-  return value;
-}
-
-// The largest of a block's threads, nan if one is; otherwise as `block_sum`.
-__device__ __forceinline__ double block_max2(double value, double* of_warp) {
-  value = warp_max2(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value = larger2(value, of_warp[warp]);
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
-}
-
 template <class T>
 __global__ void quantize_int8_max_kernel(const T* x, int64_t x_stride, trifold::compute_t<T>* largest_of_part,
                                          int64_t columns, int64_t parts, int64_t stretch) {
@@ -108,53 +76,9 @@ __global__ void quantize_int8_max_kernel(const T* x, int64_t x_stride, trifold::
   const int64_t last = min(first + stretch, columns);
   double largest = 0.0;
   for (int64_t i = first + threadIdx.x; i < last; i += blockDim.x)
-    largest = larger2(largest, fabs(C(x[row * x_stride + i])));
-  largest = block_max2(largest, of_warp);
+    largest = larger(largest, fabs(C(x[row * x_stride + i])));
+  largest = block_max(largest, of_warp);
   if (threadIdx.x == 0) largest_of_part[blockIdx.x] = largest;
-}
-
-// The larger one of two numbers; nan if either is: `trifold::Max`.
-template <class C>
-__device__ __forceinline__ double larger3(double a, C b) {
-  return a > b || a != a ? a : b;
-}
-
-// The larger one of two numbers; nan if either is: `trifold::Max`.
-__device__ __forceinline__ double larger3(double a, double b) {
-  return a > b || a != a ? a : b;
-}
-
-// The largest of a warp's 32 lanes, nan if one is; all lanes call it. Types as `warp_sum`.
-__device__ __forceinline__ double warp_max3(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value = larger3(value, __shfl_xor_sync(ALL_LANES, value, lanes));
-  return value;
-}
-
-// The largest of a block's threads, nan if one is; otherwise as `block_sum`.
-__device__ __forceinline__ double block_max3(double value, double* of_warp) {
-  value = warp_max3(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value = larger3(value, of_warp[warp]);
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
-}
-
-__device__ __forceinline__ float scale_of2(double largest) {
-  const float scale = static_cast<float>(largest / 127);
-  return scale != 0 ? scale : 1.0f;
-}
-
-template <class C>
-__device__ __forceinline__ int64_t quantized2(C x, float scale) {
-  if (!(static_cast<double>(fabs(scale)) < INFINITY)) return 0;
-  return static_cast<int64_t>(
-      rint(trifold::python_min(trifold::python_max(static_cast<double>(x / scale), -127.0), 127.0)));
 }
 
 template <class T>
@@ -167,10 +91,10 @@ __global__ void quantize_int8_parts_kernel(const T* x, int64_t x_stride, const t
   const int64_t first = trifold::floor_mod(blockIdx.x, parts) * stretch;
   const int64_t last = min(first + stretch, columns);
   double largest = 0.0;
-  for (int i = threadIdx.x; i < parts; i += blockDim.x) largest = larger3(largest, largest_of_part[row * parts + i]);
-  largest = block_max3(largest, of_warp);
-  const float scale = scale_of2(largest);
+  for (int i = threadIdx.x; i < parts; i += blockDim.x) largest = larger(largest, largest_of_part[row * parts + i]);
+  largest = block_max(largest, of_warp);
+  const float scale = scale_of(largest);
   if (threadIdx.x == 0 && first == 0) scales[row] = scale;
   for (int64_t i = first + threadIdx.x; i < last; i += blockDim.x)
-    q[row * q_stride + i] = static_cast<int8_t>(quantized2(C(x[row * x_stride + i]), scale));
+    q[row * q_stride + i] = static_cast<int8_t>(quantized(C(x[row * x_stride + i]), scale));
 }

@@ -214,11 +214,6 @@ __global__ void topk_kernel(const T* x, int64_t x_stride, const int64_t* columns
   }
 }
 
-// Of the slice blockIdx.y of a row that is cut into gridDim.y; the last one has the remainder too.
-__device__ __forceinline__ int64_t slice_length2(int64_t columns, int64_t share) {
-  return blockIdx.y + 1 == gridDim.y ? columns - blockIdx.y * share : share;
-}
-
 template <class T>
 __global__ void topk_backward_kernel(const T* grad_values, int64_t grad_values_stride, const int64_t* indices,
                                      int64_t indices_stride, T* grad_x, int64_t grad_x_stride, int64_t rows,
@@ -227,7 +222,7 @@ __global__ void topk_backward_kernel(const T* grad_values, int64_t grad_values_s
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
   const int lane = static_cast<int>(threadIdx.x % team);
   const int64_t begin = blockIdx.y * share;
-  const int64_t length = slice_length2(columns, share);
+  const int64_t length = slice_length(columns, share);
   if (row < rows) {
     for (int64_t i = lane; i < length; i += team) grad_x[row * grad_x_stride + (begin + i)] = T(C(0));
   }
