@@ -334,6 +334,16 @@ def atomics(x, y, out):
 
 
 @cuda.jit
+def several_targets(x, y, out):
+    own = cuda.local.array(4, float64)
+    i = cuda.grid(1)
+    a = own[0] = b = x[i]
+    own[1], own[0] = own[0] + 1, y[i]
+    own[0], own[1], a = own[1], own[0], a + len(own)
+    out[i] = own[0] + 10 * own[1] + 100 * a + b + cuda.laneid
+
+
+@cuda.jit
 def early_return(x, y, out):
     i = cuda.grid(1)
     out[i] = 0
@@ -388,6 +398,7 @@ _OF_FLOATS = (
     in_place,
     warp_operations,
     atomics,
+    several_targets,
     early_return,
     keywords,
 )

@@ -84,7 +84,8 @@ class Arithmetic:
             return self.truth(value)
         if from_float and not all(isinstance(each, types.Float) for each in to):
             return self.convert(value, to)
-        if to_integer and value.type[0].bitwidth == 64 and to[0].bitwidth < 64:
+        from_integer = all(isinstance(each, types.Integer) for each in value.type)
+        if to_integer and from_integer and value.type[0].bitwidth == 64 and to[0].bitwidth < 64:
             if isinstance(value, cpp.Literal):
                 return value
             return self.convert(value, to)

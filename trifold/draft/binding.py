@@ -184,6 +184,8 @@ class _Kernels:
         if template:
             assert host.key is not None
             over = call(f"{text_of(host.key.expr)}.scalar_type")
+            if launch.possible is not None and not all(launch.possible):
+                run = [cpp.If(_one_of(self.key, launch.possible), run, [], constant=True)]
             run = [cpp.Dispatch("trifold::dispatch_floating", over, run)]
         if not tests:
             return run if template else [cpp.Scope(run)]
@@ -242,6 +244,19 @@ class _Kernels:
                 return call(f"{text_of(place)}.size", dimension)
         assert place is not None
         return call(f"{text_of(place)}.numel")
+
+
+def _one_of(key: v.Dtypes, possible: tuple[bool, ...]) -> cpp.Expr:
+    """Whether T is one of the dtypes: no kernel is made that is never launched."""
+    wanted = [dtype for dtype, each in zip(key, possible, strict=True) if each]
+    if all(dtype in v.HALF for dtype in wanted) and set(v.HALF) <= set(wanted):
+        return cpp.Infix("==", cpp.Name("sizeof(T)"), cpp.Literal("2", 2))
+    names = {torch.float64: "double", torch.float32: "float", torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
+    tests: list[cpp.Expr] = [cpp.Name(f"std::is_same_v<T, {names[dtype]}>") for dtype in wanted]
+    joined = tests[0]
+    for test in tests[1:]:
+        joined = cpp.Infix("||", joined, test)
+    return joined
 
 
 def _both(a: Interval | None, b: Interval | None) -> Interval | None:

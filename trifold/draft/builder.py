@@ -110,7 +110,7 @@ class Builder:
         match node:
             case ast.Assign(targets=targets, value=value):
                 if len(targets) > 1:
-                    raise DraftError(place, "several targets of one assignment are not translated", "assign twice")
+                    return self._assign_all(targets, value, place, last)
                 return self._assign(targets[0], value, place, last)
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 return self._assign(target, value, place, last)
@@ -167,7 +167,37 @@ class Builder:
                         version.value, version.part = built, part
                     versions.append(version)
                 return [t.Unpack(place, last, versions, built)]
+            case ast.Tuple(elts=elements) if all(isinstance(each, (ast.Name, ast.Subscript)) for each in elements):
+                return self._assign_parts(elements, value, place, last)
         raise DraftError(place, "this assignment is not translated", "assign to one variable or element at a time")
+
+    def _assign_all(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
+        """``a = b = value``: the value is computed once."""
+        first, *others = targets
+        if not isinstance(first, ast.Name):
+            raise DraftError(
+                place, "several targets, the first of which is no variable, are not translated", "assign twice"
+            )
+        built: list[t.Stmt] = [self._let(first.id, self._expression(value), place, last)]
+        again = ast.copy_location(ast.Name(first.id, ast.Load()), first)
+        for target in others:
+            built += self._assign(target, again, place, last)
+        return built
+
+    def _assign_parts(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
+        """``a[i], b = ...``: all values are computed, then assigned from left to right."""
+        names: list[ast.expr] = []
+        for number in range(len(targets)):
+            name = f"new{number}"
+            while name in self.local:
+                name += "_"
+            names.append(ast.copy_location(ast.Name(name, ast.Load()), targets[number]))
+        self.local |= {name.id for name in names if isinstance(name, ast.Name)}
+        whole = ast.copy_location(ast.Tuple(names, ast.Store()), targets[0])
+        built = self._assign(whole, value, place, last)
+        for target, own in zip(targets, names, strict=True):
+            built += self._assign(target, own, place, last)
+        return built
 
     def _if(self, node: ast.If, place: Place) -> list[t.Stmt]:
         test = self._expression(node.test)
@@ -304,6 +334,11 @@ class Builder:
         called = self._expression(function)
         if not isinstance(called, t.Known):
             raise DraftError(place, "only functions from outside the kernel can be called")
+        if called.value is len and len(arguments) == 1:
+            measured = self._expression(arguments[0])
+            if isinstance(measured, t.TupleOf):
+                return t.Constant(place, len(measured.elements))
+            return t.Item(place, t.Attribute(place, measured, "shape"), [t.Constant(place, 0)])
         named = {str(k.arg): self._expression(k.value) for k in keywords}
         return t.Call(place, called.value, [self._expression(each) for each in arguments], named)
 
@@ -312,6 +347,10 @@ class Builder:
             return t.Attribute(place, base, name)
         if not hasattr(base.value, name):
             raise DraftError(place, f"{_name_of(base.value)} has no attribute {name}")
+        if base.value is cuda and name == "warpsize":
+            return t.Constant(place, np.int32(32))
+        if base.value is cuda and name == "laneid":
+            return t.Attribute(place, base, name)
         prefix = f"{base.value.__name__}." if isinstance(base.value, ModuleType) else ""
         return self._known(getattr(base.value, name), f"{prefix}{name}", place)
 

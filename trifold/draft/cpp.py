@@ -124,6 +124,7 @@ class If(Stmt):
     test: Expr
     body: list[Stmt]
     otherwise: list[Stmt]
+    constant: bool = False  # if constexpr
 
 
 @dataclass

@@ -154,6 +154,8 @@ class Expressions(Calls):
 
     def _attribute(self, expression: t.Attribute) -> cpp.Expr:
         base, name = expression.base, expression.name
+        if name == "laneid":
+            return cpp.CallTo("trifold::lane_id", (), type=self.each(types.int32), interval=(0, 31))
         if isinstance(base, t.Known):
             return cpp.Member(
                 cpp.Name(_STUBS[base.value]), name, type=self.each(types.uint32), interval=expression.interval

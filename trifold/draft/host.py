@@ -32,6 +32,7 @@ class Launch(cpp.Stmt):
     block: tuple[v.Number, ...]
     arguments: list[Any]
     place: Place
+    possible: tuple[bool, ...] | None = None  # for which dtypes of the key; None: for all
     written: list[cpp.Stmt] = field(default_factory=list)
 
 
@@ -67,6 +68,7 @@ class Host(HostExpressions):
         self.globals = function.__globals__ | vars(__import__("builtins"))
         self.names: dict[str, Any] = {}
         self.depth = 0
+        self.possible: tuple[bool, ...] | None = None
         self.parameters: list[tuple[str, str]] = []
         self.result = "void"
         tree = self._tree(function)
@@ -260,14 +262,21 @@ class Host(HostExpressions):
         for branch, facts in ((node.body, test.facts), (node.orelse, self.facts_if_false.get(id(test), ()))):
             self.names = dict(before)
             body: list[cpp.Stmt] = []
-            assumed = self.assuming(facts)
+            assumed, possible = self.assuming(facts), self.possible
+            if test.of_dtype is not None:
+                wanted = branch is node.body
+                self.possible = tuple(
+                    before and each == wanted
+                    for before, each in zip(possible or (True,) * len(test.of_dtype), test.of_dtype, strict=True)
+                )
             ended = self.statements(branch, body)
             self.restore(assumed)
+            self.possible = possible
             if ended is not None and self.depth > 0:
                 raise DraftError(self.place(node), "a return within a condition of a helper is not translated")
             states.append(None if ended is not None else self.names)
             bodies.append(body)
-        into.append(cpp.If(test.expr, *bodies))
+        into.append(cpp.If(test.expr, bodies[0], bodies[1]))
         alive = [state for state in states if state is not None]
         if not alive:
             return Returned(None)
@@ -303,7 +312,7 @@ class Host(HostExpressions):
         for body, value in zip(bodies, values, strict=True):
             body.append(cpp.Assign(own, "=", value.expr))
         into.append(cpp.Declare("Tensor", [own.text]))
-        into.append(cpp.If(test.expr, *bodies))
+        into.append(cpp.If(test.expr, bodies[0], bodies[1]))
         dtypes = self._either(test, first.dtypes, second.dtypes)
         same = first.dimensions == second.dimensions
         return Returned(v.Tensor(own, dtypes, first.dimensions if same else None))

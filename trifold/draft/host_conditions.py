@@ -179,7 +179,11 @@ class Conditions:
 
     def _same_tensor(self, negated: bool, a: v.Tensor, b: v.Tensor, node: ast.AST) -> Any:
         same = call("trifold::same_memory", a.expr, b.expr)
-        return v.Number(cpp.Prefix("!", same) if negated else same, v.BOOL)
+        known = None
+        if a.chosen_from is not None and b in a.chosen_from[1:]:
+            first = b is a.chosen_from[1]
+            known = tuple((each == first) != negated for each in a.chosen_from[0])
+        return v.Number(opposite(same) if negated else same, v.BOOL, of_dtype=known)
 
     def _is_in(self, negated: bool, a: Any, b: Any, node: ast.AST) -> Any:
         if not isinstance(b, tuple):

@@ -218,7 +218,10 @@ class HostExpressions(Conditions):
                 return v.Either(test, chosen, otherwise)
             same = chosen.dimensions == otherwise.dimensions
             expr = cpp.Ternary(test.expr, chosen.expr, otherwise.expr)
-            return v.Tensor(expr, either, chosen.dimensions if same else None, dense=chosen.dense and otherwise.dense)
+            made = v.Tensor(expr, either, chosen.dimensions if same else None, dense=chosen.dense and otherwise.dense)
+            if test.of_dtype is not None:
+                made.chosen_from = test.of_dtype, chosen, otherwise
+            return made
         shapes = (v.Shape, v.Sizes, tuple)
         if isinstance(chosen, shapes) and isinstance(otherwise, shapes) and _has_sizes(chosen, otherwise):
             lists = [self._list(each, node) for each in (chosen, otherwise)]

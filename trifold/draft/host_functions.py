@@ -95,9 +95,9 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
             _launch(host, (*arguments[:number], each, *arguments[number + 1 :]), keywords, node)
             bodies.append(body)
         host.into = into
-        into.append(cpp.If(one_of.test.expr, *bodies))
+        into.append(cpp.If(one_of.test.expr, bodies[0], bodies[1]))
         return
-    one = Launch(kernel, extents[0], extents[1], list(passed), host.place(node))
+    one = Launch(kernel, extents[0], extents[1], list(passed), host.place(node), host.possible)
     host.launches.append(one)
     host.into.append(one)
 

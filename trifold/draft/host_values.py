@@ -51,6 +51,7 @@ class Tensor:
     strided: bool = False  # an argument, whose strides the kernel takes as they are
     alike: list[Tensor] = field(default_factory=list)  # tensors of the same shape
     like: Tensor | None = None  # the tensor whose dtype it has
+    chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = None  # for each dtype of the key: the first or not
 
     @property
     def dtypes(self) -> Dtypes | None:

@@ -199,7 +199,10 @@ class _Inference:
                 return self._attribute(expression)
             case t.Call():
                 return self._call(expression)
-        if any(child.type is None for child in expression.children() if not isinstance(child, (t.Slice, t.Known))):
+        for child in expression.children():
+            if isinstance(child, t.Known):
+                raise DraftError(child.place, f"{getattr(child.value, '__name__', child.value)} is no number")
+        if any(child.type is None for child in expression.children() if not isinstance(child, t.Slice)):
             return _PARTIAL
         match expression:
             case t.Unary(operator=op, operand=operand):
@@ -271,7 +274,7 @@ class _Inference:
     def _attribute(self, expression: t.Attribute) -> t.Type | None:
         base, name = expression.base, expression.name
         if isinstance(base, t.Known):
-            if base.value in INDEX_STUBS and name in ("x", "y", "z"):
+            if name == "laneid" or (base.value in INDEX_STUBS and name in ("x", "y", "z")):
                 return self._each(types.int32)
             raise DraftError(expression.place, f"{name} of {base.value} is not translated")
         if base.type is None:

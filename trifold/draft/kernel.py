@@ -80,7 +80,7 @@ def file_of(module: Module, comment: list[str], *, line_directives: bool = False
     functions = print_file(cpp.File([], [], list(module.parts), once=False), line_directives=True)
     used = set(re.findall(r"\w+", functions))
     includes = ["<trifold/cuda.cuh>"]
-    if re.search(r"trifold::(floor_|power|python_|in_range|atomic_)", functions):
+    if re.search(r"trifold::(floor_|power|python_|in_range|atomic_|lane_id)", functions):
         includes.append("<trifold/python_numbers.cuh>")
     parts = [*module.constant_definitions(used), *module.parts]
     return print_file(cpp.File(comment, includes, parts), line_directives=line_directives)

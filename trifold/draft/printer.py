@@ -127,7 +127,10 @@ class Printer:
             case cpp.Blank():
                 self.lines.append("")
             case cpp.If(test=test, body=body, otherwise=otherwise):
-                self._if(test, body, otherwise, node.remark)
+                if node.constant:
+                    self._nested(f"if constexpr ({expression(test)})", body, node.remark)
+                else:
+                    self._if(test, body, otherwise, node.remark)
             case cpp.While(test=test, body=body):
                 self._nested(f"while ({expression(test)})", body, node.remark)
             case cpp.For():

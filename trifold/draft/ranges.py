@@ -180,6 +180,8 @@ class _Ranges:
                 return int(value), int(value)
             case t.Read(version=version):
                 return version.interval
+            case t.Attribute(name="laneid"):
+                return 0, 31
             case t.Attribute(base=t.Known(value=stub), name=name):
                 low, high = INDEX_LIMITS[stub]
                 if name != "x" and stub in (cuda.blockIdx, cuda.gridDim):

@@ -119,14 +119,16 @@ Tensor embedding_backward(const Tensor& grad, const Tensor& indices, const std::
     if (rounds) {
       if (trifold::ceil_div(elements, 256) > 0) {
         trifold::dispatch_floating(grad.scalar_type(), [&]<class T>() {
-          const Tensor sums_argument = trifold::without_gaps(sums);
-          const Tensor grad_weight_argument = torch::stable::reshape(grad_weight, {-1});
-          const trifold::OnDevice device(grad);
-          trifold::launch<embedding_round_kernel<T>>(device.stream(),
-                                                     dim3(static_cast<unsigned>(trifold::ceil_div(elements, 256))),
-                                                     dim3(256), 0, trifold::data<trifold::compute_t<T>>(sums_argument),
-                                                     trifold::mutable_data<T>(grad_weight_argument), elements);
-          trifold::check_launch();
+          if constexpr (sizeof(T) == 2) {
+            const Tensor sums_argument = trifold::without_gaps(sums);
+            const Tensor grad_weight_argument = torch::stable::reshape(grad_weight, {-1});
+            const trifold::OnDevice device(grad);
+            trifold::launch<embedding_round_kernel<T>>(
+                device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(elements, 256))), dim3(256), 0,
+                trifold::data<trifold::compute_t<T>>(sums_argument), trifold::mutable_data<T>(grad_weight_argument),
+                elements);
+            trifold::check_launch();
+          }
         });
       }
     }

@@ -61,13 +61,15 @@ Tensor scatter_add(const Tensor& source, const Tensor& index, int64_t size) {
     const int64_t threads = trifold::ceil_div(n, 4);
     if (trifold::ceil_div(threads, 256) > 0) {
       trifold::dispatch_floating(source.scalar_type(), [&]<class T>() {
-        const Tensor sums_argument = trifold::without_gaps(torch::stable::reshape(sums, {-1}));
-        const Tensor out_argument = torch::stable::reshape(out, {-1});
-        const trifold::OnDevice device(source);
-        trifold::launch<scatter_add_round_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(threads, 256))), dim3(256), 0,
-            trifold::data<trifold::compute_t<T>>(sums_argument), trifold::mutable_data<T>(out_argument), n);
-        trifold::check_launch();
+        if constexpr (sizeof(T) == 2) {
+          const Tensor sums_argument = trifold::without_gaps(torch::stable::reshape(sums, {-1}));
+          const Tensor out_argument = torch::stable::reshape(out, {-1});
+          const trifold::OnDevice device(source);
+          trifold::launch<scatter_add_round_kernel<T>>(
+              device.stream(), dim3(static_cast<unsigned>(trifold::ceil_div(threads, 256))), dim3(256), 0,
+              trifold::data<trifold::compute_t<T>>(sums_argument), trifold::mutable_data<T>(out_argument), n);
+          trifold::check_launch();
+        }
       });
     }
   }

@@ -79,6 +79,11 @@ __device__ __forceinline__ bool in_range(int64_t i, int64_t stop, int64_t step) 
   return step > 0 ? i < stop : step < 0 && i > stop;
 }
 
+// The thread's place in its warp, in a block of any dimensions.
+__device__ __forceinline__ int lane_id() {
+  return static_cast<int>((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+}
+
 // Atomic operations on 64-bit integers, for which CUDA has other names than <cstdint>.
 template <class T>
 concept Integer64 = std::is_integral_v<T> && sizeof(T) == 8;
