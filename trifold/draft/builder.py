@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
+from trifold.draft import oracle
 from trifold.draft import tree as t
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import Source
@@ -57,6 +58,7 @@ class Builder:
         self.versions: list[t.Version] = []
         self.returns: list[t.Return] = []
         self.names: Names | None = {}
+        self.dtypes: dict[str, t.Expr] = {}  # what `x.dtype.type` is called: x
         self.leaving: list[tuple[list[Names], list[Names]]] = []  # of each loop around: at break, at continue
         parameters = []
         for number, name in enumerate(source.parameters):
@@ -150,6 +152,10 @@ class Builder:
         return t.Let(place, last, version, value)
 
     def _assign(self, target: ast.expr, value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
+        match target, value:
+            case ast.Name(id=name), ast.Attribute(attr="type", value=ast.Attribute(attr="dtype", value=array)):
+                self.dtypes[name] = self._expression(array)
+                return []
         match target:
             case ast.Name(id=name):
                 return [self._let(name, self._expression(value), place, last)]
@@ -331,6 +337,9 @@ class Builder:
     def _call(self, function: ast.expr, arguments: list[ast.expr], keywords: list[ast.keyword], place: Place) -> t.Expr:
         if any(isinstance(each, ast.Starred) for each in arguments) or any(k.arg is None for k in keywords):
             raise DraftError(place, "a call with * or ** is not translated", "write the arguments out")
+        array = self._array_of_dtype(function)
+        if array is not None and len(arguments) == 1:
+            return t.Call(place, oracle.of_dtype_of, [self._expression(arguments[0]), array], {})
         called = self._expression(function)
         if not isinstance(called, t.Known):
             raise DraftError(place, "only functions from outside the kernel can be called")
@@ -341,6 +350,15 @@ class Builder:
             return t.Item(place, t.Attribute(place, measured, "shape"), [t.Constant(place, 0)])
         named = {str(k.arg): self._expression(k.value) for k in keywords}
         return t.Call(place, called.value, [self._expression(each) for each in arguments], named)
+
+    def _array_of_dtype(self, function: ast.expr) -> t.Expr | None:
+        """The array, where a number is converted to its dtype by ``x.dtype.type``."""
+        match function:
+            case ast.Name(id=name) if name in self.dtypes:
+                return self.dtypes[name]
+            case ast.Attribute(attr="type", value=ast.Attribute(attr="dtype", value=array)):
+                return self._expression(array)
+        return None
 
     def _attribute(self, base: t.Expr, name: str, place: Place) -> t.Expr:
         if not isinstance(base, t.Known) or base.value in INDEX_STUBS:

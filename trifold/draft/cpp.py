@@ -71,6 +71,7 @@ class Cast(Expr):
     to: str
     operand: Expr
     held: bool = False  # the operand, of a wider type, holds a number of just this type
+    stored: str | None = None  # the type that the operand is stored in
 
 
 @dataclass(frozen=True)

@@ -374,7 +374,7 @@ class Expressions(Calls):
         kind = expression.type
         assert kind is not None
         if array.stored is not None:
-            return cpp.Cast(self.numbers.name(kind), element, type=kind)
+            return cpp.Cast(self.numbers.name(kind), element, type=kind, stored=array.stored)
         return cpp.Index(element.base, element.indices, type=kind, interval=expression.interval)  # type: ignore[attr-defined]
 
     def _call(self, call: t.Call) -> cpp.Expr:

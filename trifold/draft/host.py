@@ -252,6 +252,9 @@ class Host(HostExpressions):
         if len(node.body) == 1 and isinstance(node.body[0], ast.Raise) and not node.orelse:
             self.raised(test, node.body[0], into)
             return None
+        first = node.body[0]
+        if self.depth > 0 and isinstance(first, ast.Return) and first.value is None and not node.orelse:
+            return self._skipping(test, into, rest)
         if self.depth > 0 and isinstance(node.body[-1], ast.Return):
             return self._early(node, test, into, rest)
         if len(node.body) == 1 and isinstance(node.body[0], ast.Continue) and not node.orelse:

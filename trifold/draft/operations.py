@@ -131,6 +131,15 @@ def _atomic(call: t.Call, instance: int) -> Any:
     return signature(array.dtype, *arguments)
 
 
+def _of_dtype(call: t.Call, instance: int) -> Any:
+    arguments = _arguments(call, instance)
+    if arguments is None:
+        return None
+    if not isinstance(arguments[1], types.Array):
+        raise DraftError(call.place, ".dtype.type is translated of an array")
+    return signature(arguments[1].dtype, *arguments)
+
+
 def dtype_named(expression: t.Expr, instance: int) -> types.Type | None:
     """The type that an expression such as ``float64`` or ``x.dtype`` names; None: not known yet."""
     match expression:
@@ -217,6 +226,7 @@ OPERATIONS: dict[Any, Operation] = {
         for kind in _NUMBER_CLASSES
     },
     **{kind: Operation(_converted(kind), lambda writer, call: writer.conversion(call)) for kind in _NUMBER_TYPES},
+    oracle.of_dtype_of: Operation(_of_dtype, lambda writer, call: writer.conversion(call)),
     float: Operation(_asked, lambda writer, call: writer.conversion(call)),
     bool: Operation(_asked, lambda writer, call: writer.conversion(call)),
     int: Operation(_integer_of, lambda writer, call: writer.conversion(call)),

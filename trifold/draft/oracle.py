@@ -52,5 +52,9 @@ def unify(*parts: types.Type) -> types.Type | None:
     return None if joined is None or isinstance(joined, types.Optional) else joined
 
 
+def of_dtype_of(number: Any, array: Any) -> None:
+    """Stands for ``array.dtype.type(number)`` in the table of operations."""
+
+
 def type_of_constant(value: Any) -> types.Type:
     return types.unliteral(typeof(value))

@@ -196,10 +196,17 @@ class Statements:
                 return cpp.Assign(element, f"{sign}=", right)
             value = self.numbers.combine(sign, loaded, value, result, None)
         if array.stored is not None:
-            if value.type != kind:
-                value = self.numbers.convert(value, kind)
-            return cpp.Assign(element, "=", cpp.Cast(array.stored, value))
+            return cpp.Assign(element, "=", self._as_stored(value, array.stored, kind))
         return cpp.Assign(element, "=", self.numbers.assigned(value, kind))
+
+    def _as_stored(self, value: cpp.Expr, stored: str, kind: Type) -> cpp.Expr:
+        """A number in the type that it is stored in. One that is loaded and stored keeps its bits, of a nan too."""
+        if isinstance(value, cpp.Cast) and value.stored == stored:
+            return value.operand
+        if isinstance(value, cpp.Ternary) and _is_loaded(value.chosen, value.otherwise):
+            parts = (self._as_stored(each, stored, kind) for each in (value.chosen, value.otherwise))
+            return cpp.Ternary(value.test, *parts)
+        return cpp.Cast(stored, value if value.type == kind else self.numbers.convert(value, kind))
 
     def _unpack(self, statement: t.Unpack) -> list[cpp.Stmt]:
         value, versions = statement.value, statement.versions
@@ -460,6 +467,11 @@ def _fixed_extents(write: Expressions, lengths: tuple[int, ...]):  # type: ignor
         return cpp.Literal(str(number), number, type=write.each(types.int32), interval=(number, number))
 
     return describe
+
+
+def _is_loaded(*values: cpp.Expr) -> bool:
+    """Whether one of them is an element of an array."""
+    return any(isinstance(each, cpp.Cast) and each.stored is not None for each in values)
 
 
 def _breaks(body: list[t.Stmt]) -> bool:
