@@ -11,28 +11,27 @@ __device__ __forceinline__ int64_t slice_length(int64_t columns, int64_t share) 
 }
 
 template <class C>
-__device__ __forceinline__ bool is_larger(C a, double b) {
+__device__ __forceinline__ bool is_larger(C a, C b) {
   return b == b && !(a <= b);  // also where a is nan
 }
 
-__device__ __forceinline__ bool is_larger(double a, double b) {
-  return b == b && !(a <= b);  // also where a is nan
-}
-
-__device__ __forceinline__ bool comes_before(double value_a, int64_t column_a, double value_b, int64_t column_b) {
+template <class C>
+__device__ __forceinline__ bool comes_before(C value_a, int64_t column_a, C value_b, int64_t column_b) {
   return is_larger(value_a, value_b) || (!is_larger(value_b, value_a) && column_a < column_b);
 }
 
+template <class C>
 struct BestOfTeamResult {
-  double value;
+  C value;
   int64_t column;
 };
 
-__device__ __forceinline__ BestOfTeamResult best_of_team(double value, int64_t column, double* value_of_warp,
-                                                         int64_t* column_of_warp, int team) {
+template <class C>
+__device__ __forceinline__ BestOfTeamResult<C> best_of_team(C value, int64_t column, C* value_of_warp,
+                                                            int64_t* column_of_warp, int team) {
   int distance = min(team, 32) / 2;
   while (distance > 0) {
-    const double other_value = __shfl_xor_sync(0xFFFFFFFF, value, distance);
+    const C other_value = __shfl_xor_sync(0xFFFFFFFF, value, distance);
     const int64_t other_column = __shfl_xor_sync(0xFFFFFFFF, column, distance);
     if (comes_before(other_value, other_column, value, column)) {
       value = other_value;
@@ -61,12 +60,12 @@ __global__ void argmax_kernel(const T* x, int64_t x_stride, const int64_t* colum
                               int64_t columns_of_size, T* values, int64_t* indices, int64_t rows, int64_t columns,
                               int64_t share, int64_t team) {
   using C = trifold::compute_t<T>;
-  __shared__ double value_of_warp[WARPS_PER_BLOCK];
+  __shared__ C value_of_warp[WARPS_PER_BLOCK];
   __shared__ int64_t column_of_warp[WARPS_PER_BLOCK];
   const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
   const int lane = static_cast<int>(threadIdx.x % team);
   const int64_t begin = blockIdx.y * share;
-  double value = -INFINITY;  // where no number is larger than that, the first column is right
+  C value = C(-INFINITY);  // where no number is larger than that, the first column is right
   int64_t column = 0;
   if (row < rows) {
     const int64_t i_end = slice_length(columns, share);
@@ -82,7 +81,7 @@ __global__ void argmax_kernel(const T* x, int64_t x_stride, const int64_t* colum
   column = best_of_team_result.column;
   if (row < rows && lane == 0) {
     const int64_t at = row * gridDim.y + blockIdx.y;
-    values[at] = T(C(value));
+    values[at] = T(value);
     indices[at] = columns_of_size > 0 ? columns_of[row * columns_of_stride + (begin + column)] : begin + column;
   }
 }
@@ -98,5 +97,5 @@ __global__ void argmax_backward_kernel(const T* grad_values, const int64_t* indi
   const int64_t own = indices[row] - begin;
   const int64_t i_end = slice_length(columns, share);
   for (int64_t i = lane; i < i_end; i += team)
-    grad_x[row * grad_x_stride + (begin + i)] = T(C(i == own ? C(grad_values[row]) : 0.0));
+    grad_x[row * grad_x_stride + (begin + i)] = i == own ? grad_values[row] : T(C(0.0));
 }

@@ -28,7 +28,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
                  "; 0 is none, 1 the mean, 2 the sum");
   const Tensor x = trifold::rows(logits);
   const int64_t count_of_rows = x.size(0);
-  const int64_t columns = x.size(1);
+  const int64_t value = x.size(1);
   const Tensor targets = torch::stable::reshape(target, {-1});
   const Tensor loss = trifold::empty_contiguous(
       logits, reduction == 0 ? trifold::sizes(trifold::sizes_of(target, 0, 0)) : trifold::sizes());
@@ -49,36 +49,79 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
       trifold::check_launch();
     }
   }
-  if (reduction == 0) {
-    if (count_of_rows > 0) {
-      trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
-        const Tensor logits_argument = trifold::without_gaps(x);
-        const Tensor targets_argument = trifold::without_gaps(targets);
-        const Tensor count_argument = trifold::without_gaps(divisor);
-        const trifold::OnDevice device(logits);
-        trifold::launch<cross_entropy_kernel<T>>(
-            device.stream(), dim3(static_cast<unsigned>(count_of_rows)), dim3(256), 0,
-            trifold::data<T>(logits_argument), logits_argument.stride(0), trifold::data<int64_t>(targets_argument),
-            ignore_index, trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
-            gradient.size(0), columns, label_smoothing, trifold::data<int64_t>(count_argument), count_argument.size(0));
-        trifold::check_launch();
-      });
-    }
-  } else {
-    if (count_of_rows > 0) {
-      trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
-        const Tensor logits_argument = trifold::without_gaps(x);
-        const Tensor targets_argument = trifold::without_gaps(targets);
-        const Tensor count_argument = trifold::without_gaps(divisor);
-        const trifold::OnDevice device(logits);
-        trifold::launch<cross_entropy_kernel2<T>>(
-            device.stream(), dim3(static_cast<unsigned>(count_of_rows)), dim3(256), 0,
-            trifold::data<T>(logits_argument), logits_argument.stride(0), trifold::data<int64_t>(targets_argument),
-            ignore_index, trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
-            gradient.stride(0), gradient.size(0), columns, label_smoothing, trifold::data<int64_t>(count_argument),
-            count_argument.size(0));
-        trifold::check_launch();
-      });
+  const int64_t count2 = x.size(0);
+  const int64_t columns = x.size(1);
+  if (columns != 0) {
+    const int64_t team = columns <= 256 ? 32 : 256;
+    if (x.scalar_type() == trifold::ScalarType::Double || columns > team * 8) {
+      if (reduction == 0) {
+        if (count2 > 0) {
+          trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
+            const Tensor logits_argument = trifold::without_gaps(x);
+            const Tensor targets_argument = trifold::without_gaps(targets);
+            const Tensor count_argument = trifold::without_gaps(divisor);
+            const trifold::OnDevice device(logits);
+            trifold::launch<cross_entropy_kernel<T>>(
+                device.stream(), dim3(static_cast<unsigned>(count2)), dim3(256), 0, trifold::data<T>(logits_argument),
+                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
+                trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
+                gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns,
+                label_smoothing);
+            trifold::check_launch();
+          });
+        }
+      } else {
+        if (count2 > 0) {
+          trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
+            const Tensor logits_argument = trifold::without_gaps(x);
+            const Tensor targets_argument = trifold::without_gaps(targets);
+            const Tensor count_argument = trifold::without_gaps(divisor);
+            const trifold::OnDevice device(logits);
+            trifold::launch<cross_entropy_kernel2<T>>(
+                device.stream(), dim3(static_cast<unsigned>(count2)), dim3(256), 0, trifold::data<T>(logits_argument),
+                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
+                trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
+                gradient.stride(0), gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0),
+                count2, columns, label_smoothing);
+            trifold::check_launch();
+          });
+        }
+      }
+    } else {
+      const int64_t grid = trifold::ceil_div(count2 * team, 256);
+      if (reduction == 0) {
+        if (grid > 0) {
+          trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
+            const Tensor logits_argument = trifold::without_gaps(x);
+            const Tensor targets_argument = trifold::without_gaps(targets);
+            const Tensor count_argument = trifold::without_gaps(divisor);
+            const trifold::OnDevice device(logits);
+            trifold::launch<cross_entropy_rows_kernel<T>>(
+                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(logits_argument),
+                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
+                trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
+                gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns,
+                label_smoothing, team);
+            trifold::check_launch();
+          });
+        }
+      } else {
+        if (grid > 0) {
+          trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
+            const Tensor logits_argument = trifold::without_gaps(x);
+            const Tensor targets_argument = trifold::without_gaps(targets);
+            const Tensor count_argument = trifold::without_gaps(divisor);
+            const trifold::OnDevice device(logits);
+            trifold::launch<cross_entropy_rows_kernel2<T>>(
+                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(logits_argument),
+                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
+                trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
+                gradient.stride(0), gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0),
+                count2, columns, label_smoothing, team);
+            trifold::check_launch();
+          });
+        }
+      }
     }
   }
   if (reduction != 0) {
@@ -156,7 +199,7 @@ Tensor cross_entropy_backward(const Tensor& grad_loss, const Tensor& residual, c
           trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
           residual_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
           trifold::data<int64_t>(count_argument), count_argument.size(0),
-          trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0), columns);
+          trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0), count_of_rows, columns);
       trifold::check_launch();
     });
   }
@@ -208,7 +251,7 @@ void cross_entropy_backward_(const Tensor& grad_loss, const Tensor& residual, co
           trifold::data<T>(grad_loss_argument), grad_loss_argument.size(0), trifold::data<T>(residual_argument),
           residual_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
           trifold::data<int64_t>(count_argument), count_argument.size(0),
-          trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0), columns);
+          trifold::mutable_data<T>(grad_logits_argument), grad_logits_argument.stride(0), count_of_rows, columns);
       trifold::check_launch();
     });
   }

@@ -5,10 +5,30 @@
 
 inline constexpr int WARPS_PER_BLOCK = 8;
 inline constexpr uint32_t ALL_LANES = 0xFFFFFFFF;
+inline constexpr int ELEMENTS_PER_THREAD = 8;
 
-// The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64.
-__device__ __forceinline__ int64_t warp_sum(int64_t value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value += __shfl_xor_sync(ALL_LANES, value, lanes);
+// The sum over each team of a block; all threads of the block call it.
+//
+// Args:
+//     value, of_warp: as of `block_sum`; without whole warps in a team, `of_warp` is not used.
+//     team: how many neighbouring threads it has: a power of two up to 32, or all of the block.
+__device__ __forceinline__ int64_t team_sum(int64_t value, int64_t* of_warp, int team) {
+  int lanes = team > 32 ? 16 : team / 2;
+  while (lanes > 0) {
+    value += __shfl_xor_sync(ALL_LANES, value, lanes);
+    lanes /= 2;
+  }
+  if (team > 32) {
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int warp = 1; warp < team / 32; ++warp) value += of_warp[warp];
+      of_warp[0] = value;
+    }
+    __syncthreads();
+    value = of_warp[0];
+    __syncthreads();
+  }
   return value;
 }
 
@@ -21,17 +41,7 @@ __device__ __forceinline__ int64_t warp_sum(int64_t value) {
 //     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
 //         warps.
 __device__ __forceinline__ int64_t block_sum(int64_t value, int64_t* of_warp) {
-  value = warp_sum(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value += of_warp[warp];
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
+  return team_sum(value, of_warp, static_cast<int>(blockDim.x));
 }
 
 __global__ void cross_entropy_count_kernel(const int64_t* targets, int64_t ignored, int64_t* count, int64_t rows) {
@@ -46,39 +56,61 @@ __global__ void cross_entropy_count_kernel(const int64_t* targets, int64_t ignor
 
 // The larger one of two numbers; nan if either is: `trifold::Max`.
 template <class C>
-__device__ __forceinline__ double larger(double a, C b) {
+__device__ __forceinline__ C larger(C a, C b) {
   return a > b || a != a ? a : b;
 }
 
-// The larger one of two numbers; nan if either is: `trifold::Max`.
-__device__ __forceinline__ double larger(double a, double b) {
-  return a > b || a != a ? a : b;
-}
-
-// The largest of a warp's 32 lanes, nan if one is; all lanes call it. Types as `warp_sum`.
-__device__ __forceinline__ double warp_max(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value = larger(value, __shfl_xor_sync(ALL_LANES, value, lanes));
+// The largest of each team of a block, nan if one is; otherwise as `team_sum`.
+template <class C>
+__device__ __forceinline__ C team_max(C value, C* of_warp, int team) {
+  int lanes = team > 32 ? 16 : team / 2;
+  while (lanes > 0) {
+    value = larger(value, __shfl_xor_sync(ALL_LANES, value, lanes));
+    lanes /= 2;
+  }
+  if (team > 32) {
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int warp = 1; warp < team / 32; ++warp) value = larger(value, of_warp[warp]);
+      of_warp[0] = value;
+    }
+    __syncthreads();
+    value = of_warp[0];
+    __syncthreads();
+  }
   return value;
 }
 
 // The largest of a block's threads, nan if one is; otherwise as `block_sum`.
-__device__ __forceinline__ double block_max(double value, double* of_warp) {
-  value = warp_max(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value = larger(value, of_warp[warp]);
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
+template <class C>
+__device__ __forceinline__ C block_max(C value, C* of_warp) {
+  return team_max(value, of_warp, static_cast<int>(blockDim.x));
 }
 
-// The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64.
-__device__ __forceinline__ double warp_sum(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value += __shfl_xor_sync(ALL_LANES, value, lanes);
+// The sum over each team of a block; all threads of the block call it.
+//
+// Args:
+//     value, of_warp: as of `block_sum`; without whole warps in a team, `of_warp` is not used.
+//     team: how many neighbouring threads it has: a power of two up to 32, or all of the block.
+template <class C>
+__device__ __forceinline__ C team_sum(C value, C* of_warp, int team) {
+  int lanes = team > 32 ? 16 : team / 2;
+  while (lanes > 0) {
+    value += __shfl_xor_sync(ALL_LANES, value, lanes);
+    lanes /= 2;
+  }
+  if (team > 32) {
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int warp = 1; warp < team / 32; ++warp) value += of_warp[warp];
+      of_warp[0] = value;
+    }
+    __syncthreads();
+    value = of_warp[0];
+    __syncthreads();
+  }
   return value;
 }
 
@@ -90,111 +122,210 @@ __device__ __forceinline__ double warp_sum(double value) {
 //     value: int32, int64, float32 or float64.
 //     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
 //         warps.
-__device__ __forceinline__ double block_sum(double value, double* of_warp) {
-  value = warp_sum(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value += of_warp[warp];
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
+template <class C>
+__device__ __forceinline__ C block_sum(C value, C* of_warp) {
+  return team_sum(value, of_warp, static_cast<int>(blockDim.x));
 }
 
+// A block a row: the maximum, the sum, then the loss, and the gradient where `residual` has rows.
 template <class T>
 __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t ignored,
                                      T* losses, T* residual, int64_t residual_stride, int64_t residual_length0,
-                                     int64_t columns, double smoothing, const int64_t* count, int64_t count_length) {
+                                     const int64_t* count, int64_t count_length, int64_t rows, int64_t columns,
+                                     double label_smoothing) {
   using C = trifold::compute_t<T>;
-  __shared__ double of_warp[WARPS_PER_BLOCK];
-  const int row = blockIdx.x;
-  const int64_t target = targets[row];
-  if (target == ignored) {
-    if (threadIdx.x == 0) losses[row] = T(C(0));
-    if (residual_length0 > 0) {
-      for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) residual[row * residual_stride + i] = T(C(0));
+  __shared__ C of_warp[WARPS_PER_BLOCK];
+  const C smoothing = C(label_smoothing);
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const int64_t target = targets[row];
+    if (target == ignored) {
+      if (threadIdx.x == 0) losses[row] = T(C(0));
+      if (residual_length0 > 0) {
+        for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) residual[row * residual_stride + i] = T(C(0));
+      }
+      continue;
     }
-    return;
-  }
-  double largest = -INFINITY;
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
-    largest = larger(largest, C(logits[row * logits_stride + i]));
-  largest = block_max(largest, of_warp);
-  double total = 0.0;
-  double plain = 0.0;
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
-    const double shifted = C(logits[row * logits_stride + i]) - largest;
-    total += exp(shifted);
-    if (smoothing > 0) {  // else -inf · 0 would be nan
-      plain += shifted;
-    }
-  }
-  total = block_sum(total, of_warp);
-  plain = block_sum(plain, of_warp);
-  const bool known = target >= 0 && target < columns;
-  if (threadIdx.x == 0) {
-    const double at_target = known ? C(logits[row * logits_stride + target]) - largest : NAN;
-    const double loss = log(total) - (1 - smoothing) * at_target;
-    losses[row] = T(C(smoothing > 0 ? loss - smoothing * (plain / columns) : loss));
-  }
-  if (residual_length0 > 0) {
-    const double everywhere = known ? smoothing / columns : NAN;
-    const double share = count_length > 0 ? 1.0 / count[0] : 1.0;
+    C largest = C(-INFINITY);
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+      largest = larger(largest, C(logits[row * logits_stride + i]));
+    largest = block_max(largest, of_warp);
+    C total = C(0);  // of exp(x - m)
+    C plain = C(0);  // of x - m
     for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
-      const double q = i == target ? everywhere + (1 - smoothing) : everywhere;
-      residual[row * residual_stride + i] =
-          T(C((exp(C(logits[row * logits_stride + i]) - largest) / total - q) * share));
+      const C shifted = C(logits[row * logits_stride + i]) - largest;
+      total += exp(shifted);
+      if (smoothing > 0) {  // else -inf · 0 would be nan
+        plain += shifted;
+      }
+    }
+    total = block_sum(total, of_warp);
+    plain = block_sum(plain, of_warp);
+    const bool known = target >= 0 && target < columns;
+    if (threadIdx.x == 0) {
+      const C at_target = known ? C(logits[row * logits_stride + target]) - largest : C(NAN);
+      const C loss = log(total) - (C(1) - smoothing) * at_target;
+      losses[row] = T(smoothing > 0 ? loss - smoothing * (plain / C(columns)) : loss);
+    }
+    if (residual_length0 > 0) {
+      const C everywhere = known ? smoothing / C(columns) : C(NAN);
+      const C share = count_length > 0 ? C(1) / C(count[0]) : C(1);
+      for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+        const C q = i == target ? everywhere + (C(1) - smoothing) : everywhere;
+        residual[row * residual_stride + i] =
+            T((exp(C(logits[row * logits_stride + i]) - largest) / total - q) * share);
+      }
     }
   }
 }
 
+// A block a row: the maximum, the sum, then the loss, and the gradient where `residual` has rows.
 template <class T>
 __global__ void cross_entropy_kernel2(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t ignored,
                                       trifold::compute_t<T>* losses, T* residual, int64_t residual_stride,
-                                      int64_t residual_length0, int64_t columns, double smoothing, const int64_t* count,
-                                      int64_t count_length) {
+                                      int64_t residual_length0, const int64_t* count, int64_t count_length,
+                                      int64_t rows, int64_t columns, double label_smoothing) {
   using C = trifold::compute_t<T>;
-  __shared__ double of_warp[WARPS_PER_BLOCK];
-  const int row = blockIdx.x;
-  const int64_t target = targets[row];
-  if (target == ignored) {
-    if (threadIdx.x == 0) losses[row] = 0;
-    if (residual_length0 > 0) {
-      for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) residual[row * residual_stride + i] = T(C(0));
+  __shared__ C of_warp[WARPS_PER_BLOCK];
+  const C smoothing = C(label_smoothing);
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const int64_t target = targets[row];
+    if (target == ignored) {
+      if (threadIdx.x == 0) losses[row] = 0;
+      if (residual_length0 > 0) {
+        for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) residual[row * residual_stride + i] = T(C(0));
+      }
+      continue;
     }
-    return;
-  }
-  double largest = -INFINITY;
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
-    largest = larger(largest, C(logits[row * logits_stride + i]));
-  largest = block_max(largest, of_warp);
-  double total = 0.0;
-  double plain = 0.0;
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
-    const double shifted = C(logits[row * logits_stride + i]) - largest;
-    total += exp(shifted);
-    if (smoothing > 0) {  // else -inf · 0 would be nan
-      plain += shifted;
-    }
-  }
-  total = block_sum(total, of_warp);
-  plain = block_sum(plain, of_warp);
-  const bool known = target >= 0 && target < columns;
-  if (threadIdx.x == 0) {
-    const double at_target = known ? C(logits[row * logits_stride + target]) - largest : NAN;
-    const double loss = log(total) - (1 - smoothing) * at_target;
-    losses[row] = smoothing > 0 ? loss - smoothing * (plain / columns) : loss;
-  }
-  if (residual_length0 > 0) {
-    const double everywhere = known ? smoothing / columns : NAN;
-    const double share = count_length > 0 ? 1.0 / count[0] : 1.0;
+    C largest = C(-INFINITY);
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+      largest = larger(largest, C(logits[row * logits_stride + i]));
+    largest = block_max(largest, of_warp);
+    C total = C(0);  // of exp(x - m)
+    C plain = C(0);  // of x - m
     for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
-      const double q = i == target ? everywhere + (1 - smoothing) : everywhere;
-      residual[row * residual_stride + i] =
-          T(C((exp(C(logits[row * logits_stride + i]) - largest) / total - q) * share));
+      const C shifted = C(logits[row * logits_stride + i]) - largest;
+      total += exp(shifted);
+      if (smoothing > 0) {  // else -inf · 0 would be nan
+        plain += shifted;
+      }
+    }
+    total = block_sum(total, of_warp);
+    plain = block_sum(plain, of_warp);
+    const bool known = target >= 0 && target < columns;
+    if (threadIdx.x == 0) {
+      const C at_target = known ? C(logits[row * logits_stride + target]) - largest : C(NAN);
+      const C loss = log(total) - (C(1) - smoothing) * at_target;
+      losses[row] = smoothing > 0 ? loss - smoothing * (plain / C(columns)) : loss;
+    }
+    if (residual_length0 > 0) {
+      const C everywhere = known ? smoothing / C(columns) : C(NAN);
+      const C share = count_length > 0 ? C(1) / C(count[0]) : C(1);
+      for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) {
+        const C q = i == target ? everywhere + (C(1) - smoothing) : everywhere;
+        residual[row * residual_stride + i] =
+            T((exp(C(logits[row * logits_stride + i]) - largest) / total - q) * share);
+      }
+    }
+  }
+}
+
+// cross_entropy_kernel with a row in a team's registers: it is read once, and each exp is computed once.
+template <class T>
+__global__ void cross_entropy_rows_kernel(const T* logits, int64_t logits_stride, const int64_t* targets,
+                                          int64_t ignored, T* losses, T* residual, int64_t residual_stride,
+                                          int64_t residual_length0, const int64_t* count, int64_t count_length,
+                                          int64_t rows, int64_t columns, double smoothing, int64_t team) {
+  using C = trifold::compute_t<T>;
+  __shared__ C of_warp[WARPS_PER_BLOCK];
+  C part[ELEMENTS_PER_THREAD];
+  const C smooth = C(smoothing);
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
+  const int64_t target = row < rows ? targets[row] : ignored;
+  const int64_t own = target != ignored ? columns : 0;
+  C largest = C(-INFINITY);
+  for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+    const int i = static_cast<int>(threadIdx.x % team + k * team);
+    part[k] = i < own ? C(logits[row * logits_stride + i]) : C(-INFINITY);
+    largest = larger(largest, part[k]);
+  }
+  largest = team_max(largest, of_warp, static_cast<int>(team));
+  C total = C(0);
+  C plain = C(0);
+  for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+    const C shifted = part[k] - largest;
+    if (smooth > 0 && threadIdx.x % team + k * team < own) plain += shifted;
+    part[k] = exp(shifted);
+    total += part[k];
+  }
+  total = team_sum(total, of_warp, static_cast<int>(team));
+  plain = team_sum(plain, of_warp, static_cast<int>(team));
+  const bool known = target >= 0 && target < columns;
+  if (row < rows && threadIdx.x % team == 0) {
+    const C at_target = known ? C(logits[row * logits_stride + target]) - largest : C(NAN);
+    C loss = log(total) - (C(1) - smooth) * at_target;
+    if (smooth > 0) loss -= smooth * (plain / C(columns));
+    losses[row] = T(target != ignored ? loss : C(0));
+  }
+  if (row < rows && residual_length0 > 0) {
+    const C everywhere = known ? smooth / C(columns) : C(NAN);
+    const C share = count_length > 0 ? C(1) / C(count[0]) : C(1);
+    for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+      const int i = static_cast<int>(threadIdx.x % team + k * team);
+      if (i < columns) {
+        const C q = i == target ? everywhere + (C(1) - smooth) : everywhere;
+        residual[row * residual_stride + i] = T(target != ignored ? (part[k] / total - q) * share : C(0));
+      }
+    }
+  }
+}
+
+// cross_entropy_kernel with a row in a team's registers: it is read once, and each exp is computed once.
+template <class T>
+__global__ void cross_entropy_rows_kernel2(const T* logits, int64_t logits_stride, const int64_t* targets,
+                                           int64_t ignored, trifold::compute_t<T>* losses, T* residual,
+                                           int64_t residual_stride, int64_t residual_length0, const int64_t* count,
+                                           int64_t count_length, int64_t rows, int64_t columns, double smoothing,
+                                           int64_t team) {
+  using C = trifold::compute_t<T>;
+  __shared__ C of_warp[WARPS_PER_BLOCK];
+  C part[ELEMENTS_PER_THREAD];
+  const C smooth = C(smoothing);
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
+  const int64_t target = row < rows ? targets[row] : ignored;
+  const int64_t own = target != ignored ? columns : 0;
+  C largest = C(-INFINITY);
+  for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+    const int i = static_cast<int>(threadIdx.x % team + k * team);
+    part[k] = i < own ? C(logits[row * logits_stride + i]) : C(-INFINITY);
+    largest = larger(largest, part[k]);
+  }
+  largest = team_max(largest, of_warp, static_cast<int>(team));
+  C total = C(0);
+  C plain = C(0);
+  for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+    const C shifted = part[k] - largest;
+    if (smooth > 0 && threadIdx.x % team + k * team < own) plain += shifted;
+    part[k] = exp(shifted);
+    total += part[k];
+  }
+  total = team_sum(total, of_warp, static_cast<int>(team));
+  plain = team_sum(plain, of_warp, static_cast<int>(team));
+  const bool known = target >= 0 && target < columns;
+  if (row < rows && threadIdx.x % team == 0) {
+    const C at_target = known ? C(logits[row * logits_stride + target]) - largest : C(NAN);
+    C loss = log(total) - (C(1) - smooth) * at_target;
+    if (smooth > 0) loss -= smooth * (plain / C(columns));
+    losses[row] = target != ignored ? loss : C(0);
+  }
+  if (row < rows && residual_length0 > 0) {
+    const C everywhere = known ? smooth / C(columns) : C(NAN);
+    const C share = count_length > 0 ? C(1) / C(count[0]) : C(1);
+    for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+      const int i = static_cast<int>(threadIdx.x % team + k * team);
+      if (i < columns) {
+        const C q = i == target ? everywhere + (C(1) - smooth) : everywhere;
+        residual[row * residual_stride + i] = T(target != ignored ? (part[k] / total - q) * share : C(0));
+      }
     }
   }
 }
@@ -203,9 +334,9 @@ template <class T>
 __global__ void cross_entropy_total_kernel(const T* losses, const int64_t* targets, int64_t ignored, T* loss,
                                            int64_t* count, int64_t count_length, int64_t rows) {
   using C = trifold::compute_t<T>;
-  __shared__ double of_warp[WARPS_PER_BLOCK];
+  __shared__ C of_warp[WARPS_PER_BLOCK];
   __shared__ int64_t counted_of_warp[WARPS_PER_BLOCK];
-  double total = 0.0;
+  C total = C(0);
   int64_t counted = 0;
   for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
     total += C(losses[row]);
@@ -215,9 +346,9 @@ __global__ void cross_entropy_total_kernel(const T* losses, const int64_t* targe
   counted = block_sum(counted, counted_of_warp);
   if (threadIdx.x == 0) {
     if (count_length == 0) {
-      loss[0] = T(C(total));
+      loss[0] = T(total);
     } else {
-      loss[0] = T(C(counted > 0 ? total / counted : NAN));
+      loss[0] = T(counted > 0 ? total / C(counted) : C(NAN));
       count[0] = counted;
     }
   }
@@ -228,9 +359,9 @@ __global__ void cross_entropy_total_kernel2(const trifold::compute_t<T>* losses,
                                             int64_t ignored, T* loss, int64_t* count, int64_t count_length,
                                             int64_t rows) {
   using C = trifold::compute_t<T>;
-  __shared__ double of_warp[WARPS_PER_BLOCK];
+  __shared__ C of_warp[WARPS_PER_BLOCK];
   __shared__ int64_t counted_of_warp[WARPS_PER_BLOCK];
-  double total = 0.0;
+  C total = C(0);
   int64_t counted = 0;
   for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
     total += losses[row];
@@ -240,9 +371,9 @@ __global__ void cross_entropy_total_kernel2(const trifold::compute_t<T>* losses,
   counted = block_sum(counted, counted_of_warp);
   if (threadIdx.x == 0) {
     if (count_length == 0) {
-      loss[0] = T(C(total));
+      loss[0] = T(total);
     } else {
-      loss[0] = T(C(counted > 0 ? total / counted : NAN));
+      loss[0] = T(counted > 0 ? total / C(counted) : C(NAN));
       count[0] = counted;
     }
   }
@@ -252,12 +383,13 @@ template <class T>
 __global__ void cross_entropy_backward_kernel(const T* grad_loss, int64_t grad_loss_length, const T* residual,
                                               int64_t residual_stride, const int64_t* targets, int64_t ignored,
                                               const int64_t* count, int64_t count_length, T* grad_logits,
-                                              int64_t grad_logits_stride, int64_t columns) {
+                                              int64_t grad_logits_stride, int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;
-  const int row = blockIdx.x;
-  const bool skipped = targets[row] == ignored;
-  double factor = C(grad_loss[grad_loss_length > 1 ? row : 0]);
-  if (count_length > 0) factor = factor / count[0];
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
-    grad_logits[row * grad_logits_stride + i] = T(C(skipped ? 0 : factor * C(residual[row * residual_stride + i])));
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const bool skipped = targets[row] == ignored;
+    C factor = C(grad_loss[grad_loss_length > 1 ? row : 0]);
+    if (count_length > 0) factor = factor / C(count[0]);
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+      grad_logits[row * grad_logits_stride + i] = T(skipped ? C(0) : factor * C(residual[row * residual_stride + i]));
+  }
 }

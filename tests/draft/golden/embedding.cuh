@@ -81,10 +81,10 @@ __global__ void embedding_starts_kernel(const int64_t* indices, const int64_t* o
 }
 
 template <class T>
-__device__ __forceinline__ double add_rows(const T* grad, int64_t grad_stride, int64_t column, const int64_t* order,
-                                           int64_t begin, int64_t end, int step) {
+__device__ __forceinline__ trifold::compute_t<T> add_rows(const T* grad, int64_t grad_stride, int64_t column,
+                                                          const int64_t* order, int64_t begin, int64_t end, int step) {
   using C = trifold::compute_t<T>;
-  double total = 0.0;
+  C total = C(0);
   for (int64_t i = begin; i < end; i += step) total += C(grad[order[i] * grad_stride + column]);
   return total;
 }
@@ -94,13 +94,13 @@ __global__ void embedding_long_sum_kernel(const T* grad, int64_t grad_stride, co
                                           const int64_t* starts, T* grad_weight, int64_t grad_weight_stride,
                                           int64_t vocabulary, int64_t columns) {
   using C = trifold::compute_t<T>;
-  __shared__ double of_thread[THREADS_PER_BLOCK];
+  __shared__ C of_thread[THREADS_PER_BLOCK];
   const int v = blockIdx.x;
   const int thread = threadIdx.y * blockDim.x + threadIdx.x;
   const int width = blockDim.x;
   for (int64_t tile = blockIdx.y * width; tile < columns; tile += gridDim.y * width) {
     const int64_t column = tile + threadIdx.x;
-    double total = 0.0;
+    C total = C(0);
     if (column < columns)
       total = add_rows(grad, grad_stride, column, order, starts[v] + threadIdx.y, starts[v + 1],
                        static_cast<int>(blockDim.y));
@@ -108,7 +108,7 @@ __global__ void embedding_long_sum_kernel(const T* grad, int64_t grad_stride, co
     __syncthreads();
     if (threadIdx.y == 0 && column < columns) {
       for (int other = thread + blockDim.x; other < THREADS_PER_BLOCK; other += blockDim.x) total += of_thread[other];
-      grad_weight[v * grad_weight_stride + column] = T(C(total));
+      grad_weight[v * grad_weight_stride + column] = T(total);
     }
     __syncthreads();
   }
@@ -117,11 +117,10 @@ __global__ void embedding_long_sum_kernel(const T* grad, int64_t grad_stride, co
 template <class T>
 __global__ void embedding_sum_kernel(const T* grad, int64_t grad_stride, const int64_t* order, const int64_t* starts,
                                      T* grad_weight, int64_t grad_weight_stride, int64_t vocabulary, int64_t columns) {
-  using C = trifold::compute_t<T>;
   const int64_t v = row_of_thread();
   if (v >= vocabulary) return;
   const int width = blockDim.x;
   for (int64_t column = blockIdx.y * width + threadIdx.x; column < columns; column += gridDim.y * width)
     grad_weight[v * grad_weight_stride + column] =
-        T(C(add_rows(grad, grad_stride, column, order, starts[v], starts[v + 1], 1)));
+        T(add_rows(grad, grad_stride, column, order, starts[v], starts[v + 1], 1));
 }

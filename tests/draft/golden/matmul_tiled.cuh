@@ -13,9 +13,9 @@ inline constexpr int LOADS = 4;
 inline constexpr int THREADS = 64;
 
 template <class T>
-__device__ __forceinline__ void load_tile(double* tile, int64_t tile_stride, const T* matrix, int64_t matrix_stride0,
-                                          int64_t matrix_stride1, bool along_k, int64_t first_i, int64_t size,
-                                          int64_t first_k, int64_t inner) {
+__device__ __forceinline__ void load_tile(trifold::compute_t<T>* tile, int64_t tile_stride, const T* matrix,
+                                          int64_t matrix_stride0, int64_t matrix_stride1, bool along_k, int64_t first_i,
+                                          int64_t size, int64_t first_k, int64_t inner) {
   using C = trifold::compute_t<T>;
   const int thread = threadIdx.y * SIDE + threadIdx.x;
   for (int load = 0; load < LOADS; ++load) {
@@ -34,15 +34,15 @@ __global__ void matmul_tiled_kernel(const T* a, int64_t a_stride0, int64_t a_str
                                     bool b_along_k, T* out, int64_t out_stride, int64_t rows, int64_t columns,
                                     int64_t inner) {
   using C = trifold::compute_t<T>;
-  __shared__ double a_tile[STEP][PITCH];
-  __shared__ double b_tile[STEP][PITCH];
+  __shared__ C a_tile[STEP][PITCH];
+  __shared__ C b_tile[STEP][PITCH];
   const int64_t tiles_a_row = (columns + TILE - 1) / TILE;
   const int64_t first_row = trifold::floor_div(blockIdx.x, tiles_a_row) * TILE;
   const int64_t first_column = trifold::floor_mod(blockIdx.x, tiles_a_row) * TILE;
   const int own_row = threadIdx.y * OWN;
   const int own_column = threadIdx.x * OWN;
 
-  double sums[OWN][OWN];
+  C sums[OWN][OWN];
   for (int i = 0; i < OWN; ++i) {
     for (int j = 0; j < OWN; ++j) sums[i][j] = 0;
   }
@@ -53,7 +53,7 @@ __global__ void matmul_tiled_kernel(const T* a, int64_t a_stride0, int64_t a_str
     __syncthreads();
     for (int k = 0; k < STEP; ++k) {
       for (int i = 0; i < OWN; ++i) {
-        const double of_a = a_tile[k][own_row + i];
+        const C of_a = a_tile[k][own_row + i];
         for (int j = 0; j < OWN; ++j) sums[i][j] += of_a * b_tile[k][own_column + j];
       }
     }
@@ -64,7 +64,7 @@ __global__ void matmul_tiled_kernel(const T* a, int64_t a_stride0, int64_t a_str
     const int64_t row = first_row + own_row + i;
     for (int j = 0; j < OWN; ++j) {
       const int64_t column = first_column + own_column + j;
-      if (row < rows && column < columns) out[row * out_stride + column] = T(C(sums[i][j]));
+      if (row < rows && column < columns) out[row * out_stride + column] = T(sums[i][j]);
     }
   }
 }

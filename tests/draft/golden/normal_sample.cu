@@ -67,7 +67,7 @@ std::tuple<Tensor, Tensor> normal_sample_backward(const Tensor& grad, bool share
       const trifold::OnDevice device(grad);
       trifold::launch<normal_sample_backward_kernel<T>>(
           device.stream(), dim3(static_cast<unsigned>(rows)), dim3(256), 0, trifold::data<T>(grad), grad.stride(0),
-          grad.stride(1), trifold::mutable_data<T>(grad_mean), trifold::mutable_data<T>(grad_std), columns,
+          grad.stride(1), trifold::mutable_data<T>(grad_mean), trifold::mutable_data<T>(grad_std), rows, columns,
           shared_noise, seed, offset, trifold::data<int64_t>(state_argument), state_argument.size(0));
       trifold::check_launch();
     });

@@ -121,9 +121,50 @@ __device__ __forceinline__ PhiloxNormalsResult philox_normals(int64_t seed, int6
   return {z0, z1, z2, z3};
 }
 
-// The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64.
-__device__ __forceinline__ double warp_sum(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value += __shfl_xor_sync(ALL_LANES, value, lanes);
+template <class C>
+struct AddCompensatedResult {
+  C first;
+  C second;
+};
+
+// `total + term`, and the rounding error of that: `trifold::CompensatedSum` (Kahan 1965).
+//
+// The error of `total - lost` does not grow with the number of terms. Infinities and nan are those of a plain sum.
+//
+// Args:
+//     total, lost: of one type; both begin as 0.
+//     term: of that type.
+template <class C>
+__device__ __forceinline__ AddCompensatedResult<C> add_compensated(C total, C lost, C term) {
+  const C corrected = term - lost;
+  const C following = total + corrected;
+  const C error = following - total - corrected;
+  return {following, error - error == 0 ? error : lost - lost};
+}
+
+// The sum over each team of a block; all threads of the block call it.
+//
+// Args:
+//     value, of_warp: as of `block_sum`; without whole warps in a team, `of_warp` is not used.
+//     team: how many neighbouring threads it has: a power of two up to 32, or all of the block.
+template <class C>
+__device__ __forceinline__ C team_sum(C value, C* of_warp, int team) {
+  int lanes = team > 32 ? 16 : team / 2;
+  while (lanes > 0) {
+    value += __shfl_xor_sync(ALL_LANES, value, lanes);
+    lanes /= 2;
+  }
+  if (team > 32) {
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int warp = 1; warp < team / 32; ++warp) value += of_warp[warp];
+      of_warp[0] = value;
+    }
+    __syncthreads();
+    value = of_warp[0];
+    __syncthreads();
+  }
   return value;
 }
 
@@ -135,47 +176,47 @@ __device__ __forceinline__ double warp_sum(double value) {
 //     value: int32, int64, float32 or float64.
 //     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
 //         warps.
-__device__ __forceinline__ double block_sum(double value, double* of_warp) {
-  value = warp_sum(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value += of_warp[warp];
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
+template <class C>
+__device__ __forceinline__ C block_sum(C value, C* of_warp) {
+  return team_sum(value, of_warp, static_cast<int>(blockDim.x));
 }
 
 template <class T>
 __global__ void normal_sample_backward_kernel(const T* grad, int64_t grad_stride0, int64_t grad_stride1, T* grad_mean,
-                                              T* grad_std, int64_t columns, bool shared_noise, int64_t seed,
-                                              int64_t offset, const int64_t* state, int64_t state_length) {
+                                              T* grad_std, int64_t rows, int64_t columns, bool shared_noise,
+                                              int64_t seed, int64_t offset, const int64_t* state,
+                                              int64_t state_length) {
   using C = trifold::compute_t<T>;
-  __shared__ double of_warp[WARPS_PER_BLOCK];
-  const int row = blockIdx.x;
+  __shared__ C of_warp[WARPS_PER_BLOCK];
   const int64_t key = state_length > 0 ? state[0] : seed;
-  const int64_t first = shared_noise ? 0 : row * columns;  // the row's first normal
-  double total = 0.0;
-  double weighted = 0.0;
-  for (int64_t group = trifold::floor_div(first, 4) + threadIdx.x; group < trifold::floor_div(first + columns + 3, 4);
-       group += blockDim.x) {
-    const auto z_parts = philox_normals(key, offset, group);
-    const double z[4] = {z_parts.z0, z_parts.z1, z_parts.z2, z_parts.z3};
-    for (int lane = 0; lane < 4; ++lane) {
-      const int64_t column = group * 4 + lane - first;
-      if (column >= 0 && column < columns) {
-        total += C(grad[row * grad_stride0 + column * grad_stride1]);
-        weighted += C(grad[row * grad_stride0 + column * grad_stride1]) * z[lane];
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    const int64_t first = shared_noise ? 0 : row * columns;  // the row's first normal
+    C plain = C(0);
+    C lost = C(0);
+    C weighted = C(0);
+    C weighted_lost = C(0);
+    for (int64_t group = trifold::floor_div(first, 4) + threadIdx.x; group < trifold::floor_div(first + columns + 3, 4);
+         group += blockDim.x) {
+      const auto z_parts = philox_normals(key, offset, group);
+      const double z[4] = {z_parts.z0, z_parts.z1, z_parts.z2, z_parts.z3};
+      for (int lane = 0; lane < 4; ++lane) {
+        const int64_t column = group * 4 + lane - first;
+        if (column >= 0 && column < columns) {
+          const C value = C(grad[row * grad_stride0 + column * grad_stride1]);
+          const auto add_compensated_result = add_compensated(plain, lost, value);
+          plain = add_compensated_result.first;
+          lost = add_compensated_result.second;
+          const auto add_compensated_result2 = add_compensated(weighted, weighted_lost, value * C(z[lane]));
+          weighted = add_compensated_result2.first;
+          weighted_lost = add_compensated_result2.second;
+        }
       }
     }
-  }
-  total = block_sum(total, of_warp);
-  weighted = block_sum(weighted, of_warp);
-  if (threadIdx.x == 0) {
-    grad_mean[row] = T(C(total));
-    grad_std[row] = T(C(weighted));
+    plain = block_sum(plain - lost, of_warp);
+    weighted = block_sum(weighted - weighted_lost, of_warp);
+    if (threadIdx.x == 0) {
+      grad_mean[row] = T(plain);
+      grad_std[row] = T(weighted);
+    }
   }
 }

@@ -24,7 +24,7 @@ std::tuple<Tensor, Tensor> quantize_int8(const Tensor& x) {
         trifold::launch<quantize_int8_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(count)), dim3(256), 0,
                                                  trifold::data<T>(x_argument), x_argument.stride(0),
                                                  trifold::mutable_data<int8_t>(of_q), of_q.stride(0),
-                                                 trifold::mutable_data<float>(scales_argument), columns);
+                                                 trifold::mutable_data<float>(scales_argument), count, columns);
         trifold::check_launch();
       });
     }

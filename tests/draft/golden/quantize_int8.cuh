@@ -9,38 +9,41 @@ inline constexpr uint32_t ALL_LANES = 0xFFFFFFFF;
 
 // The larger one of two numbers; nan if either is: `trifold::Max`.
 template <class C>
-__device__ __forceinline__ double larger(double a, C b) {
+__device__ __forceinline__ C larger(C a, C b) {
   return a > b || a != a ? a : b;
 }
 
-// The larger one of two numbers; nan if either is: `trifold::Max`.
-__device__ __forceinline__ double larger(double a, double b) {
-  return a > b || a != a ? a : b;
-}
-
-// The largest of a warp's 32 lanes, nan if one is; all lanes call it. Types as `warp_sum`.
-__device__ __forceinline__ double warp_max(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value = larger(value, __shfl_xor_sync(ALL_LANES, value, lanes));
+// The largest of each team of a block, nan if one is; otherwise as `team_sum`.
+template <class C>
+__device__ __forceinline__ C team_max(C value, C* of_warp, int team) {
+  int lanes = team > 32 ? 16 : team / 2;
+  while (lanes > 0) {
+    value = larger(value, __shfl_xor_sync(ALL_LANES, value, lanes));
+    lanes /= 2;
+  }
+  if (team > 32) {
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int warp = 1; warp < team / 32; ++warp) value = larger(value, of_warp[warp]);
+      of_warp[0] = value;
+    }
+    __syncthreads();
+    value = of_warp[0];
+    __syncthreads();
+  }
   return value;
 }
 
 // The largest of a block's threads, nan if one is; otherwise as `block_sum`.
-__device__ __forceinline__ double block_max(double value, double* of_warp) {
-  value = warp_max(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value = larger(value, of_warp[warp]);
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
+template <class C>
+__device__ __forceinline__ C block_max(C value, C* of_warp) {
+  return team_max(value, of_warp, static_cast<int>(blockDim.x));
 }
 
-__device__ __forceinline__ float scale_of(double largest) {
-  const float scale = static_cast<float>(largest / 127);
+template <class C>
+__device__ __forceinline__ float scale_of(C largest) {
+  const float scale = static_cast<float>(largest / 127.0);
   return scale != 0 ? scale : 1.0f;
 }
 
@@ -53,28 +56,30 @@ __device__ __forceinline__ int64_t quantized(C x, float scale) {
 
 template <class T>
 __global__ void quantize_int8_kernel(const T* x, int64_t x_stride, int8_t* q, int64_t q_stride, float* scales,
-                                     int64_t columns) {
+                                     int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;
-  __shared__ double of_warp[WARPS_PER_BLOCK];
-  const int row = blockIdx.x;
-  double largest = 0.0;
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) largest = larger(largest, fabs(C(x[row * x_stride + i])));
-  largest = block_max(largest, of_warp);
-  const float scale = scale_of(largest);
-  if (threadIdx.x == 0) scales[row] = scale;
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
-    q[row * q_stride + i] = static_cast<int8_t>(quantized(C(x[row * x_stride + i]), scale));
+  __shared__ C of_warp[WARPS_PER_BLOCK];
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    C largest = C(0);
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+      largest = larger(largest, fabs(C(x[row * x_stride + i])));
+    largest = block_max(largest, of_warp);
+    const float scale = scale_of(largest);
+    if (threadIdx.x == 0) scales[row] = scale;
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+      q[row * q_stride + i] = static_cast<int8_t>(quantized(C(x[row * x_stride + i]), scale));
+  }
 }
 
 template <class T>
 __global__ void quantize_int8_max_kernel(const T* x, int64_t x_stride, trifold::compute_t<T>* largest_of_part,
                                          int64_t columns, int64_t parts, int64_t stretch) {
   using C = trifold::compute_t<T>;
-  __shared__ double of_warp[WARPS_PER_BLOCK];
+  __shared__ C of_warp[WARPS_PER_BLOCK];
   const int row = static_cast<int>(trifold::floor_div(blockIdx.x, parts));
   const int64_t first = trifold::floor_mod(blockIdx.x, parts) * stretch;
   const int64_t last = min(first + stretch, columns);
-  double largest = 0.0;
+  C largest = C(0);
   for (int64_t i = first + threadIdx.x; i < last; i += blockDim.x)
     largest = larger(largest, fabs(C(x[row * x_stride + i])));
   largest = block_max(largest, of_warp);
@@ -86,11 +91,11 @@ __global__ void quantize_int8_parts_kernel(const T* x, int64_t x_stride, const t
                                            int8_t* q, int64_t q_stride, float* scales, int64_t columns, int64_t parts,
                                            int64_t stretch) {
   using C = trifold::compute_t<T>;
-  __shared__ double of_warp[WARPS_PER_BLOCK];
+  __shared__ C of_warp[WARPS_PER_BLOCK];
   const int row = static_cast<int>(trifold::floor_div(blockIdx.x, parts));
   const int64_t first = trifold::floor_mod(blockIdx.x, parts) * stretch;
   const int64_t last = min(first + stretch, columns);
-  double largest = 0.0;
+  C largest = C(0);
   for (int i = threadIdx.x; i < parts; i += blockDim.x) largest = larger(largest, largest_of_part[row * parts + i]);
   largest = block_max(largest, of_warp);
   const float scale = scale_of(largest);

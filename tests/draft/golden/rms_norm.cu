@@ -22,23 +22,44 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
   }
   const Tensor y = trifold::row_output(x);
   const Tensor rstd = trifold::empty_contiguous(x, {1, trifold::count_of(x, 0, -1)}, trifold::compute_dtype(x));
-  const int64_t count = trifold::rows(x).size(0);
-  const int64_t columns = trifold::rows(x).size(1);
   const Tensor outputs_0 = trifold::rows(y);
   const Tensor outputs_1 = torch::stable::reshape(rstd, {-1});
-  if (count * (columns > 0) > 0) {
-    trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
-      const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
-      const Tensor weight_argument =
-          trifold::without_gaps(!weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value());
-      const trifold::OnDevice device(x);
-      trifold::launch<rms_norm_kernel<T>>(device.stream(), dim3(static_cast<unsigned>(count * (columns > 0))),
-                                          dim3(256), 0, trifold::data<T>(x_argument), x_argument.stride(0),
-                                          trifold::data<T>(weight_argument), weight_argument.size(0),
-                                          trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
-                                          trifold::mutable_data<trifold::compute_t<T>>(outputs_1), columns, eps);
-      trifold::check_launch();
-    });
+  const int64_t count = trifold::rows(x).size(0);
+  const int64_t columns = trifold::rows(x).size(1);
+  if (columns != 0) {
+    const int64_t team = columns <= 256 ? 32 : 256;
+    if (trifold::rows(x).scalar_type() == trifold::ScalarType::Double || columns > team * 8) {
+      if (count > 0) {
+        trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
+          const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
+          const Tensor weight_argument =
+              trifold::without_gaps(!weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value());
+          const trifold::OnDevice device(x);
+          trifold::launch<rms_norm_kernel<T>>(
+              device.stream(), dim3(static_cast<unsigned>(count)), dim3(256), 0, trifold::data<T>(x_argument),
+              x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
+              trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
+              trifold::mutable_data<trifold::compute_t<T>>(outputs_1), count, columns, eps);
+          trifold::check_launch();
+        });
+      }
+    } else {
+      const int64_t grid = trifold::ceil_div(count * team, 256);
+      if (grid > 0) {
+        trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
+          const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
+          const Tensor weight_argument =
+              trifold::without_gaps(!weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value());
+          const trifold::OnDevice device(x);
+          trifold::launch<rms_norm_rows_kernel<T>>(
+              device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(x_argument),
+              x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
+              trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
+              trifold::mutable_data<trifold::compute_t<T>>(outputs_1), count, columns, eps, team);
+          trifold::check_launch();
+        });
+      }
+    }
   }
   return {y, rstd};
 }
@@ -86,7 +107,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
           grad_argument.stride(0), trifold::data<T>(x_argument), x_argument.stride(0),
           trifold::data<T>(weight_argument), weight_argument.size(0),
           trifold::data<trifold::compute_t<T>>(rstd_argument), trifold::mutable_data<T>(grad_x_argument),
-          grad_x_argument.stride(0), columns);
+          grad_x_argument.stride(0), count, columns);
       trifold::check_launch();
     });
   }

@@ -55,7 +55,7 @@ __global__ void scatter_add_backward_kernel(const T* grad, int64_t grad_stride0,
       if (row < rows) {
         const int64_t place = index[row];
         grad_source[row * grad_source_stride + column] =
-            T(C(place >= 0 && place < size ? C(grad[place * grad_stride0 + column * grad_stride1]) : 0.0));
+            place >= 0 && place < size ? grad[place * grad_stride0 + column * grad_stride1] : T(C(0.0));
       }
     }
   }

@@ -5,42 +5,65 @@
 
 inline constexpr int WARPS_PER_BLOCK = 8;
 inline constexpr uint32_t ALL_LANES = 0xFFFFFFFF;
+inline constexpr int ELEMENTS_PER_THREAD = 8;
 
 // The larger one of two numbers; nan if either is: `trifold::Max`.
 template <class C>
-__device__ __forceinline__ double larger(double a, C b) {
+__device__ __forceinline__ C larger(C a, C b) {
   return a > b || a != a ? a : b;
 }
 
-// The larger one of two numbers; nan if either is: `trifold::Max`.
-__device__ __forceinline__ double larger(double a, double b) {
-  return a > b || a != a ? a : b;
-}
-
-// The largest of a warp's 32 lanes, nan if one is; all lanes call it. Types as `warp_sum`.
-__device__ __forceinline__ double warp_max(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value = larger(value, __shfl_xor_sync(ALL_LANES, value, lanes));
+// The largest of each team of a block, nan if one is; otherwise as `team_sum`.
+template <class C>
+__device__ __forceinline__ C team_max(C value, C* of_warp, int team) {
+  int lanes = team > 32 ? 16 : team / 2;
+  while (lanes > 0) {
+    value = larger(value, __shfl_xor_sync(ALL_LANES, value, lanes));
+    lanes /= 2;
+  }
+  if (team > 32) {
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int warp = 1; warp < team / 32; ++warp) value = larger(value, of_warp[warp]);
+      of_warp[0] = value;
+    }
+    __syncthreads();
+    value = of_warp[0];
+    __syncthreads();
+  }
   return value;
 }
 
 // The largest of a block's threads, nan if one is; otherwise as `block_sum`.
-__device__ __forceinline__ double block_max(double value, double* of_warp) {
-  value = warp_max(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value = larger(value, of_warp[warp]);
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
+template <class C>
+__device__ __forceinline__ C block_max(C value, C* of_warp) {
+  return team_max(value, of_warp, static_cast<int>(blockDim.x));
 }
 
-// The sum over a warp's 32 lanes, all of which call it; int32, int64, float32 or float64.
-__device__ __forceinline__ double warp_sum(double value) {
-  for (const int lanes : {16, 8, 4, 2, 1}) value += __shfl_xor_sync(ALL_LANES, value, lanes);
+// The sum over each team of a block; all threads of the block call it.
+//
+// Args:
+//     value, of_warp: as of `block_sum`; without whole warps in a team, `of_warp` is not used.
+//     team: how many neighbouring threads it has: a power of two up to 32, or all of the block.
+template <class C>
+__device__ __forceinline__ C team_sum(C value, C* of_warp, int team) {
+  int lanes = team > 32 ? 16 : team / 2;
+  while (lanes > 0) {
+    value += __shfl_xor_sync(ALL_LANES, value, lanes);
+    lanes /= 2;
+  }
+  if (team > 32) {
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      for (int warp = 1; warp < team / 32; ++warp) value += of_warp[warp];
+      of_warp[0] = value;
+    }
+    __syncthreads();
+    value = of_warp[0];
+    __syncthreads();
+  }
   return value;
 }
 
@@ -52,45 +75,93 @@ __device__ __forceinline__ double warp_sum(double value) {
 //     value: int32, int64, float32 or float64.
 //     of_warp: a shared array of that type with an element for each warp. The block has one dimension, and whole
 //         warps.
-__device__ __forceinline__ double block_sum(double value, double* of_warp) {
-  value = warp_sum(value);
-  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    for (int warp = 1; warp < blockDim.x / 32; ++warp) value += of_warp[warp];
-    of_warp[0] = value;
-  }
-  __syncthreads();
-  value = of_warp[0];
-  __syncthreads();
-  return value;
+template <class C>
+__device__ __forceinline__ C block_sum(C value, C* of_warp) {
+  return team_sum(value, of_warp, static_cast<int>(blockDim.x));
 }
 
+// A block a row, in three passes over it: the maximum, the sum, the quotients.
 template <class T>
-__global__ void softmax_kernel(const T* x, int64_t x_stride, T* y, int64_t y_stride, int64_t columns) {
+__global__ void softmax_kernel(const T* x, int64_t x_stride, T* y, int64_t y_stride, int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;
-  __shared__ double of_warp[WARPS_PER_BLOCK];
-  const int row = blockIdx.x;
-  double largest = -INFINITY;
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) largest = larger(largest, C(x[row * x_stride + i]));
-  largest = block_max(largest, of_warp);
-  double total = 0.0;
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) total += exp(C(x[row * x_stride + i]) - largest);
-  total = block_sum(total, of_warp);
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
-    y[row * y_stride + i] = T(C(exp(C(x[row * x_stride + i]) - largest) / total));
+  __shared__ C of_warp[WARPS_PER_BLOCK];
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    C largest = C(-INFINITY);
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) largest = larger(largest, C(x[row * x_stride + i]));
+    largest = block_max(largest, of_warp);
+    C total = C(0);
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x) total += exp(C(x[row * x_stride + i]) - largest);
+    total = block_sum(total, of_warp);
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+      y[row * y_stride + i] = T(exp(C(x[row * x_stride + i]) - largest) / total);
+  }
 }
 
+// softmax_kernel with a row in a team's registers: it is read once, and each exp is computed once.
+template <class T>
+__global__ void softmax_rows_kernel(const T* x, int64_t x_stride, T* y, int64_t y_stride, int64_t rows, int64_t columns,
+                                    int64_t team) {
+  using C = trifold::compute_t<T>;
+  __shared__ C of_warp[WARPS_PER_BLOCK];
+  C part[ELEMENTS_PER_THREAD];
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
+  const int64_t own = row < rows ? columns : 0;
+  C largest = C(-INFINITY);
+  for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+    const int i = static_cast<int>(threadIdx.x % team + k * team);
+    part[k] = i < own ? C(x[row * x_stride + i]) : C(-INFINITY);
+    largest = larger(largest, part[k]);
+  }
+  largest = team_max(largest, of_warp, static_cast<int>(team));
+  C total = C(0);
+  for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+    part[k] = exp(part[k] - largest);  // 0 past the end of the row
+    total += part[k];
+  }
+  total = team_sum(total, of_warp, static_cast<int>(team));
+  for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+    const int i = static_cast<int>(threadIdx.x % team + k * team);
+    if (i < own) y[row * y_stride + i] = T(part[k] / total);
+  }
+}
+
+// A block a row, in two passes: the sum of grad_y * y, and the products.
 template <class T>
 __global__ void softmax_backward_kernel(const T* grad_y, int64_t grad_y_stride, const T* y, int64_t y_stride, T* grad_x,
-                                        int64_t grad_x_stride, int64_t columns) {
+                                        int64_t grad_x_stride, int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;
-  __shared__ double of_warp[WARPS_PER_BLOCK];
-  const int row = blockIdx.x;
-  double total = 0.0;
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
-    total += C(grad_y[row * grad_y_stride + i]) * C(y[row * y_stride + i]);
-  total = block_sum(total, of_warp);
-  for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
-    grad_x[row * grad_x_stride + i] = T(C(C(y[row * y_stride + i]) * (C(grad_y[row * grad_y_stride + i]) - total)));
+  __shared__ C of_warp[WARPS_PER_BLOCK];
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    C total = C(0);
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+      total += C(grad_y[row * grad_y_stride + i]) * C(y[row * y_stride + i]);
+    total = block_sum(total, of_warp);
+    for (int64_t i = threadIdx.x; i < columns; i += blockDim.x)
+      grad_x[row * grad_x_stride + i] = T(C(y[row * y_stride + i]) * (C(grad_y[row * grad_y_stride + i]) - total));
+  }
+}
+
+// softmax_backward_kernel with a row in a team's registers.
+template <class T>
+__global__ void softmax_backward_rows_kernel(const T* grad_y, int64_t grad_y_stride, const T* y, int64_t y_stride,
+                                             T* grad_x, int64_t grad_x_stride, int64_t rows, int64_t columns,
+                                             int64_t team) {
+  using C = trifold::compute_t<T>;
+  __shared__ C of_warp[WARPS_PER_BLOCK];
+  C grad[ELEMENTS_PER_THREAD];
+  C result[ELEMENTS_PER_THREAD];
+  const int64_t row = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) / team;
+  const int64_t own = row < rows ? columns : 0;
+  C total = C(0);
+  for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+    const int i = static_cast<int>(threadIdx.x % team + k * team);
+    grad[k] = i < own ? C(grad_y[row * grad_y_stride + i]) : C(0);
+    result[k] = i < own ? C(y[row * y_stride + i]) : C(0);
+    total += grad[k] * result[k];
+  }
+  total = team_sum(total, of_warp, static_cast<int>(team));
+  for (int k = 0; k < ELEMENTS_PER_THREAD; ++k) {
+    const int i = static_cast<int>(threadIdx.x % team + k * team);
+    if (i < own) grad_x[row * grad_x_stride + i] = T(result[k] * (grad[k] - total));
+  }
 }

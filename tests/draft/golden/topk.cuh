@@ -15,35 +15,18 @@ __device__ __forceinline__ int64_t slice_length(int64_t columns, int64_t share) 
 }
 
 template <class C>
-__device__ __forceinline__ bool is_larger(double a, C b) {
+__device__ __forceinline__ bool is_larger(C a, C b) {
   return b == b && !(a <= b);  // also where a is nan
 }
 
 template <class C>
-__device__ __forceinline__ bool is_larger(C a, double b) {
-  return b == b && !(a <= b);  // also where a is nan
-}
-
-template <class C>
-__device__ __forceinline__ bool comes_before(double value_a, int64_t column_a, C value_b, int64_t column_b) {
-  return is_larger(value_a, value_b) || (!is_larger(value_b, value_a) && column_a < column_b);
-}
-
-template <class C>
-__device__ __forceinline__ bool comes_before(C value_a, int64_t column_a, double value_b, int64_t column_b) {
-  return is_larger(value_a, value_b) || (!is_larger(value_b, value_a) && column_a < column_b);
-}
-
-__device__ __forceinline__ bool is_larger(double a, double b) {
-  return b == b && !(a <= b);  // also where a is nan
-}
-
-__device__ __forceinline__ bool comes_before(double value_a, int64_t column_a, double value_b, int64_t column_b) {
+__device__ __forceinline__ bool comes_before(C value_a, int64_t column_a, C value_b, int64_t column_b) {
   return is_larger(value_a, value_b) || (!is_larger(value_b, value_a) && column_a < column_b);
 }
 
 // Sort the first `count` candidates in shared memory, a power of two; all threads of the block call it.
-__device__ __forceinline__ void sort(double* values, int64_t* columns, int count) {
+template <class C>
+__device__ __forceinline__ void sort(C* values, int64_t* columns, int count) {
   __syncthreads();
   int64_t distance_before = 0;
   int64_t size = 2;
@@ -65,7 +48,7 @@ __device__ __forceinline__ void sort(double* values, int64_t* columns, int count
           swaps = comes_before(values[i], columns[i], values[j], columns[j]);
         }
         if (swaps) {
-          const double value = values[i];
+          const C value = values[i];
           const int64_t column = columns[i];
           values[i] = values[j];
           columns[i] = columns[j];
@@ -82,7 +65,8 @@ __device__ __forceinline__ void sort(double* values, int64_t* columns, int count
 }
 
 // Sort the first `count` candidates in shared memory, a power of two; all threads of the block call it.
-__device__ __forceinline__ void sort(double* values, int64_t* columns, int64_t count) {
+template <class C>
+__device__ __forceinline__ void sort(C* values, int64_t* columns, int64_t count) {
   __syncthreads();
   int64_t distance_before = 0;
   int64_t size = 2;
@@ -104,7 +88,7 @@ __device__ __forceinline__ void sort(double* values, int64_t* columns, int64_t c
           swaps = comes_before(values[i], columns[i], values[j], columns[j]);
         }
         if (swaps) {
-          const double value = values[i];
+          const C value = values[i];
           const int64_t column = columns[i];
           values[i] = values[j];
           columns[i] = columns[j];
@@ -121,7 +105,8 @@ __device__ __forceinline__ void sort(double* values, int64_t* columns, int64_t c
 }
 
 // Sort the `count` candidates that are kept, and keep the k best; how many these are.
-__device__ __forceinline__ int64_t sort_kept(double* values, int64_t* columns, int64_t* next_free, int64_t count,
+template <class C>
+__device__ __forceinline__ int64_t sort_kept(C* values, int64_t* columns, int64_t* next_free, int64_t count,
                                              int64_t k) {
   int64_t sorted_count = 1;
   while (sorted_count < max(count, k)) sorted_count *= 2;
@@ -139,9 +124,9 @@ __global__ void topk_kernel(const T* x, int64_t x_stride, const int64_t* columns
                             int64_t columns_of_size, T* values, int64_t* indices, int64_t rows, int64_t columns,
                             int64_t share, int64_t k, int64_t capacity) {
   using C = trifold::compute_t<T>;
-  __shared__ double kept_values[CAPACITY];
+  __shared__ C kept_values[CAPACITY];
   __shared__ int64_t kept_columns[CAPACITY];
-  __shared__ double best_values[THREADS_PER_BLOCK];
+  __shared__ C best_values[THREADS_PER_BLOCK];
   __shared__ int64_t best_columns[THREADS_PER_BLOCK];
   __shared__ int64_t next_free[1];
   const int thread = threadIdx.x;
@@ -150,28 +135,28 @@ __global__ void topk_kernel(const T* x, int64_t x_stride, const int64_t* columns
   const int64_t begin = blockIdx.y * share;
   const int64_t length = slice_length(columns, share);
   for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    double threshold_value = -INFINITY;
+    C threshold_value = C(-INFINITY);
     int64_t threshold_column = NO_COLUMN;
     int64_t kept = 0;
     if (thread == 0) next_free[0] = 0;
     for (int64_t first = 0; first < length; first += ELEMENTS * threads) {
       int64_t element = 0;  // each thread's next wanted element
       while (true) {
-        double value = -INFINITY;
+        C value = C(-INFINITY);
         int64_t column = first + element * threads + thread;
         while (element < ELEMENTS && column < length) {
           value = C(x[row * x_stride + (begin + column)]);
-          if (!comes_before(threshold_value, threshold_column, C(value), column)) break;
+          if (!comes_before(threshold_value, threshold_column, value, column)) break;
           ++element;
           column += threads;
         }
         const bool wanted = element < ELEMENTS && column < length;
         const int count = __syncthreads_count(static_cast<int>(wanted));
         if (count == 0) break;
-        double raised_value = -INFINITY;
+        C raised_value = C(-INFINITY);
         int64_t raised_column = NO_COLUMN;
         if (count > crowd) {
-          double best_value = -INFINITY;
+          C best_value = C(-INFINITY);
           int64_t best_column = NO_COLUMN;
           for (int64_t i = first + thread; i < min(length, first + ELEMENTS * threads); i += threads) {
             if (comes_before(C(x[row * x_stride + (begin + i)]), i, best_value, best_column)) {
@@ -207,7 +192,7 @@ __global__ void topk_kernel(const T* x, int64_t x_stride, const int64_t* columns
     if (thread < k) {
       const int64_t at = (row * gridDim.y + blockIdx.y) * k + thread;
       const int64_t column = begin + kept_columns[thread];
-      values[at] = T(C(kept_values[thread]));
+      values[at] = T(kept_values[thread]);
       indices[at] = columns_of_size > 0 ? columns_of[row * columns_of_stride + column] : column;
     }
     __syncthreads();
@@ -235,7 +220,7 @@ __global__ void topk_backward_kernel(const T* grad_values, int64_t grad_values_s
     for (int64_t j = lane; j < k; j += team) {
       const int64_t column = indices[row * indices_stride + j] - begin;
       if (column >= 0 && column < length)
-        grad_x[row * grad_x_stride + (begin + column)] = T(C(grad_values[row * grad_values_stride + j]));
+        grad_x[row * grad_x_stride + (begin + column)] = grad_values[row * grad_values_stride + j];
     }
   }
 }
