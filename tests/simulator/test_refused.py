@@ -100,3 +100,13 @@ def test_a_comment_accepts_it() -> None:
         _accepting[1, 1](np.ones(1))
     assert [finding.accepted for finding in found] == ["it runs in the simulator alone"]
     assert Path(__file__).name in found[0].accepted_at
+
+
+def test_a_decorator_is_no_part_of_the_kernel() -> None:
+    @cuda.jit([f"void({kind}[:])" for kind in ("float32", "float64")])
+    def kernel(x):
+        x[0] = 1
+
+    with collect() as found:
+        kernel[1, 1](np.ones(1))
+    assert found == []

@@ -55,10 +55,10 @@ class Programs:
                 return program
         else:
             kept = self._kept[function] = {}
-        program = self._made(function, called, debug, types)
+        program, found = self._made(function, called, debug, types)
         for file, first, last in program.functions:
             report.note_allowed(accepted.take_function(file, first, last))
-        self._refused[program] = self._findings(function.__name__, program)
+        self._refused[program] = list(map(_judged, found))
         kept[called, debug, types] = program
         if program.unread and not types:
             warnings.warn(
@@ -69,14 +69,21 @@ class Programs:
             )
         return program
 
-    def _made(self, function: FunctionType, called: bool, debug: bool, types: tuple[Type, ...]) -> Program:
-        def typed(surveys: Mapping[FunctionType, Survey]) -> tuple[Any, Mapping[Any, unify.Instance]]:
-            if function not in surveys or not types:
-                return None, {}
-            definitions = {each: (survey.node, survey.names.resolve) for each, survey in surveys.items()}
-            return (function, types), unify.instances(definitions, function, types, self._vocabulary.device_function)
+    def _made(
+        self, function: FunctionType, called: bool, debug: bool, types: tuple[Type, ...]
+    ) -> tuple[Program, list[Finding]]:
+        """The program, and what Numba's CUDA target would not compile of it."""
+        found: list[Finding] = []
 
-        return self._builders[debug].build(function, called=called, typed=typed)
+        def typed(surveys: Mapping[FunctionType, Survey]) -> tuple[Any, Mapping[Any, unify.Instance]]:
+            instances: dict[Any, unify.Instance] = {}
+            if function in surveys and types:
+                definitions = {each: (survey.node, survey.names.resolve) for each, survey in surveys.items()}
+                instances = unify.instances(definitions, function, types, self._vocabulary.device_function)
+            found[:] = self._findings(function.__name__, surveys, instances)
+            return (function, types) if instances else None, instances
+
+        return self._builders[debug].build(function, called=called, typed=typed), found
 
     def report_refused(self, program: Program, *, lints: bool) -> None:
         """Report what Numba's CUDA target would not compile of it."""
@@ -84,20 +91,17 @@ class Programs:
             if lints or finding.severity != "lint":
                 findings.record(finding)
 
-    def _findings(self, kernel: str, program: Program) -> list[Finding]:
+    def _findings(
+        self, kernel: str, surveys: Mapping[FunctionType, Survey], instances: Mapping[Any, unify.Instance]
+    ) -> list[Finding]:
         device_function = self._vocabulary.device_function
         found: dict[tuple[FunctionType, refused.Refusal], None] = {}
-        for function, survey in program.surveys.items():
+        for function, survey in surveys.items():
             for each in refused.refusals(survey.node, survey.names.resolve, device_function):
                 found[function, each] = None
-        for (function, _), instance in program.instances.items():
+        for (function, _), instance in instances.items():
             found |= dict.fromkeys((function, each) for each in instance.refused.values())
-        result = []
-        for function, each in found:
-            for finding in refused.findings(kernel, function, [each]):
-                by = refused.accepted_by(finding, accepted.all())
-                result.append(finding if by is None else replace(finding, accepted=by.reason, accepted_at=by.place))
-        return result
+        return [finding for function, each in found for finding in refused.findings(kernel, function, [each])]
 
     def dynamic(self, callee: Any) -> Any:
         """What a kernel calls where it calls a value: the device's form of it."""
@@ -129,6 +133,12 @@ class Programs:
             vocabulary.device_function,
             _WAITING_NAMES,
         )
+
+
+def _judged(finding: Finding) -> Finding:
+    """The finding, accepted if the user says so."""
+    by = refused.accepted_by(finding, accepted.all())
+    return finding if by is None else replace(finding, accepted=by.reason, accepted_at=by.place)
 
 
 def awaited(result: Any) -> Any:

@@ -79,7 +79,8 @@ class Refusal:
 def refusals(node: ast.AST, resolve: Resolve, device_function: Callable[[Any], Any]) -> list[Refusal]:
     """Of a kernel or a device function, as far as its source alone tells."""
     reader = _Reader(node, resolve, device_function)
-    return [found for inner in ast.walk(node) for found in reader.read(inner)]
+    body = node.body if isinstance(node, ast.FunctionDef) else [node]  # not its decorators and annotations
+    return [found for part in body for inner in ast.walk(part) for found in reader.read(inner)]
 
 
 def of_tuple(node: ast.expr, kinds: Iterable[Any]) -> Refusal:

@@ -46,8 +46,6 @@ class Program:
         unread: functions among them that could not be rewritten.
         typed: the types of its arguments may make conversions necessary.
         functions: file, first and last line of each function that it reaches.
-        surveys: what was read of each function.
-        instances: of those, with the types of their arguments.
     """
 
     function: Callable[..., Any]
@@ -58,8 +56,6 @@ class Program:
     _names: tuple[Names, ...] = field(repr=False)
     typed: bool = False
     functions: tuple[tuple[str, int, int], ...] = ()
-    surveys: Mapping[FunctionType, Survey] = field(default_factory=dict, repr=False)
-    instances: Mapping[_Key, Instance] = field(default_factory=dict, repr=False)
 
     def is_current(self) -> bool:
         """Whether its names still stand for what they stood for when it was made."""
@@ -179,8 +175,6 @@ class _Graph:
             tuple(survey.names for survey in self._surveys.values()),
             any(may_need_casts(survey.node) for survey in self._surveys.values()),
             tuple(_lines_of(function) for function in (*self._surveys, *self._unread)),
-            self._surveys,
-            instances,
         )
 
     def _forward(self, key: _Key) -> Forward:
