@@ -25,6 +25,7 @@ from trifold.errors import (
 if TYPE_CHECKING:
     from trifold import cpu, host, simulator
     from trifold import device as device
+    from trifold import draft as draft
     from trifold import port as port
     from trifold import prototype as prototype
     from trifold import spec as spec
@@ -60,7 +61,7 @@ __all__ = [
 
 # Imported when they are first used: most import torch, which the command line does without for --help. Those that
 # import numba are not in __all__: `from trifold import *` must leave numba to trifold.simulator.install().
-_MODULES = ("cpu", "device", "host", "port", "prototype", "simulator", "spec")
+_MODULES = ("cpu", "device", "draft", "host", "port", "prototype", "simulator", "spec")
 _LAZY = {
     "load": "trifold.implementation",
     "verify": "trifold.verification.verify",

@@ -102,7 +102,7 @@ def edited(workspace: Workspace, kind: str, old: str, new: str) -> None:
         ("port", "def add(", "def plus(", "has no function named add"),
         ("port", 'op.define("add(', 'op.define("plus(', "add"),
         ("port", '    op.define("add(Tensor x, Tensor y) -> Tensor", fake=elementwise_output)\n', "", "add"),
-        ("port", "op = wire(__name__, register)", "", "does not register its operators"),
+        ("port", "op = wire(__name__, register, direct=True)", "", "does not register its operators"),
         ("port", "import Operators,", "import Operator,", "Operator"),
         ("spec", "smooth=", "rough=", "rough"),
     ],
