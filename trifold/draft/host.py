@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-import operator
 import textwrap
 import typing
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ import torch
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host_conditions import call, opposite, text_of
-from trifold.draft.host_expressions import HostExpressions
+from trifold.draft.host_parts import HostParts
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.variables import KEYWORDS
 
@@ -45,7 +44,7 @@ class Returned:
     value: Any
 
 
-class Host(HostExpressions):
+class Host(HostParts):
     """One launch function. ``body`` is its C++; ``launches`` are in the order of the text.
 
     ``earlier``: the tensors of the functions before it, by name. One that forward returns, and backward takes by the
@@ -401,89 +400,6 @@ class Host(HostExpressions):
             )
         return value
 
-    def size(self, tensor: v.Tensor, dimension: int) -> v.Number:
-        if dimension < 0 and tensor.dimensions is not None:
-            dimension += tensor.dimensions
-        expr = call(f"{text_of(tensor.expr)}.size", cpp.Literal(str(dimension), dimension))
-        expr = cpp.CallTo(expr.function, expr.arguments, type=v.INT, interval=v.SIZE)
-        return v.Number(expr, v.INT, v.SIZE)
-
-    def attribute(self, base: Any, name: str, node: ast.AST) -> Any:
-        if isinstance(base, v.Tensor):
-            match name:
-                case "shape":
-                    return v.Shape((v.Part(base, 0, 0),))
-                case "dtype":
-                    return v.DtypeOf(base.dtypes, base)
-                case "device":
-                    return v.DeviceOf(base)
-                case "itemsize":
-                    return self.element_size(base)
-            return v.Method(base, name)
-        if isinstance(base, v.DtypeOf):
-            if name == "itemsize" and base.tensor is not None:
-                return self.element_size(base.tensor)
-            if name == "is_floating_point" and base.dtypes is not None:
-                known = tuple(each.is_floating_point for each in base.dtypes)
-                if len(set(known)) == 1:
-                    return known[0]
-        if isinstance(base, (v.Text, v.Shape, str)):
-            return v.Method(base, name)
-        if isinstance(base, v.Number) and name == "bit_length":
-            return v.Method(base, name)
-        if isinstance(base, (v.Number, v.DtypeOf)):
-            raise DraftError(self.place(node), f".{name} of this is not translated")
-        return getattr(base, name)
-
-    def element_size(self, tensor: v.Tensor) -> v.Number:
-        size = cpp.Cast("int64_t", call(f"{text_of(tensor.expr)}.element_size"), type=v.INT, interval=(1, 8))
-        known = None if tensor.dtypes is None else tuple(each.itemsize for each in tensor.dtypes)
-        return v.Number(size, v.INT, (1, 8), of_dtype=known)
-
-    def item(self, base: Any, index: ast.expr, node: ast.AST) -> Any:
-        if isinstance(base, v.Shape):
-            whole = base.parts[0]
-            if len(base.parts) == 1 and isinstance(whole, v.Part) and whole.start == 0 and whole.stop == 0:
-                if isinstance(index, ast.Slice):
-                    start = 0 if index.lower is None else self.evaluate(index.lower)
-                    stop = 0 if index.upper is None else self.evaluate(index.upper)
-                    if (
-                        isinstance(start, int)
-                        and isinstance(stop, int)
-                        and start >= 0
-                        and stop <= 0
-                        and index.step is None
-                    ):
-                        return v.Shape((v.Part(whole.tensor, start, stop),))
-                    if isinstance(start, int) and start < 0 and index.upper is None:
-                        return tuple(self.size(whole.tensor, d) for d in range(start, 0))
-                else:
-                    at = self.evaluate(index)
-                    if isinstance(at, int):
-                        return self.size(whole.tensor, at)
-            raise DraftError(self.place(node), "this part of a shape is not translated")
-        if isinstance(base, v.Tensor):
-            return self.part_of(base, index, node)
-        if isinstance(index, ast.Slice):
-            ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper, index.step)]
-            return base[slice(*ends)]
-        at = self.evaluate(index)
-        if isinstance(at, v.Number):
-            raise DraftError(self.place(node), "this index is not known while drafting")
-        return base[at]
-
-    def part_of(self, base: v.Tensor, index: ast.expr, node: ast.AST) -> v.Tensor:
-        if isinstance(index, ast.Slice) and index.step is None:
-            start = v.number(0 if index.lower is None else self.evaluate(index.lower))
-            stop = self.size(base, 0) if index.upper is None else v.number(self.evaluate(index.upper))
-            return v.Tensor(call("trifold::slice", base.expr, start.expr, stop.expr), base.dtypes, base.dimensions)
-        at = self.evaluate(index) if not isinstance(index, ast.Slice) else None
-        if isinstance(at, int):
-            count = None if base.dimensions is None else base.dimensions - 1
-            zero = cpp.Literal("0", 0)
-            return v.Tensor(call("torch::stable::select", base.expr, zero, v.number(at).expr), base.dtypes, count)
-        raise DraftError(self.place(node), "this part of a tensor is not translated in a launch function")
-
     # --------------------------------------------------------------------------------------------- calls
 
     def called(self, function: Any, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
@@ -570,24 +486,6 @@ class Host(HostExpressions):
         if isinstance(owner, str):
             return getattr(owner, name)(*arguments, **keywords)
         raise DraftError(self.place(node), f".{name} is not translated in a launch function")
-
-    def product(self, shape: Any, node: ast.AST) -> Any:
-        parts = shape.parts if isinstance(shape, v.Shape) else shape
-        result: Any = 1
-        for part in parts:
-            if isinstance(part, v.Part):
-                ends = (cpp.Literal(str(part.start), part.start), cpp.Literal(str(part.stop), part.stop))
-                expr = cpp.CallTo("trifold::count_of", (part.tensor.expr, *ends), type=v.INT, interval=v.SIZE)
-                one: Any = v.Number(expr, v.INT, v.SIZE)
-            else:
-                one = part
-            if result == 1 and not isinstance(result, v.Number):
-                result = one
-            else:
-                result = self.binary(operator.mul, result, one, node)
-                if isinstance(result, v.Number):
-                    result.interval = v.SIZE
-        return result
 
 
 def _merged(parts: Sequence[str | cpp.Expr]) -> list[str | cpp.Expr]:
