@@ -35,7 +35,6 @@ SOME = {
     "the warps' messages are read before they have come": ("uninitialised read", "race"),
     "a mailbox expects the bytes of one block's warps": ("uninitialised read", "race"),
     "a mailbox is made for two arrivals, and one comes": ("deadlock",),
-    "no fence between the use of shared memory and the next copy to there": ("race",),
 }
 
 

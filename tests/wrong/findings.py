@@ -87,8 +87,9 @@ FINDINGS = (
         edits=edits(
             "prototype",
             (
-                "    total = block_sum(total, of_warp)\n",
-                "    if cuda.threadIdx.x > columns:\n        return\n    total = block_sum(total, of_warp)\n",
+                "        plain = block_sum(plain - lost, of_warp)\n",
+                "        if cuda.threadIdx.x > columns:\n            return\n"
+                "        plain = block_sum(plain - lost, of_warp)\n",
             ),
         ),
         row="findings",

@@ -77,13 +77,16 @@ ORDER = (
         edits=edits(
             "prototype",
             (
-                "    total = block_sum(total, of_warp)\n    weighted = block_sum(weighted, of_warp)\n"
-                "    if cuda.threadIdx.x == 0:\n        grad_mean[row] = total\n        grad_std[row] = weighted\n",
-                "    if cuda.threadIdx.x < 2:\n        of_warp[cuda.threadIdx.x] = 0.0\n    cuda.syncthreads()\n"
-                "    cuda.atomic.add(of_warp, 0, total)\n    cuda.atomic.add(of_warp, 1, weighted)\n"
-                "    cuda.syncthreads()\n"
-                "    if cuda.threadIdx.x == 0:\n"
-                "        grad_mean[row] = of_warp[0]\n        grad_std[row] = of_warp[1]\n",
+                "        plain = block_sum(plain - lost, of_warp)\n"
+                "        weighted = block_sum(weighted - weighted_lost, of_warp)\n"
+                "        if cuda.threadIdx.x == 0:\n"
+                "            grad_mean[row] = plain\n            grad_std[row] = weighted\n",
+                "        if cuda.threadIdx.x < 2:\n"
+                "            of_warp[cuda.threadIdx.x] = 0.0\n        cuda.syncthreads()\n"
+                "        cuda.atomic.add(of_warp, 0, plain - lost)\n"
+                "        cuda.atomic.add(of_warp, 1, weighted - weighted_lost)\n        cuda.syncthreads()\n"
+                "        if cuda.threadIdx.x == 0:\n"
+                "            grad_mean[row] = of_warp[0]\n            grad_std[row] = of_warp[1]\n",
             ),
         ),
         row="findings",
@@ -119,9 +122,9 @@ LIMITS = (
         edits=edits(
             "prototype",
             (
-                "    row = cuda.blockIdx.x\n    largest = -math.inf\n",
-                "    row = cuda.blockIdx.x\n    largest = -math.inf\n"
-                "    if cuda.threadIdx.x >= 32 and cuda.threadIdx.x >= columns:\n        return\n",
+                "        largest = C(-math.inf)\n        for i",
+                "        if cuda.threadIdx.x >= 32 and cuda.threadIdx.x >= columns:\n            return\n"
+                "        largest = C(-math.inf)\n        for i",
             ),
         ),
         row="findings",

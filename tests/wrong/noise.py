@@ -76,8 +76,11 @@ NOISE = (
         op="normal_sample",
         edits=edits(
             "prototype",
-            ("weighted = block_sum(weighted, of_warp)", "weighted = warp_sum(weighted)"),
-            ("import block_sum,", "import block_sum, warp_sum,"),
+            (
+                "weighted = block_sum(weighted - weighted_lost, of_warp)",
+                "weighted = warp_sum(weighted - weighted_lost)",
+            ),
+            (", philox_normals\n", ", philox_normals, warp_sum\n"),
         ),
         row="gradients",
         implementation="prototype",

@@ -64,8 +64,8 @@ NORMS = (
         edits=edits(
             "prototype",
             (
-                "math.sqrt(block_sum(total, of_warp) / columns + eps)",
-                "(math.sqrt(block_sum(total, of_warp) / columns) + eps)",
+                "math.sqrt(block_sum(squares - lost, of_warp) / C(columns) + C(eps))",
+                "(math.sqrt(block_sum(squares - lost, of_warp) / C(columns)) + C(eps))",
             ),
         ),
         row="values",
@@ -75,7 +75,7 @@ NORMS = (
         name="the sum of squares for their mean",
         why="the norm of a vector is the root of the sum",
         op="rms_norm",
-        edits=edits("prototype", ("block_sum(total, of_warp) / columns + eps", "block_sum(total, of_warp) + eps")),
+        edits=edits("prototype", ("lost, of_warp) / C(columns) + C(eps)", "lost, of_warp) + C(eps)")),
         row="values",
         implementation="prototype",
     ),
@@ -83,7 +83,9 @@ NORMS = (
         name="the variance of a sample",
         why="torch.var divides by n - 1",
         op="layer_norm",
-        edits=edits("prototype", ("of_warp) / columns + eps", "of_warp) / max(columns - 1, 1) + eps")),
+        edits=edits(
+            "prototype", ("lost, of_warp) / C(columns) + C(eps)", "lost, of_warp) / C(max(columns - 1, 1)) + C(eps)")
+        ),
         row="values",
         implementation="prototype",
     ),

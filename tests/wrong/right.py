@@ -79,28 +79,32 @@ GRADIENT_OF_ONE = (
 _E = "        e = math.exp(v if v < 0 else -v)  # at most 1: no branch overflows\n"
 _QUOTIENT = "        y[i] = (e if v < 0 else 1) / (1 + e)\n"
 _SUM_OF_SQUARES = (
-    "    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n        total += x[row, i] * x[row, i]\n"
+    "        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n"
+    "            squares, lost = add_compensated(squares, lost, x[row, i] * x[row, i])\n"
 )
 _RSTD = "    r = 1 / math.sqrt(block_sum(total, of_warp) / columns + eps)\n"
-_MEAN = "        total += x[row, i]\n    m = block_sum(total, of_warp) / columns\n"
+_MEAN = (
+    "            total, lost = add_compensated(total, lost, x[row, i])\n"
+    "        m = block_sum(total - lost, of_warp) / C(columns)\n"
+)
 
-_MAXIMUM_AND_SUM = """    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        largest = larger(largest, x[row, i])
-    largest = block_max(largest, of_warp)
-    total = 0.0
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        total += math.exp(x[row, i] - largest)
+_MAXIMUM_AND_SUM = """        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            largest = larger(largest, x[row, i])
+        largest = block_max(largest, of_warp)
+        total = C(0)
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            total += math.exp(x[row, i] - largest)
 """
-_AT_ONCE = """    total = 0.0
-    own = -math.inf
-    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
-        before = own
-        own = larger(own, x[row, i])
-        if own != -math.inf:  # else -inf - -inf would be nan
-            total = total * math.exp(before - own) + math.exp(x[row, i] - own)
-    largest = block_max(own, of_warp)
-    if own != -math.inf or largest == -math.inf:
-        total *= math.exp(own - largest)
+_AT_ONCE = """        total = C(0)
+        own = C(-math.inf)
+        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):
+            before = own
+            own = larger(own, x[row, i])
+            if own != -math.inf:  # else -inf - -inf would be nan
+                total = total * math.exp(before - own) + math.exp(x[row, i] - own)
+        largest = block_max(own, of_warp)
+        if own != -math.inf or largest == -math.inf:
+            total *= math.exp(own - largest)
 """
 
 RIGHT = (
@@ -147,7 +151,7 @@ RIGHT = (
         name="maximum and sum in one pass",
         why="a sum is scaled when its maximum grows: exp(a - b) · exp(b - c) is exp(a - c) within two round-offs",
         op="softmax",
-        edits=edits("prototype", ("    largest = -math.inf\n" + _MAXIMUM_AND_SUM, _AT_ONCE)),
+        edits=edits("prototype", ("        largest = C(-math.inf)\n" + _MAXIMUM_AND_SUM, _AT_ONCE)),
         rows=("values",),
         implementation="prototype",
     ),
@@ -159,9 +163,9 @@ RIGHT = (
             "prototype",
             (
                 _SUM_OF_SQUARES,
-                "    part = (columns + cuda.blockDim.x - 1) // cuda.blockDim.x\n"
-                "    for i in range(cuda.threadIdx.x * part, min(columns, (cuda.threadIdx.x + 1) * part)):\n"
-                "        total += x[row, i] * x[row, i]\n",
+                "        part = (columns + cuda.blockDim.x - 1) // cuda.blockDim.x\n"
+                "        for i in range(cuda.threadIdx.x * part, min(columns, (cuda.threadIdx.x + 1) * part)):\n"
+                "            squares, lost = add_compensated(squares, lost, x[row, i] * x[row, i])\n",
             ),
         ),
         rows=("values", "bounds"),
@@ -174,12 +178,13 @@ RIGHT = (
         edits=edits(
             "prototype",
             (
-                "    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n" + _MEAN,
-                "    other = 0.0\n"
-                "    for i in range(cuda.threadIdx.x, columns, 2 * cuda.blockDim.x):\n"
-                "        total += x[row, i]\n"
-                "        if i + cuda.blockDim.x < columns:\n            other += x[row, i + cuda.blockDim.x]\n"
-                "    m = block_sum(total + other, of_warp) / columns\n",
+                "        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n" + _MEAN,
+                "        other = C(0)\n"
+                "        for i in range(cuda.threadIdx.x, columns, 2 * cuda.blockDim.x):\n"
+                "            total += x[row, i]\n"
+                "            if i + cuda.blockDim.x < columns:\n"
+                "                other += x[row, i + cuda.blockDim.x]\n"
+                "        m = block_sum(total + other, of_warp) / C(columns)\n",
             ),
         ),
         rows=("values",),
@@ -201,13 +206,16 @@ RIGHT = (
             *edits(
                 "prototype",
                 (
-                    "    total = block_sum(total, of_warp)\n    weighted = block_sum(weighted, of_warp)\n"
-                    "    if cuda.threadIdx.x == 0:\n        grad_mean[row] = total\n        grad_std[row] = weighted\n",
-                    "    if cuda.threadIdx.x < 2:\n        of_warp[cuda.threadIdx.x] = 0.0\n    cuda.syncthreads()\n"
-                    "    cuda.atomic.add(of_warp, 0, total)\n    cuda.atomic.add(of_warp, 1, weighted)\n"
-                    "    cuda.syncthreads()\n"
-                    "    if cuda.threadIdx.x == 0:\n"
-                    "        grad_mean[row] = of_warp[0]\n        grad_std[row] = of_warp[1]\n",
+                    "        plain = block_sum(plain - lost, of_warp)\n"
+                    "        weighted = block_sum(weighted - weighted_lost, of_warp)\n"
+                    "        if cuda.threadIdx.x == 0:\n"
+                    "            grad_mean[row] = plain\n            grad_std[row] = weighted\n",
+                    "        if cuda.threadIdx.x < 2:\n"
+                    "            of_warp[cuda.threadIdx.x] = 0.0\n        cuda.syncthreads()\n"
+                    "        cuda.atomic.add(of_warp, 0, plain - lost)\n"
+                    "        cuda.atomic.add(of_warp, 1, weighted - weighted_lost)\n        cuda.syncthreads()\n"
+                    "        if cuda.threadIdx.x == 0:\n"
+                    "            grad_mean[row] = of_warp[0]\n            grad_std[row] = of_warp[1]\n",
                 ),
             ),
             *edits("spec", ("    scale=_scale,\n", '    scale=_scale,\n    unordered="threads add up by atomics",\n')),

@@ -22,9 +22,9 @@ __device__ C hasty_max(C value) {
 """
 _HASTY_TWICE = "    for (int k = 0; k < 2; ++k) largest = hasty_max(trifold::warp_max(largest));\n"
 
-_THEN_QUOTIENT = "    for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n        y["
-_SUM = "    total = block_sum(total, of_warp)\n"
-_SUM_OF_SOME_LANES = "    if cuda.threadIdx.x < columns:\n        total = warp_sum(total)\n"
+_THEN_QUOTIENT = "        for i in range(cuda.threadIdx.x, columns, cuda.blockDim.x):\n            y["
+_SUM = "        total = block_sum(total, of_warp)\n"
+_SUM_OF_SOME_LANES = "        if cuda.threadIdx.x < columns:\n            total = warp_sum(total)\n"
 
 SOFTMAX = (
     Wrong(
@@ -81,7 +81,7 @@ SOFTMAX = (
         name="the maximum starts at 0",
         why="a fresh accumulator is 0",
         op="softmax",
-        edits=edits("prototype", ("largest = -math.inf", "largest = 0.0")),
+        edits=edits("prototype", ("largest = C(-math.inf)\n        for i", "largest = C(0)\n        for i")),
         row="values",
         implementation="prototype",
         message="nan",
@@ -173,7 +173,9 @@ CROSS_ENTROPY = (
         name="the mean is one over all rows",
         why="the sum is divided by what the tensor's shape says",
         op="cross_entropy",
-        edits=edits("prototype", ("loss[0] = total / counted if counted > 0 else math.nan", "loss[0] = total / rows")),
+        edits=edits(
+            "prototype", ("loss[0] = total / C(counted) if counted > 0 else C(math.nan)", "loss[0] = total / C(rows)")
+        ),
         row="values",
         implementation="prototype",
     ),
@@ -183,8 +185,8 @@ CROSS_ENTROPY = (
         op="cross_entropy",
         edits=edits(
             "prototype",
-            ("(1 - smoothing) * at_target", "smoothing * at_target"),
-            ("loss - smoothing * (plain / columns)", "loss - (1 - smoothing) * (plain / columns)"),
+            ("(C(1) - smoothing) * at_target", "smoothing * at_target"),
+            ("loss - smoothing * (plain / C(columns))", "loss - (C(1) - smoothing) * (plain / C(columns))"),
         ),
         row="values",
         implementation="prototype",
@@ -205,7 +207,11 @@ CROSS_ENTROPY = (
         name="the class is not compared with their number",
         why="targets come from a data set that was made for this model",
         op="cross_entropy",
-        edits=edits("prototype", ("known = target >= 0 and target < columns", "known = target < columns + 1")),
+        edits=edits(
+            "prototype",
+            ("known = target >= 0 and target < columns\n        if", "known = target < columns + 1\n        if"),
+            ("known = target >= 0 and target < columns\n    if", "known = target < columns + 1\n    if"),
+        ),
         row="property: unknown class",
         implementation="prototype",
         message="out of bounds",

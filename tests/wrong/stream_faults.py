@@ -106,6 +106,22 @@ RING = (
         at=LANE_COPIES,
     ),
     fault(
+        "forward, the ring of rows has a slot more than there is memory",
+        "its last slot was taken for the one after it",
+        "rms_norm",
+        Edit(
+            _ROWS,
+            "return slot == begin_ + (Shape::slots - 1) * Shape::slot_bytes ?",
+            "return slot == begin_ + Shape::slots * Shape::slot_bytes ?",
+        ),
+        "ring",
+        "forward",
+        "findings",
+        _norm(1000, 65_544),
+        small=_norm(24, 32_776),
+        at=LANE_COPIES,
+    ),
+    fault(
         "softmax's rows are read before their copies have come",
         "they were asked for rows ago, but for the first ones",
         "softmax",

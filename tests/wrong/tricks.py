@@ -393,7 +393,7 @@ BORROWED = (
         edits=edits(
             "prototype",
             (
-                "launch(softmax_kernel, count * (columns > 0), rows(x), output(rows(y)), columns)",
+                "launch_rows(softmax_kernel, softmax_rows_kernel, rows(x), output(rows(y)))",
                 "y.copy_(torch.softmax(x, -1))",
             ),
         ),
@@ -406,11 +406,9 @@ BORROWED = (
         op="softmax",
         edits=edits(
             "prototype",
-            ("        y[row, i] = math.exp(x[row, i] - largest) / total\n", "        y[row, i] = x[row, i]\n"),
-            (
-                "count * (columns > 0), rows(x), output(rows(y)), columns)",
-                "count * (columns > 0), rows(torch.softmax(x, -1)), output(rows(y)), columns)",
-            ),
+            ("y[row, i] = math.exp(x[row, i] - largest) / total\n", "y[row, i] = x[row, i]\n"),
+            ("y[row, i] = part[k] / total\n", "y[row, i] = x[row, i]\n"),
+            ("rows(x), output(rows(y)))", "rows(torch.softmax(x, -1)), output(rows(y)))"),
         ),
         row="written",
         implementation="prototype",
@@ -421,7 +419,7 @@ BORROWED = (
         op="rms_norm",
         edits=edits(
             "prototype",
-            ("columns > 0), rows(x), given(weight, x)", "columns > 0), rows(x.float().to(x.dtype)), given(weight, x)"),
+            ("kernel, rows(x), given(weight, x)", "kernel, rows(x.float().to(x.dtype)), given(weight, x)"),
         ),
         row="values",
         implementation="prototype",
@@ -435,8 +433,8 @@ BORROWED = (
             "prototype",
             ("from torch import Tensor\n", "from torch import Tensor\n\n_WIDE = torch.float64, torch.float16\n"),
             (
-                "columns > 0), rows(x), *numbers",
-                "columns > 0), rows(x if x.dtype in _WIDE else x.bfloat16().to(x.dtype)), *numbers",
+                "kernel, rows(x), *numbers",
+                "kernel, rows(x if x.dtype in _WIDE else x.bfloat16().to(x.dtype)), *numbers",
             ),
         ),
         row="values",
