@@ -104,10 +104,15 @@ def _rounded(value: Any, parts: tuple[Any, ...]) -> Any:
     return Complex64(value) if all(isinstance(part, _SMALL) for part in parts) else np.complex128(value)
 
 
-def _cmath_function(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _cmath_function(name: str, in_numpy: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    in_python = getattr(cmath, name)
+
     def computed(z: Any) -> Any:
-        with np.errstate(all="ignore"):  # a GPU raises nothing
-            return _rounded(function(np.complex128(complex(z))), (z,))
+        try:
+            return _rounded(in_python(complex(z)), (z,))
+        except (ValueError, OverflowError):  # a GPU raises nothing
+            with np.errstate(all="ignore"):
+                return _rounded(in_numpy(np.complex128(complex(z))), (z,))
 
     return computed
 
@@ -131,7 +136,9 @@ def _polar(z: Any) -> tuple[Any, Any]:
 
 
 #: By name, what stands for cmath's functions of one number.
-CMATH: dict[str, Callable[..., Any]] = {name: _cmath_function(function) for name, function in _OF_COMPLEX.items()} | {
+CMATH: dict[str, Callable[..., Any]] = {
+    name: _cmath_function(name, function) for name, function in _OF_COMPLEX.items()
+} | {
     "log": _log,
     "phase": _phase,
     "polar": _polar,
