@@ -103,35 +103,25 @@ def test_a_workspaces_suppressions_are_a_source_of_the_verdict(tmp_path: Path) -
     assert changed_sources(before, source_hashes(workspace, workspace.op("round_ste"))) == ["known.toml"]
 
 
-def test_a_negative_index_passes_with_a_remark(tmp_path: Path) -> None:
-    wrong = Wrong(
-        name="counted from the end",
-        why="Python allows it, and so does Numba",
-        op="add",
-        edits=edits("prototype", ("out[i] = x[i] + y[i]", "out[i] = x[i - n] + y[i]")),
-        row="findings",
-        implementation="prototype",
-    )
+@pytest.mark.parametrize(
+    ("sum_", "why", "remark"),
+    [
+        pytest.param("x[i - n] + y[i]", "Python allows it, and so does Numba", "negative index", id="a negative index"),
+        pytest.param(
+            "x[i] + (other := y[i])",
+            "it runs in the simulator",
+            "Numba's CUDA target does not compile it: assign other in a statement of its own",
+            id="a kernel that Numba does not compile",
+        ),
+    ],
+)
+def test_what_is_no_mistake_passes_with_a_remark(sum_: str, why: str, remark: str, tmp_path: Path) -> None:
+    edited = edits("prototype", ("out[i] = x[i] + y[i]", f"out[i] = {sum_}"))
+    wrong = Wrong(name="odd", why=why, op="add", edits=edited, row="findings", implementation="prototype")
     wrong.write(tmp_path)
     row = _findings("add", tmp_path)
     assert row.outcome == "passed"
-    assert "negative index" in row.reason
-    assert "add.py" in row.reason
-
-
-def test_a_kernel_that_numba_does_not_compile_passes_with_a_remark(tmp_path: Path) -> None:
-    wrong = Wrong(
-        name="named within an expression",
-        why="it runs in the simulator",
-        op="add",
-        edits=edits("prototype", ("out[i] = x[i] + y[i]", "out[i] = x[i] + (other := y[i])")),
-        row="findings",
-        implementation="prototype",
-    )
-    wrong.write(tmp_path)
-    row = _findings("add", tmp_path)
-    assert row.outcome == "passed"
-    assert "Numba's CUDA target does not compile it: assign other in a statement of its own" in row.reason
+    assert remark in row.reason
     assert "add.py" in row.reason
 
 

@@ -136,30 +136,15 @@ struct TeamKernel {
 template <auto Kernel, Cut cut, class Choice, class... Args>
 constexpr TeamKernel<Args...> team_kernel(void (*)(Args...)) {
   using C = Choice;
-  if constexpr (C::team == Team::cluster)
-    return {cut,
-            C::team,
-            C::pieces,
-            C::threads,
-            C::rows,
-            C::mates,
-            C::most_in_cluster,
-            C::filled,
-            &C::bytes,
-            &resident_clusters<Kernel>,
-            &Plan<Args...>::template clusters<Kernel>};
-  else
-    return {cut,
-            C::team,
-            C::pieces,
-            C::threads,
-            C::rows,
-            C::mates,
-            C::most_in_cluster,
-            C::filled,
-            &C::bytes,
-            nullptr,
-            &Plan<Args...>::template blocks<Kernel>};
+  TeamKernel<Args...> made{cut,       C::team,   C::pieces, C::threads, C::rows, C::mates, C::most_in_cluster,
+                           C::filled, &C::bytes, nullptr,   nullptr};
+  if constexpr (C::team == Team::cluster) {
+    made.resident = &resident_clusters<Kernel>;
+    made.start = &Plan<Args...>::template clusters<Kernel>;
+  } else {
+    made.start = &Plan<Args...>::template blocks<Kernel>;
+  }
+  return made;
 }
 
 // How the kernel of a choice cuts rows that are whole or ragged.

@@ -62,10 +62,6 @@ __device__ __forceinline__ Pack<float, Vector<T>::size> floats_of(const Packed<T
   for (int e = 0; e < Vector<T>::size; ++e) floats.value[e] = piece[e];
   return floats;
 }
-template <class T>
-__device__ __forceinline__ Packed<T> piece_of(const Pack<float, Vector<T>::size>& floats) {
-  return pack<T>([&](int e) { return floats.value[e]; });
-}
 
 }  // namespace trifold
 

@@ -9,6 +9,20 @@ _SWIGLU_LAUNCH = gallery_launch("swiglu", "out", "gate", "up")
 _ROUND_LAUNCH = gallery_launch("round_ste", "y", "x")
 _INDEX_OF_LOOP = "static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step)\n"
 
+# Two sums by atomics in place of normal_sample's reductions.
+SUMS_BY_ATOMICS = (
+    "        plain = block_sum(plain - lost, of_warp)\n"
+    "        weighted = block_sum(weighted - weighted_lost, of_warp)\n"
+    "        if cuda.threadIdx.x == 0:\n"
+    "            grad_mean[row] = plain\n            grad_std[row] = weighted\n",
+    "        if cuda.threadIdx.x < 2:\n"
+    "            of_warp[cuda.threadIdx.x] = 0.0\n        cuda.syncthreads()\n"
+    "        cuda.atomic.add(of_warp, 0, plain - lost)\n"
+    "        cuda.atomic.add(of_warp, 1, weighted - weighted_lost)\n        cuda.syncthreads()\n"
+    "        if cuda.threadIdx.x == 0:\n"
+    "            grad_mean[row] = of_warp[0]\n            grad_std[row] = of_warp[1]\n",
+)
+
 ORDER = (
     Wrong(
         name="a block reads the tile of its ticket and writes its own",
@@ -76,18 +90,7 @@ ORDER = (
         op="normal_sample",
         edits=edits(
             "prototype",
-            (
-                "        plain = block_sum(plain - lost, of_warp)\n"
-                "        weighted = block_sum(weighted - weighted_lost, of_warp)\n"
-                "        if cuda.threadIdx.x == 0:\n"
-                "            grad_mean[row] = plain\n            grad_std[row] = weighted\n",
-                "        if cuda.threadIdx.x < 2:\n"
-                "            of_warp[cuda.threadIdx.x] = 0.0\n        cuda.syncthreads()\n"
-                "        cuda.atomic.add(of_warp, 0, plain - lost)\n"
-                "        cuda.atomic.add(of_warp, 1, weighted - weighted_lost)\n        cuda.syncthreads()\n"
-                "        if cuda.threadIdx.x == 0:\n"
-                "            grad_mean[row] = of_warp[0]\n            grad_std[row] = of_warp[1]\n",
-            ),
+            SUMS_BY_ATOMICS,
         ),
         row="findings",
         implementation="prototype",

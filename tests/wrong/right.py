@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests.wrong.entry import Edit, edited_copy, edits, gallery_launch
+from tests.wrong.launches import SUMS_BY_ATOMICS
 from trifold.workspace import Workspace
 
 
@@ -205,18 +206,7 @@ RIGHT = (
         edits=(
             *edits(
                 "prototype",
-                (
-                    "        plain = block_sum(plain - lost, of_warp)\n"
-                    "        weighted = block_sum(weighted - weighted_lost, of_warp)\n"
-                    "        if cuda.threadIdx.x == 0:\n"
-                    "            grad_mean[row] = plain\n            grad_std[row] = weighted\n",
-                    "        if cuda.threadIdx.x < 2:\n"
-                    "            of_warp[cuda.threadIdx.x] = 0.0\n        cuda.syncthreads()\n"
-                    "        cuda.atomic.add(of_warp, 0, plain - lost)\n"
-                    "        cuda.atomic.add(of_warp, 1, weighted - weighted_lost)\n        cuda.syncthreads()\n"
-                    "        if cuda.threadIdx.x == 0:\n"
-                    "            grad_mean[row] = of_warp[0]\n            grad_std[row] = of_warp[1]\n",
-                ),
+                SUMS_BY_ATOMICS,
             ),
             *edits("spec", ("    scale=_scale,\n", '    scale=_scale,\n    unordered="threads add up by atomics",\n')),
         ),

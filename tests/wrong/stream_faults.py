@@ -34,6 +34,12 @@ _WARPS = _norm(2048, 512, torch.float16)
 # A row a warp, in copies of each lane.
 _LANES = _norm(1500, 1000)
 
+_A_SLOT_TOO_MANY = Edit(
+    _ROWS,
+    "return slot == begin_ + (Shape::slots - 1) * Shape::slot_bytes ?",
+    "return slot == begin_ + Shape::slots * Shape::slot_bytes ?",
+)
+
 RING = (
     fault(
         "a copy more may be under way when a row is read",
@@ -93,11 +99,7 @@ RING = (
         "the ring of rows has a slot more than there is memory",
         "its last slot was taken for the one after it",
         "rms_norm",
-        Edit(
-            _ROWS,
-            "return slot == begin_ + (Shape::slots - 1) * Shape::slot_bytes ?",
-            "return slot == begin_ + Shape::slots * Shape::slot_bytes ?",
-        ),
+        _A_SLOT_TOO_MANY,
         "ring",
         "backward",
         "findings",
@@ -109,11 +111,7 @@ RING = (
         "forward, the ring of rows has a slot more than there is memory",
         "its last slot was taken for the one after it",
         "rms_norm",
-        Edit(
-            _ROWS,
-            "return slot == begin_ + (Shape::slots - 1) * Shape::slot_bytes ?",
-            "return slot == begin_ + Shape::slots * Shape::slot_bytes ?",
-        ),
+        _A_SLOT_TOO_MANY,
         "ring",
         "forward",
         "findings",

@@ -362,7 +362,7 @@ class Host(HostParts):
             if fact.dtypes is not None:
                 self.set_dtypes(fact.tensor, fact.dtypes)
             if fact.dimensions is not None:
-                for each in (fact.tensor, *fact.tensor.alike):
+                for each in (fact.tensor, *fact.tensor.same_shape):
                     each.dimensions = fact.dimensions
             if fact.given:
                 self.give(fact.tensor)

@@ -42,8 +42,8 @@ def _check_alike(host: Host, arguments: Any, keywords: dict[str, Any], node: ast
     for _, y in others:
         host.set_dtypes(y, v.FLOATING)
         y.dimensions = x.dimensions = x.dimensions or y.dimensions
-        x.alike.append(y)
-        y.alike.append(x)
+        x.same_shape.append(y)
+        y.same_shape.append(x)
 
 
 def _elementwise_output(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:

@@ -49,7 +49,7 @@ class Tensor:
     present: bool = True  # whether an optional one is known to be given
     dense: bool = False  # its elements are taken in their order in memory
     strided: bool = False  # an argument, whose strides the kernel takes as they are
-    alike: list[Tensor] = field(default_factory=list)  # tensors of the same shape
+    same_shape: list[Tensor] = field(default_factory=list)
     like: Tensor | None = None  # the tensor whose dtype it has
     chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = None  # for each dtype of the key: the first or not
 

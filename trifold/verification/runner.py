@@ -110,17 +110,18 @@ def run_cell(job: Job, *, timeout: float, watch: Watch | None = None, stop: Stop
         stop: ends the run, from another thread: the rows are those that there are until then.
     """
     with tempfile.TemporaryDirectory(prefix="trifold-compiled-") as compiled:
-        return _run_cell(job, timeout, watch or Watch(), stop, compiled)
+        environment = _environment(job, timeout, compiled)
+        return _run_cell(replace(job, timeout=timeout), environment, watch or Watch(), stop)
 
 
-def _run_cell(job: Job, timeout: float, watch: Watch, stop: Stop | None, compiled: str) -> list[Row]:
+def _run_cell(job: Job, environment: dict[str, str], watch: Watch, stop: Stop | None) -> list[Row]:
     rows: list[Row] = []
     died = 0
     cell = job.cell
     while True:
-        job = replace(job, nonce=secrets.token_hex(16), timeout=timeout)
+        job = replace(job, nonce=secrets.token_hex(16))
         try:
-            told, death = _run_worker(job, _environment(job, timeout, compiled), watch, stop)
+            told, death = _run_worker(job, environment, watch, stop)
         except _Stopped as stopped:
             names = (stopped.told.check or BUILD, OTHER_CHECKS)
             left = (Row(name, cell.implementation, cell.device, "not run", reason=INTERRUPTED) for name in names)

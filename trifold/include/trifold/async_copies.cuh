@@ -40,32 +40,12 @@ __device__ __forceinline__ void prefetch_to_l2(const void* from, int bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 }
 
-// Discards the 128-byte line that starts there from L2: it is not written back, and its content becomes undefined.
-__device__ __forceinline__ void forget_line(const void* line) {
-  asm volatile("discard.global.L2 [%0], 128;" ::"l"(line) : "memory");
-}
-
-// Called by each thread that has accessed shared memory which a bulk copy will overwrite or read, before the barrier
-// between the two: bulk copies use the async proxy, which ordinary accesses are not ordered with. (PTX ISA, "Async
-// proxy")
-__device__ __forceinline__ void fence_before_bulk_copies() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-
 // The thread's next bulk copy reads whole 16-byte vectors, the first and last of which may extend beyond the tensor.
 // That part is never used; this is harmless on a GPU, and tells the checks on the CPU that it is intended.
 __device__ __forceinline__ void reads_whole_vectors() {
 #ifdef TRIFOLD_CPU
   host::allow_neighbours();
 #endif
-}
-
-// Copies `bytes`, a multiple of 16, between 16-byte boundaries; the mbarrier in shared memory at `mailbox` counts them
-// as they arrive (sm_90 on; PTX ISA, cp.async.bulk). Called by one thread for the whole copy.
-__device__ __forceinline__ void copy_bulk(unsigned to, const void* from, int bytes, unsigned mailbox) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-               "l"(from), "r"(bytes), "r"(mailbox)
-               : "memory");
 }
 
 #endif

@@ -59,13 +59,6 @@ __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Whether the hardware elects this lane: true for one lane of the warp. All 32 lanes call it.
-__device__ __forceinline__ bool is_elected() {
-  unsigned elected;
-  asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
-  return elected != 0;
-}
-
 // The shared memory address in block `rank` of the cluster that corresponds to `address` in this block.
 __device__ __forceinline__ unsigned address_in(unsigned address, unsigned rank) {
   unsigned there;
@@ -137,15 +130,6 @@ __device__ __forceinline__ void send(const T& message, unsigned to, unsigned mai
                    "r"(w[i]), "r"(w[i + 1]), "r"(w[i + 2]), "r"(w[i + 3]), "r"(mailbox)
                    : "memory");
   }
-}
-
-// The same, predicated, without a branch.
-__device__ __forceinline__ void send_if(bool condition, float message, unsigned to, unsigned mailbox) {
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %0, 0; @p st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [%1], %2, "
-      "[%3]; }" ::"r"(int{condition}),
-      "r"(to), "r"(__float_as_uint(message)), "r"(mailbox)
-      : "memory");
 }
 
 // Copies `bytes`, a multiple of 16, from a 16-byte boundary in global memory to an address in shared memory, in each
