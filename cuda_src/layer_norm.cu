@@ -67,7 +67,7 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, const T* bias
     if (const auto plan = trifold::plan_norm<Kernels<T>, Choices<T>>(stream, norm))
       return plan.launch(stream, first, x.stride, weight, bias, y, mean, rstd, x.count, columns, epsilon,
                          trifold::rows_apart<T>(columns));
-    if (trifold::launch_norm_stream<true>(stream, norm)) return;
+    if (trifold::launch_norm_stream<true, trifold::WholeNormStreams, trifold::RaggedNormStreams>(stream, norm)) return;
   }
   trifold::launch<layer_norm_kernel<T>>(stream, trifold::block_a_row(x.count), layer_norm_block, 0, first, x.stride,
                                         weight, bias, y, mean, rstd, x.count, x.columns, C(eps));

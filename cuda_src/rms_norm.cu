@@ -60,7 +60,7 @@ void launch_forward(Stream stream, const Rows& x, const T* weight, T* y, C* rstd
     if (const auto plan = trifold::plan_norm<Kernels<T>, Choices<T>>(stream, norm))
       return plan.launch(stream, first, x.stride, weight, y, rstd, x.count, columns, epsilon,
                          trifold::rows_apart<T>(columns));
-    if (trifold::launch_norm_stream<false>(stream, norm)) return;
+    if (trifold::launch_norm_stream<false, trifold::LongNormStreams, trifold::LongNormStreams>(stream, norm)) return;
   }
   trifold::launch<rms_norm_kernel<T>>(stream, trifold::block_a_row(x.count), rms_norm_block, 0, first, x.stride, weight,
                                       y, rstd, x.count, x.columns, C(eps));

@@ -34,12 +34,14 @@ struct StreamModes {
   using of = Mode<>;
 };
 
-// Clusters for rows that stream: up to 8 blocks of 256 threads, and larger ones of 512. Ragged rows in two smaller
-// blocks a multiprocessor, as far as these hold them.
+// Clusters for rows that stream, those longer than teams hold: of blocks of 512 threads; and, where teams hold shorter
+// rows alone, of up to 8 blocks of 256, ragged rows in two smaller blocks a multiprocessor as far as these hold them.
+using LongNormStreams =
+    Shapes<ShapeChoice<RowStreamShape<1, 8, 8, 512, 1, 3>, 8>, ShapeChoice<RowStreamShape<1, 8, 8, 512, 1, 3>, 16>>;
 template <class Small>
-using NormStreams =
-    Shapes<ShapeChoice<Small, 1>, ShapeChoice<Small, 2>, ShapeChoice<Small, 4>, ShapeChoice<Small, 8>,
-           ShapeChoice<RowStreamShape<1, 8, 8, 512, 1, 3>, 8>, ShapeChoice<RowStreamShape<1, 8, 8, 512, 1, 3>, 16>>;
+using NormStreams = decltype(joined(
+    Shapes<ShapeChoice<Small, 1>, ShapeChoice<Small, 2>, ShapeChoice<Small, 4>, ShapeChoice<Small, 8>>{},
+    LongNormStreams{}));
 using WholeNormStreams = NormStreams<RowStreamShape<1, 8, 8, 256, 1, 3>>;
 using RaggedNormStreams = NormStreams<RowStreamShape<1, 7, 7, 224, 1, 3, 2>>;
 
@@ -104,13 +106,13 @@ typename Kernels::Plan plan_norm(Stream stream, const NormForward<T>& norm) {
   return plan;
 }
 
-// Launches the kernel whose rows stream; false: there is none for such rows.
-template <bool centred, class T>
+// Launches the first of these kernels whose rows stream; false: there is none for such rows.
+template <bool centred, class Whole, class Ragged, class T>
 bool launch_norm_stream(Stream stream, const NormForward<T>& norm) {
   if constexpr (gpu_paths) {
     using Kernels = NormStreamKernels<T, centred>;
-    static constexpr auto whole = stream_kernels<Kernels, T, false>(built_of<StreamModes>(WholeNormStreams{}));
-    static constexpr auto ragged = stream_kernels<Kernels, T, true>(built_of<StreamModes>(RaggedNormStreams{}));
+    static constexpr auto whole = stream_kernels<Kernels, T, false>(built_of<StreamModes>(Whole{}));
+    static constexpr auto ragged = stream_kernels<Kernels, T, true>(built_of<StreamModes>(Ragged{}));
     constexpr int64_t size = Vector<T>::size;
     if (elements_to_boundary(norm.y) != 0 || !streams_alike(norm.x, norm.x_stride, norm.columns)) return false;
     const auto found = norm.cut() == Cut::whole

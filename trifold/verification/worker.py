@@ -189,7 +189,10 @@ def _checks(job: Job, spec: Spec) -> list[Check]:
     # Branches are counted over all other checks: they come last.
     possible.sort(key=lambda check: check.name == "branches")
     asked = {check.name for check in possible if _wanted(job, check.name)}
-    needed = {name for check in possible if check.name in asked for name in check.after} - set(job.skip)
+    needed = {name for check in possible if check.name in asked for name in check.after}
+    if "branches" in asked:
+        needed |= {check.name for check in possible if check.name.startswith(PROPERTY)}
+    needed -= set(job.skip)
     return [check for check in possible if check.name in asked | needed]
 
 
