@@ -20,13 +20,14 @@ from trifold.implementation import Implementation, load_port, reference
 from trifold.machine.environment import environment
 from trifold.spec import Call, Limits, Spec
 from trifold.spec.load import load_spec
-from trifold.verification.cell import Cell, Search
-from trifold.verification.checks.differentiation import differentiate, gradient_scales
+from trifold.verification.cell import Cell, Search, as_tuple
+from trifold.verification.checks.differentiation import differentiate, gradient_scales, stated_gradient_errors
 from trifold.verification.comparison import scales
 from trifold.workspace import Workspace
 
 DRAWN = 40  # calls of each op beside its samples and edges
 _LIMITS = Limits(elements=1 << 17)
+_ROUND_OFF = 2.0**-24  # of float32
 
 
 @dataclass
@@ -39,7 +40,8 @@ class Row:
         other_bits: elements whose bits differ.
         ulp: the largest distance, in numbers of the dtype between the two (0 and -0 are one apart).
         ulp_of_scale: likewise in units in the last place of the result's scale (verify/<op>.py) where that is larger:
-            of a sum that cancels, the size of its summands.
+            of a sum that cancels, the size of its summands. Of half types it is what exceeds the error that the spec
+            states before rounding, which includes that of the hardware's approximations.
         call: the one with the largest distance of the second kind.
     """
 
@@ -53,7 +55,7 @@ class Row:
     ulp_of_scale: float = 0.0
     call: str = ""
 
-    def add(self, ours: Tensor, theirs: Tensor, scale: Tensor | None, call: Call) -> None:
+    def add(self, ours: Tensor, theirs: Tensor, scale: Tensor | None, stated: Tensor | None, call: Call) -> None:
         self.calls += 1
         self.elements += ours.numel()
         if ours.numel() == 0:
@@ -67,7 +69,10 @@ class Row:
         size = a.abs() if scale is None else torch.maximum(a.abs(), scale.double().abs().nan_to_num(nan=0.0))
         info = torch.finfo(ours.dtype)
         unit = torch.exp2(size.clamp(info.smallest_normal, info.max).log2().floor()) * info.eps
-        worst = float(torch.minimum((a - b).abs().nan_to_num(nan=torch.inf) / unit, apart.double()).max())
+        off = (a - b).abs().nan_to_num(nan=torch.inf)
+        if stated is not None and ours.dtype.itemsize == 2:
+            off = (off - stated.double().abs().nan_to_num() * _ROUND_OFF).clamp(min=0)
+        worst = float(torch.minimum(off / unit, apart.double()).max())
         if worst > self.ulp_of_scale:
             self.ulp_of_scale, self.call = worst, call.code(self.op)
 
@@ -98,11 +103,12 @@ def compare(cpu: Cell, cuda: Cell) -> list[Row]:
     def both(call: Call) -> None:
         paths = cpu.gradient_paths(call)
         scale = (*scales(cpu, call), *gradient_scales(cpu, call, paths))
-        for (name, ours), (_, theirs), size in zip(_results(cpu, call), _results(cuda, call), scale, strict=True):
+        both_results = zip(_results(cpu, call), _results(cuda, call), scale, _stated(cpu, call), strict=True)
+        for (name, ours), (_, theirs), size, stated in both_results:
             if ours is not None and theirs is not None:
                 dtype = str(ours.dtype).removeprefix("torch.")
                 row = rows.setdefault((dtype, name), Row(cpu.op, dtype, name))
-                row.add(ours, theirs.cpu(), size, call)
+                row.add(ours, theirs.cpu(), size, stated, call)
 
     cpu.for_each_call(both)
     return list(rows.values())
@@ -113,6 +119,20 @@ def _results(cell: Cell, call: Call) -> list[tuple[str, Tensor | None]]:
     made = differentiate(cell, call, cell.gradient_paths(call), cell.implementation.function)
     forward = [(f"forward {i}", o.detach()) for i, o in enumerate(made.results)]
     return [*forward, *((f"gradient {i}", g) for i, g in enumerate(made.grads))]
+
+
+def _stated(cell: Cell, call: Call) -> list[Tensor | None]:
+    """The stated error of results and gradients before they are rounded, in round-offs of float32."""
+    spec, paths = cell.spec, cell.gradient_paths(call)
+    of_results: list[Tensor | None] = [None] * len(scales(cell, call))
+    of_gradients: list[Tensor | None] = [None] * len(paths)
+    if spec.rounding_error is not None:
+        args, kwargs = cell.converted(*call.arguments(cell.device))
+        of_results = [*as_tuple(spec.rounding_error(cell.reference, *args, **kwargs))]
+    if spec.gradient_rounding_error is not None and paths:
+        of_path = stated_gradient_errors(cell, call, spec.gradient_rounding_error)
+        of_gradients = [of_path[path] for path in paths]
+    return [*of_results, *of_gradients]
 
 
 def _same_noise(implementation: Implementation) -> None:
