@@ -2,7 +2,7 @@
 
 semantics FILE         all kernels of semantics.py into FILE; their parameters
 refusals               what is said of each kernel of refused.py
-op PROTOTYPE NAME      the two texts of an op
+ops FOLDER             the two texts of each op with a prototype there, or why it is refused
 types                  where the types of the gallery's kernels differ from those that Numba infers
 """
 
@@ -46,15 +46,24 @@ def refusals() -> object:
     return found
 
 
-def op(prototype: str, name: str) -> object:
+def ops(folder: str) -> object:
+    from trifold.draft import DraftError
     from trifold.draft.binding import draft_op
 
-    module = import_file(Path(prototype), f"drafted_{name}")
-    first, second = draft_op(module, name), draft_op(module, name)
-    assert first == second, "a draft differs from the one before it"
-    return [first.header, first.binding]
+    texts: dict[str, tuple[str, str]] = {}
+    refused: dict[str, str] = {}
+    for path in sorted(Path(folder).glob("*.py")):
+        module = import_file(path, f"drafted_{path.stem}")
+        try:
+            first, second = draft_op(module, path.stem), draft_op(module, path.stem)
+        except DraftError as error:
+            refused[path.stem] = str(error)
+        else:
+            assert first == second, "a draft differs from the one before it"
+            texts[path.stem] = first.header, first.binding
+    return texts, refused
 
 
 if __name__ == "__main__":
-    programs: dict[str, Callable[..., object]] = {"semantics": semantics, "refusals": refusals, "op": op}
+    programs: dict[str, Callable[..., object]] = {"semantics": semantics, "refusals": refusals, "ops": ops}
     print(json.dumps(programs[sys.argv[1]](*sys.argv[2:])))
