@@ -1,4 +1,4 @@
-"""``trifold draft``: the C++ files of an op, written from its prototype."""
+"""``trifold draft``: the files of an op's port, written from its prototype."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from trifold.completion import op_names
+from trifold.draft.refusal import DraftError
 from trifold.errors import PrototypeError, WorkspaceError
 from trifold.workspace import Workspace, import_file
 
@@ -47,8 +48,21 @@ class Draft:
             path.write_text(self.text, encoding="utf-8")
 
 
-def drafts_of(op: str, workspace: Workspace) -> list[Draft]:
-    """The drafts of an op's C++ files; nothing is written.
+@dataclass(frozen=True)
+class Drafts:
+    """What is drafted of an op.
+
+    Attributes:
+        files: the C++ files; and ports/OP.py, where it is missing, or the last draft as it was.
+        remarks: what has to be added to ports/OP.py, or why it is not drafted.
+    """
+
+    files: tuple[Draft, ...]
+    remarks: tuple[str, ...] = ()
+
+
+def drafts_of(op: str, workspace: Workspace) -> Drafts:
+    """The drafts of an op's files; nothing is written.
 
     Raises:
         DraftError: something in the prototype is not translated; it names the line.
@@ -59,10 +73,18 @@ def drafts_of(op: str, workspace: Workspace) -> list[Draft]:
         raise WorkspaceError(f"{files.prototype} does not exist", f"write it, or run: trifold new op {op}")
     _without_simulator()
     from trifold.draft.binding import draft_op
+    from trifold.draft.wiring import draft_port
 
-    drafted = draft_op(import_file(files.prototype, f"trifold_drafted_{op}"), op)
+    module = import_file(files.prototype, f"trifold_drafted_{op}")
+    drafted, kept = draft_op(module, op), workspace.root / KEPT
     texts = ((files.header, drafted.header), (files.binding, drafted.binding))
-    return [Draft(path, workspace.root / KEPT / path.name, text) for path, text in texts]
+    cpp = tuple(Draft(path, kept / path.name, text) for path, text in texts)
+    try:
+        wiring = draft_port(module, op)
+    except DraftError as error:
+        return Drafts(cpp, () if files.port.is_file() else (f"not drafted: {error}",))
+    port = Draft(files.port, kept / files.port.name, wiring.text)
+    return Drafts(cpp) if port.edited else Drafts((*cpp, port), wiring.remarks)
 
 
 def _without_simulator() -> None:
@@ -88,12 +110,13 @@ def draft(
         typer.Option(help="A folder with prototypes/, cuda_src/, ports/ and verify/.", show_default="nearest parent"),
     ] = None,
 ) -> None:
-    """Write cuda_src/OP.cuh and .cu, the op's port in C++, from prototypes/OP.py.
+    """Write cuda_src/OP.cuh and .cu, the op's port in C++, and where it is missing ports/OP.py, from prototypes/OP.py.
 
     A file that was written or edited by hand is never overwritten.
     """
     found = Workspace.find() if workspace is None else Workspace.at(workspace)
-    drafts = drafts_of(op, found)
+    drafted = drafts_of(op, found)
+    drafts = drafted.files
     if diff:
         differences = [each.difference() for each in drafts]
         print("".join(differences), end="")
@@ -108,5 +131,5 @@ def draft(
     for each in drafts:
         each.write()
         print(f"wrote {each.path.relative_to(found.root)}")
-    if not found.files(op).port.is_file():
-        print(f"ports/{op}.py is not there: it states the schema and the gradient (docs/tutorial.md)")
+    for remark in drafted.remarks:
+        print(f"ports/{op}.py: {remark}")

@@ -1,0 +1,160 @@
+"""``ports/OP.py`` as it is drafted: schema, fakes and gradient of the launch functions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import trifold
+from trifold.draft import DraftError
+from trifold.draft.wiring import DraftedPort, draft_port
+from trifold.workspace import import_file
+
+ROOT = Path(__file__).parents[2]
+BEGIN = """
+from torch import Tensor
+import torch
+from trifold.prototype import launch, output, row_output
+"""
+
+SIGMOID = '''"""sigmoid: the operator."""
+
+from torch import Tensor
+
+from trifold.port import Operators, elementwise_output, wire
+
+
+def register(op: Operators) -> None:
+    op.define("sigmoid(Tensor x) -> Tensor", fake=elementwise_output)
+    op.define("sigmoid_backward(Tensor grad_y, Tensor y) -> Tensor", fake=elementwise_output)
+    op.autograd("sigmoid", save=["result"], backward=_backward)
+
+
+def _backward(ctx, grad_y):  # type: ignore[no-untyped-def]
+    (y,) = ctx.saved_tensors
+    grad_x = op.sigmoid_backward(grad_y, y)
+    return grad_x
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """What ``reference`` of prototypes/sigmoid.py computes."""
+    result: Tensor = op.sigmoid(x)
+    return result
+
+
+op = wire(__name__, register)
+'''
+
+
+def of_gallery(op: str) -> DraftedPort:
+    return draft_port(import_file(ROOT / "prototypes" / f"{op}.py", f"wired_{op}"), op)
+
+
+def of_text(text: str, folder: Path) -> DraftedPort:
+    path = folder / "f.py"
+    path.write_text(BEGIN + text, encoding="utf-8")
+    return draft_port(import_file(path, f"wired_{folder.name}"), "f")
+
+
+def test_schema_fake_and_gradient_follow_from_names() -> None:
+    assert of_gallery("sigmoid") == DraftedPort(SIGMOID)
+
+
+def test_a_fake_is_what_the_results_are_made_of() -> None:
+    text = of_gallery("topk").text
+    assert "def _with_columns(" in text  # a helper of the prototype, with what it is for
+    assert "    shape = _with_columns(x, k)\n" in text
+    assert "launch" not in text
+    assert "RuntimeError" not in text
+
+
+@pytest.mark.parametrize(
+    ("op", "remark"),
+    [
+        ("rms_norm", "rms_norm_backward's parameter parameters is no parameter and no result of rms_norm"),
+        ("histogram", "there is no function histogram_backward"),
+    ],
+)
+def test_where_names_do_not_say_the_gradient_it_is_not_stated(op: str, remark: str) -> None:
+    drafted = of_gallery(op)
+    assert drafted.remarks[0] == f"no gradient is stated: {remark}"
+    assert f"# No gradient is stated: {remark}.\n" in drafted.text
+    assert "autograd" not in drafted.text
+
+
+def test_arguments_that_are_passed_to_output_are_written(tmp_path: Path) -> None:
+    text = "def f(x: Tensor, out: Tensor | None) -> None:\n    launch(k, 1, x, output(rows(out)[0]), output(x))"
+    assert 'op.define("f(Tensor(a!) x, Tensor(b!)? out) -> ()", fake=lambda *_: None)' in of_text(text, tmp_path).text
+
+
+def test_upstream_gradients_come_to_the_results_that_they_are_named_after(tmp_path: Path) -> None:
+    drafted = of_text(
+        """
+def f(x: Tensor, n: int, y: Tensor) -> tuple[Tensor, Tensor]:
+    low, high = row_output(x), row_output(y)
+    return low, high
+
+def f_backward(grad_high: Tensor, n: int, low: Tensor) -> tuple[Tensor, Tensor]:
+    grad_y, grad_x = row_output(low), row_output(low)
+    return grad_y, grad_x
+""",
+        tmp_path,
+    )
+    assert 'op.autograd("f", save=lambda x, n, y, results: (results[0], n), backward=_backward)' in drafted.text
+    assert (
+        "def _backward(ctx, _, grad_high):  # type: ignore[no-untyped-def]\n"
+        "    (low,) = ctx.saved_tensors\n"
+        "    (n,) = ctx.constants\n"
+        "    grad_y, grad_x = op.f_backward(grad_high, n, low)\n"
+        "    return grad_x, None, grad_y\n"
+    ) in drafted.text
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "def f(x: Tensor, way: str) -> Tensor:\n    return row_output(x)",
+            "f's parameter way has no type of a schema",
+        ),
+        (
+            "def f(x: Tensor) -> float:\n    return 1.0",
+            "the result is not annotated as Tensor, a tuple of them, or None",
+        ),
+        ("def f(x: Tensor) -> None:\n    launch(k, 1, x)", "f returns nothing, and none of its arguments"),
+        (
+            "S = {1: torch.float32}\ndef f(x: Tensor) -> Tensor:\n    return x.new_empty(3, dtype=S[1])",
+            "the results of f are made with S, which a port cannot have",
+        ),
+    ],
+)
+def test_what_is_no_operator_is_refused_at_its_line(text: str, problem: str, tmp_path: Path) -> None:
+    with pytest.raises(DraftError, match=rf"f[.]py:\d+: {problem}"):
+        of_text(text, tmp_path)
+
+
+def test_the_drafted_files_are_verified(tmp_path: Path) -> None:
+    """A missing ports/OP.py is written, too, and left as it is once it is edited."""
+    for folder in ("prototypes", "verify", "cuda_src", "ports"):
+        (tmp_path / folder).mkdir()
+    for folder in ("prototypes", "verify"):
+        shutil.copy(ROOT / folder / "mul.py", tmp_path / folder)
+    command = [sys.executable, "-m", "trifold", "draft", "mul", "--workspace", str(tmp_path)]
+
+    def said() -> list[str]:
+        return subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    assert said() == ["wrote cuda_src/mul.cuh", "wrote cuda_src/mul.cu", "wrote ports/mul.py"]
+    checks = ["values", "gradients", "opcheck", "fake"]
+    report = trifold.verify("mul", workspace=tmp_path, devices=["cpu"], checks=checks, examples=3)
+    assert {row.outcome for op in report.ops for row in op.rows} == {"passed"}
+
+    port = tmp_path / "ports" / "mul.py"
+    port.write_text(port.read_text(encoding="utf-8") + "\n# mine\n", encoding="utf-8")
+    assert said() == ["wrote cuda_src/mul.cuh", "wrote cuda_src/mul.cu"]
+    assert port.read_text(encoding="utf-8").endswith("# mine\n")

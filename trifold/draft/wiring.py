@@ -1,0 +1,471 @@
+"""An op's schema, fakes and gradient, ``ports/OP.py``, from the launch functions of its prototype.
+
+- **Schema**: what a launch function's annotations say; arguments that it passes to :func:`trifold.prototype.output` are
+  written.
+- **Fake**: those of its statements that its results are made of, without checks and launches.
+- **Gradient**: of a function named ``OP_backward`` whose names say it: parameters ``grad`` or ``grad_<result>`` are the
+  upstream gradients, others are saved, by the names that they have in the forward function; results are named
+  ``grad_<argument>``.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+import typing
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from types import FunctionType, ModuleType, UnionType
+from typing import Any
+
+import torch
+
+import trifold.port
+import trifold.prototype
+from trifold.draft.binding import launch_functions
+from trifold.draft.refusal import DraftError, Place
+
+_SIMPLE = {torch.Tensor: "Tensor", int: "int", float: "float", bool: "bool"}
+_WIDTH = 110
+
+
+@dataclass(frozen=True)
+class DraftedPort:
+    """The text of ``ports/OP.py``, and what its author has to add."""
+
+    text: str
+    remarks: tuple[str, ...] = ()
+
+
+def draft_port(module: ModuleType, op: str) -> DraftedPort:
+    """Write the wiring of an op.
+
+    Args:
+        module: the op's prototype, with functions named as its operators: ``OP``, ``OP_backward`` and such.
+
+    Raises:
+        DraftError: an annotation is no type of a schema, or what a result's shape is made of cannot stand in a port.
+    """
+    launches = [_Launch(function) for function in launch_functions(module, op)]
+    (forward,) = (each for each in launches if each.name == op)
+    names = _Names(module)
+    fakes = {each.name: names.fake(each) for each in launches}
+    backward = next((each for each in launches if each.name == f"{op}_backward"), None)
+    gradient = _gradient(module, forward, backward) if backward else f"there is no function {op}_backward"
+    stated = gradient.autograd if isinstance(gradient, _Gradient) else f"# No gradient is stated: {gradient}."
+    remarks = [] if isinstance(gradient, _Gradient) else [f"no gradient is stated: {gradient}"]
+    more = [name for name in forward.parameters if name not in _parameters_of_reference(module, forward)]
+    if more:
+        remarks.append(f"the operator takes {', '.join(more)}, unlike reference: let {op} pass it")
+    lines = [*(_defined(each, fakes[each.name]) for each in launches), stated]
+    parts = [
+        f'"""{op}: the operator."""',
+        names.imports(),
+        *names.copied,
+        f"def register(op: Operators) -> None:\n{textwrap.indent(chr(10).join(lines), '    ')}",
+        *(gradient.functions if isinstance(gradient, _Gradient) else ()),
+        _called(module, forward),
+        "op = wire(__name__, register)\n",
+    ]
+    text = parts[0] + "\n\n" + "\n\n\n".join(part.strip("\n") for part in parts[1:]) + "\n"
+    return DraftedPort(text, tuple(remarks))
+
+
+class _Launch:
+    """A launch function as written, and what its annotations say."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self.name = function.__name__
+        lines, self._first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        self.tree = tree
+        hints = typing.get_type_hints(function)
+        self.parameters = {each.arg: self._type(hints.get(each.arg), each.arg) for each in tree.args.args}
+        self.results = self._results(hints.get("return"))
+        self.result_names = self._result_names()
+        self.written = self._written()
+        if not self.results and not self.written:
+            raise DraftError(
+                self.place(tree), f"{self.name} returns nothing, and none of its arguments is passed to output()"
+            )
+
+    def place(self, node: ast.AST) -> Place:
+        return Place(inspect.getsourcefile(self.function) or "?", getattr(node, "lineno", 1) + self._first - 1)
+
+    def _type(self, hint: Any, name: str) -> str:
+        optional = typing.get_origin(hint) in (typing.Union, UnionType) and type(None) in typing.get_args(hint)
+        inner = next((a for a in typing.get_args(hint) if a is not type(None)), hint) if optional else hint
+        if inner not in _SIMPLE:
+            raise DraftError(
+                self.place(self.tree),
+                f"{self.name}'s parameter {name} has no type of a schema",
+                "annotate it as Tensor, int, float or bool, or one of them | None",
+            )
+        return _SIMPLE[inner] + ("?" if optional else "")
+
+    def _results(self, hint: Any) -> tuple[str, ...]:
+        if hint is type(None):
+            return ()
+        parts = typing.get_args(hint) if typing.get_origin(hint) is tuple else (hint,)
+        if not all(part is torch.Tensor for part in parts):
+            raise DraftError(self.place(self.tree), "the result is not annotated as Tensor, a tuple of them, or None")
+        return ("Tensor",) * len(parts)
+
+    def _result_names(self) -> tuple[str, ...]:
+        """Of the last return; "" for what is no variable."""
+        returns = [node for node in ast.walk(self.tree) if isinstance(node, ast.Return) and node.value is not None]
+        if not returns:
+            return ()
+        value = max(returns, key=lambda node: node.lineno).value
+        parts = value.elts if isinstance(value, ast.Tuple) else [value]
+        return tuple(part.id if isinstance(part, ast.Name) else "" for part in parts)
+
+    def _written(self) -> tuple[str, ...]:
+        """Arguments that are passed to output(), or a view of which is: ``output(rows(x))``."""
+        outputs = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Call) and self._global(node.func) is trifold.prototype.output:
+                passed: ast.expr = node.args[0]
+                while (isinstance(passed, ast.Call) and passed.args) or isinstance(passed, ast.Subscript):
+                    passed = passed.value if isinstance(passed, ast.Subscript) else passed.args[0]
+                outputs |= {passed.id} if isinstance(passed, ast.Name) else set()
+        return tuple(name for name in self.parameters if name in outputs - _stored(self.tree.body))
+
+    def _global(self, node: ast.expr) -> Any:
+        return self.function.__globals__.get(node.id) if isinstance(node, ast.Name) else None
+
+    @property
+    def schema(self) -> str:
+        marks = {name: f"({chr(ord('a') + number)}!)" for number, name in enumerate(self.written)}
+        types = (f"{kind[:6]}{marks[n]}{kind[6:]}" if n in marks else kind for n, kind in self.parameters.items())
+        arguments = ", ".join(f"{kind} {name}" for kind, name in zip(types, self.parameters, strict=True))
+        returned = self.results[0] if len(self.results) == 1 else f"({', '.join(self.results)})"
+        return f"{self.name}({arguments}) -> {returned}"
+
+
+def _defined(launch: _Launch, fake: str) -> str:
+    line = f'op.define("{launch.schema}", fake={fake})'
+    return line if len(line) <= _WIDTH else f'op.define(\n    "{launch.schema}",\n    fake={fake},\n)'
+
+
+# ------------------------------------------------------------------------------------------------- fakes
+
+
+def _loaded(nodes: Iterable[ast.AST]) -> set[str]:
+    return {
+        name.id
+        for node in nodes
+        for name in ast.walk(node)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)
+    }
+
+
+def _stored(nodes: Iterable[ast.AST]) -> set[str]:
+    return {
+        name.id
+        for node in nodes
+        for name in ast.walk(node)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+    }
+
+
+def _what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]:
+    """The statements of a body that its results, and variables needed after it, are made of."""
+    kept: list[ast.stmt] = []
+    for node in reversed(body):
+        match node:
+            case ast.Return(value=value):
+                kept.append(node)
+                needed |= _loaded([value] if value is not None else [])
+            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if _stored(targets) & needed:
+                    kept.append(node)
+                    needed |= _loaded([node])
+            case ast.If(test=test):
+                inner, other = (_what_results_need(part, needed) for part in (node.body, node.orelse))
+                if inner or other:
+                    kept.append(ast.If(test, inner or [ast.Pass()], other))
+                    needed |= _loaded([test])
+            case ast.For() | ast.While() | ast.With() if _stored(node.body) & needed:
+                needed |= _loaded([node])
+                kept.append(node)
+            case ast.FunctionDef(name=name) if name in needed:
+                needed |= _loaded([node])
+                kept.append(node)
+            case ast.Import() | ast.ImportFrom():
+                kept.append(node)
+    return kept[::-1]
+
+
+def _without_equal_returns(body: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Without conditions under which the same is returned as at the end."""
+    last = ast.dump(body[-1])
+
+    def returns_it(part: Sequence[ast.stmt]) -> bool:
+        return len(part) <= 1 and all(ast.dump(each) == last for each in part)
+
+    return [
+        node for node in body if not (isinstance(node, ast.If) and returns_it(node.body) and returns_it(node.orelse))
+    ]
+
+
+class _Names:
+    """What the functions of a port refer to: imports, and what is copied from the prototype."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+        self._modules: set[str] = set()
+        self._from: dict[str, set[str]] = {"torch": {"Tensor"}, "trifold.port": {"Operators", "wire"}}
+        self._known: set[str] = {"Tensor"}
+        self.copied: list[str] = []
+
+    def fake(self, launch: _Launch) -> str:
+        """The fake of an operator as an expression; a function that it names is copied."""
+        if not launch.results:
+            return "lambda *_: None"
+        body = _without_equal_returns(_what_results_need(launch.tree.body, set()))
+        body = _what_results_need(body, set())  # without what the removed conditions needed
+        expression = self._one_expression(body)
+        if expression is not None:
+            self._provide(launch, _loaded([expression]) - set(launch.parameters))
+            called = expression if isinstance(expression, ast.Call) else None
+            if called is not None and not called.keywords and isinstance(called.func, ast.Name):
+                given = [each.id if isinstance(each, ast.Name) else "" for each in called.args]
+                if given == list(launch.parameters):
+                    return called.func.id
+            fake = f"lambda {', '.join(launch.parameters)}: {ast.unparse(expression)}"
+            if len(fake) <= _WIDTH:
+                return fake
+        name = f"_{launch.name}_fake"
+        self._provide(launch, _loaded(body) - _stored(body) - set(launch.parameters))
+        written = ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
+        returned = "" if launch.tree.returns is None else ast.unparse(launch.tree.returns)
+        self.copied.append(f"{_signature(name, launch.tree.args, returned)}\n{textwrap.indent(written, '    ')}")
+        return name
+
+    @staticmethod
+    def _one_expression(body: Sequence[ast.stmt]) -> ast.expr | None:
+        """What is returned, where each variable stands for one expression and is used once."""
+        *before, last = body
+        if not isinstance(last, ast.Return) or last.value is None:
+            return None
+        values: dict[str, ast.expr] = {}
+        for node in before:
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    values[name] = value
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=each)) if len(targets) == len(
+                    each
+                ) and all(isinstance(target, ast.Name) for target in targets):
+                    values |= {ast.unparse(target): value for target, value in zip(targets, each, strict=True)}
+                case _:
+                    return None
+        parts = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
+        if any(isinstance(part, ast.Name) and part.id not in values for part in parts):
+            return None
+        if _loaded(values.values()) & set(values):
+            return None
+        made = [values.get(part.id, part) if isinstance(part, ast.Name) else part for part in parts]
+        return ast.Tuple(made, ast.Load()) if isinstance(last.value, ast.Tuple) else made[0]
+
+    def _provide(self, launch: _Launch, names: Iterable[str]) -> None:
+        for name in sorted(names):
+            if name not in self._known and not hasattr(builtins, name):
+                self._known.add(name)
+                self._provide_one(launch, name)
+
+    def _provide_one(self, launch: _Launch, name: str) -> None:
+        value = vars(self._module).get(name)
+        own = getattr(value, "__module__", "")
+        if isinstance(value, ModuleType):
+            self._modules.add(value.__name__ if value.__name__ == name else f"{value.__name__} as {name}")
+        elif getattr(trifold.port, name, None) is value and value is not None:
+            self._from["trifold.port"].add(name)
+        elif isinstance(value, FunctionType) and own == self._module.__name__:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
+            parameters = set(inspect.signature(value).parameters)
+            self._provide(launch, _loaded([tree]) - _stored([tree]) - parameters)
+            self.copied.append(inspect.getsource(value))
+        elif own and not own.startswith(("numba", "trifold.prototype")) and own != self._module.__name__:
+            self._from.setdefault(own, set()).add(name)
+        elif _is_literal(value):
+            self.copied.append(f"{name} = {value!r}")
+        else:
+            raise DraftError(
+                launch.place(launch.tree),
+                f"the results of {launch.name} are made with {name}, which a port cannot have",
+                "write ports/*.py, or make them by functions of trifold.port and torch",
+            )
+
+    def imports(self) -> str:
+        modules = [f"import {name}" for name in sorted(self._modules)]
+        groups: list[list[str]] = [[], []]
+        for module, names in sorted(self._from.items()):
+            groups[module.startswith("trifold")].append(f"from {module} import {', '.join(sorted(names))}")
+        return "\n\n".join("\n".join(each) for each in ([*modules, *groups[0]], groups[1]) if each)
+
+
+def _is_literal(value: Any) -> bool:
+    try:
+        return bool(ast.literal_eval(repr(value)) == value)
+    except (ValueError, SyntaxError):
+        return False
+
+
+# ------------------------------------------------------------------------------------------------- the gradient
+
+
+@dataclass(frozen=True)
+class _Gradient:
+    autograd: str
+    functions: tuple[str, ...]
+
+
+@dataclass
+class _Saved:
+    """What backward takes beside upstream gradients."""
+
+    tensors: list[str] = field(default_factory=list)
+    constants: list[str] = field(default_factory=list)
+
+    def unpacked(self) -> Iterator[str]:
+        for names, attribute in ((self.tensors, "saved_tensors"), (self.constants, "constants")):
+            if names:
+                yield f"    {f'({names[0]},)' if len(names) == 1 else ', '.join(names)} = ctx.{attribute}"
+
+
+def _gradient(module: ModuleType, forward: _Launch, backward: _Launch) -> _Gradient | str:
+    """The gradient; or why names do not say it."""
+    upstream = [name for name in backward.parameters if name == "grad" or name.startswith("grad_")]
+    single = len(_returned(module, forward)) == 1
+    places: dict[int, str] = {}
+    for name in upstream:
+        result = name.removeprefix("grad_")
+        if single or name == "grad":
+            places[0] = name
+        elif result in forward.result_names:
+            places[forward.result_names.index(result)] = name
+        else:
+            return f"{backward.name}'s parameter {name} is named after no result of {forward.name}"
+    if len(places) != len(upstream) or not places:
+        return f"of {backward.name}'s parameters, one for each result must be named grad or grad_<result>"
+    saved, from_results = _Saved(), {}
+    for name, kind in backward.parameters.items():
+        if name in upstream:
+            continue
+        if name in forward.parameters:
+            (saved.tensors if kind.startswith("Tensor") else saved.constants).append(name)
+        elif name in forward.result_names:
+            saved.tensors.append(name)
+            from_results[name] = forward.result_names.index(name)
+        else:
+            return f"{backward.name}'s parameter {name} is no parameter and no result of {forward.name}"
+    of_tensors = [name for name, kind in forward.parameters.items() if kind.startswith("Tensor")]
+    wanted = {name: f"grad_{name}" for name in of_tensors if f"grad_{name}" in backward.result_names}
+    if len(wanted) != len(backward.results):
+        if len(of_tensors) != 1 or len(backward.results) != 1:
+            return f"the results of {backward.name} must be named grad_<argument>, each after another one"
+        wanted = {of_tensors[0]: f"grad_{of_tensors[0]}"}
+    return _written_gradient(module, forward, backward, places, saved, from_results, wanted)
+
+
+def _written_gradient(
+    module: ModuleType,
+    forward: _Launch,
+    backward: _Launch,
+    places: dict[int, str],
+    saved: _Saved,
+    from_results: dict[str, int],
+    wanted: dict[str, str],
+) -> _Gradient:
+    several = len(forward.results) > 1
+    functions = []
+    if saved.constants:
+        taken = [
+            (f"results[{from_results[name]}]" if several else "results") if name in from_results else name
+            for name in (*saved.tensors, *saved.constants)
+        ]
+        arguments, values = f"{', '.join(forward.parameters)}, results", ", ".join(taken)
+        save = f"lambda {arguments}: ({values}{',' if len(taken) == 1 else ''})"
+        if len(save) > _WIDTH:
+            save = "_save"
+            functions.append(f"def _save({arguments}):  # type: ignore[no-untyped-def]\n    return {values}")
+    else:
+        names = [
+            (f"result[{from_results[name]}]" if several else "result") if name in from_results else name
+            for name in saved.tensors
+        ]
+        save = "[" + ", ".join(f'"{name}"' for name in names) + "]"
+    only_backward = tuple(range(len(_returned(module, forward)), len(forward.results)))
+    extra = f", no_gradient={only_backward}" if only_backward else ""
+    line = f'op.autograd("{forward.name}", save={save}, backward=_backward{extra})'
+    if len(line) > _WIDTH:
+        line = f'op.autograd(\n    "{forward.name}",\n    save={save},\n    backward=_backward{extra},\n)'
+    gradients = [places.get(number, "_") for number in range(len(_returned(module, forward)))]
+    made = ", ".join(wanted[name] for name in sorted(wanted, key=_order(backward, wanted)))
+    returned = ", ".join(wanted.get(name, "None") for name in forward.parameters)
+    lines = [
+        f"def _backward(ctx, {', '.join(gradients)}):  # type: ignore[no-untyped-def]",
+        *saved.unpacked(),
+        f"    {made} = op.{backward.name}({', '.join(backward.parameters)})",
+        f"    return {returned}",
+    ]
+    return _Gradient(line, (*functions, "\n".join(lines)))
+
+
+def _order(backward: _Launch, wanted: dict[str, str]) -> Any:
+    names = backward.result_names
+    return lambda name: names.index(wanted[name]) if wanted[name] in names else 0
+
+
+# ------------------------------------------------------------------------------------------------- the op's function
+
+
+def _returned(module: ModuleType, forward: _Launch) -> tuple[str, ...]:
+    """The results that a call returns: those of the reference; others are for backward."""
+    reference = getattr(module, "reference", None)
+    hint = None if reference is None else typing.get_type_hints(reference).get("return")
+    if hint is torch.Tensor:
+        return forward.results[:1]
+    return forward.results[: len(typing.get_args(hint))] if typing.get_origin(hint) is tuple else forward.results
+
+
+def _parameters_of_reference(module: ModuleType, forward: _Launch) -> list[str]:
+    reference = getattr(module, "reference", None)
+    return list(forward.parameters if reference is None else inspect.signature(reference).parameters)
+
+
+def _called(module: ModuleType, forward: _Launch) -> str:
+    """The op's own function: with the reference's parameters, if they are the operator's."""
+    reference = getattr(module, "reference", None)
+    source = forward.tree.args
+    if reference is not None and _parameters_of_reference(module, forward) == list(forward.parameters):
+        tree = ast.parse(textwrap.dedent(inspect.getsource(reference))).body[0]
+        assert isinstance(tree, ast.FunctionDef)
+        source = tree.args
+    said = inspect.getdoc(forward.function) or (inspect.getdoc(reference) if reference is not None else None)
+    text = said or f"What ``reference`` of prototypes/{forward.name}.py computes."
+    doc = textwrap.indent(f'"""{text}{chr(10) if chr(10) in text else ""}"""', "    ")
+    call = f"op.{forward.name}({', '.join(forward.parameters)})"
+    count = len(_returned(module, forward))
+    kind = "None" if not count else "Tensor" if count == 1 else f"tuple[{', '.join(['Tensor'] * count)}]"
+    body = f"    {call}" if not count else f"    result: {kind} = {call}\n    return result"
+    return f"{_signature(forward.name, source, kind)}\n{doc}\n{body}"
+
+
+def _signature(name: str, arguments: ast.arguments, returned: str) -> str:
+    """The first line of a function, or its first lines."""
+    defaults = [None] * (len(arguments.args) - len(arguments.defaults)) + list(arguments.defaults)
+    written = [
+        ast.unparse(each) + ("" if default is None else f" = {ast.unparse(default)}")
+        for each, default in zip(arguments.args, defaults, strict=True)
+    ]
+    line = f"def {name}({', '.join(written)}) -> {returned}:"
+    if len(line) <= _WIDTH:
+        return line
+    return "\n".join([f"def {name}(", *(f"    {each}," for each in written), f") -> {returned}:"])
