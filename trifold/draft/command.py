@@ -68,14 +68,12 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
         DraftError: something in the prototype is not translated; it names the line.
         PrototypeError: the prototype is missing, or this process has imported Numba's simulator.
     """
-    files = workspace.files(op)
-    if not files.prototype.is_file():
-        raise WorkspaceError(f"{files.prototype} does not exist", f"write it, or run: trifold new op {op}")
+    files, prototype = workspace.files(op), _prototype(op, workspace)
     _without_simulator()
     from trifold.draft.binding import draft_op
     from trifold.draft.wiring import draft_port
 
-    module = import_file(files.prototype, f"trifold_drafted_{op}")
+    module = import_file(prototype, f"trifold_drafted_{op}")
     drafted, kept = draft_op(module, op), workspace.root / KEPT
     texts = ((files.header, drafted.header), (files.binding, drafted.binding))
     cpp = tuple(Draft(path, kept / path.name, text) for path, text in texts)
@@ -85,6 +83,24 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
         return Drafts(cpp, () if files.port.is_file() else (f"not drafted: {error}",))
     port = Draft(files.port, kept / files.port.name, wiring.text)
     return Drafts(cpp) if port.edited else Drafts((*cpp, port), wiring.remarks)
+
+
+def _prompt(op: str, workspace: Workspace) -> str:
+    """Raises what :func:`drafts_of` raises, where ports/OP.py is missing and cannot be drafted."""
+    from trifold.draft.prompt import prompt
+    from trifold.draft.wiring import draft_port
+
+    files, prototype = workspace.files(op), _prototype(op, workspace)
+    if files.port.is_file():
+        return prompt(op, workspace, files.port.read_text(encoding="utf-8"))
+    return prompt(op, workspace, draft_port(import_file(prototype, f"trifold_drafted_{op}"), op).text)
+
+
+def _prototype(op: str, workspace: Workspace) -> Path:
+    path = workspace.files(op).prototype
+    if not path.is_file():
+        raise WorkspaceError(f"{path} does not exist", f"write it, or run: trifold new op {op}")
+    return path
 
 
 def _without_simulator() -> None:
@@ -105,6 +121,10 @@ def draft(
     diff: Annotated[
         bool, typer.Option("--diff", help="Write nothing; show how the files differ from the draft. Status 1 if so.")
     ] = False,
+    prompt: Annotated[
+        bool,
+        typer.Option("--prompt", help="Write nothing; print all that a model or a person has to read to write it."),
+    ] = False,
     workspace: Annotated[
         Path | None,
         typer.Option(help="A folder with prototypes/, cuda_src/, ports/ and verify/.", show_default="nearest parent"),
@@ -115,6 +135,9 @@ def draft(
     A file that was written or edited by hand is never overwritten.
     """
     found = Workspace.find() if workspace is None else Workspace.at(workspace)
+    if prompt:
+        print(_prompt(op, found), end="")
+        return
     drafted = drafts_of(op, found)
     drafts = drafted.files
     if diff:
