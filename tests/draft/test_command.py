@@ -50,6 +50,35 @@ def test_drafted_files_follow_the_prototype_until_they_are_edited(workspace: Pat
     assert header.read_text().endswith("// mine\n")
 
 
+def test_a_changed_prototype_is_merged_into_an_edited_port(workspace: Path) -> None:
+    header, prototype = workspace / "cuda_src" / "add.cuh", workspace / "prototypes" / "add.py"
+    draft(workspace)
+    mine = header.read_text() + "\n// mine\n"
+    header.write_text(mine)
+    prototype.write_text(prototype.read_text().replace("x[i] + y[i]", "x[i] - y[i]"))
+    done = draft(workspace, "--update")
+    assert done.stdout.splitlines()[:2] == ["cuda_src/add.cuh: updated", "cuda_src/add.cu: is as it was"]
+    assert header.read_text() == mine.replace("C(x[i]) + C(y[i])", "C(x[i]) - C(y[i])")
+
+    # The same line was edited: nothing is lost, and nothing is written.
+    mine = header.read_text().replace("C(x[i]) - C(y[i])", "C(x[i]) * C(y[i])")
+    header.write_text(mine)
+    prototype.write_text(prototype.read_text().replace("x[i] - y[i]", "x[i] + y[i]"))
+    done = draft(workspace, "--update")
+    assert done.returncode == 1
+    assert header.read_text() == mine
+    both = (workspace / ".trifold" / "drafts" / "add.cuh.merged").read_text()
+    assert "<<<<<<< edited\n" in both
+    assert ">>>>>>> new draft\n" in both
+
+
+def test_a_port_that_was_never_drafted_is_not_merged(workspace: Path) -> None:
+    shutil.copy(ROOT / "cuda_src" / "add.cuh", workspace / "cuda_src")
+    done = draft(workspace, "--update")
+    assert done.returncode == 2
+    assert "add.cuh was not drafted: there is no last draft" in done.stderr.replace("\n", "")
+
+
 def test_a_refusal_names_file_and_line(workspace: Path) -> None:
     prototype = workspace / "prototypes" / "add.py"
     prototype.write_text(prototype.read_text().replace("x[i] + y[i]", "x[-1] + y[i]"))

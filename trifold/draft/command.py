@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +16,7 @@ import typer
 
 from trifold.completion import op_names
 from trifold.draft.refusal import DraftError
-from trifold.errors import PrototypeError, WorkspaceError
+from trifold.errors import PrototypeError, ToolchainError, WorkspaceError
 from trifold.workspace import Workspace, import_file
 
 KEPT = Path(".trifold") / "drafts"  # the last draft of each file, in the workspace
@@ -42,10 +45,36 @@ class Draft:
         before, after = current.splitlines(keepends=True), self.text.splitlines(keepends=True)
         return "".join(difflib.unified_diff(before, after, str(self.path), f"{self.path} (draft)"))
 
-    def write(self) -> None:
-        for path in (self.path, self.kept):
+    def merged(self) -> tuple[str, bool]:
+        """The file with what has changed from the last draft to this one, and whether that is without a conflict.
+
+        Raises:
+            WorkspaceError: there is no last draft.
+            ToolchainError: there is no git here, whose merge this is.
+        """
+        if not self.kept.is_file():
+            raise WorkspaceError(
+                f"{self.path} was not drafted: there is no last draft from which to take the changes",
+                "see the differences with --diff, or move the file away and draft it",
+            )
+        git = shutil.which("git")
+        if git is None:
+            raise ToolchainError("git is not there, whose merge trifold draft --update uses", "install git")
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=self.path.suffix) as new:
+            new.write(self.text)
+            new.flush()
+            labels = (part for name in ("edited", "last draft", "new draft") for part in ("-L", name))
+            command = [git, "merge-file", "-p", *labels, str(self.path), str(self.kept), new.name]
+            done = subprocess.run(command, capture_output=True, encoding="utf-8")
+        if done.returncode < 0 or done.returncode > 127:  # else the number of conflicts
+            raise ToolchainError(f"git merge-file: {done.stderr.strip()}", "merge the file by hand: see --diff")
+        return done.stdout, done.returncode == 0
+
+    def write(self, text: str | None = None) -> None:
+        """The draft, or the text with which it was merged; the draft is kept."""
+        for path, content in ((self.path, self.text if text is None else text), (self.kept, self.text)):
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(self.text, encoding="utf-8")
+            path.write_text(content, encoding="utf-8")
 
 
 @dataclass(frozen=True)
@@ -53,12 +82,19 @@ class Drafts:
     """What is drafted of an op.
 
     Attributes:
-        files: the C++ files; and ports/OP.py, where it is missing, or the last draft as it was.
-        remarks: what has to be added to ports/OP.py, or why it is not drafted.
+        cpp: the header and the binding.
+        port: ports/OP.py; None: it cannot be drafted.
+        remarks: what has to be added to a drafted ports/OP.py, or why there is none.
     """
 
-    files: tuple[Draft, ...]
-    remarks: tuple[str, ...] = ()
+    cpp: tuple[Draft, ...]
+    port: Draft | None
+    remarks: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[Draft, ...]:
+        """Without a ports/OP.py that was written or edited by hand."""
+        return self.cpp if self.port is None or self.port.edited else (*self.cpp, self.port)
 
 
 def drafts_of(op: str, workspace: Workspace) -> Drafts:
@@ -80,9 +116,9 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
     try:
         wiring = draft_port(module, op)
     except DraftError as error:
-        return Drafts(cpp, () if files.port.is_file() else (f"not drafted: {error}",))
+        return Drafts(cpp, None, () if files.port.is_file() else (f"not drafted: {error}",))
     port = Draft(files.port, kept / files.port.name, wiring.text)
-    return Drafts(cpp) if port.edited else Drafts((*cpp, port), wiring.remarks)
+    return Drafts(cpp, port, () if port.edited else wiring.remarks)
 
 
 def _prompt(op: str, workspace: Workspace) -> str:
@@ -121,6 +157,10 @@ def draft(
     diff: Annotated[
         bool, typer.Option("--diff", help="Write nothing; show how the files differ from the draft. Status 1 if so.")
     ] = False,
+    update: Annotated[
+        bool,
+        typer.Option("--update", help="Merge what has changed since the last draft into files that were edited."),
+    ] = False,
     prompt: Annotated[
         bool,
         typer.Option("--prompt", help="Write nothing; print all that a model or a person has to read to write it."),
@@ -132,7 +172,9 @@ def draft(
 ) -> None:
     """Write cuda_src/OP.cuh and .cu, the op's port in C++, and where it is missing ports/OP.py, from prototypes/OP.py.
 
-    A file that was written or edited by hand is never overwritten.
+    A file that was written or edited by hand is never overwritten. With --update, what has changed in the prototype
+    since the last draft is merged into it, unless both have changed the same lines: then nothing is written. Exit
+    status 1: there was such a conflict, or --diff has shown a difference.
     """
     found = Workspace.find() if workspace is None else Workspace.at(workspace)
     if prompt:
@@ -144,15 +186,37 @@ def draft(
         differences = [each.difference() for each in drafts]
         print("".join(differences), end="")
         raise typer.Exit(1 if any(differences) else 0)
+    if update:
+        _update(drafted, found)
+        return
     edited = [each.path for each in drafts if each.edited]
     if edited:
         names = " and ".join(str(path.relative_to(found.root)) for path in edited)
         raise WorkspaceError(
             f"{names}: edited since the last draft, or not drafted at all; nothing is written",
-            f"see the differences with trifold draft {op} --diff, or move the file away",
+            f"see the differences with trifold draft {op} --diff, merge them with --update, or move the file away",
         )
     for each in drafts:
         each.write()
         print(f"wrote {each.path.relative_to(found.root)}")
     for remark in drafted.remarks:
         print(f"ports/{op}.py: {remark}")
+
+
+def _update(drafted: Drafts, workspace: Workspace) -> None:
+    """Files that were edited, merged with the new draft; others become it."""
+    follows = drafted.port is not None and drafted.port.kept.is_file()
+    files = (*drafted.cpp, drafted.port) if follows and drafted.port is not None else drafted.files
+    merged = [(each, *each.merged()) if each.edited else (each, each.text, True) for each in files]
+    conflicts = [(each, text) for each, text, clean in merged if not clean]
+    for each, text in conflicts:
+        beside = each.kept.with_name(f"{each.kept.name}.merged")
+        beside.write_text(text, encoding="utf-8")
+        name, place = (path.relative_to(workspace.root) for path in (each.path, beside))
+        print(f"{name}: edited where the prototype has changed, too; nothing is written. Both stand in {place}")
+    if conflicts:
+        raise typer.Exit(1)
+    for each, text, _ in merged:
+        said = "is as it was" if each.path.is_file() and each.path.read_text(encoding="utf-8") == text else "updated"
+        each.write(text)
+        print(f"{each.path.relative_to(workspace.root)}: {said}")
