@@ -7,9 +7,10 @@ The error of an element is taken against the reference in float64. It passes wit
 where u is the dtype's unit round-off (2⁻²⁴ for float32), scale is the size of the numbers that the op rounds (its
 condition: the reference on absolute values, or what the spec says), and q is the dtype's smallest subnormal number. n
 is 1 for half types, whose intermediate results do not underflow in float32; elsewhere each of them that does is rounded
-to a multiple of q, which later factors enlarge: n is 4 · multiple. PyTorch's error is the largest on the same input, in
-units of u · scale; where these are smaller than q, in units of q, and n is at least twice that: a result that is kept
-for backward may be subnormal. NaN and inf must stand in the same places.
+to a multiple of q, which later factors enlarge: n is 4 · multiple, and 4096 · multiple in float64, where the exact
+result is off by as much and nothing says by how much. PyTorch's error is the largest on the same input, in units of
+u · scale; where these are smaller than q, in units of q, and n is at least twice that: a result that is kept for
+backward may be subnormal. NaN and inf must stand in the same places.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ def allowed_error(want: Tensor, own: Tensor, scale: Tensor | None, dtype: torch.
     quantum = info.smallest_normal * info.eps
     own_error = torch.where(finite & torch.isfinite(own), (own - want).abs(), 0.0)
     own_quanta = float(torch.where(unit < quantum, own_error, 0.0).max()) / quantum
-    underflow = quantum * max(1 if dtype.itemsize == 2 else 4 * multiple, 2 * own_quanta)
+    enlarged = {2: 1.0, 8: 4096 * multiple}.get(dtype.itemsize, 4 * multiple)
+    underflow = quantum * max(enlarged, 2 * own_quanta)
     own_multiple = float(((own_error - quantum).clamp(min=0) / unit.clamp(min=quantum)).max())
     multiple = max(multiple, 2 * own_multiple)
     # Not times `unit`, which is no number any more where float64's own results are subnormal.
