@@ -13,6 +13,7 @@ import pytest
 import trifold
 from trifold.draft import DraftError
 from trifold.draft.wiring import DraftedPort, draft_port
+from trifold.errors import PrototypeError
 from trifold.workspace import import_file
 
 ROOT = Path(__file__).parents[2]
@@ -126,6 +127,7 @@ def f_backward(grad_high: Tensor, n: int, low: Tensor) -> tuple[Tensor, Tensor]:
             "def f(x: Tensor) -> float:\n    return 1.0",
             "the result is not annotated as Tensor, a tuple of them, or None",
         ),
+        ("def f(x: Tensor) -> Tensor:\n    launch(k, 1, x)", "f has a result, and no return"),
         ("def f(x: Tensor) -> None:\n    launch(k, 1, x)", "f returns nothing, and none of its arguments"),
         (
             "S = {1: torch.float32}\ndef f(x: Tensor) -> Tensor:\n    return x.new_empty(3, dtype=S[1])",
@@ -136,6 +138,11 @@ def f_backward(grad_high: Tensor, n: int, low: Tensor) -> tuple[Tensor, Tensor]:
 def test_what_is_no_operator_is_refused_at_its_line(text: str, problem: str, tmp_path: Path) -> None:
     with pytest.raises(DraftError, match=rf"f[.]py:\d+: {problem}"):
         of_text(text, tmp_path)
+
+
+def test_a_prototype_without_the_ops_function_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PrototypeError, match=r"prototypes/f[.]py has no function named f"):
+        of_text("def f_backward(grad: Tensor) -> Tensor:\n    return grad", tmp_path)
 
 
 def test_the_drafted_files_are_verified(tmp_path: Path) -> None:

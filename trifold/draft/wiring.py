@@ -26,6 +26,7 @@ import trifold.port
 import trifold.prototype
 from trifold.draft.binding import launch_functions
 from trifold.draft.refusal import DraftError, Place
+from trifold.errors import PrototypeError
 
 _SIMPLE = {torch.Tensor: "Tensor", int: "int", float: "float", bool: "bool"}
 _WIDTH = 110
@@ -47,9 +48,12 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
 
     Raises:
         DraftError: an annotation is no type of a schema, or what a result's shape is made of cannot stand in a port.
+        PrototypeError: the prototype has no launch function of the op's name.
     """
     launches = [_Launch(function) for function in launch_functions(module, op)]
-    (forward,) = (each for each in launches if each.name == op)
+    forward = next((each for each in launches if each.name == op), None)
+    if forward is None:
+        raise PrototypeError(f"prototypes/{op}.py has no function named {op}", "write the launch function")
     names = _Names(module)
     fakes = {each.name: names.fake(each) for each in launches}
     backward = next((each for each in launches if each.name == f"{op}_backward"), None)
@@ -228,6 +232,8 @@ class _Names:
         """The fake of an operator as an expression; a function that it names is copied."""
         if not launch.results:
             return "lambda *_: None"
+        if not launch.result_names:
+            raise DraftError(launch.place(launch.tree), f"{launch.name} has a result, and no return")
         body = _without_equal_returns(_what_results_need(launch.tree.body, set()))
         body = _what_results_need(body, set())  # without what the removed conditions needed
         expression = self._one_expression(body)
@@ -259,10 +265,11 @@ class _Names:
             match node:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value):
                     values[name] = value
-                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=each)) if len(targets) == len(
-                    each
-                ) and all(isinstance(target, ast.Name) for target in targets):
-                    values |= {ast.unparse(target): value for target, value in zip(targets, each, strict=True)}
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Tuple(elts=each)):
+                    names = [target.id for target in targets if isinstance(target, ast.Name)]
+                    if len(names) != len(targets) or len(names) != len(each):
+                        return None
+                    values |= dict(zip(names, each, strict=True))
                 case _:
                     return None
         parts = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
