@@ -252,6 +252,9 @@ def _one_of(key: v.Dtypes, possible: tuple[bool, ...]) -> cpp.Expr:
     if all(dtype in v.HALF for dtype in wanted) and set(v.HALF) <= set(wanted):
         return cpp.Infix("==", cpp.Name("sizeof(T)"), cpp.Literal("2", 2))
     names = {torch.float64: "double", torch.float32: "float", torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
+    others = [dtype for dtype, each in zip(key, possible, strict=True) if not each]
+    if len(others) == 1:
+        return cpp.Name(f"!std::is_same_v<T, {names[others[0]]}>")
     tests: list[cpp.Expr] = [cpp.Name(f"std::is_same_v<T, {names[dtype]}>") for dtype in wanted]
     joined = tests[0]
     for test in tests[1:]:

@@ -68,6 +68,7 @@ class Host(HostParts):
         self.names: dict[str, Any] = {}
         self.depth = 0
         self.possible: tuple[bool, ...] | None = None
+        self.holds: dict[str, bool] = {}  # conditions in whose branches this is, by their text
         self.parameters: list[tuple[str, str]] = []
         self.result = "void"
         tree = self._tree(function)
@@ -221,6 +222,7 @@ class Host(HostParts):
                     value.interval,
                     value.facts,
                     value.of_dtype,
+                    value.certain,
                 )
                 if id(value) in self.facts_if_false:
                     self.facts_if_false[id(kept)] = self.facts_if_false[id(value)]
@@ -264,16 +266,21 @@ class Host(HostParts):
         for branch, facts in ((node.body, test.facts), (node.orelse, self.facts_if_false.get(id(test), ()))):
             self.names = dict(before)
             body: list[cpp.Stmt] = []
-            assumed, possible = self.assuming(facts), self.possible
-            if test.of_dtype is not None:
+            assumed, possible, holds = self.assuming(facts), self.possible, self.holds
+            self.holds = holds | {
+                text_of(test.expr): branch is node.body,
+                text_of(opposite(test.expr)): branch is not node.body,
+            }
+            certain = test.certain or test.of_dtype
+            if certain is not None:
                 wanted = branch is node.body
                 self.possible = tuple(
-                    before and each == wanted
-                    for before, each in zip(possible or (True,) * len(test.of_dtype), test.of_dtype, strict=True)
+                    before and each in (wanted, None)
+                    for before, each in zip(possible or (True,) * len(certain), certain, strict=True)
                 )
             ended = self.statements(branch, body)
             self.restore(assumed)
-            self.possible = possible
+            self.possible, self.holds = possible, holds
             if ended is not None and self.depth > 0:
                 raise DraftError(self.place(node), "a return within a condition of a helper is not translated")
             states.append(None if ended is not None else self.names)

@@ -112,8 +112,15 @@ class Conditions:
                 choose = all if all_of else any
                 known = tuple(choose(pair) for pair in zip(result.of_dtype, part.of_dtype, strict=True))
             expr = cpp.Infix("&&" if all_of else "||", result.expr, part.expr, type=v.BOOL)
-            result = v.Number(expr, v.BOOL, facts=facts, of_dtype=known)
+            certain = self._joined_for_each_dtype(all_of, result, part)
+            result = v.Number(expr, v.BOOL, facts=facts, of_dtype=known, certain=certain)
         return result
+
+    def _joined_for_each_dtype(self, all_of: bool, a: v.Number, b: v.Number) -> tuple[bool | None, ...] | None:
+        unknown = (None,) * len(self.key_dtypes)
+        pairs = zip(a.certain or a.of_dtype or unknown, b.certain or b.of_dtype or unknown, strict=True)
+        decides = not all_of  # what one part alone decides
+        return tuple(decides if decides in pair else None if None in pair else all_of for pair in pairs) or None
 
     def comparison(self, node: ast.Compare) -> Any:
         values = [self.evaluate(each) for each in (node.left, *node.comparators)]

@@ -114,12 +114,11 @@ class HostExpressions(Conditions):
             if not isinstance(value, v.Number):
                 return not value
             known = None if value.of_dtype is None else tuple(not each for each in value.of_dtype)
-            negated = v.Number(
-                opposite(self.truth(value).expr),
-                v.BOOL,
-                facts=self.facts_if_false.get(id(value), ()),
-                of_dtype=known,
-            )
+            certain = None
+            if value.certain is not None:
+                certain = tuple(None if each is None else not each for each in value.certain)
+            facts = self.facts_if_false.get(id(value), ())
+            negated = v.Number(opposite(self.truth(value).expr), v.BOOL, facts=facts, of_dtype=known, certain=certain)
             self.facts_if_false[id(negated)] = value.facts
             self.kept += [value, negated]
             return negated

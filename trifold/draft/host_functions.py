@@ -15,7 +15,7 @@ from trifold import prototype
 from trifold.draft import cpp
 from trifold.draft import host_values as v
 from trifold.draft.host import Host, Launch
-from trifold.draft.host_conditions import call
+from trifold.draft.host_conditions import call, text_of
 from trifold.draft.host_tensors import new_empty
 from trifold.draft.refusal import DraftError
 
@@ -87,6 +87,11 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
     number = next((n for n, each in enumerate(arguments) if isinstance(each, v.Either)), None)
     if number is not None:
         one_of = arguments[number]
+        holds = host.holds.get(text_of(one_of.test.expr))
+        if holds is not None:
+            known = one_of.chosen if holds else one_of.otherwise
+            _launch(host, (*arguments[:number], known, *arguments[number + 1 :]), keywords, node)
+            return
         into = host.into
         bodies: list[list[cpp.Stmt]] = []
         for each in (one_of.chosen, one_of.otherwise):

@@ -38,6 +38,7 @@ class Number:
     interval: Interval | None = None
     facts: tuple[Fact, ...] = ()  # what is true of tensors if this is true
     of_dtype: tuple[Any, ...] | None = None  # its value for each dtype of the key
+    certain: tuple[bool | None, ...] | None = None  # of a condition: likewise, None where more than that decides
 
 
 @dataclass(eq=False)

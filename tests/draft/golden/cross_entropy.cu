@@ -92,63 +92,53 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
       if (reduction == 0) {
         if (grid > 0) {
           trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
-            const Tensor logits_argument = trifold::without_gaps(x);
-            const Tensor targets_argument = trifold::without_gaps(targets);
-            const Tensor count_argument = trifold::without_gaps(divisor);
-            const trifold::OnDevice device(logits);
-            trifold::launch<cross_entropy_rows_kernel<T>>(
-                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(logits_argument),
-                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
-                trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
-                gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns,
-                label_smoothing, team);
-            trifold::check_launch();
+            if constexpr (!std::is_same_v<T, double>) {
+              const Tensor logits_argument = trifold::without_gaps(x);
+              const Tensor targets_argument = trifold::without_gaps(targets);
+              const Tensor count_argument = trifold::without_gaps(divisor);
+              const trifold::OnDevice device(logits);
+              trifold::launch<cross_entropy_rows_kernel<T>>(
+                  device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(logits_argument),
+                  logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
+                  trifold::mutable_data<T>(losses), trifold::mutable_data<T>(gradient), gradient.stride(0),
+                  gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0), count2, columns,
+                  label_smoothing, team);
+              trifold::check_launch();
+            }
           });
         }
       } else {
         if (grid > 0) {
           trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
-            const Tensor logits_argument = trifold::without_gaps(x);
-            const Tensor targets_argument = trifold::without_gaps(targets);
-            const Tensor count_argument = trifold::without_gaps(divisor);
-            const trifold::OnDevice device(logits);
-            trifold::launch<cross_entropy_rows_kernel2<T>>(
-                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(logits_argument),
-                logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
-                trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
-                gradient.stride(0), gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0),
-                count2, columns, label_smoothing, team);
-            trifold::check_launch();
+            if constexpr (!std::is_same_v<T, double>) {
+              const Tensor logits_argument = trifold::without_gaps(x);
+              const Tensor targets_argument = trifold::without_gaps(targets);
+              const Tensor count_argument = trifold::without_gaps(divisor);
+              const trifold::OnDevice device(logits);
+              trifold::launch<cross_entropy_rows_kernel2<T>>(
+                  device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(logits_argument),
+                  logits_argument.stride(0), trifold::data<int64_t>(targets_argument), ignore_index,
+                  trifold::mutable_data<trifold::compute_t<T>>(losses2), trifold::mutable_data<T>(gradient),
+                  gradient.stride(0), gradient.size(0), trifold::data<int64_t>(count_argument), count_argument.size(0),
+                  count2, columns, label_smoothing, team);
+              trifold::check_launch();
+            }
           });
         }
       }
     }
   }
   if (reduction != 0) {
-    if (reduction == 0) {
-      trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
-        const Tensor losses_argument = trifold::without_gaps(losses);
-        const Tensor targets_argument = trifold::without_gaps(targets);
-        const Tensor loss_argument = torch::stable::reshape(loss, {1});
-        const trifold::OnDevice device(logits);
-        trifold::launch<cross_entropy_total_kernel<T>>(
-            device.stream(), dim3(1), dim3(256), 0, trifold::data<T>(losses_argument),
-            trifold::data<int64_t>(targets_argument), ignore_index, trifold::mutable_data<T>(loss_argument),
-            trifold::mutable_data<int64_t>(count), count.numel(), count_of_rows);
-        trifold::check_launch();
-      });
-    } else {
-      trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
-        const Tensor targets_argument = trifold::without_gaps(targets);
-        const Tensor loss_argument = torch::stable::reshape(loss, {1});
-        const trifold::OnDevice device(logits);
-        trifold::launch<cross_entropy_total_kernel2<T>>(
-            device.stream(), dim3(1), dim3(256), 0, trifold::data<trifold::compute_t<T>>(losses2),
-            trifold::data<int64_t>(targets_argument), ignore_index, trifold::mutable_data<T>(loss_argument),
-            trifold::mutable_data<int64_t>(count), count.numel(), count_of_rows);
-        trifold::check_launch();
-      });
-    }
+    trifold::dispatch_floating(logits.scalar_type(), [&]<class T>() {
+      const Tensor targets_argument = trifold::without_gaps(targets);
+      const Tensor loss_argument = torch::stable::reshape(loss, {1});
+      const trifold::OnDevice device(logits);
+      trifold::launch<cross_entropy_total_kernel<T>>(
+          device.stream(), dim3(1), dim3(256), 0, trifold::data<trifold::compute_t<T>>(losses2),
+          trifold::data<int64_t>(targets_argument), ignore_index, trifold::mutable_data<T>(loss_argument),
+          trifold::mutable_data<int64_t>(count), count.numel(), count_of_rows);
+      trifold::check_launch();
+    });
   }
   return {loss, residual, count};
 }

@@ -331,33 +331,8 @@ __global__ void cross_entropy_rows_kernel2(const T* logits, int64_t logits_strid
 }
 
 template <class T>
-__global__ void cross_entropy_total_kernel(const T* losses, const int64_t* targets, int64_t ignored, T* loss,
-                                           int64_t* count, int64_t count_length, int64_t rows) {
-  using C = trifold::compute_t<T>;
-  __shared__ C of_warp[WARPS_PER_BLOCK];
-  __shared__ int64_t counted_of_warp[WARPS_PER_BLOCK];
-  C total = C(0);
-  int64_t counted = 0;
-  for (int64_t row = threadIdx.x; row < rows; row += blockDim.x) {
-    total += C(losses[row]);
-    if (targets[row] != ignored) ++counted;
-  }
-  total = block_sum(total, of_warp);
-  counted = block_sum(counted, counted_of_warp);
-  if (threadIdx.x == 0) {
-    if (count_length == 0) {
-      loss[0] = T(total);
-    } else {
-      loss[0] = T(counted > 0 ? total / C(counted) : C(NAN));
-      count[0] = counted;
-    }
-  }
-}
-
-template <class T>
-__global__ void cross_entropy_total_kernel2(const trifold::compute_t<T>* losses, const int64_t* targets,
-                                            int64_t ignored, T* loss, int64_t* count, int64_t count_length,
-                                            int64_t rows) {
+__global__ void cross_entropy_total_kernel(const trifold::compute_t<T>* losses, const int64_t* targets, int64_t ignored,
+                                           T* loss, int64_t* count, int64_t count_length, int64_t rows) {
   using C = trifold::compute_t<T>;
   __shared__ C of_warp[WARPS_PER_BLOCK];
   __shared__ int64_t counted_of_warp[WARPS_PER_BLOCK];

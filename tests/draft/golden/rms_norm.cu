@@ -47,16 +47,18 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, const std::optional<Tensor>
       const int64_t grid = trifold::ceil_div(count * team, 256);
       if (grid > 0) {
         trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
-          const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
-          const Tensor weight_argument =
-              trifold::without_gaps(!weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value());
-          const trifold::OnDevice device(x);
-          trifold::launch<rms_norm_rows_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(x_argument),
-              x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
-              trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
-              trifold::mutable_data<trifold::compute_t<T>>(outputs_1), count, columns, eps, team);
-          trifold::check_launch();
+          if constexpr (!std::is_same_v<T, double>) {
+            const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
+            const Tensor weight_argument =
+                trifold::without_gaps(!weight.has_value() ? trifold::empty_contiguous(x, {0}) : weight.value());
+            const trifold::OnDevice device(x);
+            trifold::launch<rms_norm_rows_kernel<T>>(
+                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(x_argument),
+                x_argument.stride(0), trifold::data<T>(weight_argument), weight_argument.size(0),
+                trifold::mutable_data<T>(outputs_0), outputs_0.stride(0),
+                trifold::mutable_data<trifold::compute_t<T>>(outputs_1), count, columns, eps, team);
+            trifold::check_launch();
+          }
         });
       }
     }

@@ -29,13 +29,15 @@ Tensor softmax(const Tensor& x) {
       const int64_t grid = trifold::ceil_div(count * team, 256);
       if (grid > 0) {
         trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
-          const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
-          const Tensor y_argument = trifold::rows(y);
-          const trifold::OnDevice device(x);
-          trifold::launch<softmax_rows_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(x_argument),
-              x_argument.stride(0), trifold::mutable_data<T>(y_argument), y_argument.stride(0), count, columns, team);
-          trifold::check_launch();
+          if constexpr (!std::is_same_v<T, double>) {
+            const Tensor x_argument = trifold::without_gaps(trifold::rows(x));
+            const Tensor y_argument = trifold::rows(y);
+            const trifold::OnDevice device(x);
+            trifold::launch<softmax_rows_kernel<T>>(
+                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(x_argument),
+                x_argument.stride(0), trifold::mutable_data<T>(y_argument), y_argument.stride(0), count, columns, team);
+            trifold::check_launch();
+          }
         });
       }
     }
@@ -68,15 +70,17 @@ Tensor softmax_backward(const Tensor& grad_y, const Tensor& y) {
       const int64_t grid = trifold::ceil_div(count * team, 256);
       if (grid > 0) {
         trifold::dispatch_floating(grad_y.scalar_type(), [&]<class T>() {
-          const Tensor grad_y_argument = trifold::without_gaps(trifold::rows(grad_y));
-          const Tensor y_argument = trifold::without_gaps(trifold::rows(y));
-          const Tensor grad_x_argument = trifold::rows(grad_x);
-          const trifold::OnDevice device(grad_y);
-          trifold::launch<softmax_backward_rows_kernel<T>>(
-              device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(grad_y_argument),
-              grad_y_argument.stride(0), trifold::data<T>(y_argument), y_argument.stride(0),
-              trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns, team);
-          trifold::check_launch();
+          if constexpr (!std::is_same_v<T, double>) {
+            const Tensor grad_y_argument = trifold::without_gaps(trifold::rows(grad_y));
+            const Tensor y_argument = trifold::without_gaps(trifold::rows(y));
+            const Tensor grad_x_argument = trifold::rows(grad_x);
+            const trifold::OnDevice device(grad_y);
+            trifold::launch<softmax_backward_rows_kernel<T>>(
+                device.stream(), dim3(static_cast<unsigned>(grid)), dim3(256), 0, trifold::data<T>(grad_y_argument),
+                grad_y_argument.stride(0), trifold::data<T>(y_argument), y_argument.stride(0),
+                trifold::mutable_data<T>(grad_x_argument), grad_x_argument.stride(0), count, columns, team);
+            trifold::check_launch();
+          }
         });
       }
     }
