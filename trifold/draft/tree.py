@@ -8,7 +8,7 @@ the kernel that is drafted (one for each dtype, say).
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -282,10 +282,18 @@ def walk_expression(expression: Expr) -> Iterator[Expr]:
     yield expression
 
 
-def assigned_names(statements: list[ast.stmt]) -> set[str]:
+def assigned_names(nodes: Iterable[ast.AST]) -> set[str]:
+    return _names(nodes, ast.Store)
+
+
+def read_names(nodes: Iterable[ast.AST]) -> set[str]:
+    return _names(nodes, ast.Load)
+
+
+def _names(nodes: Iterable[ast.AST], context: type[ast.expr_context]) -> set[str]:
     return {
         node.id
-        for statement in statements
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+        for root in nodes
+        for node in ast.walk(root)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, context)
     }

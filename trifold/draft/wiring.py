@@ -26,6 +26,7 @@ import trifold.port
 import trifold.prototype
 from trifold.draft.binding import launch_functions
 from trifold.draft.refusal import DraftError, Place
+from trifold.draft.tree import assigned_names, read_names
 from trifold.errors import PrototypeError
 
 _SIMPLE = {torch.Tensor: "Tensor", int: "int", float: "float", bool: "bool"}
@@ -137,7 +138,7 @@ class _Launch:
                 while (isinstance(passed, ast.Call) and passed.args) or isinstance(passed, ast.Subscript):
                     passed = passed.value if isinstance(passed, ast.Subscript) else passed.args[0]
                 outputs |= {passed.id} if isinstance(passed, ast.Name) else set()
-        return tuple(name for name in self.parameters if name in outputs - _stored(self.tree.body))
+        return tuple(name for name in self.parameters if name in outputs - assigned_names(self.tree.body))
 
     def _global(self, node: ast.expr) -> Any:
         return self.function.__globals__.get(node.id) if isinstance(node, ast.Name) else None
@@ -159,24 +160,6 @@ def _defined(launch: _Launch, fake: str) -> str:
 # ------------------------------------------------------------------------------------------------- fakes
 
 
-def _loaded(nodes: Iterable[ast.AST]) -> set[str]:
-    return {
-        name.id
-        for node in nodes
-        for name in ast.walk(node)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Load)
-    }
-
-
-def _stored(nodes: Iterable[ast.AST]) -> set[str]:
-    return {
-        name.id
-        for node in nodes
-        for name in ast.walk(node)
-        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
-    }
-
-
 def _what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.stmt]:
     """The statements of a body that its results, and variables needed after it, are made of."""
     kept: list[ast.stmt] = []
@@ -184,22 +167,22 @@ def _what_results_need(body: Sequence[ast.stmt], needed: set[str]) -> list[ast.s
         match node:
             case ast.Return(value=value):
                 kept.append(node)
-                needed |= _loaded([value] if value is not None else [])
+                needed |= read_names([value] if value is not None else [])
             case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                if _stored(targets) & needed:
+                if assigned_names(targets) & needed:
                     kept.append(node)
-                    needed |= _loaded([node])
+                    needed |= read_names([node])
             case ast.If(test=test):
                 inner, other = (_what_results_need(part, needed) for part in (node.body, node.orelse))
                 if inner or other:
                     kept.append(ast.If(test, inner or [ast.Pass()], other))
-                    needed |= _loaded([test])
-            case ast.For() | ast.While() | ast.With() if _stored(node.body) & needed:
-                needed |= _loaded([node])
+                    needed |= read_names([test])
+            case ast.For() | ast.While() | ast.With() if assigned_names(node.body) & needed:
+                needed |= read_names([node])
                 kept.append(node)
             case ast.FunctionDef(name=name) if name in needed:
-                needed |= _loaded([node])
+                needed |= read_names([node])
                 kept.append(node)
             case ast.Import() | ast.ImportFrom():
                 kept.append(node)
@@ -238,7 +221,7 @@ class _Names:
         body = _what_results_need(body, set())  # without what the removed conditions needed
         expression = self._one_expression(body)
         if expression is not None:
-            self._provide(launch, _loaded([expression]) - set(launch.parameters))
+            self._provide(launch, read_names([expression]) - set(launch.parameters))
             called = expression if isinstance(expression, ast.Call) else None
             if called is not None and not called.keywords and isinstance(called.func, ast.Name):
                 given = [each.id if isinstance(each, ast.Name) else "" for each in called.args]
@@ -248,7 +231,7 @@ class _Names:
             if len(fake) <= _WIDTH:
                 return fake
         name = f"_{launch.name}_fake"
-        self._provide(launch, _loaded(body) - _stored(body) - set(launch.parameters))
+        self._provide(launch, read_names(body) - assigned_names(body) - set(launch.parameters))
         written = ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
         returned = "" if launch.tree.returns is None else ast.unparse(launch.tree.returns)
         self.copied.append(f"{_signature(name, launch.tree.args, returned)}\n{textwrap.indent(written, '    ')}")
@@ -275,7 +258,7 @@ class _Names:
         parts = last.value.elts if isinstance(last.value, ast.Tuple) else [last.value]
         if any(isinstance(part, ast.Name) and part.id not in values for part in parts):
             return None
-        if _loaded(values.values()) & set(values):
+        if read_names(values.values()) & set(values):
             return None
         made = [values.get(part.id, part) if isinstance(part, ast.Name) else part for part in parts]
         return ast.Tuple(made, ast.Load()) if isinstance(last.value, ast.Tuple) else made[0]
@@ -296,7 +279,7 @@ class _Names:
         elif isinstance(value, FunctionType) and own == self._module.__name__:
             tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
             parameters = set(inspect.signature(value).parameters)
-            self._provide(launch, _loaded([tree]) - _stored([tree]) - parameters)
+            self._provide(launch, read_names([tree]) - assigned_names([tree]) - parameters)
             self.copied.append(inspect.getsource(value))
         elif own and not own.startswith(("numba", "trifold.prototype")) and own != self._module.__name__:
             self._from.setdefault(own, set()).add(name)
