@@ -5,11 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-import textwrap
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import FunctionType, UnionType
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -19,6 +18,7 @@ from trifold.draft import host_values as v
 from trifold.draft.host_conditions import call, opposite, text_of
 from trifold.draft.host_parts import HostParts
 from trifold.draft.refusal import DraftError, Place
+from trifold.draft.source import function_tree, without_none
 from trifold.draft.variables import KEYWORDS
 
 
@@ -86,10 +86,8 @@ class Host(HostParts):
         return Place(path, getattr(node, "lineno", 1) + offset)
 
     def _tree(self, function: FunctionType) -> ast.FunctionDef:
-        lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
-        assert isinstance(tree, ast.FunctionDef)
-        self.frames.append((inspect.getsourcefile(function) or "?", first - 1))
+        tree, before = function_tree(function)
+        self.frames.append((inspect.getsourcefile(function) or "?", before))
         return tree
 
     def _parameters(self, function: FunctionType, tree: ast.FunctionDef) -> None:
@@ -97,8 +95,7 @@ class Host(HostParts):
         for each in tree.args.args:
             name, hint = each.arg, hints.get(each.arg)
             own = self.fresh(name)
-            optional = typing.get_origin(hint) in (typing.Union, UnionType) and type(None) in typing.get_args(hint)
-            inner = next((a for a in typing.get_args(hint) if a is not type(None)), hint) if optional else hint
+            inner, optional = without_none(hint)
             if inner is torch.Tensor:
                 kind = "const std::optional<Tensor>&" if optional else "const Tensor&"
                 self.names[name] = v.Tensor(cpp.Name(own), optional=optional, present=not optional, strided=True)

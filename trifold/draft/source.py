@@ -8,9 +8,10 @@ import inspect
 import io
 import textwrap
 import tokenize
+import typing
 from dataclasses import dataclass
 from functools import cached_property
-from types import FunctionType
+from types import FunctionType, UnionType
 from typing import Any
 
 from trifold.draft.refusal import DraftError, Place
@@ -121,3 +122,17 @@ def _comments(text: str, lines_before: int) -> list[Comment]:
             alone = not token.line[: token.start[1]].strip()
             found.append(Comment(token.start[0] + lines_before, token.string.lstrip("#").strip(), alone))
     return found
+
+
+def function_tree(function: FunctionType) -> tuple[ast.FunctionDef, int]:
+    """The function as written, and how many lines of its file are before it."""
+    lines, first = inspect.getsourcelines(function)
+    tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
+    assert isinstance(tree, ast.FunctionDef)
+    return tree, first - 1
+
+
+def without_none(hint: Any) -> tuple[Any, bool]:
+    """The type of an annotation ``X | None``, and whether it is one."""
+    optional = typing.get_origin(hint) in (typing.Union, UnionType) and type(None) in typing.get_args(hint)
+    return (next((a for a in typing.get_args(hint) if a is not type(None)), hint) if optional else hint), optional

@@ -17,7 +17,7 @@ import textwrap
 import typing
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from types import FunctionType, ModuleType, UnionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ import trifold.port
 import trifold.prototype
 from trifold.draft.binding import launch_functions
 from trifold.draft.refusal import DraftError, Place
+from trifold.draft.source import function_tree, without_none
 from trifold.draft.tree import assigned_names, read_names
 from trifold.errors import PrototypeError
 
@@ -84,26 +85,22 @@ class _Launch:
     def __init__(self, function: FunctionType) -> None:
         self.function = function
         self.name = function.__name__
-        lines, self._first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
-        assert isinstance(tree, ast.FunctionDef)
-        self.tree = tree
+        self.tree, self._before = function_tree(function)
         hints = typing.get_type_hints(function)
-        self.parameters = {each.arg: self._type(hints.get(each.arg), each.arg) for each in tree.args.args}
+        self.parameters = {each.arg: self._type(hints.get(each.arg), each.arg) for each in self.tree.args.args}
         self.results = self._results(hints.get("return"))
         self.result_names = self._result_names()
         self.written = self._written()
         if not self.results and not self.written:
             raise DraftError(
-                self.place(tree), f"{self.name} returns nothing, and none of its arguments is passed to output()"
+                self.place(self.tree), f"{self.name} returns nothing, and none of its arguments is passed to output()"
             )
 
     def place(self, node: ast.AST) -> Place:
-        return Place(inspect.getsourcefile(self.function) or "?", getattr(node, "lineno", 1) + self._first - 1)
+        return Place(inspect.getsourcefile(self.function) or "?", getattr(node, "lineno", 1) + self._before)
 
     def _type(self, hint: Any, name: str) -> str:
-        optional = typing.get_origin(hint) in (typing.Union, UnionType) and type(None) in typing.get_args(hint)
-        inner = next((a for a in typing.get_args(hint) if a is not type(None)), hint) if optional else hint
+        inner, optional = without_none(hint)
         if inner not in _SIMPLE:
             raise DraftError(
                 self.place(self.tree),
@@ -277,7 +274,7 @@ class _Names:
         elif getattr(trifold.port, name, None) is value and value is not None:
             self._from["trifold.port"].add(name)
         elif isinstance(value, FunctionType) and own == self._module.__name__:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(value)))
+            tree, _ = function_tree(value)
             parameters = set(inspect.signature(value).parameters)
             self._provide(launch, read_names([tree]) - assigned_names([tree]) - parameters)
             self.copied.append(inspect.getsource(value))
@@ -435,9 +432,7 @@ def _called(module: ModuleType, forward: _Launch) -> str:
     reference = getattr(module, "reference", None)
     source = forward.tree.args
     if reference is not None and _parameters_of_reference(module, forward) == list(forward.parameters):
-        tree = ast.parse(textwrap.dedent(inspect.getsource(reference))).body[0]
-        assert isinstance(tree, ast.FunctionDef)
-        source = tree.args
+        source = function_tree(reference)[0].args
     said = inspect.getdoc(forward.function) or (inspect.getdoc(reference) if reference is not None else None)
     text = said or f"What ``reference`` of prototypes/{forward.name}.py computes."
     doc = textwrap.indent(f'"""{text}{chr(10) if chr(10) in text else ""}"""', "    ")
