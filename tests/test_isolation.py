@@ -200,7 +200,6 @@ def test_the_reference_is_not_there(process: OpProcess, x: Tensor, y: Tensor) ->
         process.function(x, y, "reference")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="where a GPU is, no process is forked")
 def test_nothing_of_the_judge_is_in_a_process_that_the_nursery_forks(tmp_path: Path) -> None:
     workspace = copy_of_gallery("add", tmp_path)
     _replace_function(workspace, FOREIGN + "\n\ndef add(x, y):\n    foreign()\n\n\n")

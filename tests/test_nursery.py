@@ -34,17 +34,28 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[nursery.Forked | None]:
     return starts
 
 
-def errors_row(root: Path = GALLERY.root) -> Row:
-    (row,) = run_cell(Job(str(root), ADD, ("errors",)), timeout=60)
+def row_of(cell: CellName, check: str) -> Row:
+    (row,) = run_cell(Job(str(GALLERY.root), cell, (check,)), timeout=60)
     return row
 
 
+@pytest.mark.parametrize(
+    ("cell", "check"),
+    [
+        (ADD, "errors"),
+        *(
+            pytest.param(CellName("add", kind, "cuda"), "bounds", marks=pytest.mark.gpu)  # in a process more of the op
+            for kind in ("prototype", "port")
+        ),
+    ],
+    ids=str,
+)
 def test_a_forked_worker_gives_the_row_of_a_fresh_one(
-    started: list[nursery.Forked | None], monkeypatch: pytest.MonkeyPatch
+    cell: CellName, check: str, started: list[nursery.Forked | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forked = errors_row()
+    forked = row_of(cell, check)
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # read when a process starts: no fork can have it
-    fresh = errors_row()
+    fresh = row_of(cell, check)
     assert [worker is None for worker in started] == [False, True]
     assert (forked.outcome, forked.cases, forked.failures) == (fresh.outcome, fresh.cases, fresh.failures)
     assert forked.outcome == "passed"

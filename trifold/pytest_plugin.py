@@ -130,7 +130,9 @@ class _Runs:
             if isinstance(item, CheckItem):
                 self._selected.setdefault((item.path, item.cell), []).append(item.check)
         self._nursery = contextlib.ExitStack()
-        self._nursery.enter_context(nursery.opened_for(cell for _, cell in self._selected))
+        self._nursery.enter_context(
+            nursery.opened_for(cell for _, cell in self._selected if not self._machine.lacks(cell))
+        )
         self._pool = worker_pool(self._machine)
         self._rows: dict[tuple[Path, CellName], Future[list[Row]]] = {}
         if not hasattr(session.config, "workerinput"):  # which pytest-xdist gives its workers

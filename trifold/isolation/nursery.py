@@ -9,8 +9,10 @@ processor time, spent once for all cells of a run::
 There are two such processes. The first has imported what runs an op and forks ops' processes; the second is forked from
 it, has imported the verification as well, and forks workers. So no op finds the verification in its own process.
 
-They serve cells on the CPU alone, since a process that was forked cannot use CUDA if its parent did: what they import
-asks for a GPU's properties, and they see none. Where they cannot serve, a worker is a fresh process, as without them.
+There are two for each set of variables that Python's packages read when they are imported: for the CPU, where no GPU is
+to be seen, and for prototypes and for ports on a GPU. A process that was forked cannot use CUDA if its parent did. So
+those for a GPU tell torch to look for one by its management library, and try whether a process that they fork can use
+it. Where they cannot serve, a worker is a fresh process, as without them.
 """
 
 from __future__ import annotations
@@ -35,7 +37,18 @@ from trifold.build import script
 from trifold.cells import CellName
 
 # Read when they are needed, and not by a process that starts: a worker has its own.
-_READ_LATE = frozenset({"CXX", "PYTEST_CURRENT_TEST", "TRIFOLD_CACHE_DIR", "TRIFOLD_KERNEL_SECONDS"})
+_READ_LATE = frozenset(
+    {
+        "CUDA_LAUNCH_BLOCKING",
+        "CXX",
+        "NUMBA_CACHE_DIR",
+        "PYTEST_CURRENT_TEST",
+        "TRIFOLD_CACHE_DIR",
+        "TRIFOLD_KERNEL_SECONDS",
+    }
+)
+# What tells one kind of worker from another.
+_KINDS = ("CUDA_VISIBLE_DEVICES", "NUMBA_ENABLE_CUDASIM")
 # What runs an op, in the course of all checks.
 _OF_OPS = (
     "trifold.isolation.server",
@@ -46,6 +59,8 @@ _OF_OPS = (
     "torch.testing",
     "torch.utils.cpp_extension",
 )
+# Has torch.cuda.is_available() ask the management library, which leaves a process as it was: CUDA itself does not.
+_ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -106,7 +121,7 @@ class Nursery:
                 [sys.executable, "-m", "trifold.isolation.nursery", str(theirs.fileno()), worker],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                env=environment,
+                env={_ASK_NVML: "1", **environment},
                 start_new_session=True,  # Ctrl-C is for this process, which ends the workers itself
             )
 
@@ -116,16 +131,35 @@ class Nursery:
             self._process.wait()
 
 
-_open: list[Nursery] = []
+class Nurseries:
+    """A :class:`Nursery` for each kind of worker, of which the first one of that kind sets the environment."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of_kind: dict[tuple[str | None, ...], Nursery] = {}
+
+    def start(self, worker: str, job: str, environment: Mapping[str, str], events: int, output: int) -> Forked | None:
+        """:meth:`Nursery.start` of the kind's own."""
+        with self._lock:
+            kind = tuple(environment.get(name) for name in _KINDS)
+            nursery = self._of_kind.setdefault(kind, Nursery())
+        return nursery.start(worker, job, environment, events, output)
+
+    def close(self) -> None:
+        for nursery in self._of_kind.values():
+            nursery.close()
+
+
+_open: list[Nurseries] = []
 
 
 @contextlib.contextmanager
 def opened() -> Iterator[None]:
-    """Workers of cells on the CPU that start within are forked."""
+    """Workers that start within are forked."""
     if _open:  # by whoever runs this
         yield
         return
-    _open.append(Nursery())
+    _open.append(Nurseries())
     try:
         yield
     finally:
@@ -134,11 +168,11 @@ def opened() -> Iterator[None]:
 
 def opened_for(cells: Iterable[CellName]) -> contextlib.AbstractContextManager[None]:
     """:func:`opened` where it is worth its time: from the third cell on."""
-    return opened() if sum(cell.device == "cpu" for cell in cells) > 2 else contextlib.nullcontext()
+    return opened() if len(list(cells)) > 2 else contextlib.nullcontext()
 
 
 def start(worker: str, job: str, environment: Mapping[str, str], events: int, output: int) -> Forked | None:
-    """:meth:`Nursery.start` of the open nursery; None where none is open."""
+    """:meth:`Nurseries.start` of those that are open; None where none are."""
     return _open[0].start(worker, job, environment, events, output) if _open else None
 
 
@@ -173,16 +207,19 @@ def _ask(requests: socket.socket, request: dict[str, Any], descriptors: Sequence
 _ops: list[socket.socket] = []  # where a worker asks for its op's process
 
 
-def start_op(setup: dict[str, Any], connection: int, incoming: int, outgoing: int, output: int) -> Forked | None:
+def start_op(
+    setup: dict[str, Any], environment: Mapping[str, str], connection: int, incoming: int, outgoing: int, output: int
+) -> Forked | None:
     """The process of an op, forked; None where it must be a fresh one.
 
     Args:
         setup: of :class:`trifold.isolation.server.Setup`, but for its descriptors.
+        environment: of the process.
         connection, incoming, outgoing, output: file descriptors.
     """
     if not _ops:
         return None
-    request = {"setup": setup, "environment": _late(os.environ)}
+    request = {"setup": setup, "environment": _late(environment)}
     return _ask(_ops[0], request, [connection, incoming, outgoing, output])
 
 
@@ -249,7 +286,10 @@ def _work(
         for name in _READ_LATE:
             os.environ.pop(name, None)
         os.environ.update(request["environment"])
-        script.fork_from_now_on()
+        if "numba.core.config" in sys.modules:
+            sys.modules["numba.core.config"].reload_config()
+        if not _of_gpu():
+            script.fork_from_now_on()
         work(request, given)
         return 0
 
@@ -273,8 +313,30 @@ def _import(names: Iterable[str]) -> None:
             importlib.import_module(name)
 
 
+@functools.cache
+def _of_gpu() -> bool:
+    """Whether what is forked here may use a GPU: for the processes that fork, and what they fork knows it from them."""
+    import torch
+
+    return os.environ.get("CUDA_VISIBLE_DEVICES") != "" and torch.cuda.is_available()
+
+
+def _require_usable_gpu() -> None:
+    """End this process where one that it forks cannot use the GPU, since something here did."""
+    if not _of_gpu():
+        return
+    import torch
+
+    pid = os.fork()
+    if pid == 0:
+        script.end_with(lambda: torch.cuda.init() or 0)
+    if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0:
+        os._exit(1)
+
+
 def _serve_both(workers: socket.socket, worker: str) -> None:
     _import(_OF_OPS)
+    _require_usable_gpu()
     os.environ.pop("LD_PRELOAD", None)  # the guard is for ops, not for the compilers that they start
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if os.fork() == 0:
@@ -282,10 +344,13 @@ def _serve_both(workers: socket.socket, worker: str) -> None:
         ours.close()
         _ops.append(theirs)
         _import([worker])
+        _require_usable_gpu()
+        os.environ.pop(_ASK_NVML, None)
         _serve(workers, functools.partial(_be_worker, worker))
         os._exit(0)
     theirs.close()
     workers.close()
+    os.environ.pop(_ASK_NVML, None)
     _serve(ours, _be_op)
 
 

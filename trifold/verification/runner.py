@@ -196,8 +196,9 @@ def _run_worker(job: Job, environment: dict[str, str], watch: Watch, stop: Stop 
 
 def _start(job: Job, environment: dict[str, str], events: int, output: int) -> subprocess.Popen[bytes] | Forked:
     """A worker that leads a group of processes: forked where a nursery is open and can serve, else a fresh process."""
-    if job.cell.device == "cpu" and job.coverage is None:
-        forked = nursery.start(WORKER, job.to_json(), environment | guard.preload_environment(), events, output)
+    if job.coverage is None:
+        of_op = guard.preload_environment() if job.cell.device == "cpu" else {}
+        forked = nursery.start(WORKER, job.to_json(), environment | of_op, events, output)
         if forked is not None:
             return forked
     process = subprocess.Popen(
@@ -267,7 +268,7 @@ def _environment(job: Job, timeout: float, compiled: str) -> dict[str, str]:
     # An endless kernel is to say so itself, in good time, with its name and its thread.
     environment.setdefault(KERNEL_SECONDS, f"{timeout / 2:g}")
     if job.cell.device == "cpu":
-        environment["CUDA_VISIBLE_DEVICES"] = ""  # so that the process that forks it needs no GPU either
+        environment["CUDA_VISIBLE_DEVICES"] = ""
     simulate = job.cell != replace(job.cell, implementation="prototype", device="cuda")
     environment["NUMBA_ENABLE_CUDASIM"] = str(int(simulate))
     environment["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # else a process for each core

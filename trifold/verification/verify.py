@@ -216,7 +216,8 @@ def _run(
     """The rows of each job, and whether that is all: else the run was interrupted."""
     for job in jobs:
         watch.planned(job.cell, () if machine.lacks(job.cell) else asked_checks(job))
-    with Stop() as stop, nursery.opened_for(job.cell for job in jobs), worker_pool(machine) as pool:
+    cells = [job.cell for job in jobs if not machine.lacks(job.cell)]
+    with Stop() as stop, nursery.opened_for(cells), worker_pool(machine) as pool:
         started = {
             job: pool.submit(rows_of_cell, workspace, job, machine, timeout, watch, stop)
             for job in _longest_first(workspace, jobs)
@@ -230,8 +231,8 @@ def _run(
                 future.cancel()
             if not isinstance(error, KeyboardInterrupt):
                 raise
-        cells = zip(futures, jobs, strict=True)
-        return [_interrupted(job) if future.cancelled() else future.result() for future, job in cells], False
+        both = zip(futures, jobs, strict=True)
+        return [_interrupted(job) if future.cancelled() else future.result() for future, job in both], False
 
 
 def _longest_first(workspace: Workspace, jobs: Iterable[Job]) -> list[Job]:
@@ -258,9 +259,9 @@ def _interrupted(job: Job) -> list[Row]:
 
 def worker_pool(machine: Machine) -> ThreadPoolExecutor:
     """Threads that call :func:`rows_of_cell`, as many as workers may run side by side: of each core one, and where some
-    wait for a GPU, a quarter more."""
+    wait for a GPU, a half more."""
     cores = len(os.sched_getaffinity(0))
-    return ThreadPoolExecutor(max_workers=max(2, min(32, cores + cores // 4 if machine.cuda else cores)))
+    return ThreadPoolExecutor(max_workers=max(2, min(32, cores if machine.cuda else cores + cores // 2)))
 
 
 def rows_of_cell(

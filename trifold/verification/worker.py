@@ -306,7 +306,8 @@ def _starter(job: Job, *, guarded: bool = False) -> Start:
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> Process:
         if not under and not environment:
-            forked = nursery.start_op(setup, connection, incoming, outgoing, output.fileno())
+            of_op = _environment_of_op(job, guarded)
+            forked = nursery.start_op(setup, of_op, connection, incoming, outgoing, output.fileno())
             if forked is not None:
                 return forked
         told = {**setup, "connection": connection, "incoming": incoming, "outgoing": outgoing}
