@@ -121,7 +121,7 @@ class _Runs:
     def __init__(self, session: pytest.Session) -> None:
         from trifold.isolation import nursery
         from trifold.machine.cells import Machine
-        from trifold.verification.verify import worker_pool
+        from trifold.verification.schedule import worker_pool
 
         self._machine = Machine.here()
         self._options = session.config.option

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
 from trifold import record_sources
-from trifold.build.sources import included_sources
 from trifold.cells import CELLS, CellName, Device
 from trifold.errors import TrifoldError
 from trifold.isolation import nursery
@@ -25,6 +22,7 @@ from trifold.verification.coverage import FileCoverage, measured, require_tools
 from trifold.verification.job import Job
 from trifold.verification.report import ALL_CHECKS, BUILD, PROPERTY, Failure, OpReport, Report, Row
 from trifold.verification.runner import INTERRUPTED, Stop, asked_checks, run_cell
+from trifold.verification.schedule import in_order, worker_pool
 from trifold.verification.watch import Watch
 from trifold.workspace import OpFiles, Workspace
 
@@ -220,7 +218,7 @@ def _run(
     with Stop() as stop, nursery.opened_for(cells), worker_pool(machine) as pool:
         started = {
             job: pool.submit(rows_of_cell, workspace, job, machine, timeout, watch, stop)
-            for job in _longest_first(workspace, jobs)
+            for job in in_order(workspace, jobs)
         }
         futures = [started[job] for job in jobs]
         try:
@@ -235,33 +233,8 @@ def _run(
         return [_interrupted(job) if future.cancelled() else future.result() for future, job in both], False
 
 
-def _longest_first(workspace: Workspace, jobs: Iterable[Job]) -> list[Job]:
-    """In the order in which they are to start, so that all end at about the same time.
-
-    What a cell takes grows with the code: that which a port includes has more kernels. A prototype's takes about the
-    same time on a GPU whatever it is; on the CPU, one of another op's length may take five times as long, and so those
-    of ports, which are known better, come last. The numbers are of two runs of the gallery on an H200, in bytes."""
-
-    def length(job: Job) -> float:
-        cell, files = job.cell, workspace.files(job.cell.op)
-        if cell.implementation == "prototype":
-            sources = max(files.prototype.stat().st_size, files.spec.stat().st_size)
-            return 130_000 if cell.device == "cuda" else 90_000 + 2.0 * sources
-        included = sum(path.stat().st_size for path in included_sources(files.binding))
-        return included * (1.0 if cell.device == "cuda" else 0.4)
-
-    return sorted(jobs, key=length, reverse=True)
-
-
 def _interrupted(job: Job) -> list[Row]:
     return [Row(ALL_CHECKS, job.cell.implementation, job.cell.device, "not run", reason=INTERRUPTED)]
-
-
-def worker_pool(machine: Machine) -> ThreadPoolExecutor:
-    """Threads that call :func:`rows_of_cell`, as many as workers may run side by side: of each core one, and where some
-    wait for a GPU, a half more."""
-    cores = len(os.sched_getaffinity(0))
-    return ThreadPoolExecutor(max_workers=max(2, min(32, cores if machine.cuda else cores + cores // 2)))
 
 
 def rows_of_cell(
