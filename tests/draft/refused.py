@@ -111,11 +111,6 @@ def rounds_to_decimals(x):
 
 
 @cuda.jit
-def several_targets(x):
-    x[0] = x[1] = 1  # refused: several targets
-
-
-@cuda.jit
 def unknown_module(x):
     x[0] = math.factorial(3)  # refused: factorial is not translated
 
@@ -157,7 +152,6 @@ KERNELS = {
     "recursion": [_ARRAY],
     "atomic_on_bytes": [_BYTES],
     "rounds_to_decimals": [_ARRAY],
-    "several_targets": [_ARRAY],
     "unknown_module": [_ARRAY],
     "starred_call": [_ARRAY],
     "half_types": [types.float16[::1]],

@@ -344,6 +344,53 @@ def several_targets(x, y, out):
 
 
 @cuda.jit
+def an_element_is_the_first_target(x, y, out):
+    own = cuda.local.array(3, float32)
+    i = cuda.grid(1)
+    own[0] = own[1] = v = x[i] / 3.0
+    own[2] = w = 1
+    out[i] = own[0] + own[1] + v + own[2] + w
+
+
+@cuda.jit
+def quotient_and_rest(x, y, out):
+    i = cuda.grid(1)
+    q, r = divmod(y[i], 3)
+    p, s = divmod(x[i], y[i])
+    out[i] = q + 10 * r + 100 * p + 1000 * s
+
+
+@cuda.jit
+def reversed_bits(x, y, out):
+    i = cuda.grid(1)
+    out[i] = cuda.brev(uint32(x[i])) + cuda.brev(np.uint64(y[i]))
+
+
+@cuda.jit
+def atomics_of_floats(x, y, out):
+    single = cuda.shared.array(3, float32)
+    double = cuda.shared.array(2, float64)
+    words = cuda.shared.array(2, uint32)
+    i = cuda.grid(1)
+    t = cuda.threadIdx.x
+    if t == 0:
+        single[0] = single[1] = double[0] = double[1] = 0.25
+        single[2] = math.nan
+        words[0] = 7
+        words[1] = 3
+    cuda.syncthreads()
+    cuda.atomic.max(single, 0, x[i])
+    cuda.atomic.min(single, 1, x[i])
+    cuda.atomic.max(single, 2, x[i])
+    cuda.atomic.max(double, 0, x[i] * 2.5)
+    cuda.atomic.min(double, 1, x[i] - 0.5)
+    cuda.atomic.inc(words, 0, 9)
+    cuda.atomic.dec(words, 1, 12)
+    cuda.syncthreads()
+    out[i] = single[0] + single[1] + double[0] + double[1] + 10 * words[0] + 1000 * words[1] + math.isnan(single[2])
+
+
+@cuda.jit
 def early_return(x, y, out):
     i = cuda.grid(1)
     out[i] = 0
@@ -369,6 +416,7 @@ _OF_INTEGERS = (
     wide_words,
     narrowing,
     logic_gives_an_operand,
+    reversed_bits,
 )
 _OF_FLOATS = (
     mixed_types,
@@ -399,6 +447,9 @@ _OF_FLOATS = (
     warp_operations,
     atomics,
     several_targets,
+    an_element_is_the_first_target,
+    quotient_and_rest,
+    atomics_of_floats,
     early_return,
     keywords,
 )

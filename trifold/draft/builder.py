@@ -179,26 +179,28 @@ class Builder:
 
     def _assign_all(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
         """``a = b = value``: the value is computed once."""
+        if _folded(value) is not None:
+            return [each for target in targets for each in self._assign(target, value, place, last)]
         first, *others = targets
         if not isinstance(first, ast.Name):
-            raise DraftError(
-                place, "several targets, the first of which is no variable, are not translated", "assign twice"
-            )
+            first, others = self._new_name("value", first), targets
         built: list[t.Stmt] = [self._let(first.id, self._expression(value), place, last)]
         again = ast.copy_location(ast.Name(first.id, ast.Load()), first)
         for target in others:
             built += self._assign(target, again, place, last)
         return built
 
+    def _new_name(self, wanted: str, at: ast.expr) -> ast.Name:
+        """A variable that the kernel's text does not have."""
+        name = wanted
+        while name in self.local:
+            name += "_"
+        self.local.add(name)
+        return ast.copy_location(ast.Name(name, ast.Load()), at)
+
     def _assign_parts(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
         """``a[i], b = ...``: all values are computed, then assigned from left to right."""
-        names: list[ast.expr] = []
-        for number in range(len(targets)):
-            name = f"new{number}"
-            while name in self.local:
-                name += "_"
-            names.append(ast.copy_location(ast.Name(name, ast.Load()), targets[number]))
-        self.local |= {name.id for name in names if isinstance(name, ast.Name)}
+        names: list[ast.expr] = [self._new_name(f"new{number}", target) for number, target in enumerate(targets)]
         whole = ast.copy_location(ast.Tuple(names, ast.Store()), targets[0])
         built = self._assign(whole, value, place, last)
         for target, own in zip(targets, names, strict=True):
@@ -348,8 +350,18 @@ class Builder:
             if isinstance(measured, t.TupleOf):
                 return t.Constant(place, len(measured.elements))
             return t.Item(place, t.Attribute(place, measured, "shape"), [t.Constant(place, 0)])
+        if called.value is divmod and len(arguments) == 2:
+            return self._quotient_and_rest(arguments, place)
         named = {str(k.arg): self._expression(k.value) for k in keywords}
         return t.Call(place, called.value, [self._expression(each) for each in arguments], named)
+
+    def _quotient_and_rest(self, arguments: list[ast.expr], place: Place) -> t.Expr:
+        """``divmod(a, b)``: ``(a // b, a % b)``."""
+        if any(isinstance(each, ast.Call) for argument in arguments for each in ast.walk(argument)):
+            raise DraftError(place, "divmod of what a call returns is not translated", "assign it before")
+        both = [[self._expression(argument) for argument in arguments] for _ in range(2)]
+        parts = zip((operator.floordiv, operator.mod), both, strict=True)
+        return t.TupleOf(place, [t.Binary(place, op, left, right) for op, (left, right) in parts])
 
     def _array_of_dtype(self, function: ast.expr) -> t.Expr | None:
         """The array, where a number is converted to its dtype by ``x.dtype.type``."""

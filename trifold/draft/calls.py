@@ -159,6 +159,11 @@ class Calls:
         function = f"{name}ll" if wide else name
         return cpp.CallTo(function, (argument,), type=self.each(types.int32), interval=(0, 64))
 
+    def reversed(self, call: t.Call) -> cpp.Expr:
+        (kind,) = self._parameter_types(call)
+        name = "__brevll" if isinstance(kind[0], types.Integer) and kind[0].bitwidth == 64 else "__brev"
+        return cpp.CallTo(name, (self.numbers.convert(self.value(call.arguments[0]), kind),), type=call.type)
+
     def misplaced_array(self, call: t.Call) -> cpp.Expr:
         raise DraftError(call.place, "an array is assigned to a name", "write name = cuda.shared.array(...)")
 
@@ -178,11 +183,13 @@ class Calls:
             raise DraftError(call.place, "an atomic operation on this type is not translated")
         if name == "atomicSub" and (floating or wide):
             name, values = "atomicAdd", (cpp.Prefix("-", values[0], type=kind),)
-        if floating and name not in ("atomicAdd", "atomicExch"):
+        if floating and name not in ("atomicAdd", "atomicExch", "atomicMax", "atomicMin"):
             raise DraftError(call.place, f"{name} of floats is not translated", "use integers")
         if floating and name == "atomicExch" and kind != self.each(types.float32):
             raise DraftError(call.place, "atomic.exch of float64 is not translated", "use integers")
-        if wide:
+        if name in ("atomicInc", "atomicDec") and wide:
+            raise DraftError(call.place, f"{name} of {kind[0]} is not translated", "use uint32")
+        if wide or (floating and name in ("atomicMax", "atomicMin")):
             name = f"trifold::atomic_{name.removeprefix('atomic').lower()}"
         address = cpp.Prefix("&", element)
         return cpp.CallTo(name, (address, *values), type=kind, interval=call.interval)

@@ -114,10 +114,9 @@ def _shuffled(call: t.Call, instance: int) -> Any:
     arguments = _arguments(call, instance)
     if arguments is None:
         return None
-    found = oracle.resolve(cuda.shfl_sync_intrinsic, (types.int32, types.int32, arguments[1], types.int32, types.int32))
-    if found is None:
+    kind = oracle.shuffled_type(arguments[1])
+    if kind is None:
         raise DraftError(call.place, f"Numba has no shuffle of {arguments[1]}")
-    kind = found.return_type[0]
     return signature(kind, types.int32, kind, types.int32)
 
 
@@ -262,6 +261,7 @@ OPERATIONS: dict[Any, Operation] = {
     cuda.popc: Operation(_asked, lambda writer, call: writer.counted("__popc", call)),
     cuda.ffs: Operation(_asked, lambda writer, call: writer.counted("__ffs", call)),
     cuda.clz: Operation(_asked, lambda writer, call: writer.counted("__clz", call)),
+    cuda.brev: Operation(_asked, lambda writer, call: writer.reversed(call)),
     cuda.fma: Operation(_asked, _call_to("fma")),
     cuda.cbrt: Operation(_asked, _call_to("cbrt")),
     cuda.shared.array: Operation(_new_array, lambda writer, call: writer.misplaced_array(call)),
@@ -271,6 +271,8 @@ OPERATIONS: dict[Any, Operation] = {
         for name, text in {
             "add": "atomicAdd",
             "sub": "atomicSub",
+            "inc": "atomicInc",
+            "dec": "atomicDec",
             "max": "atomicMax",
             "min": "atomicMin",
             "and_": "atomicAnd",

@@ -10,7 +10,7 @@ import functools
 from typing import Any
 
 import numba
-from numba import types
+from numba import cuda, types
 from numba.core import errors
 from numba.core.target_extension import target_override
 from numba.core.typing import Signature
@@ -50,6 +50,16 @@ def unify(*parts: types.Type) -> types.Type | None:
         return parts[0]
     joined = _context().unify_types(*parts)
     return None if joined is None or isinstance(joined, types.Optional) else joined
+
+
+def shuffled_type(kind: types.Type) -> types.Type | None:
+    """The type in which a number is passed between the lanes of a warp; None: it cannot be."""
+    intrinsic = getattr(cuda, "shfl_sync_intrinsic", None)  # numba-cuda has none
+    if intrinsic is None:
+        found = resolve(cuda.shfl_sync, (types.uint32, kind, types.int32))
+        return None if found is None else found.return_type
+    found = resolve(intrinsic, (types.int32, types.int32, kind, types.int32, types.int32))
+    return None if found is None else found.return_type[0]
 
 
 def of_dtype_of(number: Any, array: Any) -> None:

@@ -4,6 +4,7 @@
 #include <trifold/cuda.cuh>
 
 #include <cmath>
+#include <cstring>
 #include <type_traits>
 
 namespace trifold {
@@ -127,6 +128,35 @@ template <Integer64 T>
 __device__ __forceinline__ T atomic_max(T* at, T value) {
   using Word = std::conditional_t<std::is_signed_v<T>, long long, unsigned long long>;
   return static_cast<T>(atomicMax(reinterpret_cast<Word*>(at), static_cast<Word>(value)));
+}
+
+// Of floats. Where one of both numbers is nan, the one in memory stays.
+template <class T>
+concept Float = std::is_floating_point_v<T>;
+
+template <Float T, class Better>
+__device__ __forceinline__ T exchange_where(T* at, T value, Better better) {
+  using Word = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
+  auto* const word = reinterpret_cast<Word*>(at);
+  Word bits;
+  memcpy(&bits, &value, sizeof(T));
+  Word seen = atomicCAS(word, Word(0), Word(0));  // reads it
+  for (;;) {
+    T old;
+    memcpy(&old, &seen, sizeof(T));
+    if (!better(value, old)) return old;
+    const Word found = atomicCAS(word, seen, bits);
+    if (found == seen) return old;
+    seen = found;
+  }
+}
+template <Float T>
+__device__ __forceinline__ T atomic_max(T* at, T value) {
+  return exchange_where(at, value, [](T a, T b) { return a > b; });
+}
+template <Float T>
+__device__ __forceinline__ T atomic_min(T* at, T value) {
+  return exchange_where(at, value, [](T a, T b) { return a < b; });
 }
 
 }  // namespace trifold
