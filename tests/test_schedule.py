@@ -32,8 +32,18 @@ def test_cells_of_both_devices_run_side_by_side() -> None:
         assert quarter / 4 <= devices[begin : begin + quarter].count("cpu") <= 3 * quarter / 4
 
 
-def test_more_workers_than_cores_where_some_wait_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("machine", "workers"),
+    [
+        (Machine("", "torch is a CPU build", ()), 16),
+        (Machine("", "", (), 80 * 2**30), 24),
+        (Machine("", "", (), 24 * 2**30), 12),
+        (Machine("", "", (), 2**30), 2),
+    ],
+)
+def test_more_workers_than_cores_where_some_wait_for_a_gpu_with_memory_for_them(
+    machine: Machine, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
-    for cuda, workers in (("", 24), ("torch is a CPU build", 16)):
-        with worker_pool(Machine("", cuda, ())) as pool:
-            assert pool._max_workers == workers
+    with worker_pool(machine) as pool:
+        assert pool._max_workers == workers

@@ -252,7 +252,12 @@ spec = Spec(
             implementations=("port",),
         ),
         Property(
-            "large", _large, "an index in 32 bits wraps at 2³¹ elements", devices=("cuda",), implementations=("port",)
+            "large",
+            _large,
+            "an index in 32 bits wraps at 2³¹ elements",
+            devices=("cuda",),
+            implementations=("port",),
+            gpu_memory=40 * 2**30,
         ),
         row_long(1, eager, multiple=16),
         row_nan(eager),

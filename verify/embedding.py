@@ -173,6 +173,7 @@ def _large(function: Callable[..., Tensor], device: str) -> None:
         for place, mirrored in ((slice(0, 2), slice(rows - 2, rows)), (slice(rows - 2, rows), slice(0, 2))):
             assert torch.equal(result[place], weight[mirrored].flip(0)), f"rows {place} are others"
             assert torch.equal(of_weight[place], grad[mirrored].flip(0)), f"gradients of the rows {place} are others"
+        del leaf, result, of_weight
 
 
 def _bad_call(name: str, mentions: tuple[str, ...], **changed: Any) -> BadCall:
@@ -279,7 +280,9 @@ spec = Spec(
         Property("deterministic", _deterministic, "deterministic=True says so"),
         Property("in order", _in_order, "indices alone decide the order of a sum"),
         Property("unknown index", _unknown, "a wrong index must not read elsewhere, nor pass in silence"),
-        Property("large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",)),
+        Property(
+            "large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",), gpu_memory=40 * 2**30
+        ),
     ],
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,

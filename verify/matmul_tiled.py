@@ -216,7 +216,9 @@ spec = Spec(
     ],
     properties=[
         Property("whole numbers", _whole_numbers, "each product is added once, in its place"),
-        Property("large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",)),
+        Property(
+            "large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",), gpu_memory=40 * 2**30
+        ),
     ],
     # What is rounded to the result's type is the result; what may cancel is rounded to the type of the sums.
     scale=lambda reference, a, b: reference(a, b),

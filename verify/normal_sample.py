@@ -281,8 +281,17 @@ spec = Spec(
         Property("independent", _rows_are_independent, "rows share noise only when asked to"),
         Property("generator", _generators, "results repeat by seed, and streams of numbers do not mix"),
         Property("period", _never_repeats, "noise that repeats is no noise", implementations=("port",)),
-        Property("long period", _never_repeats_in_32_bits, "noise that repeats is no noise", ("cuda",), ("port",)),
-        Property("large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",)),
+        Property(
+            "long period",
+            _never_repeats_in_32_bits,
+            "noise that repeats is no noise",
+            ("cuda",),
+            ("port",),
+            gpu_memory=24 * 2**30,
+        ),
+        Property(
+            "large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",), gpu_memory=16 * 2**30
+        ),
     ],
     # Relative to |z|: log at most 2 round-offs, halved by the root, which adds 1; cospi and its product 3; the products
     # and the sum with std and mean 2.

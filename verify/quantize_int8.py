@@ -145,7 +145,12 @@ spec = Spec(
         Property("halves", _halves, "q is what torch.round makes of x / scale"),
         Property("unusual rows", _unusual_rows, "a row without a scale must not spoil others, nor pass in silence"),
         Property(
-            "large", _large, "an index in 32 bits wraps at 2³¹ elements", devices=("cuda",), implementations=("port",)
+            "large",
+            _large,
+            "an index in 32 bits wraps at 2³¹ elements",
+            devices=("cuda",),
+            implementations=("port",),
+            gpu_memory=24 * 2**30,
         ),
     ],
     results=(

@@ -158,7 +158,9 @@ spec = Spec(
     properties=[
         Property("bits", _bit_for_bit, "nothing is computed"),
         Property("twice", _twice, "it is its own inverse"),
-        Property("large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",)),
+        Property(
+            "large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",), gpu_memory=28 * 2**30
+        ),
     ],
     rounded_once="ports/transpose.py: the result has bit for bit the elements of x",
     gradients_rounded_once="ports/transpose.py: the gradient is the transpose of the upstream gradient",

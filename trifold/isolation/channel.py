@@ -27,6 +27,7 @@ _LONGEST = 1 << 28  # bytes of a message: what is longer is none
 _LEAST_BYTES = 1 << 16
 ALIGNMENT = 64  # bytes, of each storage in an arena
 LEAST_ON_GPU = 16 * 2**20  # bytes of a block: it is not copied through the host's memory
+LEAST_IN_PLACE = 2**30  # bytes of a block: a GPU may not have room for a copy
 
 
 class Closed(Exception):
@@ -39,11 +40,12 @@ class Arena:
     Attributes:
         descriptor: of the file, for the other process.
         on_gpu: whether the other process can map this one's memory on a GPU.
+        in_place: whether it may map large tensors themselves, which it could change, and not copies of them.
     """
 
     def __init__(self, descriptor: int | None = None) -> None:
         self.descriptor = os.memfd_create("trifold") if descriptor is None else descriptor
-        self.on_gpu = False
+        self.on_gpu = self.in_place = False
         self._bytes = torch.empty(0, dtype=torch.uint8)
         self._lent: list[Lent] = []
 
@@ -79,7 +81,7 @@ class Arena:
         if not self.on_gpu or not block.is_cuda or block.numel() < LEAST_ON_GPU:
             return None
         try:
-            self._lent.append(Lent(block))
+            self._lent.append(Lent(block, in_place=self.in_place and block.numel() >= LEAST_IN_PLACE))
         except DriverError:
             return None
         return self._lent[-1].handle

@@ -16,6 +16,7 @@ from torch import Tensor
 _MAP_ON_DEMAND = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 _SLEEP = 4  # CU_CTX_SCHED_BLOCKING_SYNC
 _GRANULE = 2 * 2**20  # of a driver's allocation: a smaller one may share its pages
+_MOST_KEPT = 2**30  # bytes that torch may keep for later: other processes need them
 
 
 class _Handle(ctypes.Structure):
@@ -42,7 +43,12 @@ class DeviceBytes:
 
 
 class Lent:
-    """A copy of a tensor's bytes that another process can map until :meth:`release`.
+    """A tensor's bytes, which another process can map until :meth:`release`.
+
+    Args:
+        block: the bytes.
+        in_place: lend the block's own memory, if it is an allocation of its own: the other process can write into it.
+            Otherwise it gets a copy.
 
     Attributes:
         handle: for :func:`borrowed`, in hexadecimal digits.
@@ -51,29 +57,50 @@ class Lent:
         DriverError: there is no such memory here, or not as much.
     """
 
-    def __init__(self, block: Tensor) -> None:
-        self._device, self._pointer = block.device, ctypes.c_uint64()
-        size = max(block.numel(), _GRANULE)
+    def __init__(self, block: Tensor, *, in_place: bool = False) -> None:
+        self._device, self._copy = block.device, ctypes.c_uint64()
         with torch.cuda.device(self._device):
             torch.cuda.synchronize()
+            if in_place and _is_an_allocation(block):
+                self.handle = _handle_of(ctypes.c_uint64(block.data_ptr()))
+                self._block = block  # lives as long
+                return
+            self._allocate(max(block.numel(), _GRANULE))
             try:
-                _call("cuMemAlloc_v2", ctypes.byref(self._pointer), ctypes.c_size_t(size))
-            except DriverError:  # torch may hold what it does not need
-                torch.cuda.empty_cache()
-                _call("cuMemAlloc_v2", ctypes.byref(self._pointer), ctypes.c_size_t(size))
-            try:
-                handle = _Handle()
-                _call("cuIpcGetMemHandle", ctypes.byref(handle), self._pointer)
+                self.handle = _handle_of(self._copy)
             except DriverError:
                 self.release()
                 raise
-            self.handle = bytes(handle).hex()
-            DeviceBytes(self._pointer.value, block.numel()).tensor(self._device).copy_(block)
+            DeviceBytes(self._copy.value, block.numel()).tensor(self._device).copy_(block)
             torch.cuda.synchronize()
 
+    def _allocate(self, size: int) -> None:
+        try:
+            _call("cuMemAlloc_v2", ctypes.byref(self._copy), ctypes.c_size_t(size))
+        except DriverError:  # torch may hold what it does not need
+            torch.cuda.empty_cache()
+            _call("cuMemAlloc_v2", ctypes.byref(self._copy), ctypes.c_size_t(size))
+
     def release(self) -> None:
-        with torch.cuda.device(self._device):
-            _call("cuMemFree_v2", self._pointer)
+        if self._copy.value:
+            with torch.cuda.device(self._device):
+                _call("cuMemFree_v2", self._copy)
+
+
+def _handle_of(pointer: ctypes.c_uint64) -> str:
+    handle = _Handle()
+    _call("cuIpcGetMemHandle", ctypes.byref(handle), pointer)
+    return bytes(handle).hex()
+
+
+def _is_an_allocation(block: Tensor) -> bool:
+    """Whether a block of bytes is all of what the driver has allocated there, but for the rounding of its size."""
+    begin, size = ctypes.c_uint64(), ctypes.c_size_t()
+    try:
+        _call("cuMemGetAddressRange_v2", ctypes.byref(begin), ctypes.byref(size), ctypes.c_uint64(block.data_ptr()))
+    except DriverError:
+        return False
+    return begin.value == block.data_ptr() and size.value < block.numel() + _GRANULE
 
 
 @contextlib.contextmanager
@@ -93,6 +120,12 @@ def borrowed(handle: str, count: int, device: torch.device) -> Iterator[Tensor]:
             torch.cuda.synchronize()
         finally:
             _call("cuIpcCloseMemHandle", pointer)
+
+
+def give_back_what_is_kept() -> None:
+    """Free the GPU's memory that torch caches for later tensors, where it is much: other processes need it."""
+    if torch.cuda.is_initialized() and torch.cuda.memory_reserved() - torch.cuda.memory_allocated() > _MOST_KEPT:
+        torch.cuda.empty_cache()
 
 
 def wait_asleep() -> None:

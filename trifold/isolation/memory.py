@@ -14,7 +14,7 @@ from .tensors import Json, bytes_of, storage_key
 
 Key = tuple[int, int]  # of a storage: see storage_key
 
-_LARGE = 2**30  # bytes of a GPU's memory that are given back at once
+_LARGE = 2**28  # bytes of a GPU's memory that are given back at once
 _POISON = 0xFF  # every floating type reads it as nan
 
 

@@ -438,6 +438,7 @@ def work(setup: Setup) -> None:
     warnings.simplefilter("ignore")
     connection = socket.socket(fileno=setup.connection)
     channel = Channel(connection, outgoing=Arena(setup.outgoing), incoming=Arena(setup.incoming))
+    channel.outgoing.in_place = True  # the judge changes nothing
     if setup.device == "cuda":
         wait_asleep()
     with _counting(setup):

@@ -30,24 +30,27 @@ class Machine:
         device_name: the GPU's name, or ``cpu``.
         cuda: why there is no CUDA device for torch; empty where there is one.
         nvcc_archs: the architectures that nvcc compiles for; none without nvcc.
+        gpu_memory: bytes; 0 without a CUDA device.
     """
 
     device_name: str
     cuda: str
     nvcc_archs: tuple[str, ...]
+    gpu_memory: int = 0
 
     @classmethod
     def here(cls) -> Machine:
         import torch
 
         if torch.cuda.is_available():
-            reason, name = "", torch.cuda.get_device_name()
+            properties = torch.cuda.get_device_properties()
+            reason, name, memory = "", properties.name, properties.total_memory
         elif torch.version.cuda is None:
-            reason, name = "torch is a CPU build", "cpu"
+            reason, name, memory = "torch is a CPU build", "cpu", 0
         else:
-            reason, name = "torch finds no CUDA device", "cpu"
+            reason, name, memory = "torch finds no CUDA device", "cpu", 0
         listed = os.environ.get("TORCH_CUDA_ARCH_LIST", _DEFAULT_ARCH).replace(";", " ").replace("+PTX", "").split()
-        return cls(name, reason, tuple(listed) if _has_nvcc() else ())
+        return cls(name, reason, tuple(listed) if _has_nvcc() else (), memory)
 
     def lacks(self, cell: CellName) -> str:
         """Why ``cell`` cannot run here; empty where it can."""

@@ -87,7 +87,12 @@ def elementwise_large(count: int, eager: Callable[..., Tensor]) -> Property:
             torch.testing.assert_close(result[end].double(), expected, rtol=2e-3, atol=1e-6)
 
     return Property(
-        "large", check, "an index in 32 bits wraps at 2³¹ elements", devices=("cuda",), implementations=("port",)
+        "large",
+        check,
+        "an index in 32 bits wraps at 2³¹ elements",
+        devices=("cuda",),
+        implementations=("port",),
+        gpu_memory=large_memory(count),
     )
 
 
@@ -103,7 +108,15 @@ def elementwise_large_backward(count: int, eager: Callable[..., Tensor]) -> Prop
         "an index in 32 bits wraps at 2³¹ elements",
         devices=("cuda",),
         implementations=("port",),
+        gpu_memory=large_memory(count, backward=True),
     )
+
+
+def large_memory(count: int, *, backward: bool = False) -> int:
+    """Bytes of a GPU's memory for a call with ``count`` tensors of 2³¹ float16 elements, and a result of as many: each
+    is in this process and in the op's, and what is sent there once more."""
+    tensors = 4 * count + 5 if backward else 3 * count + 2
+    return tensors * 2**32
 
 
 def large_backward(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trifold.spec.call import Call
 from trifold.spec.case import DTYPES, ROW_FILLS, ROW_LAYOUTS, Layout, TensorCase
-from trifold.spec.elementwise import large_backward
+from trifold.spec.elementwise import large_backward, large_memory
 from trifold.spec.fills import Fill
 from trifold.spec.spec import Property
 from trifold.spec.strategies import Limits, Strategy, any_size, calls_of, tensors, tensors_alike
@@ -255,6 +255,7 @@ def row_large_backward(
         "an index in 32 bits wraps at 2³¹ elements",
         devices=("cuda",),
         implementations=("port",),
+        gpu_memory=large_memory(count, backward=True),
     )
 
 
@@ -277,5 +278,10 @@ def row_large(count: int, eager: Callable[..., Tensor], *, call: Callable[..., T
             torch.testing.assert_close(result[end].double(), expected, rtol=2e-3, atol=1e-6)
 
     return Property(
-        "large", check, "an index in 32 bits wraps at 2³¹ elements", devices=("cuda",), implementations=("port",)
+        "large",
+        check,
+        "an index in 32 bits wraps at 2³¹ elements",
+        devices=("cuda",),
+        implementations=("port",),
+        gpu_memory=large_memory(count),
     )

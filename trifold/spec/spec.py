@@ -62,6 +62,8 @@ class Property:
         devices: where it is checked. A property of only ``("cuda",)`` runs alone on the GPU: it may use most of its
             memory.
         implementations: for which it is checked.
+        gpu_memory: bytes of a GPU's memory that the check takes in all, in its own process and in the op's. It waits
+            until as much is free; on a GPU that has less it is not run.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Property:
     reason: str
     devices: tuple[str, ...] = ("cpu", "cuda")
     implementations: tuple[str, ...] = ("prototype", "port")
+    gpu_memory: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

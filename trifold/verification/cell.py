@@ -68,6 +68,7 @@ class Absence(StrEnum):
     NO_SANITIZER = "there is no compute-sanitizer on this machine"
     SANITIZER_FAILS = "compute-sanitizer does not work on this machine, not even on a kernel of torch's"
     ONE_GPU = "this machine has one CUDA device"
+    SMALL_GPU = "the GPU has too little memory"
     NO_GRADIENT = "no gradient on purpose"
     SAME_KERNELS = "a GPU takes the same kernels"
     NO_BUILD = "Numba compiles a prototype when it is launched: there is no build to add pauses to"

@@ -12,12 +12,16 @@ from trifold.machine.cells import Machine
 from trifold.verification.job import Job
 from trifold.workspace import Workspace
 
+_GPU_MEMORY = 2 * 2**30  # bytes: the contexts of a worker and of its op's processes, and their small tensors
+
 
 def worker_pool(machine: Machine) -> ThreadPoolExecutor:
     """Threads that call :func:`rows_of_cell`, as many as workers may run side by side: of each core one, and where some
-    wait for a GPU, a half more."""
+    wait for a GPU, a half more, if its memory has room for them."""
     cores = len(os.sched_getaffinity(0))
-    return ThreadPoolExecutor(max_workers=max(2, min(32, cores if machine.cuda else cores + cores // 2)))
+    if not machine.cuda:
+        cores = min(cores + cores // 2, machine.gpu_memory // _GPU_MEMORY)
+    return ThreadPoolExecutor(max_workers=max(2, min(32, cores)))
 
 
 def in_order(workspace: Workspace, jobs: Iterable[Job]) -> list[Job]:

@@ -26,11 +26,12 @@ from types import MappingProxyType
 from typing import IO, Any, TextIO
 
 import filelock
+import torch
 
 from trifold.cells import CellName
 from trifold.errors import TrifoldError, WorkspaceError
 from trifold.isolation import guard, nursery
-from trifold.isolation.device_memory import gpu_is_lost, wait_asleep
+from trifold.isolation.device_memory import give_back_what_is_kept, gpu_is_lost, wait_asleep
 from trifold.isolation.source import REFERENCE, reference_alone
 from trifold.spec import Limits, Property, Spec
 from trifold.spec.load import load_spec
@@ -47,6 +48,7 @@ from trifold.workspace import OpFiles, Workspace, import_file
 
 _IN_SIMULATOR, _COMPILED = Limits(elements=20_000), Limits(elements=100_000)
 
+_MEMORY_S = 60.0  # until memory of the GPU is free that other cells have
 _DEATHS = 3  # so often may the op's process die before the other checks are given up
 
 
@@ -113,6 +115,7 @@ def run(job: Job, events: Events) -> None:
                 break
         if gpu_is_lost():  # by the reference: the runner starts another worker for the other checks
             sys.exit("the judge's own use of the GPU has ended by a fault, of the reference or of the spec")
+        give_back_what_is_kept()
     process.close()
 
 
@@ -206,20 +209,31 @@ def property_check(stated: Property) -> Check:
     def run_property(cell: Cell) -> None:
         cell.begin(None, "property")
         try:
-            with _alone_on_gpu(cell) if stated.devices == ("cuda",) else contextlib.nullcontext():
-                stated.check(cell.implementation.function, cell.device)
+            with _alone_on_gpu(cell, stated.gpu_memory) if stated.devices == ("cuda",) else contextlib.nullcontext():
+                try:
+                    stated.check(cell.implementation.function, cell.device)
+                except NotRun as error:
+                    raise CheckFailed("the property raises NotRun, which only the harness may") from error
         except AssertionError as error:
             raise CheckFailed(str(error) or "the property does not hold") from error
-        except NotRun as error:
-            raise CheckFailed("the property raises NotRun, which only the harness may") from error
 
     return Check(f"{PROPERTY}{stated.name}", run_property, stated.reason)
 
 
 @contextlib.contextmanager
-def _alone_on_gpu(cell: Cell) -> Iterator[None]:
-    """Properties of a GPU alone, which may take most of its memory, run one at a time; what they took is given back."""
+def _alone_on_gpu(cell: Cell, needed: int) -> Iterator[None]:
+    """Properties of a GPU alone, which may take most of its memory, run one at a time; what they took is given back.
+
+    Args:
+        needed: bytes of the GPU's memory, which other cells' checks may have for a while.
+    """
+    _, there = torch.cuda.mem_get_info()
+    if needed > there:
+        raise NotRun(Absence.SMALL_GPU, f"{needed / 2**30:.0f} GiB are needed, and it has {there / 2**30:.0f}")
     with filelock.FileLock(Path(tempfile.gettempdir()) / f"trifold-gpu-{os.getuid()}.lock"):
+        latest = time.monotonic() + _MEMORY_S
+        while torch.cuda.mem_get_info()[0] < needed and time.monotonic() < latest:
+            time.sleep(0.1)
         try:
             yield
         except Exception as error:  # what it holds is of no use any more

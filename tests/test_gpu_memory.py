@@ -1,0 +1,61 @@
+"""A property that needs much of a GPU's memory waits for it, and is not run where there is less."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from trifold.spec import Property
+from trifold.verification.cell import Absence, Cell, CheckFailed, NotRun
+from trifold.verification.worker import property_check
+
+GIB = 2**30
+CELL = cast(
+    Cell,
+    SimpleNamespace(
+        device="cuda",
+        begin=lambda case, name: None,
+        process=SimpleNamespace(settle=lambda: 0),
+        implementation=SimpleNamespace(function=lambda: None),
+    ),
+)
+
+
+def has(monkeypatch: pytest.MonkeyPatch, *free: int, total: int) -> list[int]:
+    """A GPU of ``total`` GiB, of which these are free, one at each question; returns those that are left."""
+    left = list(free)
+    monkeypatch.setattr(
+        torch.cuda, "mem_get_info", lambda: ((left.pop(0) if len(left) > 1 else left[0]) * GIB, total * GIB)
+    )
+    return left
+
+
+def run(check: Any, gpu_memory: int) -> None:
+    stated = Property("large", check, "an index wraps", devices=("cuda",), gpu_memory=gpu_memory * GIB)
+    property_check(stated).run(CELL)
+
+
+def test_it_waits_until_other_cells_have_given_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = has(monkeypatch, 1, 2, 3, 40, 41, total=80)
+    ran: list[int] = []
+    run(lambda function, device: ran.extend(left), gpu_memory=36)
+    assert ran == [41]
+
+
+def test_on_a_smaller_gpu_it_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    has(monkeypatch, 24, total=24)
+    with pytest.raises(NotRun, match=f"^{Absence.SMALL_GPU}: 36 GiB are needed, and it has 24$"):
+        run(lambda function, device: pytest.fail("it was run"), gpu_memory=36)
+
+
+def test_a_property_cannot_say_so_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    has(monkeypatch, 70, total=80)
+
+    def claim(function: Any, device: str) -> None:
+        raise NotRun(Absence.SMALL_GPU)
+
+    with pytest.raises(CheckFailed, match="NotRun"):
+        run(claim, gpu_memory=36)
