@@ -378,3 +378,9 @@ def test_a_prototype_without_a_launch_function(tmp_path: Path) -> None:
     rewrite(files.prototype, "def add(", "def addition(")
     with pytest.raises(PrototypeError, match="has no launch function add"):
         load_prototype(files, "cpu")
+
+
+def test_a_result_that_has_no_room_is_named_with_its_shape() -> None:
+    huge = torch.ones(1, dtype=torch.float16).expand(2**44)
+    with pytest.raises(RuntimeError, match=r"cannot allocate a result of shape \(17592186044416,\) on cpu: "):
+        trifold.load("mul")(huge, huge)

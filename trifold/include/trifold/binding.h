@@ -29,6 +29,9 @@
 #include <utility>
 #include <vector>
 
+// torch 2.13 and newer have it.
+extern "C" __attribute__((weak)) const char* torch_exception_get_what_without_backtrace();
+
 namespace trifold {
 
 using Dims = torch::headeronly::IntHeaderOnlyArrayRef;  // sizes or strides, borrowed
@@ -74,13 +77,13 @@ inline std::string in_words(std::integral auto number) {
 inline std::string in_words(Dtype of) {
   return dtype_name(of.tensor.scalar_type());
 }
-inline std::string in_words(Shape of) {
+inline std::string in_words(Dims sizes) {
   std::string text = "(";
-  for (int64_t d = 0; d < of.tensor.dim(); ++d) {
-    if (d > 0) text += ", ";
-    text += std::to_string(of.tensor.size(d));
-  }
-  return text + (of.tensor.dim() == 1 ? ",)" : ")");
+  for (std::size_t d = 0; d < sizes.size(); ++d) text += (d > 0 ? ", " : "") + std::to_string(sizes[d]);
+  return text + (sizes.size() == 1 ? ",)" : ")");
+}
+inline std::string in_words(Shape of) {
+  return in_words(of.tensor.sizes());
 }
 inline std::string in_words(Place of) {
   const auto device = of.tensor.device();
@@ -206,11 +209,18 @@ decltype(auto) dispatch_floating(ScalarType type, F&& f) {
   }
 }
 
-// A new, uninitialised tensor of the given sizes, strides and dtype, on the device of `like`.
+// A new, uninitialised tensor of the given sizes, strides and dtype, on the device of `like`. Raises where torch has no
+// memory for it.
 inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides, int32_t dtype) {
   AtenTensorHandle handle = nullptr;
-  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(),
-                                                  dtype, device_type_code(like), like.get_device_index(), &handle));
+  const AOTITorchError status =
+      aoti_torch_empty_strided(static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), dtype,
+                               device_type_code(like), like.get_device_index(), &handle);
+  if (status != AOTI_TORCH_SUCCESS) [[unlikely]] {
+    const bool known = torch_exception_get_what_without_backtrace != nullptr;
+    fail("torch cannot allocate a result of shape ", sizes, " on ", Place{like}, ": ",
+         known ? torch_exception_get_what_without_backtrace() : "it is out of memory, or the shape is invalid");
+  }
   Tensor made(handle);
   note_fresh(made);
   return made;
