@@ -52,7 +52,7 @@ def ops(folder: str) -> object:
 
     texts: dict[str, tuple[str, str]] = {}
     refused: dict[str, str] = {}
-    for path in sorted(Path(folder).glob("*.py")):
+    for path in sorted(Path(folder).glob("[a-z]*.py")):
         module = import_file(path, f"drafted_{path.stem}")
         try:
             first, second = draft_op(module, path.stem), draft_op(module, path.stem)

@@ -68,9 +68,14 @@ def integer_power(x, n):
 
 
 @cuda.jit
-def slice_with_a_step(x):
-    every = x[::2]  # refused: a slice with a step
+def slice_backwards(x):
+    every = x[::-1]  # refused: a slice whose step is no positive constant
     every[0] = 1
+
+
+@cuda.jit
+def copies_a_slice(x):
+    x[0:2] = x[2:4]  # refused: an array is not assigned to a part of an array
 
 
 @cuda.jit
@@ -146,7 +151,8 @@ KERNELS = {
     "prints": [_ARRAY],
     "complex_numbers": [_COMPLEX],
     "integer_power": [_ARRAY, int64],
-    "slice_with_a_step": [_ARRAY],
+    "slice_backwards": [_ARRAY],
+    "copies_a_slice": [_ARRAY],
     "two_types_of_array": [_ARRAY, _ARRAY, int64],
     "loses_digits": [float64[::1], int64],
     "recursion": [_ARRAY],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from trifold.draft import cpp
@@ -43,9 +43,10 @@ class Array:
     pointer: cpp.Expr
     dimensions: int
     describe: Describe  # a stride, length or size
-    kept: list[int] = field(default_factory=list)  # of the dimensions of the array that this is a part of
     contiguous: bool = True  # the last dimension has a stride of 1
     nested: bool = False  # a C++ array of several dimensions
     stored: str | None = None  # the name of the element's type, where loads and stores convert
     root: int | None = None  # the number of the parameter
     fixed: tuple[int, ...] | None = None  # the lengths of a shared or local array
+    space: str = "global"  # where it lies, as far as this function knows: global, shared, local or constant
+    bounded: bool = True  # its length is known

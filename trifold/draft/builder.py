@@ -44,6 +44,7 @@ COMPARE = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
+METHODS = {"conjugate": oracle.conjugate, "sync": oracle.sync}
 INDEX_STUBS = (cuda.threadIdx, cuda.blockIdx, cuda.blockDim, cuda.gridDim)
 
 Names = dict[str, t.Version]
@@ -298,10 +299,13 @@ class Builder:
         if not isinstance(node, ast.Slice):
             return self._expression(node)
         place = self.source.place(node)
-        if node.step is not None:
-            raise DraftError(place, "a slice with a step is not translated", "multiply the index by the step")
+        step = self._expression(node.step) if node.step is not None else t.Constant(place, 1)
+        if not isinstance(step, t.Constant) or not isinstance(step.value, int) or step.value < 1:
+            raise DraftError(
+                place, "a slice whose step is no positive constant is not translated", "multiply the index by the step"
+            )
         start, stop = (None if end is None else self._expression(end) for end in (node.lower, node.upper))
-        return t.Slice(place, start, stop)
+        return t.Slice(place, start, stop, step.value)
 
     def _expression(self, node: ast.expr) -> t.Expr:
         place = self.source.place(node)
@@ -343,6 +347,8 @@ class Builder:
         if array is not None and len(arguments) == 1:
             return t.Call(place, oracle.of_dtype_of, [self._expression(arguments[0]), array], {})
         called = self._expression(function)
+        if isinstance(called, t.Attribute) and called.name in METHODS and not arguments:
+            return t.Call(place, METHODS[called.name], [called.base], {})
         if not isinstance(called, t.Known):
             raise DraftError(place, "only functions from outside the kernel can be called")
         if called.value is len and len(arguments) == 1:
@@ -350,6 +356,11 @@ class Builder:
             if isinstance(measured, t.TupleOf):
                 return t.Constant(place, len(measured.elements))
             return t.Item(place, t.Attribute(place, measured, "shape"), [t.Constant(place, 0)])
+        if called.value is cuda.const.array_like and len(arguments) == 1:
+            constant = self._expression(arguments[0])
+            if not isinstance(constant, t.Table):
+                raise DraftError(place, "this is no array from outside of the kernel", "pass a global array")
+            return constant
         if called.value is divmod and len(arguments) == 2:
             return self._quotient_and_rest(arguments, place)
         named = {str(k.arg): self._expression(k.value) for k in keywords}
@@ -387,9 +398,19 @@ class Builder:
     def _known(self, value: Any, name: str, place: Place) -> t.Expr:
         if isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
             return t.Constant(place, value, name)
-        if isinstance(value, tuple) and value and all(isinstance(each, (bool, int, float)) for each in value):
-            return t.TupleOf(place, [t.Constant(place, each) for each in value])
+        if isinstance(value, np.ndarray) and value.size:
+            return t.Table(place, value, name)
+        if isinstance(value, tuple) and value:
+            elements = [self._known(each, "", place) for each in value]
+            if all(isinstance(each, (t.Constant, t.TupleOf)) for each in elements):
+                return t.TupleOf(place, [_unnamed(each) for each in elements], name)
         return t.Known(place, value)
+
+
+def _unnamed(expression: t.Expr) -> t.Expr:
+    if isinstance(expression, (t.Constant, t.TupleOf)):
+        expression.name = None
+    return expression
 
 
 def _folded(node: ast.expr) -> Any:

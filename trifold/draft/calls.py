@@ -6,28 +6,16 @@ from numba import cuda, types
 
 from trifold.draft import cpp
 from trifold.draft import tree as t
-from trifold.draft.arithmetic import Arithmetic
-from trifold.draft.arrays import Array
 from trifold.draft.cpp import fits, limits
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Type
+from trifold.draft.views import Views
 
 
-class Calls:
+class Calls(Views):
     """Mixed into :class:`trifold.draft.expressions.Expressions`."""
 
-    numbers: Arithmetic
-
-    def each(self, kind: types.Type) -> Type:
-        raise NotImplementedError
-
-    def value(self, expression: t.Expr) -> cpp.Expr:
-        raise NotImplementedError
-
     def condition(self, expression: t.Expr) -> cpp.Expr:
-        raise NotImplementedError
-
-    def element(self, base: t.Expr, indices: list[t.Expr]) -> tuple[cpp.Expr, Array]:
         raise NotImplementedError
 
     def _parameter_types(self, call: t.Call) -> list[Type]:
@@ -169,7 +157,7 @@ class Calls:
 
     def atomic(self, name: str, call: t.Call) -> cpp.Expr:
         base, index, *others = call.arguments
-        element, array = self.element(base, [index])
+        element, array = self.element(base, [index], "atomic")
         kind = call.type
         assert kind is not None
         if array.stored is not None and array.stored != self.numbers.name(kind):

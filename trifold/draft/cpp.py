@@ -59,6 +59,14 @@ class Index(Expr):
 
 
 @dataclass(frozen=True)
+class Invoke(Expr):
+    """A call of a member: callee(arguments)."""
+
+    callee: Expr
+    arguments: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
 class Member(Expr):
     base: Expr
     name: str
@@ -76,7 +84,10 @@ class Cast(Expr):
 
 @dataclass(frozen=True)
 class Braces(Expr):
+    """{elements}, after the name of what they make unless that is clear."""
+
     elements: tuple[Expr, ...]
+    of: str = ""
 
 
 # ------------------------------------------------------------------------------------------------- statements
@@ -113,6 +124,13 @@ class Assign(Stmt):
     target: Expr
     operator: str  # "=", "+=", …
     value: Expr
+
+
+@dataclass
+class Several(Stmt):
+    """Statements in place of one."""
+
+    body: list[Stmt]
 
 
 @dataclass
@@ -214,10 +232,23 @@ class ConstantDefinition:
 
 
 @dataclass
+class TableDefinition:
+    """An array of constants, in the GPU's constant memory."""
+
+    type: str
+    name: str
+    shape: tuple[int, ...]
+    values: list[Expr]  # of all elements, the last index running fastest
+
+
+Part = Struct | Function | ConstantDefinition | TableDefinition
+
+
+@dataclass
 class File:
     comment: list[str]
     includes: list[str]
-    parts: list[Struct | Function | ConstantDefinition]
+    parts: list[Part]
     once: bool = True
 
 

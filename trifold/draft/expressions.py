@@ -6,7 +6,9 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numba import cuda, types
+from numba.np import numpy_support
 
 from trifold.draft import cpp
 from trifold.draft import tree as t
@@ -168,6 +170,17 @@ class Expressions(Calls):
             return cpp.Literal(str(dimensions), dimensions, type=self.each(types.int32), interval=(dimensions,) * 2)
         raise DraftError(expression.place, f".{name} is not translated here")
 
+    def table_name(self, table: t.Table) -> str:
+        assert table.type is not None
+        kind = tuple(each.dtype for each in table.type if isinstance(each, types.Array))
+        if isinstance(kind[0], types.Complex) or kind[0] == types.float16:
+            raise DraftError(table.place, f"a constant array of {kind[0]} is not translated", "pass it to the kernel")
+        constants = [t.Constant(table.place, each) for each in table.values.reshape(-1).tolist()]
+        for each in constants:
+            each.type = kind
+        values = [self._constant(each) for each in constants]
+        return self.module.table(table.name, self.numbers.name(kind), table.values.shape, values)
+
     # --------------------------------------------------------------------------------------------- operators
 
     def _unary(self, op: Any, operand: t.Expr, expression: t.Unary) -> cpp.Expr:
@@ -268,95 +281,6 @@ class Expressions(Calls):
             value = self.numbers.choose(test, chosen, otherwise, expression.type, expression.interval)
         return value
 
-    # --------------------------------------------------------------------------------------------- arrays
-
-    def array(self, expression: t.Expr) -> Array:
-        if isinstance(expression, t.Read) and expression.version in self.arrays:
-            return self.arrays[expression.version]
-        if isinstance(expression, t.Item):
-            return self.view(expression)
-        raise DraftError(expression.place, "this array is not translated here", "use the array by its own name")
-
-    def view(self, expression: t.Item) -> Array:
-        """A part of an array, which keeps some of its dimensions."""
-        base = self.array(expression.base)
-        indices = [*expression.indices, *([t.Slice(expression.place, None, None)] * base.dimensions)][: base.dimensions]
-        starts: list[t.Expr | None] = [each.start if isinstance(each, t.Slice) else each for each in indices]
-        for each in indices:
-            if isinstance(each, t.Slice):
-                self._require_start(each)
-        offset = self._offset(base, starts)
-        pointer = self._first(base)
-        if offset is not None:
-            pointer = cpp.Infix("+", pointer, offset)
-        kept = [d for d, each in enumerate(indices) if isinstance(each, t.Slice)]
-        ends = {d: each for d, each in enumerate(indices) if isinstance(each, t.Slice)}
-
-        def describe(kind: Extent, dimension: int) -> cpp.Expr:
-            if kind is Extent.stride:
-                return base.describe(kind, kept[dimension])
-            if kind is Extent.size and len(kept) == 1:
-                kind, dimension = Extent.length, 0
-            whole = kind is Extent.length and ends[kept[dimension]].stop is None and ends[kept[dimension]].start is None
-            if whole:
-                return base.describe(kind, kept[dimension])
-            raise DraftError(expression.place, "the length of a slice is not translated", "keep it in a variable")
-
-        last = bool(kept) and kept[-1] == base.dimensions - 1 and base.contiguous
-        return Array(pointer, len(kept), describe, contiguous=last, stored=base.stored, root=base.root)
-
-    def _require_start(self, part: t.Slice) -> None:
-        if part.start is not None and (part.start.interval is None or part.start.interval[0] < 0):
-            raise DraftError(
-                part.place, "a slice may begin before the array, where Python counts from its end", "index the array"
-            )
-
-    def _first(self, array: Array) -> cpp.Expr:
-        if not array.nested:
-            return array.pointer
-        zero = cpp.Literal("0", 0)
-        return cpp.Prefix("&", cpp.Index(array.pointer, (zero,) * array.dimensions))
-
-    def _offset(self, array: Array, indices: list[t.Expr | None]) -> cpp.Expr | None:
-        int64 = self.each(types.int64)
-        total: cpp.Expr | None = None
-        for dimension, index in enumerate(indices):
-            if index is None:
-                continue
-            value = self._index(index)
-            if not (dimension == array.dimensions - 1 and array.contiguous):
-                stride = array.describe(Extent.stride, dimension)
-                value = self.numbers.combine("*", value, stride, int64, _times(value.interval, stride.interval))
-            total = (
-                value
-                if total is None
-                else self.numbers.combine("+", total, value, int64, _plus(total.interval, value.interval))
-            )
-        return total
-
-    def _index(self, index: t.Expr) -> cpp.Expr:
-        if index.interval is not None and index.interval[1] < 0:
-            raise DraftError(
-                index.place,
-                "a negative index, with which Python counts from the end, is not translated",
-                "write the index from the front, such as x.shape[0] - 1",
-            )
-        value = self.value(index)
-        return self.numbers.convert(value, self.each(types.int32)) if value.type == self.boolean else value
-
-    def element(self, base: t.Expr, indices: list[t.Expr]) -> tuple[cpp.Expr, Array]:
-        """An element of an array, as it is stored."""
-        array = self.array(base)
-        if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
-            indices = list(indices[0].elements)
-        if len(indices) != array.dimensions:
-            raise DraftError(base.place, f"{len(indices)} indices of an array of {array.dimensions} dimensions")
-        if array.nested:
-            return cpp.Index(array.pointer, tuple(self._index(index) for index in indices)), array
-        offset = self._offset(array, list(indices))
-        assert offset is not None
-        return cpp.Index(array.pointer, (offset,)), array
-
     def _item(self, expression: t.Item) -> cpp.Expr:
         base = expression.base
         if isinstance(base, t.Attribute) and base.name == "shape":
@@ -365,17 +289,22 @@ class Expressions(Calls):
                 raise DraftError(index.place, "a dimension is chosen by a constant")
             array = self.array(base.base)
             return array.describe(Extent.length, index.value % array.dimensions)
-        if isinstance(base, t.TupleOf):
-            (index,) = expression.indices
-            if not isinstance(index, t.Constant):
-                raise DraftError(index.place, "an element of a tuple is chosen by a constant", "assign the tuple first")
-            return self.value(base.elements[index.value])
-        element, array = self.element(base, expression.indices)
+        chosen = _chosen(expression)
+        if chosen is not None:
+            return self.value(chosen)
+        table = _table_of(expression)
+        if table is not None:
+            return self._item(table)
+        element, array = self.element(base, expression.indices, "read")
         kind = expression.type
         assert kind is not None
+        return self.loaded(array, element, kind, expression.interval)
+
+    def loaded(self, array: Array, element: cpp.Expr, kind: Type, interval: Interval | None) -> cpp.Expr:
+        """The number that an element is."""
         if array.stored is not None:
             return cpp.Cast(self.numbers.name(kind), element, type=kind, stored=array.stored)
-        return cpp.Index(element.base, element.indices, type=kind, interval=expression.interval)  # type: ignore[attr-defined]
+        return cpp.Index(element.base, element.indices, type=kind, interval=interval)  # type: ignore[attr-defined]
 
     def _call(self, call: t.Call) -> cpp.Expr:
         if call.callees is not None:
@@ -383,19 +312,52 @@ class Expressions(Calls):
         return OPERATIONS[call.function].write(self, call)
 
 
+def _chosen(expression: t.Expr) -> t.Expr | None:
+    """The element of a tuple that is written out, or is a constant, where a constant chooses it."""
+    if not isinstance(expression, t.Item):
+        return expression if isinstance(expression, t.TupleOf) else None
+    whole = _chosen(expression.base)
+    (index, *others) = expression.indices
+    if not isinstance(whole, t.TupleOf) or others or not isinstance(index, t.Constant):
+        return None
+    found: t.Expr = whole.elements[index.value]
+    return found
+
+
+def _table_of(expression: t.Item) -> t.Item | None:
+    """An element of a constant tuple, of one type, as one of an array of constants."""
+    indices: list[t.Expr] = []
+    base: t.Expr = expression
+    while isinstance(base, t.Item):
+        indices, base = [*base.indices, *indices], base.base
+    if not isinstance(base, t.TupleOf):
+        return None
+    if base.name is None or base.type is None:
+        raise DraftError(
+            expression.place, "an element of a tuple is chosen by a constant", "assign the tuple to a variable first"
+        )
+    kind = base.type[0]
+    while isinstance(kind, types.UniTuple):
+        kind = kind.dtype
+    values = np.array(_numbers(base))
+    if isinstance(kind, types.BaseTuple) or values.ndim != len(indices) or values.dtype == object:
+        raise DraftError(expression.place, "an element of a tuple of mixed types is chosen by a constant")
+    table = t.Table(expression.place, values.astype(numpy_support.as_dtype(kind)), base.name)
+    table.type = tuple(types.Array(kind, values.ndim, "C") for _ in base.type)
+    item = t.Item(expression.place, table, indices)
+    item.type, item.interval = expression.type, expression.interval
+    return item
+
+
+def _numbers(expression: t.Expr) -> Any:
+    if isinstance(expression, t.TupleOf):
+        return [_numbers(each) for each in expression.elements]
+    assert isinstance(expression, t.Constant)
+    return expression.value
+
+
 def _least_type(number: int, kind: types.Type) -> types.Type:
     """C++'s type of an integer literal: the first in which there is room for it."""
     if kind not in (types.int64, types.uint64):
         return kind
     return next(each for each in (types.int32, types.uint32, kind) if fits((number, number), each))
-
-
-def _times(a: Interval | None, b: Interval | None) -> Interval | None:
-    if a is None or b is None:
-        return None
-    corners = [x * y for x in a for y in b]
-    return min(corners), max(corners)
-
-
-def _plus(a: Interval | None, b: Interval | None) -> Interval | None:
-    return None if a is None or b is None else (a[0] + b[0], a[1] + b[1])

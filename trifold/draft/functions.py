@@ -48,13 +48,17 @@ class Module:
     """What is written into one file.
 
     ``names``: the name of a type that differs between instances, a template's parameter; ``stored``: the name of the
-    element type of a kernel's array parameter, by its number, where loads and stores convert.
+    element type of a kernel's array parameter, by its number, where loads and stores convert. ``checked_indices``:
+    :func:`trifold.draft.kernel.draft_kernel` says what that is. ``shapes``: the lengths of shared and local arrays.
     """
 
     numbers: Arithmetic
     instances: int
-    parts: list[cpp.Struct | cpp.Function | cpp.ConstantDefinition] = field(default_factory=list)
+    checked_indices: bool = False
+    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    parts: list[cpp.Part] = field(default_factory=list)
     constants: dict[str, tuple[object, types.Type]] = field(default_factory=dict)
+    tables: dict[str, cpp.TableDefinition] = field(default_factory=dict)
     _written: dict[tuple[t.Function, tuple[str | None, ...]], Written] = field(default_factory=dict)
     _structs: dict[t.Function, str] = field(default_factory=dict)
     _stores: dict[t.Function, set[int]] = field(default_factory=dict)
@@ -66,12 +70,23 @@ class Module:
         if "." in name:
             return None
         own = name.lstrip("_")
-        if self.constants.setdefault(own, (value, kind)) != (value, kind):
+        if own in self.tables or self.constants.setdefault(own, (value, kind)) != (value, kind):
             return None
         return own
 
-    def constant_definitions(self, used: set[str]) -> list[cpp.ConstantDefinition]:
-        found = []
+    def table(self, name: str, kind: str, shape: tuple[int, ...], values: list[cpp.Expr]) -> str:
+        """The name of an array of constants."""
+        wanted = name.rpartition(".")[2].lstrip("_") or "table"
+        own, number = wanted, 2
+        made = cpp.TableDefinition(kind, own, shape, values)
+        while own in self.constants or self.tables.get(own, made) != made:
+            own, number = f"{wanted}{number}", number + 1
+            made = cpp.TableDefinition(kind, own, shape, values)
+        self.tables[own] = made
+        return own
+
+    def constant_definitions(self, used: set[str]) -> list[cpp.Part]:
+        found: list[cpp.Part] = [table for name, table in self.tables.items() if name in used]
         for name, (value, kind) in self.constants.items():
             if name in used:
                 masks = isinstance(value, int) and value >= 2**31
@@ -233,7 +248,7 @@ class Module:
                 continue
             if array.contiguous is False and call.callees.parameters[number].type[0].layout == "C":
                 raise DraftError(argument.place, "a part of an array that is not contiguous is passed as if it were")
-            arguments.append(_first_element(array))
+            arguments.append(expressions.first(array))
             arguments += [array.describe(one.kind, one.dimension) for one in written.wanted[number]]
         result = written.result
         name = written.function.name + written.explicit
@@ -341,13 +356,6 @@ def _maker(function: t.Function) -> t.Function:
     if not others and isinstance(first.value, t.Call) and first.value.callees is not None:
         return _maker(first.value.callees)
     return function
-
-
-def _first_element(array: Array) -> cpp.Expr:
-    if not array.nested:
-        return array.pointer
-    zero = cpp.Literal("0", 0)
-    return cpp.Prefix("&", cpp.Index(array.pointer, (zero,) * array.dimensions))
 
 
 def _compute_of(text: str) -> str:

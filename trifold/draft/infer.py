@@ -107,11 +107,11 @@ class _Inference:
                 self._set(version, statement.counter)
             case t.ForTuple(version=version, elements=elements) if elements.type is not None:
                 assert version is not None
-                if not all(isinstance(each, types.UniTuple) for each in elements.type):
+                if not all(_is_series(each) for each in elements.type):
                     raise DraftError(
                         statement.place,
                         f"a loop over {elements.type[0]} is not translated",
-                        "loop over range(...), or a tuple of numbers of one type",
+                        "loop over range(...), an array of one dimension, or a tuple of numbers of one type",
                     )
                 self._set(version, tuple(each.dtype for each in elements.type))
             case t.Store():
@@ -145,8 +145,10 @@ class _Inference:
             return
         element = self._element(base, statement.indices)
         for each, given in zip(element, value.type, strict=True):
-            if isinstance(each, types.Array) or not isinstance(given, types.Number | types.Boolean):
-                raise DraftError(statement.place, "only single elements of an array are assigned", "write a loop")
+            if not isinstance(given, types.Number | types.Boolean):
+                raise DraftError(statement.place, "an array is not assigned to a part of an array", "write a loop")
+            if isinstance(each, types.Array) and statement.operator is not None:
+                raise DraftError(statement.place, "an array is not changed as a whole", "write a loop")
         if statement.operator is not None:
             statement.signature = self._resolve(statement.operator, (element, value.type), statement)
 
@@ -189,7 +191,7 @@ class _Inference:
 
     def _typed(self, expression: t.Expr) -> t.Type | None:
         match expression:
-            case t.Constant(value=value):
+            case t.Constant(value=value) | t.Table(values=value):
                 return self._each(oracle.type_of_constant(value))
             case t.Read(version=version):
                 return version.type
@@ -325,6 +327,10 @@ def _operation(function: Any) -> Any:
         return OPERATIONS.get(function)
     except TypeError:  # unhashable
         return None
+
+
+def _is_series(kind: types.Type) -> bool:
+    return isinstance(kind, types.UniTuple) or (isinstance(kind, types.Array) and kind.ndim == 1)
 
 
 def _always_returns(body: list[t.Stmt]) -> bool:

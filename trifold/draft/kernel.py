@@ -24,12 +24,14 @@ class DraftedKernel:
 
     ``entry`` is the name of the ``__global__`` function, which is no template. A parameter's ``argument`` is the number
     of the Python kernel's argument that it is made of: of an array its address (``kind`` "array"), its stride or length
-    in ``dimension`` or its size, all in elements; of a number the number ("value").
+    in ``dimension`` or its size, all in elements; of a number the number ("value"). ``shapes`` has the
+    lengths of the shared and local arrays.
     """
 
     text: str
     entry: str
     parameters: tuple[Parameter, ...]
+    shapes: Mapping[str, tuple[int, ...]]
 
 
 def draft_kernel(
@@ -37,6 +39,7 @@ def draft_kernel(
     argument_types: Sequence[types.Type],
     *,
     line_directives: bool = False,
+    checked_indices: bool = False,
     ranges: Mapping[str, Interval] | None = None,
 ) -> DraftedKernel:
     """Write one ``@cuda.jit`` kernel in C++, for arguments of the given Numba types.
@@ -45,6 +48,8 @@ def draft_kernel(
         kernel: the kernel: what ``@cuda.jit`` returned, or the Python function.
         argument_types: a Numba type for each argument: ``numba.float32[::1]``, ``numba.int64``, …
         line_directives: whether ``#line`` says of each statement where it stands in the prototype.
+        checked_indices: whether each index passes through ``trifold::element`` (trifold/simulated.cuh), which
+            counts a negative one from the end, as Python does, and can refuse one that is out of bounds.
         ranges: of integer arguments by name, the least and the largest value, where the caller promises less than all
             of the type.
 
@@ -52,7 +57,9 @@ def draft_kernel(
         DraftError: something in the kernel is not translated; it names the line.
         PrototypeError: Numba's simulator is switched on in this process.
     """
-    (drafted,) = draft_kernels([(kernel, argument_types)], line_directives=line_directives, ranges=ranges)
+    (drafted,) = draft_kernels(
+        [(kernel, argument_types)], line_directives=line_directives, checked_indices=checked_indices, ranges=ranges
+    )
     return drafted
 
 
@@ -60,11 +67,12 @@ def draft_kernels(
     kernels: Sequence[tuple[Any, Sequence[types.Type]]],
     *,
     line_directives: bool = False,
+    checked_indices: bool = False,
     ranges: Mapping[str, Interval] | None = None,
 ) -> list[DraftedKernel]:
     """Write several kernels, each with its argument types, into one text, which all results have. As
     :func:`draft_kernel` otherwise."""
-    module = Module(Arithmetic({}), 1)
+    module = Module(Arithmetic({}), 1, checked_indices)
     entries = []
     for kernel, argument_types in kernels:
         function = getattr(kernel, "py_func", kernel)
@@ -72,7 +80,7 @@ def draft_kernels(
         find_ranges(built, dict(ranges or {}))
         entries.append(module.write(built, (None,) * len(argument_types)))
     text = file_of(module, [], line_directives=line_directives)
-    return [DraftedKernel(text, each.function.name, tuple(each.parameters)) for each in entries]
+    return [DraftedKernel(text, each.function.name, tuple(each.parameters), module.shapes) for each in entries]
 
 
 def file_of(module: Module, comment: list[str], *, line_directives: bool = False) -> str:
@@ -80,7 +88,9 @@ def file_of(module: Module, comment: list[str], *, line_directives: bool = False
     functions = print_file(cpp.File([], [], list(module.parts), once=False), line_directives=True)
     used = set(re.findall(r"\w+", functions))
     includes = ["<trifold/cuda.cuh>"]
-    if re.search(r"trifold::(floor_|power|python_|in_range|atomic_|lane_id)", functions):
+    if re.search(r"trifold::(floor_|power|python_|in_range|slice_|atomic_|lane_id)", functions):
         includes.append("<trifold/python_numbers.cuh>")
+    if module.checked_indices:
+        includes.append("<trifold/simulated.cuh>")
     parts = [*module.constant_definitions(used), *module.parts]
     return print_file(cpp.File(comment, includes, parts), line_directives=line_directives)

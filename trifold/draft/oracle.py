@@ -7,6 +7,7 @@ Numba must not have been imported with its simulator switched on, which hides th
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
 from typing import Any
 
 import numba
@@ -26,9 +27,13 @@ def _context() -> Any:
             "a kernel cannot be typed in a process in which Numba's simulator is switched on",
             "unset NUMBA_ENABLE_CUDASIM before Python starts",
         )
+    from numba.cuda import dispatcher
     from numba.cuda.descriptor import cuda_target
 
     cuda_target.typing_context.refresh()
+    if not cuda.is_available():
+        # What Numba overloads is compiled for the device at hand, before it has a type.
+        dispatcher.get_current_device = lambda: SimpleNamespace(compute_capability=(9, 0))
     return cuda_target.typing_context
 
 
@@ -39,7 +44,7 @@ def resolve(function: Any, arguments: tuple[types.Type, ...]) -> Signature | Non
     try:
         with target_override("cuda"):
             return context.resolve_function_type(function, arguments, {})
-    except (errors.NumbaError, ValueError, TypeError, AttributeError):
+    except (errors.NumbaError, ValueError, TypeError, AttributeError, AssertionError):
         return None
 
 
@@ -60,6 +65,14 @@ def shuffled_type(kind: types.Type) -> types.Type | None:
         return None if found is None else found.return_type
     found = resolve(intrinsic, (types.int32, types.int32, kind, types.int32, types.int32))
     return None if found is None else found.return_type[0]
+
+
+def conjugate(number: Any) -> None:
+    """Stands for ``number.conjugate()`` in the table of operations."""
+
+
+def sync(group: Any) -> None:
+    """Stands for ``group.sync()`` in the table of operations."""
 
 
 def of_dtype_of(number: Any, array: Any) -> None:

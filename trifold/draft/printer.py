@@ -57,10 +57,12 @@ def _print(node: cpp.Expr) -> tuple[str, int]:
         case cpp.Cast(to=to, operand=operand):
             if isinstance(operand, cpp.Literal) and to.endswith("_t") and not isinstance(operand.value, float):
                 return f"{to}{{{expression(operand)}}}", _POSTFIX
-            form = f"{to}({{}})" if to[0].isupper() else f"static_cast<{to}>({{}})"
+            form = f"{to}({{}})" if to[0].isupper() or to.startswith("trifold::") else f"static_cast<{to}>({{}})"
             return form.format(expression(operand)), _POSTFIX
-        case cpp.Braces(elements=elements):
-            return "{" + ", ".join(expression(each) for each in elements) + "}", _POSTFIX
+        case cpp.Braces(elements=elements, of=of):
+            return of + "{" + ", ".join(expression(each) for each in elements) + "}", _POSTFIX
+        case cpp.Invoke(callee=callee, arguments=arguments):
+            return f"{_within(callee, _POSTFIX)}({', '.join(expression(each) for each in arguments)})", _POSTFIX
     raise AssertionError(type(node).__name__)
 
 
@@ -95,6 +97,10 @@ class Printer:
             match part:
                 case cpp.ConstantDefinition(type=kind, name=name, value=value, remark=remark):
                     self._put(f"inline constexpr {kind} {name} = {value};", remark)
+                case cpp.TableDefinition(type=kind, name=name, shape=shape):
+                    extents = "".join(f"[{length}]" for length in shape)
+                    values = _nested_braces(shape, part.values)
+                    self._put(f"static __constant__ const {kind} {name}{extents} = {values};")
                 case cpp.Struct(name=name, template=template, members=members):
                     self.lines += [f"template <{template}>"] if template else []
                     self.lines += [f"struct {name} {{", *(f"{kind} {member};" for kind, member in members), "};"]
@@ -137,6 +143,8 @@ class Printer:
                 step = self._simple(node.step)
                 head = f"for ({node.type} {node.name} = {expression(node.start)}; {expression(node.test)}; {step})"
                 self._nested(head, node.body, node.remark)
+            case cpp.Several(body=body):
+                self._body(body)
             case cpp.Scope(body=body):
                 self.lines.append("{")
                 self._body(body)
@@ -195,6 +203,14 @@ class Printer:
             case cpp.Jump(word=word):
                 return word
         raise AssertionError(type(node).__name__)
+
+
+def _nested_braces(shape: tuple[int, ...], values: list[cpp.Expr]) -> str:
+    if len(shape) == 1:
+        return expression(cpp.Braces(tuple(values)))
+    step = len(values) // shape[0]
+    rows = [_nested_braces(shape[1:], values[start : start + step]) for start in range(0, len(values), step)]
+    return "{" + ", ".join(rows) + "}"
 
 
 def function_text(function: cpp.Function) -> str:

@@ -191,6 +191,8 @@ class _Ranges:
                 return 0, MOST_ELEMENTS
             case t.Item(base=t.Attribute(name="shape")):
                 return 0, MOST_ELEMENTS
+            case t.Item(base=t.Table(values=values) | t.Read(version=t.Version(value=t.Table(values=values)))):
+                return int(values.min()), int(values.max())
             case t.Compare():
                 return 0, 1
             case t.Logical(operands=operands):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numba import cuda, types
 
@@ -17,9 +17,9 @@ from trifold.draft.refusal import DraftError
 from trifold.draft.remarks import Remarks
 from trifold.draft.tree import Type
 from trifold.draft.variables import Variable
+from trifold.draft.views import NEW_ARRAYS
 
 _COMPOUND = {"+", "-", "*", "/", "&", "|", "^", "<<", ">>", "%"}
-_NEW_ARRAYS = (cuda.shared.array, cuda.local.array)
 
 
 @dataclass
@@ -94,6 +94,8 @@ class Statements:
             case t.Unpack():
                 return self._unpack(statement)
             case t.Store():
+                if any(isinstance(each, types.Array) for each in _stored_types(statement)):
+                    return self._fill(statement)
                 return [self._store(statement)]
             case t.Evaluate(value=value):
                 return [cpp.Run(self.write.value(value))]
@@ -117,7 +119,7 @@ class Statements:
 
     def _let(self, statement: t.Let) -> list[cpp.Stmt]:
         version, value = statement.version, statement.value
-        if isinstance(value, t.Call) and value.function in _NEW_ARRAYS:
+        if isinstance(value, t.Call) and value.function in NEW_ARRAYS:
             return [self._new_array(version, value)]
         if any(isinstance(each, types.Array) for each in version.type or ()):
             return self._alias(version, value, statement)
@@ -162,8 +164,7 @@ class Statements:
             raise DraftError(statement.place, "this tuple is not translated", "unpack it")
         elements = tuple(each if isinstance(each, cpp.Literal) else self.numbers.convert(each, kind) for each in parts)
         own_name = self._array_name(version)
-        describe = _fixed_extents(self.write, (len(parts),))
-        self.write.arrays[version] = Array(cpp.Name(own_name), 1, describe, fixed=(len(parts),))
+        self.write.arrays[version] = self.write.fixed_array(cpp.Name(own_name), (len(parts),), "local")
         declared = cpp.Declare(f"const {self.numbers.name(kind)}", [own_name], cpp.Braces(elements), f"[{len(parts)}]")
         return [*written, declared]
 
@@ -179,7 +180,7 @@ class Statements:
         return cpp.Assign(cpp.Name(variable.name), f"{whole.operator}=", whole.right)
 
     def _store(self, statement: t.Store) -> cpp.Stmt:
-        element, array = self.write.element(statement.base, statement.indices)
+        element, array = self.write.element(statement.base, statement.indices, "write")
         kinds = [each.dtype for each in statement.base.type or () if isinstance(each, types.Array)]
         kind = tuple(kinds)
         value = self.write.value(statement.value)
@@ -198,6 +199,37 @@ class Statements:
         if array.stored is not None:
             return cpp.Assign(element, "=", self._as_stored(value, array.stored, kind))
         return cpp.Assign(element, "=", self.numbers.assigned(value, kind))
+
+    def _fill(self, statement: t.Store) -> list[cpp.Stmt]:
+        """A number is assigned to each element of a part of an array."""
+        part = t.Item(statement.place, statement.base, statement.indices)
+        view = self.write.view(part)
+        kind = tuple(each.dtype for each in statement.base.type or () if isinstance(each, types.Array))
+        value = self.write.value(statement.value)
+        before: list[cpp.Stmt] = []
+        if not isinstance(value, (cpp.Literal, cpp.Name)):
+            name = self._name("filling")
+            assert value.type is not None
+            before = [cpp.Declare(f"const {self.numbers.name(value.type)}", [name], value)]
+            value = cpp.Name(name, type=value.type, interval=value.interval)
+        int64 = self.write.each(types.int64)
+        counters: list[cpp.Expr] = [cpp.Name(self._name(wanted), type=int64) for wanted in "ijkl"[: view.dimensions]]
+        element = self.write.element_at(view, counters)
+        stored = (
+            self.numbers.assigned(value, kind) if view.stored is None else self._as_stored(value, view.stored, kind)
+        )
+        loop: cpp.Stmt = cpp.Assign(element, "=", stored)
+        for dimension in reversed(range(view.dimensions)):
+            counter = counters[dimension]
+            loop = self._counting(counter, view.describe(Extent.length, dimension), [loop])
+        return [*before, loop]
+
+    def _counting(self, counter: cpp.Expr, length: cpp.Expr, body: list[cpp.Stmt]) -> cpp.Stmt:
+        """A loop from 0."""
+        assert isinstance(counter, cpp.Name)
+        test = cpp.Infix("<", counter, length)
+        step = cpp.Assign(counter, "+=", cpp.Literal("1", 1))
+        return cpp.For("int64_t", counter.text, cpp.Literal("0", 0), test, step, body)
 
     def _as_stored(self, value: cpp.Expr, stored: str, kind: Type) -> cpp.Expr:
         """A number in the type that it is stored in. One that is loaded and stored keeps its bits, of a nan too."""
@@ -388,9 +420,11 @@ class Statements:
     def _for_tuple(self, statement: t.ForTuple) -> list[cpp.Stmt]:
         version = statement.version
         assert version is not None
+        variable = self._variable(version)
+        if any(isinstance(each, types.Array) for each in statement.elements.type or ()):
+            return self._for_array(statement, variable)
         if not isinstance(statement.elements, t.TupleOf):
             raise DraftError(statement.place, "only a tuple that is written out is looped over")
-        variable = self._variable(version)
         elements = []
         for each in statement.elements.elements:
             value = self.write.value(each)
@@ -401,6 +435,24 @@ class Statements:
             body = [cpp.Assign(cpp.Name(variable.name), "=", cpp.Name(own)), *body]
         kind = f"const {self.numbers.name(variable.type)}"
         return [*declared, cpp.ForEach(kind, own, cpp.Braces(tuple(elements)), body), *after]
+
+    def _for_array(self, statement: t.ForTuple, variable: Variable) -> list[cpp.Stmt]:
+        """A loop over the elements of an array."""
+        array = self.write.array(statement.elements)
+        length = array.describe(Extent.length, 0)
+        before: list[cpp.Stmt] = []
+        if not isinstance(length, (cpp.Literal, cpp.Name)):
+            length = cpp.Name(self._name(f"{variable.name}_count"), type=length.type, interval=length.interval)
+            before = [cpp.Declare("const int64_t", [length.text], array.describe(Extent.length, 0))]
+        counter = cpp.Name(self._name(f"{variable.name}_place"), type=self.write.each(types.int64))
+        kind = tuple(each.dtype for each in statement.elements.type or () if isinstance(each, types.Array))
+        element = self.write.loaded(array, self.write.element_at(array, [counter]), kind, None)
+        body, declared, after = self._with_otherwise(statement)
+        if variable.of_loop:
+            first: cpp.Stmt = cpp.Declare(f"const {self.numbers.name(variable.type)}", [variable.name], element)
+        else:
+            first = cpp.Assign(cpp.Name(variable.name), "=", self.numbers.assigned(element, variable.type))
+        return [*before, *declared, self._counting(counter, length, [first, *body]), *after]
 
     # --------------------------------------------------------------------------------------------- arrays
 
@@ -414,16 +466,15 @@ class Statements:
         shared = call.function is cuda.shared.array
         name = self._array_name(version)
         pointer = cpp.Name(name)
-        if lengths == (0,):
-            if not shared:
-                raise DraftError(call.place, "a local array has no element")
-            self.write.arrays[version] = Array(pointer, 1, _fixed_extents(self.write, (0,)))
-            return cpp.Declare(f"{element}* const", [name], cpp.CallTo(f"trifold::dynamic_shared<{element}>", ()))
+        if lengths == (0,) and shared:
+            made = self.write.dynamic_shared(call)
+            declared = cpp.Declare(f"{element}* const", [name], made.pointer)
+            self.write.arrays[version] = replace(made, pointer=pointer)
+            return declared
         if any(length < 1 for length in lengths):
             raise DraftError(call.place, "an array's lengths are positive")
-        describe = _fixed_extents(self.write, lengths)
-        nested = len(lengths) > 1
-        self.write.arrays[version] = Array(pointer, len(lengths), describe, nested=nested, fixed=lengths)
+        self.write.arrays[version] = self.write.fixed_array(pointer, lengths, "shared" if shared else "local")
+        self.write.module.shapes[name] = lengths
         elements = shape.elements if isinstance(shape, t.TupleOf) else [shape]
         from trifold.draft.printer import expression
 
@@ -440,12 +491,13 @@ class Statements:
             raise DraftError(
                 statement.place, f"{version.name} is different arrays in turn, which is not translated", "use two names"
             )
-        if isinstance(value, t.Read):
+        if isinstance(value, (t.Read, t.Table)):
             self.write.arrays[version] = self.write.array(value)
             return []
         if not isinstance(value, t.Item):
             raise DraftError(statement.place, "this array is not translated", "use an argument, or a part of one")
         view = self.write.view(value)
+        held = self._held_lengths(view, self._array_name(version), statement)
         kind = tuple(each.dtype for each in version.type or () if isinstance(each, types.Array))
         element = view.stored or self.numbers.name(kind)
         written = view.root is None or view.root in self.write.module.written(self.function)
@@ -453,20 +505,39 @@ class Statements:
         declared = cpp.Declare(f"{element if written else f'const {element}'}* const", [name], view.pointer)
         view.pointer = cpp.Name(name)
         self.write.arrays[version] = view
-        return [declared]
+        return [declared, held]
+
+    def _held_lengths(self, view: Array, name: str, statement: t.Let) -> cpp.Several:
+        """From now on a length of the view is a variable, declared with the view as soon as anything asks for it."""
+        declared = cpp.Several([])
+        known: dict[tuple[Extent, int], cpp.Expr] = {}
+        describe = view.describe
+
+        def held(kind: Extent, dimension: int) -> cpp.Expr:
+            found = known.get((kind, dimension)) or describe(kind, dimension)
+            if isinstance(found, cpp.CallTo):
+                suffix = f"{kind.value}{dimension if view.dimensions > 1 else ''}"
+                own = self._name(f"{name}_{suffix}")
+                declared.body.append(cpp.Declare("const int64_t", [own], found, line=statement.place.line))
+                found = cpp.Name(own, type=found.type, interval=found.interval)
+            known[kind, dimension] = found
+            return found
+
+        view.describe = held
+        return declared
 
 
-def _fixed_extents(write: Expressions, lengths: tuple[int, ...]):  # type: ignore[no-untyped-def]
-    def describe(kind: Extent, dimension: int) -> cpp.Expr:
-        number = 1
-        if kind is Extent.length:
-            number = lengths[dimension]
-        else:
-            for length in lengths[dimension + 1 :] if kind is Extent.stride else lengths:
-                number *= length
-        return cpp.Literal(str(number), number, type=write.each(types.int32), interval=(number, number))
-
-    return describe
+def _stored_types(statement: t.Store) -> list[types.Type]:
+    """What a store writes to: elements, or arrays."""
+    found: list[types.Type] = []
+    for each in statement.base.type or ():
+        assert isinstance(each, types.Array)
+        indices = statement.indices
+        if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
+            indices = indices[0].elements
+        whole = len(indices) == each.ndim and not any(isinstance(index, t.Slice) for index in indices)
+        found.append(each.dtype if whole else each)
+    return found
 
 
 def _is_loaded(*values: cpp.Expr) -> bool:

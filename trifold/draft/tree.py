@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import numpy as np
 from numba import types
 
 from trifold.draft.refusal import Place
@@ -125,11 +126,21 @@ class Slice(Expr):
 
     start: Expr | None
     stop: Expr | None
+    step: int = 1
 
 
 @dataclass(eq=False)
 class TupleOf(Expr):
     elements: list[Expr]
+    name: str | None = None  # of a constant outside of the kernel
+
+
+@dataclass(eq=False)
+class Table(Expr):
+    """An array outside of the kernel, which is a constant to it."""
+
+    values: np.ndarray
+    name: str
 
 
 @dataclass(eq=False)

@@ -80,6 +80,14 @@ __device__ __forceinline__ bool in_range(int64_t i, int64_t stop, int64_t step) 
   return step > 0 ? i < stop : step < 0 && i > stop;
 }
 
+// The length of a[start:stop:step], of an array of this length: both ends are clipped to it, and a stop below 0 counts
+// from the end.
+__device__ __forceinline__ int64_t slice_length(int64_t length, int64_t start, int64_t stop, int64_t step = 1) {
+  if (stop < 0) stop = stop + length < 0 ? 0 : stop + length;
+  if (stop > length) stop = length;
+  return stop > start ? (stop - start + step - 1) / step : 0;
+}
+
 // The thread's place in its warp, in a block of any dimensions.
 __device__ __forceinline__ int lane_id() {
   return static_cast<int>((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);

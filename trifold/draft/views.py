@@ -1,0 +1,246 @@
+"""Arrays and their parts: addresses of elements, and views, which keep some of an array's dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import cuda, types
+
+from trifold.draft import cpp
+from trifold.draft import tree as t
+from trifold.draft.arithmetic import Arithmetic
+from trifold.draft.arrays import Array, Describe, Extent
+from trifold.draft.operations import array_arguments, dtype_named, shape_of
+from trifold.draft.refusal import DraftError
+from trifold.draft.tree import Interval, Type
+
+if TYPE_CHECKING:
+    from trifold.draft.functions import Module
+
+NEW_ARRAYS = (cuda.shared.array, cuda.local.array)
+
+
+class Views:
+    """Mixed into :class:`trifold.draft.expressions.Expressions`."""
+
+    module: Module
+    numbers: Arithmetic
+    arrays: dict[t.Version, Array]
+
+    def each(self, kind: types.Type) -> Type:
+        raise NotImplementedError
+
+    def value(self, expression: t.Expr) -> cpp.Expr:
+        raise NotImplementedError
+
+    def table_name(self, table: t.Table) -> str:
+        raise NotImplementedError
+
+    def array(self, expression: t.Expr) -> Array:
+        if isinstance(expression, t.Read) and expression.version in self.arrays:
+            return self.arrays[expression.version]
+        if isinstance(expression, t.Item):
+            return self.view(expression)
+        if isinstance(expression, t.Table):
+            lengths = expression.values.shape
+            return self.fixed_array(cpp.Name(self.table_name(expression)), lengths, "constant")
+        if isinstance(expression, t.Call) and expression.function is cuda.shared.array:
+            return self.dynamic_shared(expression)
+        raise DraftError(expression.place, "this array is not translated here", "use the array by its own name")
+
+    # --------------------------------------------------------------------------------------------- whole arrays
+
+    def fixed_array(self, pointer: cpp.Expr, lengths: tuple[int, ...], space: str) -> Array:
+        """An array of constant lengths, declared in C++."""
+
+        def describe(kind: Extent, dimension: int) -> cpp.Expr:
+            if kind is Extent.length:
+                number = lengths[dimension]
+            else:
+                others = lengths[dimension + 1 :] if kind is Extent.stride else lengths
+                number = int(np.prod(others, dtype=int))
+            return cpp.Literal(str(number), number, type=self.each(types.int32), interval=(number, number))
+
+        return Array(pointer, len(lengths), describe, nested=len(lengths) > 1, fixed=lengths, space=space)
+
+    def dynamic_shared(self, call: t.Call) -> Array:
+        """The block's dynamic shared memory, as elements of one type."""
+        shape, dtype = array_arguments(call)
+        if shape_of(shape) != (0,):
+            raise DraftError(call.place, "an array is assigned to a name", "write name = cuda.shared.array(...)")
+        kinds = [dtype_named(dtype, instance) for instance in range(len(call.type or ()))]
+        element = self.numbers.name(tuple(each for each in kinds if each is not None))
+
+        def describe(_kind: Extent, _dimension: int) -> cpp.Expr:
+            raise DraftError(
+                call.place, "the length of dynamic shared memory is not translated", "pass it to the kernel"
+            )
+
+        pointer = cpp.CallTo(f"trifold::dynamic_shared<{element}>", ())
+        return Array(pointer, 1, describe, space="shared", bounded=False)
+
+    # --------------------------------------------------------------------------------------------- views
+
+    def view(self, expression: t.Item) -> Array:
+        """A part of an array, which keeps some of its dimensions."""
+        base = self.array(expression.base)
+        indices = _complete(expression, base.dimensions)
+        starts: list[t.Expr | None] = [each.start if isinstance(each, t.Slice) else each for each in indices]
+        for each in indices:
+            if isinstance(each, t.Slice):
+                _require_start(each)
+        offset = self._offset(base, starts)
+        pointer = self.first(base)
+        if offset is not None:
+            pointer = cpp.Infix("+", pointer, offset)
+        kept = [d for d, each in enumerate(indices) if isinstance(each, t.Slice)]
+        slices = [each for each in indices if isinstance(each, t.Slice)]
+        contiguous = bool(kept) and kept[-1] == base.dimensions - 1 and base.contiguous and slices[-1].step == 1
+        describe = self._described(base, kept, slices)
+        made = replace(base, pointer=pointer, dimensions=len(kept), describe=describe, contiguous=contiguous)
+        return replace(made, nested=False, fixed=None)
+
+    def _described(self, base: Array, kept: list[int], slices: list[t.Slice]) -> Describe:
+        """Strides and lengths of a view."""
+        int64 = self.each(types.int64)
+
+        def describe(kind: Extent, dimension: int) -> cpp.Expr:
+            own = slices[dimension]
+            match kind:
+                case Extent.stride:
+                    if kept[dimension] == base.dimensions - 1 and base.contiguous:
+                        return self._whole(own.step)
+                    stride = base.describe(kind, kept[dimension])
+                    return stride if own.step == 1 else self._product(stride, self._whole(own.step))
+                case Extent.length:
+                    return self._length(base.describe(kind, kept[dimension]), own)
+            product = describe(Extent.length, 0)
+            for other in range(1, len(kept)):
+                product = self._product(product, describe(Extent.length, other))
+            return self.numbers.convert(product, int64)
+
+        return describe
+
+    def _length(self, whole: cpp.Expr, part: t.Slice) -> cpp.Expr:
+        """Of a slice, as Python clips it."""
+        if part.start is None and part.stop is None and part.step == 1:
+            return whole
+        int64 = self.each(types.int64)
+        ends = [
+            self._whole(0) if part.start is None else self.value(part.start),
+            whole if part.stop is None else self.value(part.stop),
+        ]
+        limit = whole.interval[1] if whole.interval else 2**47
+        arguments = [whole, *ends, *([] if part.step == 1 else [self._whole(part.step)])]
+        converted = tuple(self.numbers.assigned(each, int64) for each in arguments)
+        return cpp.CallTo("trifold::slice_length", converted, type=int64, interval=(0, limit))
+
+    def _product(self, left: cpp.Expr, right: cpp.Expr) -> cpp.Expr:
+        return self.numbers.combine("*", left, right, self.each(types.int64), _times(left.interval, right.interval))
+
+    def _whole(self, number: int) -> cpp.Literal:
+        return cpp.Literal(str(number), number, type=self.each(types.int32), interval=(number, number))
+
+    def first(self, array: Array) -> cpp.Expr:
+        """The address of an array's first element."""
+        if not array.nested:
+            return array.pointer
+        return cpp.Prefix("&", cpp.Index(array.pointer, (cpp.Literal("0", 0),) * array.dimensions))
+
+    # --------------------------------------------------------------------------------------------- elements
+
+    def _offset(self, array: Array, indices: list[t.Expr | None]) -> cpp.Expr | None:
+        return self.offset_of(array, [None if index is None else self._index(index) for index in indices])
+
+    def offset_of(self, array: Array, indices: list[cpp.Expr | None]) -> cpp.Expr | None:
+        """The distance of an element from the first one."""
+        int64 = self.each(types.int64)
+        total: cpp.Expr | None = None
+        for dimension, value in enumerate(indices):
+            if value is None:
+                continue
+            if not (dimension == array.dimensions - 1 and array.contiguous):
+                value = self._product(value, array.describe(Extent.stride, dimension))
+            total = (
+                value
+                if total is None
+                else self.numbers.combine("+", total, value, int64, _plus(total.interval, value.interval))
+            )
+        return total
+
+    def _index(self, index: t.Expr) -> cpp.Expr:
+        if index.interval is not None and index.interval[1] < 0:
+            raise DraftError(
+                index.place,
+                "a negative index, with which Python counts from the end, is not translated",
+                "write the index from the front, such as x.shape[0] - 1",
+            )
+        value = self.value(index)
+        return self.numbers.convert(value, self.each(types.int32)) if value.type == self.each(types.boolean) else value
+
+    def element(self, base: t.Expr, indices: list[t.Expr], access: str) -> tuple[cpp.Expr, Array]:
+        """An element of an array, as it is stored. ``access``: read, write or atomic."""
+        array = self.array(base)
+        if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
+            indices = list(indices[0].elements)
+        if len(indices) != array.dimensions:
+            raise DraftError(base.place, f"{len(indices)} indices of an array of {array.dimensions} dimensions")
+        if self.module.checked_indices and array.bounded:
+            place = self._checked(array, indices, access, _root_name(base))
+            return cpp.Index(self.first(array), (place,)), array
+        return self.element_at(array, [self._index(index) for index in indices]), array
+
+    def _checked(self, array: Array, indices: list[t.Expr], access: str, name: str) -> cpp.Expr:
+        """The distance from the first element, by trifold/simulated.cuh."""
+        along = []
+        for dimension, index in enumerate(indices):
+            contiguous = dimension == array.dimensions - 1 and array.contiguous
+            stride = self._whole(1) if contiguous else array.describe(Extent.stride, dimension)
+            length = array.describe(Extent.length, dimension)
+            front = index.interval is not None and index.interval[0] >= 0
+            function = "trifold::from_front" if front else "trifold::from_either_end"
+            along.append(cpp.CallTo(function, (self.value(index), length, stride)))
+        words = tuple(cpp.Name(f'"{each}"') for each in (access, array.space, name))
+        return cpp.CallTo("trifold::element", (*words, *along), type=self.each(types.int64))
+
+    def element_at(self, array: Array, indices: list[cpp.Expr]) -> cpp.Expr:
+        if array.nested:
+            return cpp.Index(array.pointer, tuple(indices))
+        offset = self.offset_of(array, list(indices))
+        assert offset is not None
+        return cpp.Index(array.pointer, (offset,))
+
+
+def _root_name(base: t.Expr) -> str:
+    """What the prototype calls an array."""
+    while isinstance(base, t.Item):
+        base = base.base
+    return base.version.name if isinstance(base, t.Read) else base.name if isinstance(base, t.Table) else "shared"
+
+
+def _complete(expression: t.Item, dimensions: int) -> list[t.Expr]:
+    """The indices, and those that keep whole dimensions where fewer are written."""
+    indices = expression.indices
+    if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
+        indices = list(indices[0].elements)
+    return [*indices, *(t.Slice(expression.place, None, None) for _ in range(dimensions - len(indices)))]
+
+
+def _require_start(part: t.Slice) -> None:
+    if part.start is not None and (part.start.interval is None or part.start.interval[0] < 0):
+        raise DraftError(
+            part.place, "a slice may begin before the array, where Python counts from its end", "index the array"
+        )
+
+
+def _times(a: Interval | None, b: Interval | None) -> Interval | None:
+    if a is None or b is None:
+        return None
+    corners = [x * y for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _plus(a: Interval | None, b: Interval | None) -> Interval | None:
+    return None if a is None or b is None else (a[0] + b[0], a[1] + b[1])
