@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def row_statistics(x: Tensor, kinds: int) -> Tensor:
-    """A new, uninitialised tensor of numbers for each row of ``x``, as ``trifold::row_statistics`` of the C++ binding.
+    """A new, uninitialised tensor of numbers for each row of ``x``, as ``row_statistics`` of ``cuda_src/rows/norms.h``.
 
     Args:
         x: one dimension or more. A fake tensor is fine.
@@ -18,7 +18,9 @@ def row_statistics(x: Tensor, kinds: int) -> Tensor:
     Returns:
         Of shape (``kinds``, rows of ``x``); float64 for float64, float32 for all else.
     """
-    return x.new_empty((kinds, math.prod(x.shape[:-1])), dtype=_compute_dtype(x))
+    return x.new_empty(
+        (kinds, math.prod(x.shape[:-1])), dtype=torch.float64 if x.dtype == torch.float64 else torch.float32
+    )
 
 
 def of_columns(x: Tensor, wanted: bool) -> Tensor:
@@ -83,14 +85,5 @@ def norm_backward_of_backward(
     of_x = project(of_x_hat) - r * x_hat * mean(v * project(g))
     of_weight = None
     if weight is not None:
-        of_weight = rows_sum(upstream * of_g).to(x.dtype)
+        of_weight = (upstream * of_g).sum_to_size(x.shape[-1:]).to(x.dtype)
     return of_grad.to(x.dtype), of_x.to(x.dtype), of_weight
-
-
-def rows_sum(values: Tensor) -> Tensor:
-    """The sum over all dimensions but the last, which may be empty."""
-    return values.reshape(values.shape[:-1].numel(), values.shape[-1]).sum(0)
-
-
-def _compute_dtype(x: Tensor) -> torch.dtype:
-    return torch.float64 if x.dtype == torch.float64 else torch.float32

@@ -3,7 +3,8 @@
 from torch import Tensor
 
 from trifold.port import Operators, row_output, wire
-from trifold.port.norms import norm_backward_of_backward, of_columns, row_statistics
+
+from ._norms import norm_backward_of_backward, of_columns, row_statistics
 
 
 def register(op: Operators) -> None:

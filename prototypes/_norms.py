@@ -1,10 +1,13 @@
-"""Shared by the prototypes of the norms: sums over the rows of a matrix in two steps, and checks of arguments.
+"""Shared by the prototypes of the norms: sums over the rows of a matrix in two steps, results, and checks of arguments.
 
 The C++ counterparts are in ``cuda_src/rows/norms.cuh`` and ``cuda_src/rows/norms.h``.
 """
 
 from __future__ import annotations
 
+import math
+
+import torch
 from numba import cuda
 from torch import Tensor
 
@@ -70,6 +73,18 @@ def sum_parts(parts: Tensor, *results: Tensor) -> None:
     first, second = results if len(results) == 2 else (*results, results[0].new_empty(0))
     _, count, columns = parts.shape
     launch_columns(sum_parts_kernel, columns, len(results), parts, output(first), output(second), count, columns)
+
+
+def row_statistics(x: Tensor, kinds: int) -> Tensor:
+    """A new, uninitialised tensor of ``kinds`` numbers for each row of ``x``; float64 for float64, else float32."""
+    return x.new_empty(
+        (kinds, math.prod(x.shape[:-1])), dtype=torch.float64 if x.dtype == torch.float64 else torch.float32
+    )
+
+
+def of_columns(x: Tensor, wanted: bool) -> Tensor:
+    """A new, uninitialised tensor of one number for each column of ``x``, in its dtype; empty if not wanted."""
+    return x.new_empty(x.shape[-1] if wanted else 0)
 
 
 def check_rows(op: str, **tensors: Tensor) -> None:

@@ -7,7 +7,6 @@ from numba import cuda
 from torch import Tensor
 
 from trifold.device import add_compensated, block_sum, team_sum
-from trifold.port.norms import of_columns, row_statistics
 from trifold.prototype import (
     ELEMENTS_PER_THREAD,
     THREADS_PER_BLOCK,
@@ -18,7 +17,8 @@ from trifold.prototype import (
     row_output,
     rows,
 )
-from trifold.prototype.norms import (
+
+from ._norms import (
     COLUMN_BLOCK,
     COLUMN_THREADS,
     check_of_columns,
@@ -26,6 +26,8 @@ from trifold.prototype.norms import (
     column_sum,
     given,
     launch_columns,
+    of_columns,
+    row_statistics,
     share_rows,
     sum_parts,
 )

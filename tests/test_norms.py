@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from trifold.port.norms import norm_backward_of_backward
-from trifold.prototype.norms import share_rows
-from trifold.spec.norms import norm_far_from_zero, norm_one_pass
+from ports._norms import norm_backward_of_backward
+from prototypes._norms import share_rows
+from verify._norms import norm_far_from_zero, norm_one_pass
 
 ROWS, COLUMNS, EPS = (2, 3), 4, 0.1
 

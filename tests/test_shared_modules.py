@@ -92,14 +92,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     assert CliRunner().invoke(app, ["new", "op", "other", "--workspace", str(root)]).exit_code == 0
     found = Workspace.at(root)
     files = found.op("scaled_square")
-    write(
-        files.port.parent,
-        _launches="from trifold.port import elementwise_output\n\n\ndef fake(x, *_):\n    return elementwise_output(x)\n",
-    )
-    write(
-        files.prototype.parent,
-        _squares="from numba import cuda\n\n\n@cuda.jit(device=True)\ndef square(v):\n    return v * v\n",
-    )
+    fake = "from trifold.port import elementwise_output\n\n\ndef fake(x, *_):\n    return elementwise_output(x)\n"
+    square = "from numba import cuda\n\n\n@cuda.jit(device=True)\ndef square(v):\n    return v * v\n"
+    write(files.port.parent, _launches=fake)
+    write(files.prototype.parent, _squares=square)
     write(files.spec.parent, _why='reason = "half types are computed in float32"\n')
     for path, old, new in (
         (files.port, "lambda x, *others: elementwise_output(x))", "_launches.fake)"),

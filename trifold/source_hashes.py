@@ -5,19 +5,17 @@ A certificate has their hashes, taken before the run, and holds as long as they 
 
 from __future__ import annotations
 
-import ast
 import functools
 import hashlib
-import importlib.machinery
 import os
 import re
 import sys
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trifold.acceptance import configured_suppressions
 from trifold.build.sources import CPU_INCLUDE_ROOT, INCLUDE_ROOT
+from trifold.python_imports import imported, names_in
 from trifold.workspace import OpFiles, Workspace
 
 _TOOLKIT = Path(__file__).resolve().parent
@@ -26,8 +24,6 @@ _TOOLKIT = Path(__file__).resolve().parent
 _DIRECTIVE = re.compile(rb"^(?:[^\n]*\*/)?[ \t]*(?:#|%:)((?:\\\r?\n|/\*[\s\S]*?\*/|[^\n])*)", re.MULTILINE)
 _JOINED = re.compile(rb"\\\r?\n")
 _NAME = re.compile(rb'"([^"\n]+)"|<([^<>\n]+)>|([\w/+-]*\.[\w./+-]*)')
-
-Listing = Callable[[Path], frozenset[str]]
 
 
 def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
@@ -54,7 +50,7 @@ def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
     root = Path(os.path.abspath(workspace.root))
     beside = files.binding.parent
     folders = _import_folders(root)
-    listing = functools.cache(_names)
+    listing = functools.cache(names_in)
     found: dict[Path, str] = {}
     waiting = [*files, *_within(root, (beside / name for name in _toolkit_headers()))]
     if (suppressions := configured_suppressions(workspace.root)) is not None:
@@ -69,7 +65,7 @@ def source_hashes(workspace: Workspace, files: OpFiles) -> dict[str, str]:
             continue  # it is missing, or was removed meanwhile
         found[path] = hashlib.sha256(content).hexdigest()
         if path.suffix == ".py":
-            waiting += _within(root, _imported(path, content, folders, listing))
+            waiting += _within(root, imported(path, content, [*dict.fromkeys((*folders, path.parent))], listing))
         elif b"\0" not in content:  # no text: a compiled module, or data
             waiting += _within(root, _included(path, content, beside))
     return {os.path.relpath(path, root): found[path] for path in sorted(found)}
@@ -128,67 +124,3 @@ def _import_folders(root: Path) -> tuple[Path, ...]:
 
 def _is_environment(folder: Path) -> bool:
     return any(part == "site-packages" or part.startswith(".") for part in folder.parts)
-
-
-def _imported(path: Path, content: bytes, folders: tuple[Path, ...], listing: Listing) -> Iterator[Path]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the file's own: whoever executes it sees them
-            tree = ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
-        for level, name, members in _names_of_import(node):
-            if level > len(path.parents):
-                continue
-            starts = dict.fromkeys((*folders, path.parent)) if level == 0 else (path.parents[level - 1],)
-            module = [part for part in name.split(".") if part]
-            for start in starts:
-                if level > 0:
-                    yield from _module(start, "__init__", listing)
-                for member in members:
-                    yield from _modules(start, [*module, *member], listing)
-
-
-def _names_of_import(node: ast.AST) -> Iterator[tuple[int, str, list[tuple[str, ...]]]]:
-    """Of each import that ``node`` is: the number of dots before the name, the name, and what is taken from it."""
-    match node:
-        case ast.Import():
-            for alias in node.names:
-                yield 0, alias.name, [()]
-        case ast.ImportFrom():
-            yield node.level, node.module or "", [(alias.name,) for alias in node.names]
-        case ast.Call(
-            func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
-            args=[ast.Constant(value=str(name)), *_],
-        ):
-            bare = name.lstrip(".")
-            yield len(name) - len(bare), bare, [()]
-
-
-def _modules(folder: Path, parts: Sequence[str], listing: Listing) -> Iterator[Path]:
-    """The files in ``folder`` that an import of the module ``parts`` executes; a ``*`` imports all of a package."""
-    for part in parts:
-        if part == "*":
-            yield from (folder / name for name in listing(folder) if name.endswith(_SUFFIXES))
-            return
-        yield from _module(folder, part, listing)
-        if part not in listing(folder):
-            return
-        folder = folder / part
-        yield from _module(folder, "__init__", listing)
-
-
-_SUFFIXES = tuple(importlib.machinery.all_suffixes())  # .py, and those of compiled modules
-
-
-def _module(folder: Path, name: str, listing: Listing) -> Iterator[Path]:
-    names = listing(folder)
-    return (folder / f"{name}{suffix}" for suffix in _SUFFIXES if f"{name}{suffix}" in names)
-
-
-def _names(folder: Path) -> frozenset[str]:
-    try:
-        return frozenset(os.listdir(folder))
-    except (OSError, ValueError):
-        return frozenset()

@@ -6,6 +6,9 @@
     ports/<op>.py         the operator: schema, fake, autograd, public function
     verify/<op>.py        what the op must satisfy
 
+What several ops share lies beside these files: headers in ``cuda_src/``, and in each of the other folders Python
+modules whose names begin with an underscore, which a file of that folder imports by ``from ._name import ...``.
+
 ``[tool.trifold]`` in the workspace's pyproject.toml may rename the folders, and name a file of ``suppressions``
 (:mod:`trifold.acceptance`).
 """
@@ -14,16 +17,21 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import importlib
 import importlib.util
+import os
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from importlib.abc import SourceLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
 from trifold.acceptance import SETTING
 from trifold.errors import WorkspaceError
+from trifold.python_imports import shared_modules
 
 FOLDERS = {
     "prototypes": "prototypes",
@@ -63,10 +71,13 @@ class OpFiles:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the five files, in order; a missing file counts as empty."""
+        """SHA-256 of the five files, in order, and of the Python modules that they share; a missing file counts as
+        empty."""
+        contents = [(path, path.read_bytes() if path.is_file() else b"") for path in self]
+        for path in (self.prototype, self.port, self.spec):
+            contents += shared_modules(path).items()
         digest = hashlib.sha256()
-        for path in self:
-            content = path.read_bytes() if path.is_file() else b""
+        for path, content in contents:
             digest.update(f"{path.name}\0{len(content)}\0".encode())
             digest.update(content)
         return digest.hexdigest()
@@ -178,6 +189,9 @@ def _folder_names(root: Path) -> dict[str, str]:
 def import_file(path: Path, name: str, code: Callable[[Path], CodeType] | None = None) -> ModuleType:
     """Execute the Python file ``path`` as a fresh module ``name``; an older module of that name is replaced.
 
+    A relative import of the file, ``from ._name import ...``, is one of a file in its own folder. Such a module is
+    executed once for all files of the folder, and again after it has changed.
+
     Args:
         path, name: of the file, and of the module.
         code: compiles the file; default: as Python does.
@@ -188,16 +202,40 @@ def import_file(path: Path, name: str, code: Callable[[Path], CodeType] | None =
     """
     if not path.is_file():
         raise WorkspaceError(f"{path} does not exist", "create it, or correct its name")
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    # As of a file that Python runs as __main__, the name of its spec says which package it belongs to.
+    spec = importlib.util.spec_from_file_location(f"{_package_for(path)}.{path.stem}", path)
+    assert spec is not None and isinstance(spec.loader, SourceLoader)
     module = importlib.util.module_from_spec(spec)
+    module.__name__ = name
     sys.modules[name] = module
     try:
-        if code is None:
-            spec.loader.exec_module(module)
-        else:
-            exec(code(path), module.__dict__)
+        executed = spec.loader.get_code(spec.name) if code is None else code(path)
+        assert executed is not None
+        exec(executed, module.__dict__)
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+_executed: dict[str, dict[Path, bytes]] = {}
+
+
+def _package_for(path: Path) -> str:
+    """The name of the package whose modules are the files beside ``path``; those that have changed since they were
+    executed are forgotten, with all that may have imported from them."""
+    folder = os.path.abspath(path.parent)
+    readable = re.sub(r"\W", "_", path.parent.name)
+    name = f"trifold_{readable}_{hashlib.sha256(folder.encode()).hexdigest()[:12]}"
+    if name not in sys.modules:
+        package = sys.modules[name] = ModuleType(name, f"The shared modules of {folder}.")
+        package.__path__ = [folder]
+    contents, before = shared_modules(path), _executed.setdefault(name, {})
+    if any(before.get(file, content) != content for file, content in contents.items()):
+        for module in [other for other in sys.modules if other.startswith(f"{name}.")]:
+            del sys.modules[module]
+        before.clear()
+    if not contents.keys() <= before.keys():
+        importlib.invalidate_caches()  # a file may be newer than what Python last saw of the folder
+    before |= contents
+    return name

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from trifold.port.norms import rows_sum
 from trifold.spec import (
     DTYPES,
     Call,
@@ -19,7 +18,8 @@ from trifold.spec import (
     row_nan,
 )
 from trifold.spec.fills import Fill
-from trifold.spec.norms import (
+
+from ._norms import (
     norm_bad_calls,
     norm_benchmarks,
     norm_calls,
@@ -41,8 +41,9 @@ _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
     ("tiny", (2, 300), "tiny", "a variance that underflows"),
 )
 
-# In the order of BackwardChoices (trifold/norms_backward.h): rows of a part of a warp, of a warp, of warps, of a block,
-# of clusters, and the longest. Forward they come in groups, two to a team of clusters, or as streams. Whole ones first.
+# In the order of BackwardChoices (cuda_src/rows/norms_backward.h): rows of a part of a warp, of a warp, of warps, of a
+# block, of clusters, and the longest. Forward they come in groups, two to a team of clusters, or as streams. Whole ones
+# first.
 _HALVES = (
     *((250, 64), (60, 512), (72, 584), (20, 2048), (9, 4104), (3, 16_392)),
     # Of (9, 5700), sums are made by tensor cores, since its threads have few pieces too many.
@@ -133,7 +134,7 @@ def _gradient_working_scale(
     rstd, size = _sizes(x, eps)
     g = (grad * (1 if weight is None else weight)).abs()
     of_x = rstd * (g + g.mean(-1, keepdim=True) + size * (g * size).mean(-1, keepdim=True))
-    sums = [rows_sum(grad.abs() * terms) for terms in (size, torch.ones_like(size))]
+    sums = [(grad.abs() * terms).sum_to_size(x.shape[-1:]) for terms in (size, torch.ones_like(size))]
     given = [total for total, numbers in zip(sums, (weight, bias), strict=True) if numbers is not None]
     return tuple(4 * terms for terms in (of_x, *given))
 
@@ -172,7 +173,7 @@ spec = Spec(
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,
     rounded_once="ports/layer_norm.py: half types are computed in float32 and rounded once",
-    gradients_rounded_once="trifold/norms.cuh: sums over rows and columns are float32, as are their parts",
+    gradients_rounded_once="cuda_src/rows/norms.cuh: sums over rows and columns are float32, as are their parts",
     zero_signs="whether x - mean is 0, and of which sign, depends on how the mean was rounded",
     benchmarks=norm_benchmarks("layer_norm", eager, 2),
 )

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from trifold.port.norms import rows_sum
 from trifold.spec import (
     DTYPES,
     Call,
@@ -19,7 +18,8 @@ from trifold.spec import (
     row_nan,
 )
 from trifold.spec.fills import Fill
-from trifold.spec.norms import (
+
+from ._norms import (
     norm_bad_calls,
     norm_benchmarks,
     norm_calls,
@@ -41,8 +41,9 @@ _SAMPLES: tuple[tuple[str, tuple[int, ...], Fill, str], ...] = (
     ("tiny", (2, 300), "tiny", "a mean square that underflows"),
 )
 
-# In the order of BackwardChoices (trifold/norms_backward.h): rows of a part of a warp, of a warp, of warps, of a block,
-# of clusters, and the longest. Forward they come in groups, two to a team of clusters, or as streams. Whole ones first.
+# In the order of BackwardChoices (cuda_src/rows/norms_backward.h): rows of a part of a warp, of a warp, of warps, of a
+# block, of clusters, and the longest. Forward they come in groups, two to a team of clusters, or as streams. Whole ones
+# first.
 _HALVES = (
     *((250, 64), (60, 512), (20, 2048), (9, 4104), (5, 8200), (3, 16_392), (1, 33_800)),
     *((300, 100), (70, 901), (20, 2049), (9, 4108), (1, 16_401), (1, 33_801)),
@@ -91,7 +92,7 @@ def _gradient_working_scale(
     size = (x * rstd).abs()
     g = (grad * (1 if weight is None else weight)).abs()
     of_x = rstd * (g + size * (g * size).mean(-1, keepdim=True))
-    return (4 * of_x,) if weight is None else (4 * of_x, 4 * rows_sum(grad.abs() * size))
+    return (4 * of_x,) if weight is None else (4 * of_x, 4 * (grad.abs() * size).sum_to_size(x.shape[-1:]))
 
 
 spec = Spec(
@@ -124,7 +125,7 @@ spec = Spec(
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,
     rounded_once="ports/rms_norm.py: half types are computed in float32 and rounded once",
-    gradients_rounded_once="trifold/norms.cuh: sums over rows and columns are float32, as are their parts",
+    gradients_rounded_once="cuda_src/rows/norms.cuh: sums over rows and columns are float32, as are their parts",
     # A half type's root is taken by the hardware, to 4 round-offs (trifold/moments.cuh).
     rounding_error=lambda reference, *args, **kwargs: 16 * reference(*args, **kwargs),
     benchmarks=norm_benchmarks("rms_norm", eager, 1),

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.graduate.verified import nothing_anew, verified_workspace
+from tests.graduate.verified import nothing_anew, share_a_module, verified_workspace
 from trifold.graduate.graduate import Graduated, graduate
+from trifold.workspace import Workspace
 
-# One whose gradient is declared, one that draws random numbers and has two operators.
+# One whose gradient is declared and which has a shared module, one that draws random numbers and has two operators.
 OPS = ("round_ste", "normal_sample")
 PACKAGE = "two-kernels"
 
@@ -19,6 +20,7 @@ PACKAGE = "two-kernels"
 class Made:
     """A wheel, as it was made on a machine without nvcc whose cache cannot be used."""
 
+    workspace: Workspace
     result: Graduated
     steps: tuple[str, ...]
 
@@ -27,6 +29,7 @@ class Made:
 def made(tmp_path_factory: pytest.TempPathFactory, quick_gxx: Path) -> Made:
     folder = tmp_path_factory.mktemp("graduated")
     workspace = verified_workspace(folder / "workspace", *OPS)
+    share_a_module(workspace)
     steps: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("trifold.graduate.graduate.find_nvcc", lambda: None)
@@ -43,7 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, quick_gxx: Path) -> Made:
             allow_unverified=["cuda"],
             tell=steps.append,
         )
-    return Made(result, tuple(steps))
+    return Made(workspace, result, tuple(steps))
 
 
 @pytest.fixture

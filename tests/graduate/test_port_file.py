@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 from packaging.requirements import Requirement
@@ -12,6 +12,7 @@ from tests.wrong.entry import GALLERY
 from trifold.errors import GraduationError
 from trifold.graduate.port_file import PortFile
 from trifold.graduate.source_package import torch_requirement
+from trifold.python_imports import shared_modules
 
 HEAD = "from torch import Tensor\n\nfrom trifold.port import Operators, wire\n"
 FUNCTION = "\n\ndef twice(x: Tensor) -> Tensor:\n    return x\n"
@@ -24,7 +25,8 @@ def port(text: str) -> PortFile:
 @pytest.mark.parametrize("op", GALLERY.ops())
 def test_only_the_import_and_the_examples_change(op: str) -> None:
     text = GALLERY.files(op).port.read_text(encoding="utf-8")
-    packaged = PortFile(op, GALLERY.files(op).port, text).packaged("kernels", [op])
+    shared = [PurePosixPath(path.name) for path in shared_modules(GALLERY.files(op).port)]
+    packaged = PortFile(op, GALLERY.files(op).port, text).packaged("kernels", [op], shared)
     changed = [line for line in difflib.ndiff(text.splitlines(), packaged.splitlines()) if line[0] in "+-"]
     assert sum("from .._port" in line for line in changed) == text.count("from trifold.port") >= 1
     assert all("import" in line or ">>>" in line for line in changed)
@@ -45,7 +47,9 @@ def test_examples_with_an_op_of_another_package_stay() -> None:
         (HEAD + "from trifold.spec import Call\n" + FUNCTION, "ports/twice.py:4 imports trifold.spec,"),
         (HEAD + "import trifold.port\n" + FUNCTION, "ports/twice.py:4 imports trifold.port,"),
         (HEAD + "def f():\n    import numpy\n" + FUNCTION, "ports/twice.py:5 imports numpy,"),
-        (HEAD + "from . import other\n" + FUNCTION, "ports/twice.py:4 imports .,"),
+        (HEAD + "from . import other\n" + FUNCTION, "ports/twice.py:4 imports .other,"),
+        (HEAD + "from .._shared import f\n" + FUNCTION, "ports/twice.py:4 imports .._shared,"),
+        (HEAD + "from ports._shared import f\n" + FUNCTION, "ports/twice.py:4 imports ports._shared,"),
         (HEAD + "from trifold.port.none import f\n" + FUNCTION, "ports/twice.py:4 imports trifold.port.none,"),
         ("from torch import Tensor\n" + FUNCTION, "imports nothing from trifold.port"),
         (HEAD + "def twice(:\n", "ports/twice.py:4"),

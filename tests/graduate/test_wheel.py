@@ -56,12 +56,19 @@ def test_the_folder_has_sources_wheel_sdist_and_nothing_half_written(made: Made)
     assert carried == {str(path) for path in here if path.parts[0] != "dist"}
 
 
-def test_kernels_are_those_of_the_workspace(wheel: Path) -> None:
+def test_kernels_are_those_of_the_workspace(made: Made, wheel: Path) -> None:
     files = contents(wheel)
     for op in OPS:
-        own = GALLERY.files(op)
+        own = made.workspace.files(op)
         for path, folder in ((own.binding, "cuda_src"), (own.header, "cuda_src"), (own.port, "ports")):
             assert files[f"{MODULE}/sources/{folder}/{path.name}"] == path.read_bytes()
+
+
+def test_modules_that_ports_share_are_taken_along(made: Made, wheel: Path) -> None:
+    files, folder = contents(wheel), made.workspace.folder("ports")
+    for name in ("_shapes/__init__.py", "_shapes/dense.py"):
+        assert files[f"{MODULE}/sources/ports/{name}"] == (folder / name).read_bytes()
+    assert b"from ..._port import elementwise_output\n" in files[f"{MODULE}/ports/_shapes/dense.py"]
 
 
 def test_nothing_in_it_imports_trifold(made: Made, wheel: Path) -> None:
@@ -281,7 +288,12 @@ IN_RECORD: list[tuple[str, Callable[[Files], object], str]] = [
         with_text(f"{MODULE}/sources/cuda_src/round_ste.cuh", b"0.5", b"0.4"),
         "round_ste.cuh is not the cuda_src/round_ste.cuh that the certificate",
     ),
-    ("an edited port", with_text(PORT, b"grad: grad", b"grad: None"), "is not the verified port"),
+    (
+        "an edited module that ports share",
+        with_text(f"{MODULE}/ports/_shapes/dense.py", b"fake = ", b"fake = None or "),
+        "ports/_shapes/dense.py is not the verified file",
+    ),
+    ("an edited port", with_text(PORT, b"grad: grad", b"grad: None"), "is not the verified file"),
     ("edited wiring", with_text(f"{MODULE}/_port/wiring.py", b"def ", b"def  "), "is not the source that was hashed"),
     (
         "another namespace",

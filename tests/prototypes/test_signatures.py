@@ -73,7 +73,7 @@ def test_prototype_and_port_have_the_same_kernels(op: str) -> None:
 
 
 def test_kernels_that_ops_share_are_compared_too() -> None:
-    (shared,) = prototype_kernels(ROOT / "trifold/prototype/norms.py").items()
+    (shared,) = prototype_kernels(ROOT / "prototypes/_norms.py").items()
     assert differences(*shared, *port_kernels()[shared[0]]) == ""
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from trifold.build.sources import INCLUDE_ROOT, own_sources
+from trifold.python_imports import shared_modules
 from trifold.workspace import Workspace
 
 GALLERY = Workspace.at(Path(__file__).parents[2])
@@ -89,9 +90,10 @@ def edited_copy(op: str, edits: tuple[Edit, ...], root: Path) -> Workspace:
 
 
 def copy_of_gallery(op: str, root: Path) -> Workspace:
-    """A workspace in ``root`` with the gallery's five files of ``op``, and what these include of cuda_src."""
+    """A workspace in ``root`` with the gallery's five files of ``op``, and what these include and import from there."""
     files = GALLERY.op(op)
-    for path in dict.fromkeys((*files, *own_sources(files.binding))):
+    shared = (module for path in (files.prototype, files.port, files.spec) for module in shared_modules(path))
+    for path in dict.fromkeys((*files, *own_sources(files.binding), *shared)):
         target = root / path.relative_to(GALLERY.root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)

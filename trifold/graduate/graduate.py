@@ -28,6 +28,7 @@ from trifold.graduate.tolerance import Tolerance
 from trifold.graduate.wheel_check import Checked
 from trifold.implementation import load_port
 from trifold.machine.environment import environment
+from trifold.python_imports import shared_modules
 from trifold.workspace import OpFiles, Workspace
 
 Tell = Callable[[str], None]
@@ -134,8 +135,9 @@ def graduate(
 
 
 def _contents(workspace: Workspace, files: OpFiles) -> dict[str, bytes]:
-    """The five files and what their C++ includes, read once: what is verified is what is shipped."""
-    every = dict.fromkeys((*files, *cpp_sources.own_sources(files)))
+    """The five files, what their C++ includes and what the port imports from beside it, read once: what is verified is
+    what is shipped."""
+    every = dict.fromkeys((*files, *cpp_sources.own_sources(files), *shared_modules(files.port)))
     return {str(path.relative_to(workspace.root)): path.read_bytes() for path in every}
 
 

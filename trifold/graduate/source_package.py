@@ -6,9 +6,9 @@ import hashlib
 import importlib.metadata
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from string import Template
 from typing import Any
 
@@ -23,7 +23,7 @@ from trifold.graduate.backend import plan as plan_file
 from trifold.graduate.backend.plan import Plan
 from trifold.graduate.card import TEMPLATES
 from trifold.graduate.certificates import not_on_cpu
-from trifold.graduate.port_file import PortFile
+from trifold.graduate.port_file import PortFile, SharedFile
 from trifold.graduate.tolerance import Tolerance
 from trifold.verification.certificate import Certificate
 from trifold.workspace import OpFiles
@@ -40,8 +40,8 @@ class Content:
         package, distribution, version: its names.
         local_version: the wheel's version also names its build.
         files: of its ops.
-        contents: each op's five files, and those that its C++ includes, as the certificate has them; by their paths in
-            the workspace.
+        contents: each op's five files, those that its C++ includes, and those that its port imports from beside it, as
+            the certificate has them; by their paths in the workspace.
         certificates, tolerances, cases: by op.
         targets: what the CUDA part is compiled for.
         made: as :func:`trifold.machine.environment.environment` says.
@@ -68,16 +68,26 @@ class Content:
     def ports(self) -> list[PortFile]:
         return [PortFile(files.name, files.port, self._text(files, files.port)) for files in self.files]
 
+    def shared(self, files: OpFiles) -> list[SharedFile]:
+        """The Python files that an op's port imports from beside it."""
+        folder, others = files.port.parent, {files.prototype, files.port, files.spec}
+        paths = [self.root / name for name in self.contents[files.name] if name.endswith(".py")]
+        return [
+            SharedFile(path, self._text(files, path), PurePosixPath(path.relative_to(folder).as_posix()))
+            for path in paths
+            if path not in others
+        ]
+
     def shipped(self, files: OpFiles) -> dict[str, str]:
         """The files of an op that are in the wheel as they were verified: their paths in workspace and wheel."""
         places = {path: f"cuda_src/{path.relative_to(files.binding.parent).as_posix()}" for path in self.kernels(files)}
         places[files.port] = f"ports/{files.port.name}"
+        places |= {one.shown: f"ports/{one.place}" for one in self.shared(files)}
         return {str(path.relative_to(self.root)): f"{self.package}/sources/{place}" for path, place in places.items()}
 
     def kernels(self, files: OpFiles) -> list[Path]:
         """The C++ files of an op."""
-        others = (files.prototype, files.port, files.spec)
-        return [path for name in self.contents[files.name] if (path := self.root / name) not in others]
+        return [self.root / name for name in self.contents[files.name] if not name.endswith(".py")]
 
     def _text(self, files: OpFiles, path: Path) -> str:
         return self.contents[files.name][str(path.relative_to(self.root))].decode("utf-8")
@@ -96,10 +106,11 @@ def write(content: Content, root: Path) -> Plan:
         GraduationError: a port imports what the package will not have.
         OSError: the disk is full, say.
     """
-    packaged = {port.op: port.packaged(content.package, content.ops) for port in content.ports()}
-    hashes = _write_sources(content, packaged, root)
+    shared = {one.place: one for files in content.files for one in content.shared(files)}
+    packaged = {port.op: port.packaged(content.package, content.ops, shared) for port in content.ports()}
+    hashes = _write_sources(content, packaged, shared.values(), root)
     namespace = namespace_of(content.package, hashes)
-    plan = _plan(content, namespace)
+    plan = _plan(content, shared.values(), namespace)
     _put(root / plan_file.FILE, plan.to_json())
     for name, text in vendor.backend_files().items():
         _put(root / "build_backend" / "graduated_build" / name, text)
@@ -108,7 +119,9 @@ def write(content: Content, root: Path) -> Plan:
     return plan
 
 
-def _write_sources(content: Content, packaged: Mapping[str, str], root: Path) -> dict[str, str]:
+def _write_sources(
+    content: Content, packaged: Mapping[str, str], shared: Collection[SharedFile], root: Path
+) -> dict[str, str]:
     """Everything that decides what the kernels compute; the SHA-256 of each file."""
     package = f"src/{content.package}"
     texts: dict[str, bytes] = {}
@@ -116,6 +129,8 @@ def _write_sources(content: Content, packaged: Mapping[str, str], root: Path) ->
         own = content.contents[files.name]
         texts |= {f"src/{place}": own[path] for path, place in content.shipped(files).items()}
         texts[f"{package}/ports/{files.name}.py"] = packaged[files.name].encode()
+    places = {one.place for one in shared}
+    texts |= {f"{package}/ports/{one.place}": one.packaged(places).encode() for one in shared}
     texts |= {f"{package}/_port/{name}": text.encode() for name, text in vendor.runtime_files().items()}
     engine = cpp_sources.engine_files()
     kernels = [path for files in content.files for path in content.kernels(files)]
@@ -127,14 +142,14 @@ def _write_sources(content: Content, packaged: Mapping[str, str], root: Path) ->
     return {name: hashlib.sha256(data).hexdigest() for name, data in sorted(texts.items())}
 
 
-def _plan(content: Content, namespace: str) -> Plan:
+def _plan(content: Content, shared: Collection[SharedFile], namespace: str) -> Plan:
     return Plan(
         package=content.package,
         distribution=content.distribution,
         version=content.version,
         local_version=content.local_version,
         summary=card.summary(content.ports()),
-        requires=(torch_requirement(content.ports()),),
+        requires=(torch_requirement([*content.ports(), *shared]),),
         requires_python=_requires_python(),
         namespace=namespace,
         ops=content.ops,
@@ -246,7 +261,7 @@ def _put(path: Path, content: str | bytes) -> None:
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def torch_requirement(ports: Iterable[PortFile]) -> str:
+def torch_requirement(ports: Iterable[PortFile | SharedFile]) -> str:
     """The versions of torch that a package is for: trifold's own where an op uses torch's internals; else that of the
     stable ABI and any later one."""
     own = [Requirement(text) for text in importlib.metadata.requires("trifold") or []]

@@ -27,9 +27,7 @@ IN_TESTS = {
     "trifold.spec.fills": ".fills",
     "trifold.isolation.recorder": ".recorder",
 }
-IN_PORTS = {"trifold.port": ".._port"} | {
-    f"trifold.port.{path.stem}": f".._port.{path.stem}" for path in (ROOT / "port").glob("*.py")
-}
+OF_PORT = frozenset(f"trifold.port.{path.stem}" for path in (ROOT / "port").glob("*.py")) | {"trifold.port"}
 
 # Modules of trifold.build that the backend has: what changes sources for g++, and what finds compilers.
 _OF_BUILD = (
@@ -45,6 +43,11 @@ _OF_BUILD = (
 )
 
 _IMPORT = re.compile(r"^(?P<before>\s*from )(?P<module>trifold[\w.]*)(?P<after> import )", re.MULTILINE)
+
+
+def in_ports(depth: int = 0) -> dict[str, str]:
+    """Where ``trifold.port`` lies, as seen from a file so many folders below the package's ``ports``."""
+    return {module: module.replace("trifold.port", f"{'.' * (depth + 2)}_port") for module in OF_PORT}
 
 
 def vendored(text: str, modules: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ from trifold.graduate.backend import abi, archive
 from trifold.graduate.backend.elf import SharedLibrary
 from trifold.graduate.certificates import EXAMPLES, not_on_cpu
 from trifold.graduate.fresh_environment import Environment, fresh_environment, last_line
-from trifold.graduate.port_file import PortFile
+from trifold.graduate.port_file import PortFile, SharedFile
 from trifold.graduate.source_package import FORMAT, namespace_of
 from trifold.implementation import require_schemas
 from trifold.verification.examples import fewer
@@ -237,20 +237,29 @@ def _require_certificate(
         )
     folder = f"{package}/sources"
     wanted = {f"{folder}/cuda_src/{op}.cu", f"{folder}/cuda_src/{op}.cuh", f"{folder}/ports/{op}.py"}
-    beside = set(shipped.values()) - wanted  # what its C++ includes
-    if not wanted <= set(shipped.values()) or not all(place.startswith(f"{folder}/cuda_src/") for place in beside):
+    beside = set(shipped.values()) - wanted  # what its C++ includes, and its port imports
+    if not wanted <= set(shipped.values()) or not all(
+        place.startswith((f"{folder}/cuda_src/", f"{folder}/ports/_")) for place in beside
+    ):
         raise GraduationError(
             f"the wheel does not have the sources of {op}: {', '.join(sorted(wanted))}", _BUILD_IT_AGAIN
         )
     for path, place in shipped.items():
         if archive.sha256(files[place]) != certificate["sources"].get(path):
             raise GraduationError(f"{place} is not the {path} that the certificate of {op} is for", _BUILD_IT_AGAIN)
-    verified = f"{folder}/ports/{op}.py"
-    expected = PortFile(op, Path(verified), files[verified].decode()).packaged(package, ops)
-    if files[f"{package}/ports/{op}.py"].decode() != expected:
-        raise GraduationError(
-            f"{package}/ports/{op}.py is not the verified port with its import changed", _BUILD_IT_AGAIN
-        )
+    ports = f"{folder}/ports/"
+    shared = {place: PurePosixPath(place.removeprefix(ports)) for place in beside if place.startswith(ports)}
+    expected = {
+        str(name): SharedFile(Path(place), files[place].decode(), name).packaged(shared.values())
+        for place, name in shared.items()
+    }
+    port = f"{ports}{op}.py"
+    expected[f"{op}.py"] = PortFile(op, Path(port), files[port].decode()).packaged(package, ops, shared.values())
+    for name, text in expected.items():
+        if files[f"{package}/ports/{name}"].decode() != text:
+            raise GraduationError(
+                f"{package}/ports/{name} is not the verified file with its imports changed", _BUILD_IT_AGAIN
+            )
 
 
 # ------------------------------------------------------------------------------------------------- symbols and tests
