@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -49,6 +51,20 @@ def build_library(
 def build_program(path: Path, options: Sequence[str], capability: str) -> cache.Product:
     """The program of ``path``'s text, with checks. ``capability`` and errors: as of :func:`build_library`."""
     return _build(path, options, _Build(True, True, "", False, capability))
+
+
+def kept(code: str, name: str) -> Path:
+    """A file with this text, so that messages can show its lines."""
+    folder = cache.builds_folder().parent / "texts"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    cache.require_private(folder)
+    digest = hashlib.sha256(code.encode()).hexdigest()[:12]
+    path = folder / f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}-{digest}.cu"
+    if not path.is_file() or path.read_text(encoding="utf-8") != code:
+        scratch = path.with_name(f".{path.name}.{os.getpid()}")
+        scratch.write_text(code, encoding="utf-8")
+        scratch.replace(path)
+    return path
 
 
 @dataclass(frozen=True)

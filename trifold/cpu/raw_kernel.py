@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from trifold.build import cache, cuda_text, diagnostics, sources, text
+from trifold.build import cuda_text, diagnostics, sources, text
 from trifold.cpu import runtime
 from trifold.cpu.raw_arguments import Argument, Parameter, convert
 from trifold.errors import BuildError, LaunchError
@@ -116,7 +114,7 @@ class RawKernel:
 
     @functools.cached_property
     def _library(self) -> _Library:
-        path = self.source if self.source is not None else _kept(self.code, self.name)
+        path = self.source if self.source is not None else text.kept(self.code, self.name)
         folders = tuple(Path(option[2:]) for option in self.options if option.startswith("-I"))
         known = cuda_text.read_program(path, folders, drop_torch=True)
         if self.checks:
@@ -230,20 +228,6 @@ TRIFOLD_EXPORT void trifold_use_threads(trifold::host::TorchParallelFor threads)
   trifold::host::use_torch_threads(threads);
 }}
 """
-
-
-def _kept(code: str, name: str) -> Path:
-    """A file with this text, so that messages can show its lines."""
-    folder = cache.builds_folder().parent / "texts"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    cache.require_private(folder)
-    digest = hashlib.sha256(code.encode()).hexdigest()[:12]
-    path = folder / f"{re.sub(r'[^A-Za-z0-9_]', '_', name)}-{digest}.cu"
-    if not path.is_file() or path.read_text(encoding="utf-8") != code:
-        scratch = path.with_name(f".{path.name}.{os.getpid()}")
-        scratch.write_text(code, encoding="utf-8")
-        scratch.replace(path)
-    return path
 
 
 @functools.cache
