@@ -48,13 +48,13 @@ class Module:
     """What is written into one file.
 
     ``names``: the name of a type that differs between instances, a template's parameter; ``stored``: the name of the
-    element type of a kernel's array parameter, by its number, where loads and stores convert. ``checked_indices``:
+    element type of a kernel's array parameter, by its number, where loads and stores convert. ``simulated``:
     :func:`trifold.draft.kernel.draft_kernel` says what that is. ``shapes``: the lengths of shared and local arrays.
     """
 
     numbers: Arithmetic
     instances: int
-    checked_indices: bool = False
+    simulated: bool = False
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     parts: list[cpp.Part] = field(default_factory=list)
     constants: dict[str, tuple[object, types.Type]] = field(default_factory=dict)
@@ -125,6 +125,8 @@ class Module:
                 expressions.arrays[version] = self._array_parameter(
                     number, version, expressions, stored[number], wanted.setdefault(number, [])
                 )
+                if not function.is_kernel:
+                    expressions.arrays[version].space = "passed"
             else:
                 variable = expressions.variables.of[version]
                 if not function.is_kernel and len(variable.versions) == 1:

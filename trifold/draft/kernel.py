@@ -39,7 +39,7 @@ def draft_kernel(
     argument_types: Sequence[types.Type],
     *,
     line_directives: bool = False,
-    checked_indices: bool = False,
+    simulated: bool = False,
     ranges: Mapping[str, Interval] | None = None,
 ) -> DraftedKernel:
     """Write one ``@cuda.jit`` kernel in C++, for arguments of the given Numba types.
@@ -48,8 +48,8 @@ def draft_kernel(
         kernel: the kernel: what ``@cuda.jit`` returned, or the Python function.
         argument_types: a Numba type for each argument: ``numba.float32[::1]``, ``numba.int64``, …
         line_directives: whether ``#line`` says of each statement where it stands in the prototype.
-        checked_indices: whether each index passes through ``trifold::element`` (trifold/simulated.cuh), which
-            counts a negative one from the end, as Python does, and can refuse one that is out of bounds.
+        simulated: whether accesses pass through ``trifold::element`` (trifold/simulated.cuh), which counts a negative
+            index from the end, as Python does, and refuses one that is out of bounds.
         ranges: of integer arguments by name, the least and the largest value, where the caller promises less than all
             of the type.
 
@@ -58,7 +58,7 @@ def draft_kernel(
         PrototypeError: Numba's simulator is switched on in this process.
     """
     (drafted,) = draft_kernels(
-        [(kernel, argument_types)], line_directives=line_directives, checked_indices=checked_indices, ranges=ranges
+        [(kernel, argument_types)], line_directives=line_directives, simulated=simulated, ranges=ranges
     )
     return drafted
 
@@ -67,12 +67,12 @@ def draft_kernels(
     kernels: Sequence[tuple[Any, Sequence[types.Type]]],
     *,
     line_directives: bool = False,
-    checked_indices: bool = False,
+    simulated: bool = False,
     ranges: Mapping[str, Interval] | None = None,
 ) -> list[DraftedKernel]:
     """Write several kernels, each with its argument types, into one text, which all results have. As
     :func:`draft_kernel` otherwise."""
-    module = Module(Arithmetic({}), 1, checked_indices)
+    module = Module(Arithmetic({}), 1, simulated)
     entries = []
     for kernel, argument_types in kernels:
         function = getattr(kernel, "py_func", kernel)
@@ -90,7 +90,7 @@ def file_of(module: Module, comment: list[str], *, line_directives: bool = False
     includes = ["<trifold/cuda.cuh>"]
     if re.search(r"trifold::(floor_|power|python_|in_range|slice_|atomic_|lane_id)", functions):
         includes.append("<trifold/python_numbers.cuh>")
-    if module.checked_indices:
+    if module.simulated:
         includes.append("<trifold/simulated.cuh>")
     parts = [*module.constant_definitions(used), *module.parts]
     return print_file(cpp.File(comment, includes, parts), line_directives=line_directives)

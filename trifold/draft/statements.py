@@ -180,7 +180,9 @@ class Statements:
         return cpp.Assign(cpp.Name(variable.name), f"{whole.operator}=", whole.right)
 
     def _store(self, statement: t.Store) -> cpp.Stmt:
-        element, array = self.write.element(statement.base, statement.indices, "write")
+        element, array = self.write.element(
+            statement.base, statement.indices, "write" if statement.operator is None else "update"
+        )
         kinds = [each.dtype for each in statement.base.type or () if isinstance(each, types.Array)]
         kind = tuple(kinds)
         value = self.write.value(statement.value)
@@ -214,7 +216,7 @@ class Statements:
             value = cpp.Name(name, type=value.type, interval=value.interval)
         int64 = self.write.each(types.int64)
         counters: list[cpp.Expr] = [cpp.Name(self._name(wanted), type=int64) for wanted in "ijkl"[: view.dimensions]]
-        element = self.write.element_at(view, counters)
+        element = self.write.element_at(view, counters, "write")
         stored = (
             self.numbers.assigned(value, kind) if view.stored is None else self._as_stored(value, view.stored, kind)
         )
@@ -446,7 +448,7 @@ class Statements:
             before = [cpp.Declare("const int64_t", [length.text], array.describe(Extent.length, 0))]
         counter = cpp.Name(self._name(f"{variable.name}_place"), type=self.write.each(types.int64))
         kind = tuple(each.dtype for each in statement.elements.type or () if isinstance(each, types.Array))
-        element = self.write.loaded(array, self.write.element_at(array, [counter]), kind, None)
+        element = self.write.loaded(array, self.write.element_at(array, [counter], "read"), kind, None)
         body, declared, after = self._with_otherwise(statement)
         if variable.of_loop:
             first: cpp.Stmt = cpp.Declare(f"const {self.numbers.name(variable.type)}", [variable.name], element)

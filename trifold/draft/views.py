@@ -91,10 +91,7 @@ class Views:
         for each in indices:
             if isinstance(each, t.Slice):
                 _require_start(each)
-        offset = self._offset(base, starts)
-        pointer = self.first(base)
-        if offset is not None:
-            pointer = cpp.Infix("+", pointer, offset)
+        pointer = self._begin(base, indices, starts)
         kept = [d for d, each in enumerate(indices) if isinstance(each, t.Slice)]
         slices = [each for each in indices if isinstance(each, t.Slice)]
         contiguous = bool(kept) and kept[-1] == base.dimensions - 1 and base.contiguous and slices[-1].step == 1
@@ -154,6 +151,18 @@ class Views:
     def _offset(self, array: Array, indices: list[t.Expr | None]) -> cpp.Expr | None:
         return self.offset_of(array, [None if index is None else self._index(index) for index in indices])
 
+    def _begin(self, base: Array, indices: list[t.Expr], starts: list[t.Expr | None]) -> cpp.Expr:
+        """The address of a view's first element."""
+        pointer = self.first(base)
+        if self.module.simulated and base.bounded:
+            fixed = [None if isinstance(each, t.Slice) else self._index(each) for each in indices]
+            if any(each is not None for each in fixed):
+                pointer = self._simulated(base, fixed, "view")
+            # A slice may begin at the array's end.
+            starts = [each.start if isinstance(each, t.Slice) else None for each in indices]
+        offset = self._offset(base, starts)
+        return pointer if offset is None else cpp.Infix("+", pointer, offset)
+
     def offset_of(self, array: Array, indices: list[cpp.Expr | None]) -> cpp.Expr | None:
         """The distance of an element from the first one."""
         int64 = self.each(types.int64)
@@ -171,7 +180,7 @@ class Views:
         return total
 
     def _index(self, index: t.Expr) -> cpp.Expr:
-        if index.interval is not None and index.interval[1] < 0:
+        if index.interval is not None and index.interval[1] < 0 and not self.module.simulated:
             raise DraftError(
                 index.place,
                 "a negative index, with which Python counts from the end, is not translated",
@@ -181,43 +190,49 @@ class Views:
         return self.numbers.convert(value, self.each(types.int32)) if value.type == self.each(types.boolean) else value
 
     def element(self, base: t.Expr, indices: list[t.Expr], access: str) -> tuple[cpp.Expr, Array]:
-        """An element of an array, as it is stored. ``access``: read, write or atomic."""
+        """An element of an array, as it is stored. ``access``: read, write, update (both) or atomic."""
         array = self.array(base)
         if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
             indices = list(indices[0].elements)
         if len(indices) != array.dimensions:
             raise DraftError(base.place, f"{len(indices)} indices of an array of {array.dimensions} dimensions")
-        if self.module.checked_indices and array.bounded:
-            place = self._checked(array, indices, access, _root_name(base))
-            return cpp.Index(self.first(array), (place,)), array
-        return self.element_at(array, [self._index(index) for index in indices]), array
+        return self.element_at(array, [self._index(index) for index in indices], access), array
 
-    def _checked(self, array: Array, indices: list[t.Expr], access: str, name: str) -> cpp.Expr:
-        """The distance from the first element, by trifold/simulated.cuh."""
-        along = []
-        for dimension, index in enumerate(indices):
-            contiguous = dimension == array.dimensions - 1 and array.contiguous
-            stride = self._whole(1) if contiguous else array.describe(Extent.stride, dimension)
-            length = array.describe(Extent.length, dimension)
-            front = index.interval is not None and index.interval[0] >= 0
-            function = "trifold::from_front" if front else "trifold::from_either_end"
-            along.append(cpp.CallTo(function, (self.value(index), length, stride)))
-        words = tuple(cpp.Name(f'"{each}"') for each in (access, array.space, name))
-        return cpp.CallTo("trifold::element", (*words, *along), type=self.each(types.int64))
-
-    def element_at(self, array: Array, indices: list[cpp.Expr]) -> cpp.Expr:
+    def element_at(self, array: Array, indices: list[cpp.Expr], access: str) -> cpp.Expr:
+        if self.module.simulated and array.bounded:
+            return cpp.Index(self._simulated(array, list(indices), access), (cpp.Literal("0", 0),))
         if array.nested:
             return cpp.Index(array.pointer, tuple(indices))
         offset = self.offset_of(array, list(indices))
         assert offset is not None
         return cpp.Index(array.pointer, (offset,))
 
+    def _simulated(self, array: Array, indices: list[cpp.Expr | None], access: str) -> cpp.Expr:
+        """The address of an element, by trifold/simulated.cuh."""
+        along = []
+        for dimension, index in enumerate(indices):
+            if index is None:
+                continue
+            contiguous = dimension == array.dimensions - 1 and array.contiguous
+            stride = self._whole(1) if contiguous else array.describe(Extent.stride, dimension)
+            front = index.interval is not None and index.interval[0] >= 0
+            function = "trifold::from_front" if front else "trifold::from_either_end"
+            along.append(cpp.CallTo(function, (index, array.describe(Extent.length, dimension), stride)))
+        name = cpp.Name(f'"{_name_of(array.pointer)}"')
+        function = f"trifold::element<'{array.space[0]}', '{access[0]}'>"
+        return cpp.CallTo(function, (self.first(array), name, *along), type=self.each(types.int64))
 
-def _root_name(base: t.Expr) -> str:
-    """What the prototype calls an array."""
-    while isinstance(base, t.Item):
-        base = base.base
-    return base.version.name if isinstance(base, t.Read) else base.name if isinstance(base, t.Table) else "shared"
+
+def _name_of(pointer: cpp.Expr) -> str:
+    """What the kernel calls an array, or the one that it is a part of."""
+    match pointer:
+        case cpp.Infix(left=inner) | cpp.Prefix(operand=inner) | cpp.Index(base=inner):
+            return _name_of(inner)
+        case cpp.CallTo(arguments=(inner, *_)):
+            return _name_of(inner)
+        case cpp.Name(text=text):
+            return text
+    return ""
 
 
 def _complete(expression: t.Item, dimensions: int) -> list[t.Expr]:

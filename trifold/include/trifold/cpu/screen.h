@@ -1,0 +1,268 @@
+// A quick look at a kernel's accesses. It sees every race and every read of what nobody wrote, and suspects some that
+// are none: what it suspects is run again with all checks (trifold/simulator/compiled), which know what a warp, a fence
+// and an atomic order, and describe what they find. Here only barriers order.
+//
+// One OS thread runs the blocks in order. Each interval between barriers of each block has a number of its own, `now`,
+// that grows, so that nothing is cleared between blocks and launches: an access belongs to this launch, to this block
+// or to this interval if its number is at least the first one of it.
+#pragma once
+
+#include <trifold/cpu.h>
+#include <trifold/cpu/qualifiers.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <iterator>
+#include <stdexcept>
+#include <type_traits>
+
+namespace trifold::screen {
+
+// What is known of an element: the intervals of the last write and the last read, and by which thread of the block.
+struct Cell {
+  uint32_t written, read;
+  uint16_t writer, reader;
+};
+
+inline constexpr uint16_t by_several = 0x4000, by_other_blocks = 0x8000;                                  // readers
+inline constexpr uint16_t by_atomics = 0x4000, after_plain_writes = 0x8000, after_other_blocks = 0x2000;  // writers
+inline constexpr uint32_t unwritten = UINT32_MAX, last_interval = UINT32_MAX / 2;
+
+// Of a global array that the kernel writes.
+struct Array {
+  uintptr_t begin;
+  size_t bytes, element_bytes;
+  Cell* cells;
+};
+
+struct Watched {
+  Cell* cells = nullptr;
+  size_t count = 0;
+  bool marked = false;
+};
+
+struct State {
+  uint32_t launch = 0, block = 0, now = 0, last = 0, thread = 0;
+  uint64_t running_block = 0;
+  bool suspicious = false, first_has_ended = false;
+  uint64_t path_of_first = 0;
+  unsigned count = 0;
+  Array arrays[32] = {};
+  Watched watched[32] = {};
+  uint32_t waits[1024] = {};
+  uint64_t paths[1024] = {};
+  Cell shared_words[1 << 16] = {}, shared_bytes[1 << 18] = {};
+};
+inline State state;
+
+[[noreturn, gnu::noinline, gnu::cold]] inline void suspect() {
+  state.suspicious = true;
+  throw std::runtime_error("the screen suspects an access");
+}
+
+// -------------------------------------------------------------------------------------------------- accesses
+
+template <bool shared>
+__forceinline__ void note_read(Cell& cell) {
+  State& s = state;
+  // In shared memory, what another block wrote last was never written.
+  if (shared || cell.written >= s.launch) {
+    const bool others = cell.written == s.now ? cell.writer != s.thread : (cell.writer & after_other_blocks) != 0;
+    if (cell.written < s.block || cell.written > s.now || others) [[unlikely]]
+      suspect();
+  }
+  if (cell.read == s.now) {
+    if ((cell.reader & ~by_other_blocks) != s.thread) cell.reader = by_several | (cell.reader & by_other_blocks);
+    return;
+  }
+  const bool others = !shared && cell.read >= s.launch && (cell.read < s.block || (cell.reader & by_other_blocks) != 0);
+  cell.read = s.now;
+  cell.reader = static_cast<uint16_t>(s.thread) | (others ? by_other_blocks : 0);
+}
+
+template <bool shared>
+__forceinline__ void require_no_reader(const Cell& cell) {
+  const State& s = state;
+  if (cell.read < s.launch) return;
+  if (!shared && (cell.read < s.block || (cell.reader & by_other_blocks) != 0)) [[unlikely]]
+    suspect();
+  if (cell.read == s.now && (cell.reader & ~by_other_blocks) != s.thread) [[unlikely]]
+    suspect();
+}
+
+template <bool shared>
+__forceinline__ void note_write(Cell& cell) {
+  State& s = state;
+  if (cell.written >= (shared ? s.block : s.launch) && cell.written != unwritten) {
+    const bool others = cell.written == s.now ? cell.writer != s.thread : (cell.writer & after_other_blocks) != 0;
+    if (cell.written < s.block || others) [[unlikely]]
+      suspect();
+  }
+  require_no_reader<shared>(cell);
+  cell.written = s.now;
+  cell.writer = static_cast<uint16_t>(s.thread);
+}
+
+template <bool shared>
+__forceinline__ void note_atomic(Cell& cell) {
+  State& s = state;
+  require_no_reader<shared>(cell);
+  const bool known = cell.written >= (shared ? s.block : s.launch);
+  if ((!known && shared) || cell.written == unwritten) suspect();  // it reads what nobody wrote
+  uint16_t history = 0;
+  if (known) {
+    const bool plain = (cell.writer & by_atomics) == 0, of_other_block = cell.written < s.block;
+    history = cell.writer & (after_plain_writes | after_other_blocks);
+    if (plain) history = after_plain_writes;
+    if (plain && cell.written == s.now && cell.writer != s.thread) suspect();
+    if (of_other_block && (history & after_plain_writes) != 0) suspect();
+    if (of_other_block) history |= after_other_blocks;
+  }
+  cell.written = s.now;
+  cell.writer = by_atomics | history;
+}
+
+template <bool shared, char access>
+__forceinline__ void note_in(Cell& cell) {
+  if constexpr (access == 'r' || access == 'u') note_read<shared>(cell);
+  if constexpr (access == 'w' || access == 'u') note_write<shared>(cell);
+  if constexpr (access == 'a') note_atomic<shared>(cell);
+}
+
+template <char space, char access, class T>
+__forceinline__ void note(T* place) {
+  if constexpr (access == 'v' || space == 'l' || space == 'c') {
+    return;
+  } else if constexpr (space == 's') {
+    const auto address = reinterpret_cast<uintptr_t>(place);
+    if constexpr (sizeof(T) >= 4) {
+      note_in<true, access>(state.shared_words[(address >> 2) & 0xFFFF]);
+    } else {
+      note_in<true, access>(state.shared_bytes[address & 0x3FFFF]);
+    }
+  } else if constexpr (!std::is_const_v<T>) {  // an array that the kernel only reads has no race
+    const auto address = reinterpret_cast<uintptr_t>(place);
+    for (unsigned i = 0; i < state.count; ++i) {
+      const Array& array = state.arrays[i];
+      const size_t distance = address - array.begin;
+      if (distance < array.bytes) return note_in<false, access>(array.cells[distance / sizeof(T)]);
+    }
+    suspect();
+  }
+}
+
+// -------------------------------------------------------------------------------------------------- threads
+
+__forceinline__ uint32_t linear(const uint3& index, const dim3& extent) {
+  return index.x + extent.x * (index.y + extent.y * index.z);
+}
+
+inline void begin_thread() {
+  State& s = state;
+  const uint64_t block = 1 + blockIdx.x + uint64_t{gridDim.x} * (blockIdx.y + uint64_t{gridDim.y} * blockIdx.z);
+  if (block != s.running_block) {
+    s.running_block = block;
+    s.block = ++s.last;
+    s.first_has_ended = false;
+  }
+  s.thread = linear(threadIdx, blockDim);
+  s.waits[s.thread] = 0;
+  s.paths[s.thread] = 0;
+  s.now = s.block;
+}
+
+inline void barrier(int line) {
+  State& s = state;
+  const uint32_t thread = linear(threadIdx, blockDim);
+  const uint64_t block = s.running_block;
+  s.paths[thread] = s.paths[thread] * 0x100000001b3 + static_cast<uint64_t>(line);
+  __syncthreads();
+  if (s.running_block != block || s.last > last_interval) suspect();
+  s.thread = thread;
+  s.now = s.block + ++s.waits[thread];
+  s.last = std::max(s.last, s.now);
+}
+
+// All threads of a block have come to the same barriers.
+inline void end_thread() {
+  State& s = state;
+  const uint32_t thread = linear(threadIdx, blockDim);
+  const uint64_t path = s.paths[thread] * 31 + s.waits[thread];
+  if (!s.first_has_ended) {
+    s.first_has_ended = true;
+    s.path_of_first = path;
+  } else if (path != s.path_of_first) {
+    suspect();
+  }
+}
+
+// -------------------------------------------------------------------------------------------------- launches
+
+// An argument: an array's bytes, and for each element whether nobody has written it; null: all are written.
+struct Given {
+  uint64_t begin, bytes, element_bytes, is_written_to;
+  const unsigned char* unwritten;
+};
+
+inline bool overlap(const Given& a, const Given& b) {
+  return a.begin < b.begin + b.bytes && b.begin < a.begin + a.bytes;
+}
+
+inline void forget_all() {
+  State& s = state;
+  for (Watched& each : s.watched) {
+    free(each.cells);
+    each = {};
+  }
+  std::fill(std::begin(s.shared_words), std::end(s.shared_words), Cell{});
+  std::fill(std::begin(s.shared_bytes), std::end(s.shared_bytes), Cell{});
+  s.last = 0;
+}
+
+// False: the arrays are such that the screen cannot look at them.
+inline bool begin_launch(const Given* given, int count) {
+  State& s = state;
+  if (s.last > last_interval / 2) forget_all();
+  s.launch = ++s.last;
+  s.running_block = 0;
+  s.suspicious = false;
+  s.count = 0;
+  for (const Given* one = given; one < given + count; ++one) {
+    if (one->is_written_to == 0) {
+      if (one->unwritten != nullptr) return false;
+      continue;
+    }
+    bool known = false;
+    for (const Given* other = given; other < given + count; ++other) {
+      if (other == one || !overlap(*one, *other)) continue;
+      const bool same = other->begin == one->begin && other->bytes == one->bytes &&
+                        other->element_bytes == one->element_bytes && other->is_written_to != 0;
+      if (!same) return false;
+      known = known || other < one;
+    }
+    if (known) continue;
+    if (s.count == std::size(s.arrays)) return false;
+    Watched& own = s.watched[s.count];
+    const size_t cells = one->bytes / one->element_bytes;
+    if (own.count < cells || own.marked) {
+      free(own.cells);
+      own = {static_cast<Cell*>(calloc(cells, sizeof(Cell))), cells, false};
+      if (own.cells == nullptr) {
+        own.count = 0;
+        return false;
+      }
+    }
+    if (one->unwritten != nullptr) {
+      own.marked = true;
+      for (size_t i = 0; i < cells; ++i)
+        if (one->unwritten[i] != 0) own.cells[i].written = unwritten;
+    }
+    s.arrays[s.count++] = {one->begin, one->bytes, one->element_bytes, own.cells};
+  }
+  return true;
+}
+
+}  // namespace trifold::screen
+
+#define __syncthreads() trifold::screen::barrier(__LINE__)

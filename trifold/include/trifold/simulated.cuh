@@ -1,0 +1,73 @@
+// Arrays as the simulator has them: a negative index counts from the end, one that is out of bounds ends the launch,
+// and with TRIFOLD_SCREEN accesses that may be a race, or a read of what nobody wrote, end it too. Kernels that are
+// drafted to run in their prototype's place use it (trifold/simulator/compiled).
+#pragma once
+
+#include <trifold/cuda.cuh>
+
+#include <cstdint>
+#include <stdexcept>
+
+#ifdef TRIFOLD_SCREEN
+#include <trifold/cpu/screen.h>
+#endif
+
+namespace trifold {
+
+// One index of an array, with the length and the stride of its dimension, in elements.
+struct IndexAlong {
+  int64_t index, length, stride;
+};
+
+// An index that cannot be negative, and one that can.
+template <class Index>
+__device__ __forceinline__ IndexAlong from_front(Index index, int64_t length, int64_t stride) {
+  return {static_cast<int64_t>(index), length, stride};
+}
+template <class Index>
+__device__ __forceinline__ IndexAlong from_either_end(Index index, int64_t length, int64_t stride) {
+  const auto i = static_cast<int64_t>(index);
+  return {i < 0 ? i + length : i, length, stride};
+}
+
+// The kernel's name of an array, and the line of the call that the name is passed to.
+struct ArrayName {
+  const char *text, *file, *function;
+  int line;
+
+  constexpr ArrayName(const char* text, const char* file = __builtin_FILE(),
+                      const char* function = __builtin_FUNCTION(), int line = __builtin_LINE())
+      : text(text), file(file), function(function), line(line) {}
+};
+
+// The access out of bounds that has ended the launch.
+struct AccessOutside {
+  char space, access;
+  ArrayName array;
+  uint3 thread, block;
+  int dimensions;
+  int64_t indices[8], lengths[8];
+};
+inline AccessOutside outside{' ', ' ', {""}, {}, {}, 0, {}, {}};
+
+template <class... At>
+[[noreturn, gnu::noinline, gnu::cold]] void refuse_access(char space, char access, ArrayName array, At... at) {
+  outside = {space, access, array, threadIdx, blockIdx, sizeof...(At), {at.index...}, {at.length...}};
+  throw std::out_of_range("an index is out of bounds");
+}
+
+// The address of an element. space: 'g', 's', 'l' or 'c' for global, shared, local or constant memory, 'p' where a
+// device function was passed an array of any. access: 'r', 'w', 'u' (reads and writes), 'a' (atomic), or 'v' if it is
+// none yet.
+template <char space, char access, class T, class... At>
+__device__ __forceinline__ T* element(T* array, ArrayName name, At... at) {
+  if (!(... && (static_cast<uint64_t>(at.index) < static_cast<uint64_t>(at.length)))) [[unlikely]]
+    refuse_access(space, access, name, at...);
+  T* const place = array + (... + (at.index * at.stride));
+#ifdef TRIFOLD_SCREEN
+  screen::note<space, access>(place);
+#endif
+  return place;
+}
+
+}  // namespace trifold
