@@ -71,6 +71,16 @@ def note_memory(begin: int, size: int) -> None:
     _library().trifold_host_note(begin, size)
 
 
+def note_fresh(begin: int, size: int, element_bytes: int) -> None:
+    """Nobody has written these bytes, which are filled with a pattern: what a kernel reads of them is a finding."""
+    _library().trifold_host_note_fresh(begin, size, element_bytes)
+
+
+def forget_fresh() -> None:
+    """What was noted by :func:`note_fresh` holds no more."""
+    _library().trifold_host_forget_fresh()
+
+
 @functools.cache
 def fresh_memory() -> FreshMemory:
     """What checked calls know of memory that nobody has written."""
@@ -185,6 +195,13 @@ def run_checked(call: Callable[[], Any]) -> Any:
     return result
 
 
+def observe(call: Callable[[], object], seed: int) -> list[Finding]:
+    """What the checks find in a call, under the schedule of this seed; recorded nowhere."""
+    _library().trifold_host_begin(seed)
+    call()
+    return _found()
+
+
 def record_writes(on: bool, library: Path | str | None = None) -> None:
     """From now on, note which bytes the kernels of checked launches write; or note no more.
 
@@ -228,8 +245,12 @@ def written(begin: int, size: int) -> bytes:
 
 def _take() -> list[Finding]:
     """What was found since the call began; each is recorded."""
-    text: bytes = _library().trifold_host_findings()
-    found = [from_json(json.loads(line)) for line in text.decode(errors="replace").splitlines()]
+    found = _found()
     for finding in found:
         record(finding)
     return found
+
+
+def _found() -> list[Finding]:
+    text: bytes = _library().trifold_host_findings()
+    return [from_json(json.loads(line)) for line in text.decode(errors="replace").splitlines()]

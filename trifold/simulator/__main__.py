@@ -35,7 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
         names = ("checks", "seed", "schedules", "suppressions", "compute_capability")
         changes = {name: getattr(chosen, name) for name in names}
         summary = Summary(None if chosen.report is None else Path(chosen.report))
-        activate(**changes, lint=chosen.lint or None, keep_going=chosen.keep_going or None, report=summary.path)
+        for name in ("lint", "keep_going", "compiled"):
+            changes[name] = getattr(chosen, name) or None
+        activate(**changes, report=summary.path)
         run = _module(program) if program[0] == "-m" else _script(program)
     except TrifoldError as error:
         print(f"trifold.simulator: {error}", file=sys.stderr)
@@ -70,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--keep-going", action="store_true", help="continue after findings, and list them at the end")
     parser.add_argument("--suppressions", metavar="FILE", help="TOML: findings that are accepted, with reasons")
     parser.add_argument("--lint", action="store_true", help="also report what is not portable: negative indices, …")
+    parser.add_argument("--compiled", action="store_true", help="run kernels as native code, where they can be drafted")
     parser.add_argument("--compute-capability", metavar="X.Y", help="the GPU whose limits apply; default: 9.0")
     return parser
 

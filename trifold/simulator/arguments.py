@@ -19,11 +19,11 @@ from trifold.simulator.types_of import ArrayType, Type, type_of
 from trifold.simulator.uninitialised import never_written, was_filled
 
 # What _simulator.wrap_arguments is told of an argument: bits of ArgumentFlag in engine/simulator/arguments.cpp.
-_BITS_OF_BFLOAT16 = 1
-_UNINITIALISED = 2
-_CONSTANT = 4
-_READ_ONLY = 8
-_FILLED = 16
+BITS_OF_BFLOAT16 = 1
+UNINITIALISED = 2
+CONSTANT = 4
+READ_ONLY = 8
+FILLED = 16
 
 
 class ArgumentError(LaunchError, TypeError):
@@ -84,7 +84,7 @@ def stage(staging: Staging, name: str, value: Any) -> Shape:
 def stage_captured(staging: Staging, name: str, value: Any) -> None:
     """Add an array that the kernel refers to by name: one of the host is constant memory, as in Numba."""
     if isinstance(value, np.ndarray):
-        staging.add(name, value, _CONSTANT)
+        staging.add(name, value, CONSTANT)
     else:
         stage(staging, name, value)
 
@@ -94,7 +94,7 @@ def type_of_shape(shape: Shape, staging: Staging) -> Type:
     if not isinstance(shape, int):
         return tuple(type_of_shape(member, staging) for member in shape[1])
     kind = type_of(staging.values[shape])
-    if isinstance(kind, ArrayType) and staging.flags[shape] & _BITS_OF_BFLOAT16:
+    if isinstance(kind, ArrayType) and staging.flags[shape] & BITS_OF_BFLOAT16:
         return ArrayType("float32", kind.ndim)
     return kind
 
@@ -158,7 +158,7 @@ def _array(staging: Staging, name: str, value: np.ndarray[Any, Any], flags: int 
             f"{staging.kernel}: {name} is an array of Python objects",
             f"give it a numeric dtype: {name}.astype(np.float32)",
         )
-    return staging.add(name, value, flags if value.flags.writeable else flags | _READ_ONLY)
+    return staging.add(name, value, flags if value.flags.writeable else flags | READ_ONLY)
 
 
 def _device_array(staging: Staging, name: str, value: Any) -> Shape:
@@ -169,7 +169,7 @@ def _device_array(staging: Staging, name: str, value: Any) -> Shape:
         return stage(staging, name, array)
     if not was_filled(array):
         return _array(staging, name, array)
-    return _array(staging, name, array, _UNINITIALISED if never_written(array) else _FILLED)
+    return _array(staging, name, array, UNINITIALISED if never_written(array) else FILLED)
 
 
 def _hint(staging: Staging, name: str, value: Any) -> Shape:
@@ -180,7 +180,7 @@ def _hint(staging: Staging, name: str, value: Any) -> Shape:
         copy = np.empty_like(host) if direction == "Out" else host.copy()
         if direction == "Out":
             staging.after.append(lambda: np.copyto(host, copy))
-        return _array(staging, name, copy, _UNINITIALISED if direction == "Out" else 0)
+        return _array(staging, name, copy, UNINITIALISED if direction == "Out" else 0)
     if direction:
         return stage(staging, name, host)
     device = value.to_device(staging.after)
@@ -191,7 +191,7 @@ def _output(staging: Staging, name: str, value: Output) -> Shape:
     position = stage(staging, name, value.array)
     if not isinstance(position, int):
         raise ArgumentError(f"{staging.kernel}: {name} marks a tuple as an output", "mark the arrays in it")
-    staging.flags[position] |= _UNINITIALISED
+    staging.flags[position] |= UNINITIALISED
     return position
 
 
@@ -221,7 +221,7 @@ def _tensor(staging: Staging, name: str, value: Any) -> int:
         )
     flags = 0
     if tensor.dtype is torch.bfloat16:
-        tensor, flags = tensor.view(torch.int16), _BITS_OF_BFLOAT16
+        tensor, flags = tensor.view(torch.int16), BITS_OF_BFLOAT16
     try:
         array = tensor.numpy()
     except (TypeError, RuntimeError):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import cache
 from itertools import combinations
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -25,6 +25,9 @@ from trifold.simulator.rewriter import Program
 from trifold.simulator.settings import Options, current
 from trifold.simulator.signatures import cast_scalars
 from trifold.simulator.types_of import Type
+
+if TYPE_CHECKING:
+    from trifold.simulator.compiled.kernels import Compiled
 
 _CHECK_BITS = {
     "race": _simulator.CHECK_RACE,
@@ -57,6 +60,7 @@ class Launcher:
         self._allowed: set[tuple[object, ...]] = set()  # configurations that the GPU can start
         self._parameters: WeakKeyDictionary[FunctionType, tuple[int, int, tuple[str, ...]]] = WeakKeyDictionary()
         self._types: dict[tuple[object, ...], tuple[Type, ...]] = {}
+        self._compiled: Compiled | None = None
 
     def launch(self, kernel: Any, arguments: Sequence[Any]) -> Launches:
         """Run a configured FakeCUDAKernel: yields to the seam what it is to launch.
@@ -87,11 +91,25 @@ class Launcher:
             argument.stage_captured(staging, captured.name, captured.host)
         _started += 1
         _launched[function] = launched(function) + 1
-        run = _Run(program, where, staging, shapes, options)
         with _one_at_a_time:
-            yield from run.all_schedules()
+            if not (options.compiled and self._runs_compiled(kernel, staging, arguments, program)):
+                yield from _Run(program, where, staging, shapes, options).all_schedules()
         for finish in staging.after:
             finish()
+
+    def _runs_compiled(
+        self, kernel: Any, staging: argument.Staging, arguments: Sequence[Any], program: Program
+    ) -> bool:
+        """Whether the kernel has run as native code."""
+        if self._compiled is None:
+            from trifold.simulator.compiled.kernels import Compiled
+
+            self._compiled = Compiled()
+        aliases = Aliases(staging)
+        ran = self._compiled.launch(kernel, staging, arguments, current(), program.functions)
+        if ran:
+            aliases.warn_if_written(staging.kernel)
+        return ran
 
     def _types_of(self, staging: argument.Staging, shapes: list[argument.Shape]) -> tuple[Type, ...]:
         """The arguments' types; looked up by what they depend on, where no tuple is among them."""
@@ -179,7 +197,7 @@ class _Run:
     def all_schedules(self) -> Launches:
         """Every schedule on the same input, that of `seed` first; what it leaves is the launch's result."""
         options = self._options
-        aliases = _Aliases(self._staging)
+        aliases = Aliases(self._staging)
         written = [a for a in self._staging.values if isinstance(a, np.ndarray) and a.flags.writeable]
         inputs = [array.copy() for array in written] if options.schedules > 1 else []
         first = yield from self._once(options.seed)
@@ -237,7 +255,7 @@ def _copy_each(contents: list[np.ndarray[Any, Any]], arrays: list[np.ndarray[Any
         np.copyto(array, content)
 
 
-class _Aliases:
+class Aliases:
     """Host arrays of one launch that overlap: one memory here, several copies in CUDA."""
 
     def __init__(self, staging: argument.Staging) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from trifold.errors import TrifoldError
 
-_OPTIONS = ("checks", "seed", "schedules", "report", "keep_going", "suppressions")
+_OPTIONS = ("checks", "seed", "schedules", "report", "keep_going", "suppressions", "compiled")
 _summary = pytest.StashKey[Any]()  # a Summary, in the process that starts the others, under pytest-xdist
 _lines = pytest.StashKey[list[str]]()
 
@@ -30,6 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--simulator-report", metavar="FILE", help="write all findings to this file, as JSON")
     group.addoption(
         "--simulator-keep-going", action="store_true", default=None, help="let tests go on after findings; count them"
+    )
+    group.addoption(
+        "--simulator-compiled", action="store_true", default=None, help="run kernels as native code, where possible"
     )
     group.addoption("--simulator-suppressions", metavar="FILE", help="TOML: findings that are accepted, with reasons")
 

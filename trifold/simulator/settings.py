@@ -27,6 +27,7 @@ _VARIABLES = {
     "keep_going": "TRIFOLD_KEEP_GOING",
     "suppressions": "TRIFOLD_SUPPRESSIONS",
     "compute_capability": "TRIFOLD_COMPUTE_CAPABILITY",
+    "compiled": "TRIFOLD_COMPILED",
 }
 
 
@@ -46,6 +47,7 @@ class Options:
         compute_capability: the GPU whose limits hold: "9.0" or "sm_90".
         keep_going: a finding ends no launch: it is counted, and an access that must not happen does not.
         suppressions: a file of findings that are accepted (:mod:`trifold.acceptance`).
+        compiled: kernels that can be drafted in C++ run as native code (:mod:`trifold.simulator.compiled`).
     """
 
     checks: frozenset[str] = _ALL
@@ -55,6 +57,7 @@ class Options:
     compute_capability: str = "9.0"
     keep_going: bool = False
     suppressions: Path | None = None
+    compiled: bool = False
 
 
 _current = Options()
@@ -119,13 +122,14 @@ def parsed(
     compute_capability: str | tuple[int, int] | None = None,
     keep_going: bool | str | None = None,
     suppressions: str | os.PathLike[str] | None = None,
+    compiled: bool | str | None = None,
 ) -> Options:
     """``base`` with the options that are given.
 
     Args:
         checks: ``all``, ``none``, or names of :data:`CHECKS`, in a list or separated by commas.
         lint: add or take away the check ``lint``.
-        keep_going: as text "0" or "1".
+        keep_going, compiled: as text "0" or "1".
         suppressions: the file; "" for none.
 
     Raises:
@@ -146,6 +150,8 @@ def parsed(
         result = replace(result, compute_capability=_capability(compute_capability))
     if keep_going is not None:
         result = replace(result, keep_going=bool(_integer("keep_going", keep_going, 0)))
+    if compiled is not None:
+        result = replace(result, compiled=bool(_integer("compiled", compiled, 0)))
     if suppressions is not None:
         result = replace(result, suppressions=Path(suppressions).absolute() if str(suppressions) else None)
     return result
@@ -164,6 +170,7 @@ def to_environment(options: Options) -> dict[str, str]:
     variables[_VARIABLES["schedules"]] = str(options.schedules)
     variables[_VARIABLES["compute_capability"]] = options.compute_capability
     variables[_VARIABLES["keep_going"]] = str(int(options.keep_going))
+    variables[_VARIABLES["compiled"]] = str(int(options.compiled))
     if options.report is not None:
         variables[_VARIABLES["report"]] = str(options.report)
     if options.suppressions is not None:

@@ -37,6 +37,14 @@ def never_written(array: np.ndarray[Any, Any]) -> bool:
     return owner is not None and bool((_cells(owner) == _pattern(owner)).all())
 
 
+def unwritten(array: np.ndarray[Any, Any], *, whole: bool) -> np.ndarray[Any, Any]:
+    """Which elements of an array nobody has written: those that hold the pattern; with ``whole`` all."""
+    if whole:
+        return np.ones(array.shape, bool)
+    holds = _cells(np.ascontiguousarray(array)) == _pattern(array)
+    return holds.reshape(*array.shape, -1).all(axis=-1)
+
+
 def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     """The array that was filled: this one or its base."""
     for owner in (array, array.base):

@@ -20,7 +20,7 @@
 namespace trifold::screen {
 
 // What is known of an element: the intervals of the last write and the last read, and by which thread of the block.
-struct Cell {
+struct alignas(16) Cell {
   uint32_t written, read;
   uint16_t writer, reader;
 };
@@ -45,8 +45,8 @@ struct Watched {
 struct State {
   uint32_t launch = 0, block = 0, now = 0, last = 0, thread = 0;
   uint64_t running_block = 0;
-  bool suspicious = false, first_has_ended = false;
-  uint64_t path_of_first = 0;
+  bool has_waited = false;  // a thread of the running block
+  uint32_t ended = 0, first_ended = 0;
   unsigned count = 0;
   Array arrays[32] = {};
   Watched watched[32] = {};
@@ -57,24 +57,29 @@ struct State {
 inline State state;
 
 [[noreturn, gnu::noinline, gnu::cold]] inline void suspect() {
-  state.suspicious = true;
   throw std::runtime_error("the screen suspects an access");
 }
 
 // -------------------------------------------------------------------------------------------------- accesses
 
+// Where `read` is `now`, no thread has written since, and any may read.
 template <bool shared>
 __forceinline__ void note_read(Cell& cell) {
   State& s = state;
+  if (cell.read == s.now) [[likely]] {
+    if ((cell.reader & by_several) == 0 && (cell.reader & ~by_other_blocks) != s.thread)
+      cell.reader = by_several | (cell.reader & by_other_blocks);
+    return;
+  }
   // In shared memory, what another block wrote last was never written.
   if (shared || cell.written >= s.launch) {
-    const bool others = cell.written == s.now ? cell.writer != s.thread : (cell.writer & after_other_blocks) != 0;
-    if (cell.written < s.block || cell.written > s.now || others) [[unlikely]]
+    if (cell.written < s.block || cell.written > s.now) [[unlikely]]
       suspect();
-  }
-  if (cell.read == s.now) {
-    if ((cell.reader & ~by_other_blocks) != s.thread) cell.reader = by_several | (cell.reader & by_other_blocks);
-    return;
+    if (cell.written == s.now) {
+      if (cell.writer != s.thread) suspect();
+      return;
+    }
+    if ((cell.writer & after_other_blocks) != 0) suspect();
   }
   const bool others = !shared && cell.read >= s.launch && (cell.read < s.block || (cell.reader & by_other_blocks) != 0);
   cell.read = s.now;
@@ -102,6 +107,7 @@ __forceinline__ void note_write(Cell& cell) {
   require_no_reader<shared>(cell);
   cell.written = s.now;
   cell.writer = static_cast<uint16_t>(s.thread);
+  cell.read = 0;
 }
 
 template <bool shared>
@@ -121,6 +127,7 @@ __forceinline__ void note_atomic(Cell& cell) {
   }
   cell.written = s.now;
   cell.writer = by_atomics | history;
+  cell.read = 0;
 }
 
 template <bool shared, char access>
@@ -158,17 +165,21 @@ __forceinline__ uint32_t linear(const uint3& index, const dim3& extent) {
   return index.x + extent.x * (index.y + extent.y * index.z);
 }
 
-inline void begin_thread() {
+// Threads begin in the natural order, (0, 0, 0) first.
+__forceinline__ void begin_thread() {
   State& s = state;
-  const uint64_t block = 1 + blockIdx.x + uint64_t{gridDim.x} * (blockIdx.y + uint64_t{gridDim.y} * blockIdx.z);
-  if (block != s.running_block) {
-    s.running_block = block;
-    s.block = ++s.last;
-    s.first_has_ended = false;
-  }
   s.thread = linear(threadIdx, blockDim);
-  s.waits[s.thread] = 0;
-  s.paths[s.thread] = 0;
+  if (s.thread == 0) {
+    ++s.running_block;
+    s.block = ++s.last;
+    if (s.has_waited) {
+      const size_t threads = size_t{blockDim.x} * blockDim.y * blockDim.z;
+      std::fill_n(s.waits, threads, 0);
+      std::fill_n(s.paths, threads, 0);
+      s.has_waited = false;
+    }
+    s.ended = 0;
+  }
   s.now = s.block;
 }
 
@@ -176,6 +187,8 @@ inline void barrier(int line) {
   State& s = state;
   const uint32_t thread = linear(threadIdx, blockDim);
   const uint64_t block = s.running_block;
+  if (!s.has_waited && s.ended != 0) suspect();
+  s.has_waited = true;
   s.paths[thread] = s.paths[thread] * 0x100000001b3 + static_cast<uint64_t>(line);
   __syncthreads();
   if (s.running_block != block || s.last > last_interval) suspect();
@@ -185,14 +198,14 @@ inline void barrier(int line) {
 }
 
 // All threads of a block have come to the same barriers.
-inline void end_thread() {
+__forceinline__ void end_thread() {
   State& s = state;
+  ++s.ended;
+  if (!s.has_waited) return;
   const uint32_t thread = linear(threadIdx, blockDim);
-  const uint64_t path = s.paths[thread] * 31 + s.waits[thread];
-  if (!s.first_has_ended) {
-    s.first_has_ended = true;
-    s.path_of_first = path;
-  } else if (path != s.path_of_first) {
+  if (s.ended == 1) {
+    s.first_ended = thread;
+  } else if (s.paths[thread] != s.paths[s.first_ended] || s.waits[thread] != s.waits[s.first_ended]) {
     suspect();
   }
 }
@@ -225,8 +238,7 @@ inline bool begin_launch(const Given* given, int count) {
   State& s = state;
   if (s.last > last_interval / 2) forget_all();
   s.launch = ++s.last;
-  s.running_block = 0;
-  s.suspicious = false;
+  s.has_waited = true;
   s.count = 0;
   for (const Given* one = given; one < given + count; ++one) {
     if (one->is_written_to == 0) {

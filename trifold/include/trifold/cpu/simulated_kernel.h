@@ -47,7 +47,7 @@ Ended launch_simulated(void (*)(P...), const char* name, const char* parameters,
     [&]<size_t... i>(std::index_sequence<i...>) {
       describe_launch(
           kernel,
-          [](const P&... values) {
+          [](const P&... values) __attribute__((flatten)) {
 #ifdef TRIFOLD_SCREEN
             screen::begin_thread();
             Prototype(values...);

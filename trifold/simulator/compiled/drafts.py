@@ -1,0 +1,121 @@
+"""Drafts of kernels for the types of their arguments. They are made in a process of their own, since Numba's CUDA types
+are out of reach where its simulator is on; a draft is kept beside the builds, so that a later process asks for none."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import IO, Any
+
+import trifold
+from trifold.build import cache as builds
+from trifold.simulator.compiled.request import Request
+
+
+@dataclass(frozen=True)
+class DraftParameter:
+    """As :class:`trifold.draft.functions.Parameter`, which needs Numba without its simulator."""
+
+    name: str
+    type: str
+    argument: int
+    kind: str
+    dimension: int
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A kernel in C++: as :class:`trifold.draft.kernel.DraftedKernel`, and the prototype's name."""
+
+    name: str
+    text: str
+    entry: str
+    parameters: tuple[DraftParameter, ...]
+    shapes: Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a kernel is not drafted."""
+
+    reason: str
+
+
+def draft_of(request: Request) -> Draft | Refusal:
+    """The draft of a request: from the cache, or made now."""
+    path = builds.builds_folder().parent / "drafts" / f"{request.digest(_drafter())}.json"
+    try:
+        answer = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        answer = _process().ask(request)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        scratch = path.with_name(f".{path.name}.{os.getpid()}")
+        scratch.write_text(json.dumps(answer), encoding="utf-8")
+        scratch.replace(path)
+    if "refused" in answer:
+        return Refusal(answer["refused"])
+    parameters = tuple(DraftParameter(**each) for each in answer["parameters"])
+    shapes = {name: tuple(lengths) for name, lengths in answer["shapes"].items()}
+    return Draft(answer["name"], answer["text"], answer["entry"], parameters, shapes)
+
+
+@cache
+def _drafter() -> str:
+    """What else decides a draft: the drafter's own sources, and the versions of what it asks."""
+    folder = Path(trifold.__file__).parent
+    files = [*sorted((folder / "draft").glob("*.py")), *sorted(Path(__file__).parent.glob("*.py"))]
+    digest = hashlib.sha256(f"{sys.version} {version('numba')}".encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+@dataclass
+class _Process:
+    """The process that drafts, and what it is asked and answers."""
+
+    process: subprocess.Popen[bytes]
+    asked: IO[bytes]
+    answers: IO[bytes]
+
+    def ask(self, request: Request) -> dict[str, Any]:
+        try:
+            pickle.dump(request, self.asked)
+            self.asked.flush()
+            answer: dict[str, Any] = json.loads(self.answers.readline())
+        except (OSError, ValueError):
+            _process.cache_clear()
+            return {"refused": f"the process that drafts has ended, with status {self.process.wait()}"}
+        return answer
+
+
+@cache
+def _process() -> _Process:
+    command = [sys.executable, "-P", "-m", "trifold.simulator.compiled.drafting"]
+    environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=Path(trifold.__file__).parents[1]
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    atexit.register(process.terminate)
+    return _Process(process, process.stdin, process.stdout)
+
+
+# The simulator is off in it, and tools that follow child processes have nothing to look at there.
+_NOT_PASSED_ON = {"NUMBA_ENABLE_CUDASIM", "TRIFOLD_SIMULATOR", "COVERAGE_PROCESS_START", "PYTHONSTARTUP"}
+
+
+def as_answer(draft: Draft | Refusal) -> dict[str, Any]:
+    """A draft in JSON's types."""
+    return {"refused": draft.reason} if isinstance(draft, Refusal) else asdict(draft)

@@ -1,0 +1,49 @@
+"""Kernels that were to run compiled and run in the interpreter, and why: a line names them when the process ends."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from pathlib import Path
+from types import FunctionType
+
+
+class FallbackError(Exception):
+    """The launch runs in the interpreter, for a reason."""
+
+
+_reasons: dict[tuple[str, str, int], str] = {}  # by name, file and line
+_process = os.getpid()
+
+
+def note(function: FunctionType, reason: str) -> None:
+    """A launch of this kernel runs in the interpreter. The first reason is kept."""
+    global _process
+    if not _reasons or _process != os.getpid():
+        _process = os.getpid()
+        atexit.unregister(_tell)
+        atexit.register(_tell)
+    code = function.__code__
+    _reasons.setdefault((function.__name__, code.co_filename, code.co_firstlineno), " ".join(reason.split()))
+
+
+def interpreted() -> dict[str, str]:
+    """The kernels that ran in the interpreter so far, as ``name at file:line``, and why."""
+    return {f"{name} at {_shown(file)}:{line}": reason for (name, file, line), reason in _reasons.items()}
+
+
+def line() -> str:
+    """What the user is told; "" if all kernels ran compiled."""
+    parts = [f"{kernel} ({reason})" for kernel, reason in interpreted().items()]
+    return f"trifold.simulator: in the interpreter: {'; '.join(parts)}" if parts else ""
+
+
+def _shown(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+def _tell() -> None:
+    if _process == os.getpid() and _reasons:
+        print(line(), file=sys.stderr, flush=True)

@@ -1,0 +1,117 @@
+"""The kernels of a process that run compiled, each for the types of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numba.core import types
+from numba.core.errors import NumbaError
+from numba.core.typing.typeof import typeof
+from numba.np import numpy_support
+
+from trifold.errors import ToolchainError
+from trifold.simulator.arguments import BITS_OF_BFLOAT16, Staging
+from trifold.simulator.compiled import fallbacks
+from trifold.simulator.compiled.drafts import Refusal, draft_of
+from trifold.simulator.compiled.fallbacks import FallbackError
+from trifold.simulator.compiled.library import PLAIN, BuildRefusedError
+from trifold.simulator.compiled.native import ALL, NONE, Native
+from trifold.simulator.compiled.request import NoTextError, request_for
+from trifold.simulator.settings import Options
+
+
+class Compiled:
+    """The kernels of a process, each for the types of its arguments."""
+
+    def __init__(self) -> None:
+        self._known: WeakKeyDictionary[FunctionType, dict[tuple[object, ...], Native | str]] = WeakKeyDictionary()
+
+    def launch(
+        self,
+        kernel: Any,
+        staging: Staging,
+        arguments: Sequence[Any],
+        options: Options,
+        functions: Sequence[tuple[str, int, int]],
+    ) -> bool:
+        """Whether it ran; otherwise the interpreter has to, and the reason is noted.
+
+        Raises:
+            KernelFault, LaunchError: as of the interpreter.
+        """
+        function = kernel.fn
+        where = kernel.grid_dim, kernel.block_dim, kernel.dynshared_size
+        try:
+            if kernel._debug:
+                raise FallbackError("it has debug=True")
+            if options.checks not in (ALL, NONE):
+                names = ",".join(sorted(options.checks - NONE))
+                raise FallbackError(f"compiled kernels have all checks or none, not {names}")
+            self._native(function, staging, arguments).launch(staging, arguments, where, options, functions)
+        except (FallbackError, BuildRefusedError) as error:
+            fallbacks.note(function, str(error))
+            return False
+        return True
+
+    def _native(self, function: FunctionType, staging: Staging, arguments: Sequence[Any]) -> Native:
+        if staging.tuples:
+            raise FallbackError("an argument is a tuple")
+        key = tuple(
+            [
+                (value.dtype, value.ndim, value.flags.c_contiguous, value.flags.aligned)
+                if isinstance(value, np.ndarray)
+                else _kind_of(argument)
+                for value, argument in zip(staging.values, arguments, strict=True)
+            ]
+        )
+        known = self._known.setdefault(function, {})
+        native = known.get(key)
+        if native is None:
+            native = known[key] = _made(function, staging, arguments)
+        if isinstance(native, str):
+            raise FallbackError(native)
+        return native
+
+
+def _kind_of(value: Any) -> object:
+    kind = type(value)
+    return (kind, -(2**63) <= value < 2**63) if kind is int else kind
+
+
+def _made(function: FunctionType, staging: Staging, arguments: Sequence[Any]) -> Native | str:
+    """The kernel, drafted; or why it is not."""
+    try:
+        kinds = [_type_of(staging, number, argument) for number, argument in enumerate(arguments)]
+        draft = draft_of(request_for(function, kinds))
+        if isinstance(draft, Refusal):
+            return draft.reason
+        native = Native(draft)
+        native.library(PLAIN)  # which tells now if a parameter cannot be passed
+    except (FallbackError, NoTextError, BuildRefusedError, ToolchainError) as error:
+        return str(error)
+    return native
+
+
+def _type_of(staging: Staging, number: int, argument: Any) -> types.Type:
+    value, name = staging.values[number], staging.names[number]
+    if not isinstance(value, np.ndarray):
+        try:
+            kind: types.Type = types.unliteral(typeof(argument))  # type: ignore[attr-defined]
+            return kind
+        except (NumbaError, ValueError, TypeError):
+            raise FallbackError(f"{name} is a {type(argument).__name__}") from None
+    if staging.flags[number] & BITS_OF_BFLOAT16:
+        raise FallbackError(f"{name} is of bfloat16")
+    if number in staging.records:
+        raise FallbackError(f"{name} is a record")
+    if not value.flags.aligned or any(stride % value.itemsize for stride in value.strides):
+        raise FallbackError(f"{name} is not aligned to its elements")
+    try:
+        dtype = numpy_support.from_dtype(value.dtype)
+    except (NumbaError, NotImplementedError):
+        raise FallbackError(f"{name} is of {value.dtype}") from None
+    return types.Array(dtype, value.ndim, "C" if value.flags.c_contiguous else "A")

@@ -1,0 +1,136 @@
+"""A drafted kernel as native code: built for the CPU, kept in the build cache, loaded, and launched."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from trifold.build import sources, text
+from trifold.cpu import runtime
+from trifold.errors import BuildError, TrifoldError
+from trifold.limits import capability_name
+from trifold.simulator.compiled.drafts import Draft
+
+
+class BuildRefusedError(TrifoldError):
+    """g++ does not take what was drafted."""
+
+
+class Ended(IntEnum):
+    """How a launch ended: numbers of ``trifold::host::Ended``."""
+
+    WELL = 0
+    BY_AN_ERROR = 1
+    OUT_OF_BOUNDS = 2
+    SUSPECTED = 3
+
+
+# The three builds of a draft: what an access is looked at for, beside its bounds.
+PLAIN, SCREEN, CHECKED = "plain", "screen", "checked"
+
+_FORMATS = {
+    "bool": "?",
+    "int8_t": "b",
+    "uint8_t": "B",
+    "int16_t": "h",
+    "uint16_t": "H",
+    "int": "i",
+    "uint32_t": "I",
+    "int64_t": "q",
+    "uint64_t": "Q",
+    "float": "f",
+    "double": "d",
+}
+
+
+class Parameters:
+    """Where the values of a kernel's parameters lie, one after the other, each at a multiple of eight bytes."""
+
+    def __init__(self, draft: Draft) -> None:
+        for each in draft.parameters:
+            if each.kind == "value" and each.type not in _FORMATS:
+                raise BuildRefusedError(f"a parameter of the type {each.type} cannot be passed")
+        formats = ["Q" if each.kind == "array" else _FORMATS[each.type] for each in draft.parameters]
+        self._format = struct.Struct("<" + "".join(f"{one}{8 - struct.calcsize(one)}x" for one in formats))
+        self._buffer = ctypes.create_string_buffer(max(8, self._format.size))
+        begin = ctypes.addressof(self._buffer)
+        count = len(formats)
+        self.pointers = (ctypes.c_void_p * max(1, count))(*(begin + 8 * i for i in range(count)))
+
+    def set(self, values: Sequence[Any]) -> None:
+        self._format.pack_into(self._buffer, 0, *values)
+
+
+class Library:
+    """One build of a draft. One OS thread at a time launches."""
+
+    def __init__(self, draft: Draft, form: str) -> None:
+        self._draft = draft
+        self._form = form
+        self.parameters = Parameters(draft)
+
+    @cached_property
+    def _library(self) -> ctypes.CDLL:
+        """Loaded; built before, if the build cache does not have it.
+
+        Raises:
+            BuildRefusedError: g++ fails.
+            ToolchainError: g++ is missing or too old.
+        """
+        draft, form = self._draft, self._form
+        options = ["-std=c++20", *(["-DTRIFOLD_SCREEN"] if form == SCREEN else [])]
+        path = text.kept(draft.text, draft.entry)
+        try:
+            product = text.build_library(
+                path, options, checked=form == CHECKED, tail=_tail(draft), capability=capability_name(None)
+            )
+            library = ctypes.CDLL(str(product.path))
+        except (BuildError, OSError) as error:
+            raise BuildRefusedError(f"g++ does not compile the draft: {error}") from None
+        runtime.prepare()
+        library.trifold_simulated_launch.restype = ctypes.c_int
+        library.trifold_simulated_launch.argtypes = [
+            ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int
+        ]  # fmt: skip
+        library.trifold_simulated_message.restype = ctypes.c_char_p
+        return library
+
+    @property
+    def path(self) -> Path:
+        return Path(self._library._name)
+
+    def launch(self, shape: Any, shared: int, values: Sequence[Any], arrays: Any = None, count: int = 0) -> Ended:
+        """How it ended; ``arrays`` are ``trifold::screen::Given``, of a screen."""
+        library = self._library
+        self.parameters.set(values)
+        return Ended(library.trifold_simulated_launch(shape, shared, self.parameters.pointers, arrays, count))
+
+    @property
+    def message(self) -> str:
+        """Why the last launch did not end well."""
+        message: bytes = self._library.trifold_simulated_message()
+        return message.decode(errors="replace")
+
+
+def _tail(draft: Draft) -> str:
+    """What the library exports, appended to the draft."""
+    names = ",".join(each.name for each in draft.parameters)
+    return f"""
+#line 1 "the launch of {draft.entry}"
+#include <trifold/cpu/simulated_kernel.h>
+#define TRIFOLD_EXPORT extern "C" __attribute__((visibility("default")))
+TRIFOLD_EXPORT int trifold_simulated_launch(const unsigned* shape, size_t shared, void** arguments, const void* arrays,
+                                            int count) {{
+  constexpr auto kernel = &{draft.entry};
+  return static_cast<int>(trifold::host::launch_simulated<kernel>(
+      kernel, {sources.quoted(Path(draft.name))}, "{names}", shape, shared, arguments, arrays, count));
+}}
+TRIFOLD_EXPORT const char* trifold_simulated_message() {{
+  return trifold::host::message.c_str();
+}}
+"""

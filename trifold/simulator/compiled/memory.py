@@ -1,0 +1,85 @@
+"""The memory of a launch's arrays: its contents before the launch, and what of it nobody has written."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import numpy as np
+
+from trifold.cpu import runtime
+from trifold.simulator import uninitialised
+from trifold.simulator.arguments import FILLED, UNINITIALISED, Staging
+
+
+class Contents:
+    """The contents of the arrays that a kernel writes, before it."""
+
+    def __init__(self, staging: Staging, written: Iterable[int]) -> None:
+        self._arrays = [staging.values[number] for number in written]
+        self._copies = [array.copy(order="K") for array in self._arrays]
+
+    def back(self) -> None:
+        for array, copy in zip(self._arrays, self._copies, strict=True):
+            np.copyto(array, copy)
+
+
+class Fresh:
+    """Which elements of a launch's arrays nobody has written."""
+
+    def __init__(self, staging: Staging, arrays: Collection[int], written: Collection[int]) -> None:
+        self._staging, self._arrays, self._written = staging, arrays, written
+        self._masks: dict[int, np.ndarray[Any, Any]] = {}
+        for number in arrays:
+            flags = staging.flags[number]
+            if flags & (UNINITIALISED | FILLED):
+                mask = uninitialised.unwritten(staging.values[number], whole=bool(flags & UNINITIALISED))
+                if mask.any():
+                    self._masks[number] = mask
+
+    def given(self) -> tuple[Any, int]:
+        """The arrays for the screen."""
+        numbers: list[int] = []
+        for number in self._arrays:
+            array = self._staging.values[number]
+            mask = self._masks.get(number)
+            if array.flags.c_contiguous:
+                low, size = array.__array_interface__["data"][0], array.nbytes
+            else:
+                low, high = np.lib.array_utils.byte_bounds(array)
+                size = high - low
+                if mask is not None:  # the mask is of elements in order
+                    return None, -1
+            written = number in self._written
+            numbers += [low, size, array.itemsize, written, 0 if mask is None else mask.ctypes.data]
+        return (ctypes.c_uint64 * len(numbers))(*numbers), len(self._arrays)
+
+    def noted(self) -> Any:
+        return _Noted({number: (self._staging.values[number], mask) for number, mask in self._masks.items()})
+
+
+class _Noted:
+    """Within it, checked launches know of elements that nobody has written, which hold another pattern meanwhile."""
+
+    def __init__(self, masked: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]) -> None:
+        self._masked = [(array, mask) for array, mask in masked.values() if array.flags.c_contiguous]
+
+    def __enter__(self) -> None:
+        self._before = []
+        for array, mask in self._masked:
+            content = array.copy()
+            runtime.note_fresh(array.ctypes.data, array.nbytes, array.itemsize)
+            array[~mask] = content[~mask]
+            self._before.append((array, mask, content, array.copy()))
+
+    def __exit__(self, *_: object) -> None:
+        for array, mask, content, filled in self._before:
+            left = mask & (_bits(array) == _bits(filled)).reshape(array.shape)
+            array[left] = content[left]
+        if self._before:
+            runtime.forget_fresh()
+
+
+def _bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return array.reshape(-1).view(f"V{array.itemsize}")

@@ -1,0 +1,215 @@
+"""Launches of compiled kernels: each is drafted and built for the types of its arguments, once.
+
+With all checks a launch runs the screen (trifold/cpu/screen.h). What that suspects is run again, from the same
+contents of its arrays, in the build with all checks, whose findings are the launch's. An order of threads that is not
+the natural one runs in that build, too: the others have the natural order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from trifold import findings
+from trifold.cpu import runtime
+from trifold.errors import LaunchError
+from trifold.findings import KernelFault, OutOfBounds
+from trifold.limits import Dim3
+from trifold.simulator import settings
+from trifold.simulator.arguments import READ_ONLY, Staging
+from trifold.simulator.compiled.drafts import Draft
+from trifold.simulator.compiled.fallbacks import FallbackError
+from trifold.simulator.compiled.findings import Outside, in_terms_of_the_prototype
+from trifold.simulator.compiled.library import CHECKED, PLAIN, SCREEN, Ended, Library
+from trifold.simulator.compiled.memory import Contents, Fresh
+from trifold.simulator.settings import Options
+
+ALL = frozenset({"race", "uninitialised", "bounds"})
+NONE = frozenset({"bounds"})
+_MOST_FALSE_ALARMS = 3  # after which a kernel is not screened any more
+
+# Of CUDA's own names, those whose meaning the screen knows. What else a kernel uses may order its accesses.
+_KNOWN_TO_THE_SCREEN = re.compile(
+    r"__(?:global|device|forceinline|shared)__|__syncthreads|__(?:popc|ffs|clz|brev)(?:ll)?|__\w+_rn|__double_as_\w+"
+)
+_CUDA_NAME = re.compile(r"\b__\w+")
+_UNKNOWN_TO_THE_SCREEN = re.compile(r"dynamic_shared|element<'p'|cooperative_groups|lane_id|volatile|asm")
+
+
+def is_screened(text: str) -> bool:
+    """Whether the screen sees all that orders the accesses of a draft."""
+    known = all(_KNOWN_TO_THE_SCREEN.fullmatch(name) for name in _CUDA_NAME.findall(text))
+    return known and _UNKNOWN_TO_THE_SCREEN.search(text) is None
+
+
+@dataclass
+class _Launch:
+    """One launch of a compiled kernel."""
+
+    staging: Staging
+    values: list[Any]
+    shape: Any
+    shared: int
+    options: Options
+    functions: Sequence[tuple[str, int, int]]  # files, and first and last lines, of those that run
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether an access out of bounds may be skipped, which only the interpreter does."""
+        return self.options.keep_going or any(each.kind == "out-of-bounds" for each in settings.accepted.all())
+
+
+@dataclass
+class Native:
+    """A kernel for one type of each of its arguments."""
+
+    draft: Draft
+    libraries: dict[str, Library] = field(default_factory=dict)
+    false_alarms: int = 0
+
+    def __post_init__(self) -> None:
+        arrays = [each for each in self.draft.parameters if each.kind == "array"]
+        self.arrays = {each.argument: each.name for each in arrays}
+        self.written = {each.argument for each in arrays if not each.type.startswith("const ")}
+        self.screened = is_screened(self.draft.text)
+        self._cooperative = "this_grid" in self.draft.text
+
+    def library(self, form: str) -> Library:
+        if form not in self.libraries:
+            self.libraries[form] = Library(self.draft, form)
+        return self.libraries[form]
+
+    def values(self, staging: Staging, arguments: Sequence[Any]) -> list[Any]:
+        """What the C++ kernel's parameters get."""
+        found: list[Any] = []
+        for each in self.draft.parameters:
+            if each.kind == "value":
+                found.append(_plain(arguments[each.argument]))
+                continue
+            array = staging.values[each.argument]
+            match each.kind:
+                case "array":
+                    found.append(array.__array_interface__["data"][0])
+                case "length":
+                    found.append(array.shape[each.dimension])
+                case "stride":
+                    found.append(array.strides[each.dimension] // array.itemsize)
+                case _:
+                    found.append(array.size)
+        return found
+
+    def launch(
+        self,
+        staging: Staging,
+        arguments: Sequence[Any],
+        where: tuple[Dim3, Dim3, int],
+        options: Options,
+        functions: Sequence[tuple[str, int, int]],
+    ) -> None:
+        """
+        Raises:
+            KernelFault: a check found a mistake.
+            LaunchError: the kernel was ended, as one that takes too long.
+            FallbackError: what was found is for the interpreter to describe.
+        """
+        for number in self.written:
+            if staging.flags[number] & READ_ONLY:
+                raise FallbackError(f"{self.arrays[number]} is read-only, but the kernel writes to it")
+        grid, block, shared = where
+        shape = (ctypes.c_uint * 7)(*grid, *block, int(self._cooperative))
+        launch = _Launch(staging, self.values(staging, arguments), shape, shared, options, functions)
+        natural = options.seed == 0 and options.schedules == 1
+        if options.checks == NONE and natural:
+            self._run_plain(launch)
+        elif natural and self.screened and self.false_alarms < _MOST_FALSE_ALARMS:
+            self._run_screened(launch)
+        else:
+            self._run_checked(launch)
+
+    def _run_plain(self, launch: _Launch) -> None:
+        library = self.library(PLAIN)
+        restore = Contents(launch.staging, self.written) if launch.goes_on else None
+        ended = library.launch(launch.shape, launch.shared, launch.values)
+        if ended != Ended.WELL:
+            self._report_end(ended, library, restore, launch)
+
+    def _report_end(self, ended: Ended, library: Library, restore: Contents | None, launch: _Launch) -> None:
+        """Raise what ended a launch that ran without checks, or with the screen."""
+        if ended == Ended.BY_AN_ERROR:
+            raise LaunchError(library.message)
+        if restore is not None and launch.goes_on:
+            restore.back()
+            raise FallbackError("a launch goes on after an access out of bounds")
+        finding = Outside.parse(library.message).finding(self.draft.name, launch.options.seed)
+        findings.record(finding)
+        raise OutOfBounds(finding)
+
+    def _run_screened(self, launch: _Launch) -> None:
+        library = self.library(SCREEN)
+        fresh = Fresh(launch.staging, self.arrays, self.written)
+        contents = Contents(launch.staging, self.written)
+        given, count = fresh.given()
+        ended = library.launch(launch.shape, launch.shared, launch.values, given, count)
+        if ended == Ended.WELL:
+            return
+        if ended != Ended.SUSPECTED:
+            self._report_end(ended, library, contents, launch)
+        contents.back()
+        self._run_checked(launch)
+        self.false_alarms += 1
+
+    def _run_checked(self, launch: _Launch) -> None:
+        """Every schedule from the same contents; what the first one leaves stays."""
+        options = launch.options
+        library = self.library(CHECKED)
+        for file, first, last in launch.functions:
+            runtime.accepted.take_function(file, first, last)
+        contents = Contents(launch.staging, self.written)
+        results: Contents | None = None
+        for seed in range(options.seed, options.seed + options.schedules):
+            if results is not None:
+                contents.back()
+            try:
+                self._run_once(launch, library, contents, seed)
+            finally:
+                if results is not None:
+                    results.back()
+            if options.schedules > 1 and results is None:
+                results = Contents(launch.staging, self.written)
+
+    def _run_once(self, launch: _Launch, library: Library, contents: Contents, seed: int) -> None:
+        ended = Ended.WELL
+
+        def call() -> None:
+            nonlocal ended
+            for number in self.arrays:
+                low, high = np.lib.array_utils.byte_bounds(launch.staging.values[number])
+                runtime.note_memory(low, high - low)
+            ended = library.launch(launch.shape, launch.shared, launch.values)
+
+        fresh = Fresh(launch.staging, self.arrays, self.written)
+        with runtime.compute_capability(launch.options.compute_capability), fresh.noted():
+            found = runtime.observe(call, seed)
+        arrays = {name: launch.staging.values[number] for number, name in self.arrays.items()}
+        told = [in_terms_of_the_prototype(each, arrays, self.draft.shapes) for each in found]
+        mistakes = [each for each in told if each.is_mistake]
+        if ended == Ended.OUT_OF_BOUNDS and not mistakes:
+            self._report_end(ended, library, contents, launch)
+        if mistakes and launch.options.keep_going:
+            contents.back()
+            raise FallbackError("a launch goes on after a finding")
+        for each in told:
+            findings.record(each)
+        if mistakes:
+            raise (OutOfBounds if mistakes[0].kind == "out-of-bounds" else KernelFault)(*mistakes)
+        if ended != Ended.WELL:
+            raise LaunchError(library.message)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
