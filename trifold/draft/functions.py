@@ -17,17 +17,9 @@ from trifold.draft.ranges import MOST_ELEMENTS, result_ranges
 from trifold.draft.refusal import DraftError
 from trifold.draft.statements import Statements
 from trifold.draft.tree import Type
-from trifold.draft.variables import choose_variables, narrowed
+from trifold.draft.variables import KEYWORDS, choose_variables, narrowed
 
-# C++'s words that are no Python words.
-_KEYWORDS = frozenset(
-    "alignas alignof asm auto bool case catch char char8_t char16_t char32_t concept const consteval constexpr constinit "
-    "const_cast co_await co_return co_yield decltype default delete do double dynamic_cast enum explicit export extern "
-    "false float friend goto inline int long mutable namespace new noexcept nullptr operator private protected public "
-    "register reinterpret_cast requires short signed sizeof static static_assert static_cast struct switch template this "
-    "thread_local throw true typedef typeid typename union unsigned using virtual void volatile wchar_t".split()
-)
-_RESERVED = _KEYWORDS | {"threadIdx", "blockIdx", "blockDim", "gridDim", "trifold", "INFINITY", "NAN", "T", "C"}
+_RESERVED = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "trifold", "INFINITY", "NAN", "T", "C"})
 
 
 @dataclass(frozen=True)
@@ -76,7 +68,7 @@ class Module:
     def constant(self, name: str, value: object, kind: types.Type) -> str | None:
         """The name of a global constant; None: the name is taken, or is no name of its own."""
         own = name.lstrip("_")
-        if "." in name or own in _KEYWORDS:
+        if "." in name or own in KEYWORDS:
             return None
         if own in self.tables or self.constants.setdefault(own, (value, kind)) != (value, kind):
             return None
@@ -220,7 +212,7 @@ class Module:
         letter = template.removeprefix("class ")
         deducible = any(p.type in (letter, f"{letter}*", f"const {letter}*") for p in parameters)
         name = function.name.lstrip("_") or function.name
-        name += "_" if name in _KEYWORDS else ""
+        name += "_" if name in KEYWORDS else ""
         made = cpp.Function(
             _comment(function),
             template,
