@@ -45,14 +45,20 @@ struct AccessOutside {
   char space, access;
   ArrayName array;
   uint3 thread, block;
+  int interval;  // barriers that the thread has passed; -1: unknown
   int dimensions;
   int64_t indices[8], lengths[8];
 };
-inline AccessOutside outside{' ', ' ', {""}, {}, {}, 0, {}, {}};
+inline AccessOutside outside{' ', ' ', {""}, {}, {}, 0, 0, {}, {}};
 
 template <class... At>
 [[noreturn, gnu::noinline, gnu::cold]] void refuse_access(char space, char access, ArrayName array, At... at) {
-  outside = {space, access, array, threadIdx, blockIdx, sizeof...(At), {at.index...}, {at.length...}};
+#ifdef TRIFOLD_SCREEN
+  const int interval = screen::interval();
+#else
+  const int interval = -1;
+#endif
+  outside = {space, access, array, threadIdx, blockIdx, interval, sizeof...(At), {at.index...}, {at.length...}};
   throw std::out_of_range("an index is out of bounds");
 }
 

@@ -11,7 +11,7 @@ import linecache
 import os
 import pickle
 import sys
-from types import FunctionType, SimpleNamespace
+from types import FunctionType
 from typing import Any
 
 from trifold.simulator.compiled.drafts import Draft, DraftParameter, Refusal, as_answer
@@ -25,12 +25,25 @@ class _Opaque:
         self.__name__ = name
 
 
+class _Object:
+    """Stands for a module or an object of the user's."""
+
+    def __init__(self, attributes: dict[str, Any]) -> None:
+        vars(self).update(attributes)
+
+
+class _DeviceFunction:
+    """What stands for a function in kernels."""
+
+    py_func: FunctionType
+
+
 class _Functions:
     """The functions of a request, made anew."""
 
     def __init__(self, request: Request) -> None:
         self._texts = request.functions
-        self._made: dict[int, Any] = {}
+        self._made: dict[int, _DeviceFunction] = {}
         files: dict[str, dict[int, str]] = {}
         for each in self._texts:
             numbered = files.setdefault(each.path, {})
@@ -39,10 +52,9 @@ class _Functions:
             whole = [numbered.get(number, "\n") for number in range(1, max(numbered) + 1)]
             linecache.cache[path] = (0, None, whole, path)
 
-    def function(self, number: int) -> Any:
-        """What stands for the function in kernels: an object with ``py_func``."""
+    def function(self, number: int) -> _DeviceFunction:
         if number not in self._made:
-            made = self._made[number] = SimpleNamespace(py_func=None)
+            made = self._made[number] = _DeviceFunction()
             made.py_func = self._python(self._texts[number])
         return self._made[number]
 
@@ -72,7 +84,7 @@ class _Functions:
             case "tuple":
                 return tuple(map(self.value, meaning.value))
             case "object":
-                return SimpleNamespace(**{name: self.value(each) for name, each in meaning.value.items()})
+                return _Object({name: self.value(each) for name, each in meaning.value.items()})
         return _Opaque(meaning.value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,9 +31,10 @@ class Outside:
     @classmethod
     def parse(cls, text: str) -> Outside:
         space, access, array, file, line, function, *numbers = text.split("\t")
-        x, y, z, block_x, block_y, block_z, *along = map(int, numbers)
+        x, y, z, block_x, block_y, block_z, interval, *along = map(int, numbers)
         operation = _OPERATIONS.get(access, "read")
-        at = Access((x, y, z), (block_x, block_y, block_z), None, operation, file, int(line), function)
+        passed = None if interval < 0 else interval
+        at = Access((x, y, z), (block_x, block_y, block_z), passed, operation, file, int(line), function)
         return cls(_SPACES[space], operation, array, at, tuple(along[::2]), tuple(along[1::2]))
 
     def finding(self, kernel: str, seed: int) -> Finding:
@@ -60,7 +62,32 @@ def _where(access: Access) -> str:
     return f"{Path(access.file).name}:{access.line} in {access.function}" + (f" ({source})" if source else "")
 
 
-def in_terms_of_the_prototype(
+def with_functions(finding: Finding, functions: Sequence[tuple[str, int, int]]) -> Finding:
+    """The finding, with the functions of its accesses, which what waits does not say.
+
+    Args:
+        functions: file, first and last line of each.
+    """
+    accesses, message = [], finding.message
+    for access in finding.accesses:
+        if not access.function and (name := _function_at(access, functions)):
+            place = f"{Path(access.file).name}:{access.line}"
+            message = message.replace(f"{place} (", f"{place} in {name} (")
+            access = replace(access, function=name)
+        accesses.append(access)
+    return replace(finding, accesses=tuple(accesses), message=message)
+
+
+def _function_at(access: Access, functions: Sequence[tuple[str, int, int]]) -> str:
+    for file, first, last in functions:
+        if file == access.file and first <= access.line <= last:
+            text = "".join(linecache.getline(file, line) for line in range(first, last + 1))
+            named = re.search(r"^\s*def\s+(\w+)", text, re.MULTILINE)
+            return named[1] if named else ""
+    return ""
+
+
+def with_all_indices(
     finding: Finding, arrays: Mapping[str, np.ndarray[Any, Any]], shapes: Mapping[str, Sequence[int]]
 ) -> Finding:
     """The finding, with the element of an array of several dimensions named by all indices."""

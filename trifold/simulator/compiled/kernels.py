@@ -51,30 +51,36 @@ class Compiled:
             if options.checks not in (ALL, NONE):
                 names = ",".join(sorted(options.checks - NONE))
                 raise FallbackError(f"compiled kernels have all checks or none, not {names}")
-            self._native(function, staging, arguments).launch(staging, arguments, where, options, functions)
-        except (FallbackError, BuildRefusedError) as error:
+            if staging.tuples:
+                raise FallbackError("an argument is a tuple")
+            known = self._known.setdefault(function, {})
+            key = _key_of(staging, arguments)
+            native = known.get(key)
+            if native is None:
+                native = known[key] = _made(function, staging, arguments)
+            if isinstance(native, str):
+                raise FallbackError(native)
+            try:
+                native.launch(staging, arguments, where, options, functions)
+            except BuildRefusedError as error:
+                known[key] = str(error)
+                raise FallbackError(str(error)) from None
+        except FallbackError as error:
             fallbacks.note(function, str(error))
             return False
         return True
 
-    def _native(self, function: FunctionType, staging: Staging, arguments: Sequence[Any]) -> Native:
-        if staging.tuples:
-            raise FallbackError("an argument is a tuple")
-        key = tuple(
-            [
-                (value.dtype, value.ndim, value.flags.c_contiguous, value.flags.aligned)
-                if isinstance(value, np.ndarray)
-                else _kind_of(argument)
-                for value, argument in zip(staging.values, arguments, strict=True)
-            ]
-        )
-        known = self._known.setdefault(function, {})
-        native = known.get(key)
-        if native is None:
-            native = known[key] = _made(function, staging, arguments)
-        if isinstance(native, str):
-            raise FallbackError(native)
-        return native
+
+def _key_of(staging: Staging, arguments: Sequence[Any]) -> tuple[object, ...]:
+    """What the types of the arguments depend on. (Captured arrays come after them.)"""
+    return tuple(
+        [
+            (value.dtype, value.ndim, value.flags.c_contiguous, value.flags.aligned)
+            if isinstance(value, np.ndarray)
+            else _kind_of(argument)
+            for value, argument in zip(staging.values, arguments, strict=False)
+        ]
+    )
 
 
 def _kind_of(value: Any) -> object:

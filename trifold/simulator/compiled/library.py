@@ -43,6 +43,7 @@ _FORMATS = {
     "uint32_t": "I",
     "int64_t": "q",
     "uint64_t": "Q",
+    "__half": "e",
     "float": "f",
     "double": "d",
 }
@@ -120,13 +121,14 @@ class Library:
 def _tail(draft: Draft) -> str:
     """What the library exports, appended to the draft."""
     names = ",".join(each.name for each in draft.parameters)
+    types = ", ".join(each.type for each in draft.parameters)
     return f"""
 #line 1 "the launch of {draft.entry}"
 #include <trifold/cpu/simulated_kernel.h>
 #define TRIFOLD_EXPORT extern "C" __attribute__((visibility("default")))
 TRIFOLD_EXPORT int trifold_simulated_launch(const unsigned* shape, size_t shared, void** arguments, const void* arrays,
                                             int count) {{
-  constexpr auto kernel = &{draft.entry};
+  constexpr void (*kernel)({types}) = &::{draft.entry};
   return static_cast<int>(trifold::host::launch_simulated<kernel>(
       kernel, {sources.quoted(Path(draft.name))}, "{names}", shape, shared, arguments, arrays, count));
 }}

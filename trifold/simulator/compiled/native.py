@@ -24,7 +24,7 @@ from trifold.simulator import settings
 from trifold.simulator.arguments import READ_ONLY, Staging
 from trifold.simulator.compiled.drafts import Draft
 from trifold.simulator.compiled.fallbacks import FallbackError
-from trifold.simulator.compiled.findings import Outside, in_terms_of_the_prototype
+from trifold.simulator.compiled.findings import Outside, with_all_indices, with_functions
 from trifold.simulator.compiled.library import CHECKED, PLAIN, SCREEN, Ended, Library
 from trifold.simulator.compiled.memory import Contents, Fresh
 from trifold.simulator.settings import Options
@@ -196,7 +196,7 @@ class Native:
         with runtime.compute_capability(launch.options.compute_capability), fresh.noted():
             found = runtime.observe(call, seed)
         arrays = {name: launch.staging.values[number] for number, name in self.arrays.items()}
-        told = [in_terms_of_the_prototype(each, arrays, self.draft.shapes) for each in found]
+        told = [with_functions(with_all_indices(each, arrays, self.draft.shapes), launch.functions) for each in found]
         mistakes = [each for each in told if each.is_mistake]
         if ended == Ended.OUT_OF_BOUNDS and not mistakes:
             self._report_end(ended, library, contents, launch)

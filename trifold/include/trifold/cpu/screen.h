@@ -183,6 +183,11 @@ __forceinline__ void begin_thread() {
   s.now = s.block;
 }
 
+// Barriers that the running thread has passed.
+inline int interval() {
+  return state.has_waited ? static_cast<int>(state.waits[linear(threadIdx, blockDim)]) : 0;
+}
+
 inline void barrier(int line) {
   State& s = state;
   const uint32_t thread = linear(threadIdx, blockDim);

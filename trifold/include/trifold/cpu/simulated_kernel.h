@@ -21,6 +21,7 @@ inline std::string outside_as_text() {
                      std::to_string(at.array.line) + '\t' + at.array.function;
   for (const uint3& index : {at.thread, at.block})
     for (const unsigned part : {index.x, index.y, index.z}) text += '\t' + std::to_string(part);
+  text += '\t' + std::to_string(at.interval);
   for (int i = 0; i < at.dimensions; ++i)
     text += '\t' + std::to_string(at.indices[i]) + '\t' + std::to_string(at.lengths[i]);
   return text;

@@ -1,0 +1,1 @@
+"""Kernels as native code, beside the interpreter."""

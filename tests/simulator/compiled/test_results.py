@@ -1,0 +1,64 @@
+"""What a compiled kernel computes is what the interpreter computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tests.simulator.compiled import kernels
+from trifold import KernelFault, simulator
+from trifold.simulator.compiled import interpreted
+
+REAL = np.linspace(-3, 5, 24).reshape(4, 6)
+LAYOUTS = {
+    "contiguous": REAL,
+    "transposed": np.ascontiguousarray(REAL.T).T,
+    "every other": np.repeat(REAL, 2, axis=1)[:, ::2],
+    "backwards": np.ascontiguousarray(REAL[::-1, ::-1])[::-1, ::-1],
+}
+
+
+def computed(matrix: Any, ints: Any, *, compiled: bool, checks: str = "all") -> np.ndarray[Any, Any]:
+    out = np.zeros((40, 4))
+    with simulator.options(compiled=compiled, checks=checks):
+        kernels.arguments[2, 32](-17, 2**40 + 3, 0.1, np.float32(0.7), True, matrix, ints, out)
+    return out
+
+
+@pytest.mark.parametrize("checks", ["all", "none"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_arrays_of_any_strides(layout: str, checks: str) -> None:
+    ints = np.arange(5, dtype=np.uint8)
+    expected = computed(LAYOUTS[layout], ints, compiled=False)
+    found = computed(LAYOUTS[layout], ints, compiled=True, checks=checks)
+    np.testing.assert_array_max_ulp(found, expected, 2)
+    assert not any(kernel.startswith("arguments ") for kernel in interpreted())
+
+
+def test_torch_tensors_are_not_copied() -> None:
+    x, y = torch.ones(8, 4), torch.zeros(8, 4)
+    with simulator.options(compiled=True):
+        kernels.mistakes[1, 8](4, x, y)
+    assert y[:, 0].tolist() == [1.0] * 8
+
+
+def test_device_arrays_and_what_nobody_has_written() -> None:
+    from numba import cuda
+
+    x, y = cuda.to_device(np.ones((8, 4), np.float32)), cuda.device_array((8, 4), np.float32)
+    with simulator.options(compiled=True):
+        kernels.mistakes[1, 8](4, x, y)
+        with pytest.raises(KernelFault, match=r"uninitialised read of global array element x\[7, 3\]"):
+            kernels.mistakes[1, 8](4, y, x)
+    assert y.copy_to_host()[:, 0].tolist() == [1.0] * 8
+
+
+def test_a_kernel_of_warp_operations_runs_with_all_checks() -> None:
+    x, out = np.arange(32.0), np.zeros(1)
+    with simulator.options(compiled=True):
+        kernels.warp_sum[1, 32](x, out)
+    assert out[0] == x.sum()
+    assert not any(kernel.startswith("warp_sum ") for kernel in interpreted())
