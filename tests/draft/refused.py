@@ -2,9 +2,12 @@
 
 import math
 
-from numba import complex64, cuda, float32, float64, int64, types, uint8
+import numpy as np
+from numba import complex64, cuda, float32, float64, int64, uint8
+from numba.cuda import libdevice
 
 LENGTHS = [4, 8]
+TURNS = np.array([1, 1j])
 
 
 @cuda.jit
@@ -58,13 +61,30 @@ def prints(x):
 
 
 @cuda.jit
-def complex_numbers(x):
-    x[0] = x[1] * 2j  # refused: complex numbers
+def complex_power(x):
+    x[0] = x[1] ** 2  # refused: a power of a complex number
 
 
 @cuda.jit
-def integer_power(x, n):
-    x[0] = n**n  # refused: to a power that is no constant
+def complex_table(x):
+    x[0] = TURNS[1]  # refused: a constant array of complex128
+
+
+@cuda.jit
+def outputs_are_not_unpacked(x):
+    both = libdevice.sincosf(x[0])  # refused: this function gives several results
+    x[0] = both[0]
+
+
+@cuda.jit
+def length_of_dynamic_shared(x):
+    held = cuda.shared.array(0, float32)  # refused: the length of dynamic shared memory
+    x[0] = len(held)
+
+
+@cuda.jit
+def changes_an_array_as_a_whole(x):
+    x[2:4] += 1  # refused: an array is not changed as a whole
 
 
 @cuda.jit
@@ -126,12 +146,6 @@ def starred_call(x):
 
 
 @cuda.jit
-def half_types(x):
-    v = x[0]  # refused: float16 is not translated
-    x[1] = v
-
-
-@cuda.jit
 def returns_a_value(x):
     return x[0]  # refused: a kernel returns nothing
 
@@ -149,8 +163,11 @@ KERNELS = {
     "shared_shape_is_no_constant": [_ARRAY, int64],
     "mixed_tuple": [_ARRAY],
     "prints": [_ARRAY],
-    "complex_numbers": [_COMPLEX],
-    "integer_power": [_ARRAY, int64],
+    "complex_power": [_COMPLEX],
+    "complex_table": [_COMPLEX],
+    "outputs_are_not_unpacked": [_ARRAY],
+    "length_of_dynamic_shared": [_ARRAY],
+    "changes_an_array_as_a_whole": [_ARRAY],
     "slice_backwards": [_ARRAY],
     "copies_a_slice": [_ARRAY],
     "two_types_of_array": [_ARRAY, _ARRAY, int64],
@@ -160,6 +177,5 @@ KERNELS = {
     "rounds_to_decimals": [_ARRAY],
     "unknown_module": [_ARRAY],
     "starred_call": [_ARRAY],
-    "half_types": [types.float16[::1]],
     "returns_a_value": [_ARRAY],
 }

@@ -1,14 +1,18 @@
 """Kernels in which Python and C++ differ, or might: each writes to ``out[i]`` what a construct gives for ``x[i]``,
 ``y[i]``, of the types in its name's row of :data:`KERNELS`."""
 
+import cmath
 import math
 
 import numpy as np
 from numba import cuda, float32, float64, int32, int64, uint8, uint32, uint64
+from numba.cuda import libdevice
 
 FACTOR = 3
 SCALE = 0.5
 _TABLE = (2, 3, 5, 7)
+_MATRIX = ((1, -2, 3), (4, 5, -6))
+_WEIGHTS = np.array([[0.5, 1.5], [2.5, -3.5], [4.5, 1e300]])
 
 
 @cuda.jit
@@ -391,6 +395,156 @@ def atomics_of_floats(x, y, out):
 
 
 @cuda.jit
+def constant_arrays(x, y, out):
+    i = cuda.grid(1)
+    weights = cuda.const.array_like(_WEIGHTS)
+    total = weights[i % weights.shape[0], 1] + _WEIGHTS[1, 0] + weights.size
+    for k in range(len(_MATRIX)):
+        total += _MATRIX[k][(i + k) % 3] * _TABLE[i % 4] + _MATRIX[1][2]
+    out[i] = total
+
+
+@cuda.jit(device=True)
+def added(values):
+    s = 0.0
+    for v in values:
+        s = 2 * s + v
+    return s + values.shape[0]
+
+
+@cuda.jit
+def parts_of_arrays(x, y, out):
+    own = cuda.local.array((4, 6), float64)
+    i = cuda.grid(1)
+    own[:, :] = 0.5
+    own[1, 1:5] = x[i] + 0.25
+    own[3, ::2] = i
+    own[2] = 7
+    n = i % 9
+    row = own[1, n % 3 : n]
+    n = 100
+    every = own[:, 1:6:2]
+    total = row.size + 10 * every.shape[1] + every[1, 1] + len(x[2 : i + 1]) + x[i % 3 : 30 : 4].size
+    out[i] = total + added(own[1]) + added(own[:, 2]) + added(own[3, 1::3]) + added(row) + added(x[5:-20]) + n
+
+
+@cuda.jit
+def loop_over_an_array(x, y, out):
+    i = cuda.grid(1)
+    v = -1.0
+    for v in x[1 : i % 7]:
+        if v > 2:
+            break
+    total = 0.0
+    for w in y:
+        total = total * 0.5 + w
+    out[i] = v + total
+
+
+@cuda.jit(device=True)
+def rotated(v, k):
+    a, b, c = v
+    return b * k, c, a
+
+
+@cuda.jit
+def tuples_as_wholes(x, y, out):
+    i = cuda.grid(1)
+    v = (x[i] * 1.0, 1.0, 2.0)
+    for k in range(y[i] & 3):
+        v = rotated(v, k + 1)
+    w = rotated(rotated((0.5, 1.5, 2.5), 2), 3)
+    mixed = (i, 0.5, x[i])
+    out[i] = v[0] + 10 * v[1] + 100 * v[y[i] & 1] + w[1] + len(v) * mixed[1] + mixed[0] + mixed[2]
+
+
+@cuda.jit
+def complex_numbers(x, y, out):
+    i = cuda.grid(1)
+    z = complex(x[i], y[i] + 1)
+    w = z * (2 - 1j) + z.conjugate() / (z + 3.5) - 1
+    if w == z or z != z:
+        w += 100
+    w *= 0.5j
+    v = np.complex64(w)
+    out[i] = w.real + 2 * w.imag + abs(z) + abs(v) + v.real * 3 + cmath.phase(z) + (-v).imag
+
+
+@cuda.jit
+def complex_functions(x, y, out):
+    i = cuda.grid(1)
+    z = complex(x[i] * 0.5, y[i] * 0.25 + 0.1)
+    e = cmath.exp(z) + cmath.sqrt(z) + cmath.log(z + 5) + cmath.rect(2.0, x[i] + 0.0)
+    w = cmath.sin(z) * cmath.cos(z) + cmath.sinh(z) * cmath.cosh(z)
+    out[i] = e.real + 2 * e.imag + w.real + 4 * w.imag + cmath.isnan(z) + cmath.isfinite(e)
+
+
+@cuda.jit
+def half_numbers(x, y, out):
+    i = cuda.grid(1)
+    h = np.float16(x[i])
+    k = h * h + h / np.float16(3) - np.float16(0.1)
+    k += h
+    if h > k or h < 0 or not h:
+        k = -abs(k)
+    out[i] = k + x[i] + y[i] * h + math.floor(h) + np.int64(k) + max(h, k) + np.float16(y[i])
+
+
+@cuda.jit
+def half_arrays(x, y, out):
+    i = cuda.grid(1)
+    own = cuda.local.array(3, np.float16)
+    own[0] = x[i]
+    own[1] = own[0] * own[0]
+    own[2] = y[i]
+    own[1] += own[2]
+    own[0] *= 3
+    out[i] = own[0] + own[1] + cuda.fp16.hfma(own[0], own[1], own[2]) + cuda.fp16.hmax(own[0], own[2])
+
+
+@cuda.jit
+def integer_powers(x, y, out):
+    i = cuda.grid(1)
+    n = y[i] & 15
+    out[i] = x[i] ** n + np.int32(3) ** np.int32(n) + np.uint32(5) ** n + (2 - 3 * (i & 1)) ** y[i]
+
+
+@cuda.jit
+def powers_of_floats(x, y, out):
+    i = cuda.grid(1)
+    out[i] = x[i] ** y[i] + (x[i] * 2.0) ** np.uint8(i & 7) + abs(x[i]) ** 1.5
+
+
+@cuda.jit
+def libdevice_calls(x, y, out):
+    i = cuda.grid(1)
+    a = abs(x[i]) + float32(0.5)
+    s, c = libdevice.sincos(a * 1.0)
+    q, e = libdevice.frexpf(a)
+    whole = libdevice.mulhi(int32(y[i]) * 100000000, 77777) + libdevice.float2int_rz(x[i]) + libdevice.float_as_int(a)
+    out[i] = s + 2 * c + q * e + whole + libdevice.dadd_rn(a, 0.1) + libdevice.fminf(a, x[i]) + libdevice.isnanf(a)
+
+
+@cuda.jit
+def several_dynamic_arrays(x, y, out):
+    doubles = cuda.shared.array(0, float64)
+    words = cuda.shared.array(0, int32)[64:]
+    t = cuda.threadIdx.x
+    doubles[t] = x[t]
+    words[t] = y[t]
+    cuda.syncthreads()
+    out[cuda.grid(1)] = doubles[31 - t] + 100 * words[31 - t]
+
+
+@cuda.jit
+def grid_of_two_dimensions(x, y, out):
+    i, j = cuda.grid(2)
+    place = cuda.grid(2)
+    width, height = cuda.gridsize(2)
+    out[i] = i + 100 * j + place[0] * 2 + place[1] + width * 1000 + height * 10000
+
+
+@cuda.jit
 def early_return(x, y, out):
     i = cuda.grid(1)
     out[i] = 0
@@ -417,6 +571,7 @@ _OF_INTEGERS = (
     narrowing,
     logic_gives_an_operand,
     reversed_bits,
+    integer_powers,
 )
 _OF_FLOATS = (
     mixed_types,
@@ -450,6 +605,18 @@ _OF_FLOATS = (
     an_element_is_the_first_target,
     quotient_and_rest,
     atomics_of_floats,
+    constant_arrays,
+    parts_of_arrays,
+    loop_over_an_array,
+    tuples_as_wholes,
+    complex_numbers,
+    complex_functions,
+    half_numbers,
+    half_arrays,
+    powers_of_floats,
+    libdevice_calls,
+    several_dynamic_arrays,
+    grid_of_two_dimensions,
     early_return,
     keywords,
 )

@@ -37,19 +37,26 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     subprocess.run(command, check=True, cwd=HERE.parents[1], env=environment)
     parameters = json.loads(done.stdout)
     kernel = RawKernel(
-        _in_one((folder / "semantics.cu").read_text(), list(parameters)), "any_of", ("-std=c++20",), checks=False
+        _in_one((folder / "semantics.cu").read_text(), parameters), "any_of", ("-std=c++20",), checks=False
     )
     return SimpleNamespace(kernel=kernel, parameters=parameters, simulated=np.load(folder / "simulated.npz"))
 
 
-def _in_one(text: str, names: list[str]) -> str:
+def _in_one(text: str, kernels: dict[str, list[tuple[int, str, int]]]) -> str:
     """The kernels as device functions of one kernel, which is compiled once: a second saved for each."""
-    cases = "".join(f"    case {number}: return call({name}, x, y, out);\n" for number, name in enumerate(names))
+    arrays = [f"Memory{{{name}}}" for name in ("x", "y", "out")]
+    cases = ""
+    for number, (name, parameters) in enumerate(kernels.items()):
+        given = ", ".join(arrays[argument] if kind == "array" else "32" for argument, kind, _ in parameters)
+        cases += f"    case {number}: return {name}({given});\n"
     return f"""{text.replace("__global__", "__device__")}
-template <class X, class Y, class Out>
-__device__ void call(void (*kernel)(X*, Y*, Out*), void* x, void* y, void* out) {{
-  kernel(static_cast<X*>(x), static_cast<Y*>(y), static_cast<Out*>(out));
-}}
+struct Memory {{
+  unsigned char* begin;
+  template <class T>
+  __device__ operator T*() const {{
+    return reinterpret_cast<T*>(begin);
+  }}
+}};
 __global__ void any_of(int which, unsigned char* x, unsigned char* y, unsigned char* out) {{
   switch (which) {{
 {cases}  }}
@@ -65,6 +72,7 @@ def test_all_kernels_are_drafted(both: SimpleNamespace) -> None:
 def test_draft_and_prototype_agree(name: str, both: SimpleNamespace) -> None:
     x, y, out, expected = (both.simulated[f"{name}.{each}"] for each in ("x", "y", "before", "out"))
     which = list(both.parameters).index(name)
-    both.kernel(1, 32, (np.int32(which), *(each.view(np.uint8) for each in (x, y, out))))
+    arguments = (np.int32(which), *(each.view(np.uint8) for each in (x, y, out)))
+    both.kernel(1, 32, arguments, shared_mem=512)
     # Within 2 ulp of a double; of mathematics, g++'s functions and Python's are the same.
     np.testing.assert_allclose(out, expected, rtol=2**-51, atol=0)

@@ -35,6 +35,8 @@ class Arithmetic:
     def name(self, kind: Type) -> str:
         if len(set(kind)) == 1 and kind[0] in cpp.NAMES:
             return cpp.NAMES[kind[0]]
+        if all(isinstance(each, types.UniTuple) for each in kind):
+            return f"trifold::Array<{self.name(tuple(each.dtype for each in kind))}, {len(kind[0])}>"
         if kind in self.names:
             self.used.add(self.names[kind])
             return self.names[kind]
@@ -55,6 +57,13 @@ class Arithmetic:
         interval = value.interval
         if all(isinstance(each, types.Integer) for each in to) and not fits(interval, to[0]):
             interval = limits(to[0])
+        if _is_half(value.type) and to != self.each(types.float32, to):
+            float32 = self.each(types.float32, to)
+            value = self.convert(value, float32)  # the one conversion that is not ambiguous
+            if _integers(to):
+                value = cpp.CallTo("rint", (value,), type=float32)  # Numba's: cvt.rni
+        if isinstance(to[0], types.Complex) and not isinstance((value.type or to)[0], types.Complex):
+            value = self.convert(value, tuple(each.underlying_float for each in to))
         return cpp.Cast(self.name(to), value, type=to, interval=interval)
 
     def _literal(self, value: cpp.Literal, to: Type) -> cpp.Expr | None:
@@ -77,6 +86,8 @@ class Arithmetic:
             return self.assigned(value.operand, to)
         if isinstance(value, cpp.Literal) and all(isinstance(each, types.Float) for each in to):
             return value
+        if any(each == types.float16 or isinstance(each, types.Complex) for each in (*value.type, *to)):
+            return self.convert(value, to)
         from_float = any(isinstance(each, types.Float) for each in value.type)
         to_integer = all(isinstance(each, types.Integer) for each in to)
         to_bool = all(isinstance(each, types.Boolean) for each in to)
@@ -96,7 +107,9 @@ class Arithmetic:
         boolean = self.each(types.boolean, value.type or ())
         if value.type == boolean:
             return value
-        zero = cpp.Literal("0", 0, type=self.each(types.int32, boolean), interval=(0, 0))
+        zero: cpp.Expr = cpp.Literal("0", 0, type=self.each(types.int32, boolean), interval=(0, 0))
+        if _is_half(value.type) or isinstance((value.type or boolean)[0], types.Complex):
+            zero = self.convert(zero, value.type or boolean)
         return cpp.Infix("!=", value, zero, type=boolean, interval=(0, 1))
 
     # ------------------------------------------------------------------------------------------- arithmetic
@@ -167,7 +180,11 @@ class Arithmetic:
         """C++ converts the value to ``to`` where the other operand has that type."""
         assert value.type is not None
         return all(
-            a == b or b == types.float64 or (isinstance(a, types.Integer) and isinstance(b, types.Float))
+            a == b
+            or (
+                types.float16 not in (a, b)
+                and (b == types.float64 or (isinstance(a, types.Integer) and isinstance(b, types.Float)))
+            )
             for a, b in zip(value.type, to, strict=True)
         )
 
@@ -185,7 +202,8 @@ class Arithmetic:
     def _compares_alike(self, left: cpp.Expr, right: cpp.Expr) -> bool:
         """A small whole number and a float of any type: as exact in float as in double."""
         for literal, other in ((left, right), (right, left)):
-            if isinstance(literal, cpp.Literal) and isinstance(literal.value, int) and _floats(other.type or ()):
+            exact = _floats(other.type or ()) and not _is_half(other.type)
+            if isinstance(literal, cpp.Literal) and isinstance(literal.value, int) and exact:
                 return abs(literal.value) <= _EXACT_IN_FLOAT
         return False
 
@@ -286,6 +304,10 @@ def _integers(kind: Type) -> bool:
 
 def _booleans(kind: Type) -> bool:
     return all(isinstance(each, types.Boolean) for each in kind)
+
+
+def _is_half(kind: Type | None) -> bool:
+    return kind is not None and types.float16 in kind
 
 
 def _floats(kind: Type) -> bool:

@@ -48,5 +48,7 @@ class Array:
     stored: str | None = None  # the name of the element's type, where loads and stores convert
     root: int | None = None  # the number of the parameter
     fixed: tuple[int, ...] | None = None  # the lengths of a shared or local array
-    space: str = "global"  # where it lies, as far as this function knows: global, shared, local, constant, or passed (any)
+    space: str = (
+        "global"  # where it lies, as far as this function knows: global, shared, local, constant, or passed (any)
+    )
     bounded: bool = True  # its length is known

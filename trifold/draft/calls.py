@@ -29,6 +29,27 @@ class Calls(Views):
         arguments = tuple(self.numbers.convert(value, kind) for value, kind in zip(values, wanted, strict=True))
         return cpp.CallTo(name, arguments, type=call.type, interval=call.interval)
 
+    def mathematics(self, name: str, call: t.Call) -> cpp.Expr:
+        """A function of C++'s library, which has none of half types."""
+        if call.type != self.each(types.float16):
+            return self.call(name, call)
+        float32 = self.each(types.float32)
+        arguments = tuple(self.numbers.convert(self.value(each), float32) for each in call.arguments)
+        return self.numbers.convert(cpp.CallTo(name, arguments, type=float32), self.each(types.float16))
+
+    def method(self, name: str, call: t.Call) -> cpp.Expr:
+        (base,) = call.arguments
+        return cpp.Invoke(cpp.Member(self.value(base), name), type=call.type)
+
+    def complex_of(self, call: t.Call) -> cpp.Expr:
+        """``complex(x, y)``, or of one number."""
+        assert call.type is not None
+        if len(call.arguments) == 1:
+            return self.numbers.convert(self.value(call.arguments[0]), call.type)
+        part = tuple(each.underlying_float for each in call.type if isinstance(each, types.Complex))
+        parts = tuple(self.numbers.convert(self.value(each), part) for each in call.arguments)
+        return cpp.Braces(parts, self.numbers.name(call.type), type=call.type)
+
     def conversion(self, call: t.Call) -> cpp.Expr:
         assert call.type is not None
         value = self.value(call.arguments[0])
@@ -43,6 +64,10 @@ class Calls(Views):
     def absolute(self, call: t.Call) -> cpp.Expr:
         assert call.type is not None
         value = self.value(call.arguments[0])
+        if isinstance((value.type or call.type)[0], types.Complex):
+            return cpp.CallTo("trifold::abs", (value,), type=call.type)
+        if call.type == self.each(types.float16):
+            return cpp.CallTo("__habs", (value,), type=call.type)
         if all(isinstance(each, types.Float) for each in call.type):
             return cpp.CallTo("fabs", (self.numbers.convert(value, call.type),), type=call.type)
         if not all(isinstance(each, types.Integer) and each.signed for each in call.type):
@@ -151,6 +176,9 @@ class Calls(Views):
         (kind,) = self._parameter_types(call)
         name = "__brevll" if isinstance(kind[0], types.Integer) and kind[0].bitwidth == 64 else "__brev"
         return cpp.CallTo(name, (self.numbers.convert(self.value(call.arguments[0]), kind),), type=call.type)
+
+    def not_unpacked(self, call: t.Call) -> cpp.Expr:
+        raise DraftError(call.place, "this function gives several results", "unpack them: s, c = libdevice.sincosf(x)")
 
     def misplaced_array(self, call: t.Call) -> cpp.Expr:
         raise DraftError(call.place, "an array is assigned to a name", "write name = cuda.shared.array(...)")

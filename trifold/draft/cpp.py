@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from numba import types
 
+from trifold.draft import oracle
 from trifold.draft.tree import Interval, Type
 
 
@@ -266,6 +267,10 @@ NAMES = {
     types.uint64: "uint64_t",
     types.float32: "float",
     types.float64: "double",
+    types.float16: "__half",
+    types.complex64: "trifold::Complex<float>",
+    types.complex128: "trifold::Complex<double>",
+    oracle.grid_group(): "cooperative_groups::grid_group",
     types.none: "void",
 }
 

@@ -16,6 +16,7 @@ from trifold.draft.arithmetic import Arithmetic
 from trifold.draft.arrays import Array, Extent
 from trifold.draft.calls import Calls
 from trifold.draft.cpp import fits
+from trifold.draft.libdevice import WITH_OUTPUTS
 from trifold.draft.operations import OPERATIONS
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
@@ -58,6 +59,7 @@ class Expressions(Calls):
         self.instances = instances
         self.variables: Variables
         self.arrays: dict[t.Version, Array] = {}
+        self.parts: dict[t.Version, list[cpp.Expr]] = {}  # of a tuple, each in a variable of its own
 
     def each(self, kind: types.Type) -> Type:
         return (kind,) * self.instances
@@ -94,6 +96,8 @@ class Expressions(Calls):
                 return self._call(expression)
             case t.Item():
                 return self._item(expression)
+            case t.TupleOf():
+                return self._tuple_of(expression)
         raise DraftError(expression.place, f"a {type(expression).__name__.lower()} is not translated here")
 
     def _read(self, version: t.Version, interval: Interval | None) -> cpp.Expr:
@@ -128,7 +132,12 @@ class Expressions(Calls):
         kind = constant.type
         assert kind is not None
         if isinstance(kind[0], types.Complex):
-            raise DraftError(constant.place, "complex numbers are not translated", "keep real and imaginary parts")
+            parts = []
+            for part in (value.real, value.imag):
+                one = t.Constant(constant.place, float(part))
+                one.type = tuple(each.underlying_float for each in kind if isinstance(each, types.Complex))
+                parts.append(self._constant(one))
+            return cpp.Braces(tuple(parts), self.numbers.name(kind), type=kind)
         if isinstance(kind[0], types.Boolean):
             return cpp.Literal("true" if value else "false", bool(value), type=kind, interval=constant.interval)
         if isinstance(kind[0], types.Integer):
@@ -145,6 +154,8 @@ class Expressions(Calls):
                 text += "u"
             return cpp.Literal(text, number, type=self.each(narrow), interval=(number, number))
         real = float(value)
+        if kind[0] == types.float16:
+            return cpp.Cast("__half", cpp.Literal(f"{real!r}f", real), type=kind)
         if not math.isfinite(real):
             text = "NAN" if math.isnan(real) else "-INFINITY" if real < 0 else "INFINITY"
             return cpp.Name(text, type=self.each(types.float32))
@@ -168,6 +179,8 @@ class Expressions(Calls):
         if name == "ndim":
             dimensions = self.array(base).dimensions
             return cpp.Literal(str(dimensions), dimensions, type=self.each(types.int32), interval=(dimensions,) * 2)
+        if name in ("real", "imag"):
+            return cpp.Member(self.value(base), name, type=expression.type)
         raise DraftError(expression.place, f".{name} is not translated here")
 
     def table_name(self, table: t.Table) -> str:
@@ -210,6 +223,8 @@ class Expressions(Calls):
     def _power(self, expression: t.Binary) -> cpp.Expr:
         result = expression.type
         assert result is not None
+        if isinstance(result[0], types.Complex):
+            raise DraftError(expression.place, "a power of a complex number is not translated", "write the product")
         base = self.value(expression.left)
         exponent = expression.right
         whole = isinstance(exponent, t.Constant) and isinstance(exponent.value, int)
@@ -233,19 +248,13 @@ class Expressions(Calls):
                 function, (self.numbers.convert(base, result),), type=result, interval=expression.interval
             )
         signature = expression.signature
-        if integer:
-            raise DraftError(
-                expression.place, "an integer to a power that is no constant is not translated", "write a loop"
-            )
         kinds = [tuple(each.args[i] for each in signature) for i in (0, 1)]
-        if any(isinstance(each, types.Integer) for each in kinds[1]):
-            raise DraftError(
-                expression.place,
-                "a number to an integer power that is no constant is not translated",
-                "write a loop, or make the exponent a float",
-            )
-        arguments = (self.numbers.convert(base, kinds[0]), self.numbers.convert(self.value(exponent), kinds[1]))
-        return cpp.CallTo("pow", arguments, type=result)
+        power = self.numbers.convert(self.value(exponent), kinds[1])
+        whole = all(isinstance(each, types.Integer) for each in kinds[1])
+        if whole:  # Numba multiplies in the type of the result
+            arguments = (self.numbers.convert(base, result), power)
+            return cpp.CallTo("trifold::power", arguments, type=result, interval=expression.interval)
+        return cpp.CallTo("pow", (self.numbers.convert(base, kinds[0]), power), type=result)
 
     def _compare(self, expression: t.Compare) -> cpp.Expr:
         values = [self.value(operand) for operand in expression.operands]
@@ -287,8 +296,13 @@ class Expressions(Calls):
             (index,) = expression.indices
             if not isinstance(index, t.Constant):
                 raise DraftError(index.place, "a dimension is chosen by a constant")
+            if is_tuple(base.base.type):
+                count = len((base.base.type or ())[0])
+                return cpp.Literal(str(count), count, type=self.each(types.int32), interval=(count, count))
             array = self.array(base.base)
             return array.describe(Extent.length, index.value % array.dimensions)
+        if isinstance(base, t.Read) and base.version not in self.arrays and is_tuple(base.type):
+            return self._part(base, expression)
         chosen = _chosen(expression)
         if chosen is not None:
             return self.value(chosen)
@@ -300,6 +314,51 @@ class Expressions(Calls):
         assert kind is not None
         return self.loaded(array, element, kind, expression.interval)
 
+    # --------------------------------------------------------------------------------------------- tuples
+
+    def elements(self, expression: t.Expr) -> list[cpp.Expr]:
+        """A tuple's elements, each as an expression."""
+        match expression:
+            case t.TupleOf(elements=elements):
+                return [self.value(each) for each in elements]
+            case t.Call(function=function) if function in (cuda.grid, cuda.gridsize):
+                return self.grid_parts(expression)
+            case t.Attribute(name="shape", base=base):
+                array = self.array(base)
+                return [array.describe(Extent.length, d) for d in range(array.dimensions)]
+            case t.Read(version=version) if version in self.parts:
+                return self.parts[version]
+            case t.Read(version=version):
+                whole = self.arrays[version].pointer if version in self.arrays else self._read(version, None)
+                return self.indexed(whole, expression.type or ())
+        if isinstance(expression, t.Call) and expression.function in WITH_OUTPUTS:
+            self.not_unpacked(expression)
+        raise DraftError(expression.place, "this tuple is not unpacked", "assign its elements one by one")
+
+    def indexed(self, whole: cpp.Expr, kind: Type) -> list[cpp.Expr]:
+        """The elements of an array that a tuple is kept in."""
+        found: list[cpp.Expr] = []
+        for number in range(len(kind[0])):
+            own = tuple(each[number] for each in kind)
+            found.append(cpp.Index(whole, (cpp.Literal(str(number), number),), type=own))
+        return found
+
+    def _tuple_of(self, expression: t.TupleOf) -> cpp.Expr:
+        kind = expression.type or ()
+        if any(not isinstance(each, types.UniTuple) for each in kind):
+            raise DraftError(expression.place, "a tuple of several types is not translated here", "unpack it")
+        element = tuple(each.dtype for each in kind)
+        parts = tuple(self.numbers.convert(self.value(each), element) for each in expression.elements)
+        return cpp.Braces(parts, self.numbers.name(kind), type=kind)
+
+    def _part(self, base: t.Read, expression: t.Item) -> cpp.Expr:
+        """An element of a tuple that is a variable."""
+        (index,) = expression.indices
+        if isinstance(index, t.Constant):
+            number: int = index.value
+            return self.elements(base)[number]
+        return cpp.Index(self._read(base.version, None), (self.value(index),), type=expression.type)
+
     def loaded(self, array: Array, element: cpp.Expr, kind: Type, interval: Interval | None) -> cpp.Expr:
         """The number that an element is."""
         if array.stored is not None:
@@ -310,6 +369,10 @@ class Expressions(Calls):
         if call.callees is not None:
             return self.module.call(self, call)
         return OPERATIONS[call.function].write(self, call)
+
+
+def is_tuple(kind: Type | None) -> bool:
+    return any(isinstance(each, types.BaseTuple) for each in kind or ())
 
 
 def _chosen(expression: t.Expr) -> t.Expr | None:

@@ -11,12 +11,13 @@ from trifold.draft import cpp
 from trifold.draft import tree as t
 from trifold.draft.arithmetic import Arithmetic, UnnamedType
 from trifold.draft.arrays import Array, Extent, Wanted
-from trifold.draft.expressions import Expressions
+from trifold.draft.expressions import Expressions, is_tuple
 from trifold.draft.printer import function_text
 from trifold.draft.ranges import MOST_ELEMENTS, result_ranges
 from trifold.draft.refusal import DraftError
 from trifold.draft.statements import Statements
 from trifold.draft.tree import Type
+from trifold.draft.tuples import whole_results
 from trifold.draft.variables import KEYWORDS, choose_variables, narrowed
 
 _RESERVED = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "trifold", "INFINITY", "NAN", "T", "C"})
@@ -60,6 +61,7 @@ class Module:
     constants: dict[str, tuple[object, types.Type]] = field(default_factory=dict)
     tables: dict[str, cpp.TableDefinition] = field(default_factory=dict)
     _written: dict[tuple[t.Function, tuple[str | None, ...]], Written] = field(default_factory=dict)
+    _whole: set[t.Function] = field(default_factory=set)
     _structs: dict[t.Function, str] = field(default_factory=dict)
     _stores: dict[t.Function, set[int]] = field(default_factory=dict)
     _signatures: dict[str, set[tuple[str, ...]]] = field(default_factory=dict)
@@ -97,6 +99,8 @@ class Module:
     # --------------------------------------------------------------------------------------------- functions
 
     def write(self, function: t.Function, stored: tuple[str | None, ...]) -> Written:
+        if function.is_kernel:
+            self._whole |= whole_results(function)
         key = (function, stored)
         if key not in self._written:
             own = self._write(function, stored)
@@ -263,6 +267,10 @@ class Module:
             return None
         return expressions.array(argument)
 
+    def returns_array(self, function: t.Function) -> bool:
+        """Whether a device function returns a tuple as a ``trifold::Array``."""
+        return function in self._whole and all(isinstance(each, types.UniTuple) for each in function.result or ())
+
     def members_of(self, call: t.Call) -> list[tuple[Type, str]]:
         return self.members(call.callees)
 
@@ -285,8 +293,8 @@ class Module:
     def _result(self, function: t.Function) -> Type | None:
         if function.result is None:
             return None
-        if any(isinstance(each, types.BaseTuple) for each in function.result):
-            return None
+        if is_tuple(function.result):
+            return function.result if self.returns_array(function) else None
         return narrowed(function.result, result_ranges(function)[0])
 
     def _result_name(self, function: t.Function, result: Type | None) -> str:

@@ -283,7 +283,9 @@ class _Inference:
             return _PARTIAL
         found: list[types.Type] = []
         for each in base.type:
-            if isinstance(each, types.Array) and name in ("shape", "size", "ndim"):
+            if isinstance(each, types.BaseTuple) and name == "shape":
+                found.append(types.UniTuple(types.int64, 1))  # of len
+            elif isinstance(each, types.Array) and name in ("shape", "size", "ndim"):
                 found.append(types.UniTuple(types.int64, each.ndim) if name == "shape" else types.int64)
             elif isinstance(each, types.Complex) and name in ("real", "imag"):
                 found.append(each.underlying_float)

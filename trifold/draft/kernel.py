@@ -88,8 +88,12 @@ def file_of(module: Module, comment: list[str], *, line_directives: bool = False
     functions = print_file(cpp.File([], [], list(module.parts), once=False), line_directives=True)
     used = set(re.findall(r"\w+", functions))
     includes = ["<trifold/cuda.cuh>"]
-    if re.search(r"trifold::(floor_|power|python_|in_range|slice_|atomic_|lane_id)", functions):
+    if re.search(r"trifold::(Array|floor_|power|python_|in_range|slice_|atomic_|lane_id)", functions):
         includes.append("<trifold/python_numbers.cuh>")
+    if re.search(r"trifold::(Complex|conjugate)", functions):
+        includes.append("<trifold/complex_numbers.cuh>")
+    if "cooperative_groups::" in functions:
+        includes.append("<cooperative_groups.h>")
     if module.simulated:
         includes.append("<trifold/simulated.cuh>")
     parts = [*module.constant_definitions(used), *module.parts]

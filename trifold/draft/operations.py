@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from numba.core.typing import signature
 from numba.core.typing.npydecl import parse_dtype
 from numba.np import numpy_support
 
-from trifold.draft import oracle
+from trifold.draft import libdevice, oracle
 from trifold.draft import tree as t
 from trifold.draft.refusal import DraftError
 
@@ -139,6 +140,25 @@ def _of_dtype(call: t.Call, instance: int) -> Any:
     return signature(arguments[1].dtype, *arguments)
 
 
+def _same(call: t.Call, instance: int) -> Any:
+    """Of the type of its one argument."""
+    arguments = _arguments(call, instance)
+    if arguments is None:
+        return None
+    if not isinstance(arguments[0], types.Complex):
+        raise DraftError(call.place, f".conjugate() of {arguments[0]} is not translated", "leave it out")
+    return signature(arguments[0], *arguments)
+
+
+def _synchronised(call: t.Call, instance: int) -> Any:
+    arguments = _arguments(call, instance)
+    if arguments is None:
+        return None
+    if arguments[0] != oracle.grid_group():
+        raise DraftError(call.place, f".sync() of {arguments[0]} is not translated")
+    return signature(types.none, *arguments)
+
+
 def dtype_named(expression: t.Expr, instance: int) -> types.Type | None:
     """The type that an expression such as ``float64`` or ``x.dtype`` names; None: not known yet."""
     match expression:
@@ -194,6 +214,10 @@ def _call_to(name: str) -> Write:
     return lambda writer, call: writer.call(name, call)
 
 
+def _mathematics(name: str) -> Write:
+    return lambda writer, call: writer.mathematics(name, call)
+
+
 def _atomic_call(name: str) -> Write:
     return lambda writer, call: writer.atomic(name, call)
 
@@ -207,17 +231,39 @@ _MATH = {
     "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
 }  # fmt: skip
 
+_CMATH = {
+    "cos", "cosh", "exp", "isfinite", "isinf", "isnan", "log", "phase", "rect", "sin", "sinh", "sqrt",
+}  # fmt: skip
+_HALF_ARITHMETIC = ("hadd", "hsub", "hmul", "hdiv", "hfma", "hneg", "habs", "hmax", "hmin")
+_HALF_COMPARISONS = ("heq", "hne", "hge", "hgt", "hle", "hlt")
+_HALF_MATHEMATICS = (
+    "hcos", "hsin", "hexp", "hexp2", "hexp10", "hlog", "hlog2", "hlog10", "hsqrt", "hrsqrt", "hrcp", "hceil", "hfloor",
+    "hrint", "htrunc",
+)  # fmt: skip
+
 _INT32 = types.int32
 _NUMBER_CLASSES = [
-    np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float32, np.float64,
+    np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32,
+    np.float64, np.complex64, np.complex128,
 ]  # fmt: skip
 _NUMBER_TYPES = [
     types.int8, types.int16, types.int32, types.int64, types.uint8, types.uint16, types.uint32, types.uint64,
-    types.float32, types.float64,
+    types.float16, types.float32, types.float64, types.complex64, types.complex128,
 ]  # fmt: skip
 
 OPERATIONS: dict[Any, Operation] = {
-    **{getattr(math, name): Operation(_asked, _call_to(text)) for name, text in _MATH.items()},
+    **{getattr(math, name): Operation(_asked, _mathematics(text)) for name, text in _MATH.items()},
+    **{getattr(cmath, name): Operation(_asked, _call_to(f"trifold::{name}")) for name in _CMATH},
+    **{getattr(cuda.fp16, name): Operation(_asked, _call_to(f"__{name}")) for name in _HALF_ARITHMETIC},
+    **{getattr(cuda.fp16, name): Operation(_asked, _call_to(f"__{name}")) for name in _HALF_COMPARISONS},
+    **{
+        getattr(cuda.fp16, name): Operation(_fixed(types.float16, types.float16), _call_to(name))
+        for name in _HALF_MATHEMATICS
+    },
+    complex: Operation(_asked, lambda writer, call: writer.complex_of(call)),
+    oracle.conjugate: Operation(_same, _call_to("trifold::conjugate")),
+    oracle.sync: Operation(_synchronised, lambda writer, call: writer.method("sync", call)),
+    cuda.cg.this_grid: Operation(_asked, _call_to("cooperative_groups::this_grid")),
     **{
         kind: Operation(
             _converted(numpy_support.from_dtype(np.dtype(kind))), lambda writer, call: writer.conversion(call)
@@ -258,6 +304,8 @@ OPERATIONS: dict[Any, Operation] = {
         _fixed(types.boolean, _INT32, types.boolean), lambda writer, call: writer.warp("__any_sync", call)
     ),
     cuda.activemask: Operation(_fixed(_INT32), lambda writer, call: writer.bits("__activemask", call)),
+    **{stub: Operation(_asked, _call_to(name)) for stub, name in libdevice.FUNCTIONS.items()},
+    **dict.fromkeys(libdevice.WITH_OUTPUTS, Operation(_asked, lambda writer, call: writer.not_unpacked(call))),
     cuda.popc: Operation(_asked, lambda writer, call: writer.counted("__popc", call)),
     cuda.ffs: Operation(_asked, lambda writer, call: writer.counted("__ffs", call)),
     cuda.clz: Operation(_asked, lambda writer, call: writer.counted("__clz", call)),

@@ -30,6 +30,7 @@ def _context() -> Any:
     from numba.cuda import dispatcher
     from numba.cuda.descriptor import cuda_target
 
+    cuda_target.target_context.refresh()  # imports what is overloaded
     cuda_target.typing_context.refresh()
     if not cuda.is_available():
         # What Numba overloads is compiled for the device at hand, before it has a type.
@@ -65,6 +66,14 @@ def shuffled_type(kind: types.Type) -> types.Type | None:
         return None if found is None else found.return_type
     found = resolve(intrinsic, (types.int32, types.int32, kind, types.int32, types.int32))
     return None if found is None else found.return_type[0]
+
+
+def grid_group() -> types.Type:
+    """The type of what a cooperative launch's blocks wait in."""
+    from numba.cuda.types import grid_group as group
+
+    kind: types.Type = group
+    return kind
 
 
 def conjugate(number: Any) -> None:

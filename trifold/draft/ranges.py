@@ -81,6 +81,8 @@ def _results_of(function: t.Function) -> list[Interval | None]:
     for each in function.returns:
         if isinstance(each.value, t.TupleOf):
             rows.append([element.interval for element in each.value.elements])
+        elif each.value is not None and isinstance((each.value.type or (None,))[0], types.BaseTuple):
+            rows.append([_of_type(kind) for kind in zip(*(each.value.type or ()), strict=True)])
         elif each.value is not None:
             rows.append([each.value.interval])
     return [_union(column) for column in zip(*rows, strict=True)] if rows else []

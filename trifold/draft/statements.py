@@ -11,11 +11,12 @@ from trifold.draft import tree as t
 from trifold.draft.arithmetic import UnnamedType
 from trifold.draft.arrays import Array, Extent
 from trifold.draft.cpp import fits
-from trifold.draft.expressions import SIGNS, Expressions
+from trifold.draft.expressions import SIGNS, Expressions, is_tuple
 from trifold.draft.operations import array_arguments, shape_of
 from trifold.draft.refusal import DraftError
 from trifold.draft.remarks import Remarks
 from trifold.draft.tree import Type
+from trifold.draft.tuples import Tuples, names_in
 from trifold.draft.variables import Variable
 from trifold.draft.views import NEW_ARRAYS
 
@@ -27,7 +28,7 @@ class _Loop:
     flag: str | None  # the variable that says that it was left by break
 
 
-class Statements:
+class Statements(Tuples):
     """The body of one function."""
 
     def __init__(self, function: t.Function, expressions: Expressions, result: Type | None) -> None:
@@ -68,7 +69,7 @@ class Statements:
         found: list[cpp.Stmt] = []
         for variable in self.write.variables.all:
             if variable.before is statement and not variable.starts and not variable.of_loop:
-                if any(isinstance(each, types.Array | types.BaseTuple) for each in variable.type):
+                if any(isinstance(each, types.Array | types.Tuple) for each in variable.type):
                     raise DraftError(statement.place, f"{variable.name} is different arrays by different ways")
                 found.append(cpp.Declare(self.numbers.name(variable.type), [variable.name]))
         return found
@@ -82,6 +83,8 @@ class Statements:
         if variable.before is statement and variable.starts:
             kind = self.numbers.name(variable.type)
             constant = variable.assignments == 1
+            if isinstance(value, cpp.Braces) and value.of == kind:
+                value = cpp.Braces(value.elements)
             return cpp.Declare(f"const {kind}" if constant else kind, [variable.name], value)
         return cpp.Assign(cpp.Name(variable.name), "=", value)
 
@@ -127,7 +130,7 @@ class Statements:
             # Its value is not needed, what happens on the way is.
             has_effect = any(isinstance(each, t.Call) for each in t.walk_expression(value))
             return [cpp.Run(self.write.value(value))] if has_effect else []
-        if any(isinstance(each, types.BaseTuple) for each in version.type or ()):
+        if is_tuple(version.type):
             return self._tuple(version, value, statement)
         if isinstance(value, t.Binary) and value.in_place:
             compound = self._in_place(version, value)
@@ -141,32 +144,6 @@ class Statements:
             other.name == version.name and other is not version and (other.is_read or not other.is_join)
             for other in self.function.versions
         )
-
-    def _tuple(self, version: t.Version, value: t.Expr, statement: t.Let) -> list[cpp.Stmt]:
-        """A tuple of one type as an array that is not written to."""
-        kinds = version.type or ()
-        if any(not isinstance(each, types.UniTuple) for each in kinds):
-            raise DraftError(
-                statement.place, "a variable that is a tuple of several types is not translated", "unpack it"
-            )
-        if self._has_others(version):
-            raise DraftError(statement.place, f"{version.name} is several tuples in turn", "use two names")
-        kind = tuple(each.dtype for each in kinds)
-        written: list[cpp.Stmt] = []
-        if isinstance(value, t.TupleOf):
-            parts = [self.write.value(each) for each in value.elements]
-        elif isinstance(value, t.Call) and value.callees is not None:
-            name = self._name(f"{version.name}_parts")
-            written.append(cpp.Declare("const auto", [name], self.write.value(value)))
-            members = self.write.module.members_of(value)
-            parts = [cpp.Member(cpp.Name(name), member, type=own) for own, member in members]
-        else:
-            raise DraftError(statement.place, "this tuple is not translated", "unpack it")
-        elements = tuple(each if isinstance(each, cpp.Literal) else self.numbers.convert(each, kind) for each in parts)
-        own_name = self._array_name(version)
-        self.write.arrays[version] = self.write.fixed_array(cpp.Name(own_name), (len(parts),), "local")
-        declared = cpp.Declare(f"const {self.numbers.name(kind)}", [own_name], cpp.Braces(elements), f"[{len(parts)}]")
-        return [*written, declared]
 
     def _in_place(self, version: t.Version, value: t.Binary) -> cpp.Stmt | None:
         """As `name += value`, if C++ computes that in the same type."""
@@ -241,83 +218,6 @@ class Statements:
             parts = (self._as_stored(each, stored, kind) for each in (value.chosen, value.otherwise))
             return cpp.Ternary(value.test, *parts)
         return cpp.Cast(stored, value if value.type == kind else self.numbers.convert(value, kind))
-
-    def _unpack(self, statement: t.Unpack) -> list[cpp.Stmt]:
-        value, versions = statement.value, statement.versions
-        match value:
-            case t.TupleOf(elements=elements):
-                return self._in_parallel(versions, [self.write.value(each) for each in elements], statement)
-            case t.Call(function=function) if function in (cuda.grid, cuda.gridsize):
-                return self._in_parallel(versions, self.write.grid_parts(value), statement)
-            case t.Attribute(name="shape", base=base):
-                array = self.write.array(base)
-                lengths = [array.describe(Extent.length, d) for d in range(array.dimensions)]
-                return self._in_parallel(versions, lengths, statement)
-            case t.Call() if value.callees is not None:
-                return self._unpack_call(versions, value, statement)
-        raise DraftError(statement.place, "this tuple is not unpacked", "assign its elements one by one")
-
-    def _in_parallel(self, versions: list[t.Version], values: list[cpp.Expr], statement: t.Stmt) -> list[cpp.Stmt]:
-        """All values are computed before the first is assigned, which shows only if one of them reads a target."""
-        written: list[cpp.Stmt] = []
-        pairs = [(version, value) for version, value in zip(versions, values, strict=True) if version.is_read]
-        targets: set[str] = set()
-        for number, (version, value) in enumerate(pairs):
-            if targets & _names_in(value):
-                # Keep the values of those that are read later.
-                return self._through_copies(pairs, statement)
-            targets.add(self._variable(version).name)
-            written.append(self._assign(version, value, statement))
-            assert number >= 0
-        return written
-
-    def _through_copies(self, pairs: list[tuple[t.Version, cpp.Expr]], statement: t.Stmt) -> list[cpp.Stmt]:
-        copies: list[cpp.Stmt] = []
-        assigned: list[cpp.Stmt] = []
-        for version, value in pairs:
-            kind = self._variable(version).type
-            name = self._name(f"new_{version.name}")
-            copies.append(cpp.Declare(f"const {self.numbers.name(kind)}", [name], self.numbers.assigned(value, kind)))
-            assigned.append(self._assign(version, cpp.Name(name, type=kind, interval=version.interval), statement))
-        return [*copies, *assigned]
-
-    def _unpack_call(self, versions: list[t.Version], call: t.Call, statement: t.Unpack) -> list[cpp.Stmt]:
-        value = self.write.value(call)
-        members = self.write.module.members_of(call)
-        variables = [self.write.variables.of.get(version) for version in versions]
-        alone = all(
-            variable is not None
-            and variable.before is statement
-            and variable.starts
-            and variable.assignments == 1
-            and variable.type == kind
-            for variable, (kind, _) in zip(variables, members, strict=True)
-        )
-        if alone:
-            names = ", ".join(variable.name for variable in variables if variable is not None)
-            return [cpp.Declare("const auto", [f"[{names}]"], value)]
-        name = self._name(f"{call.callees.name}_result")
-        written: list[cpp.Stmt] = [cpp.Declare("const auto", [name], value)]
-        for version, (kind, member) in zip(versions, members, strict=True):
-            if version.is_read:
-                part = cpp.Member(cpp.Name(name), member, type=kind, interval=version.interval)
-                written.append(self._assign(version, part, statement))
-        return written
-
-    def _returned(self, value: t.Expr) -> cpp.Expr:
-        if isinstance(value, t.TupleOf):
-            members = self.write.module.members(self.function)
-            parts = []
-            for element, (kind, _) in zip(value.elements, members, strict=True):
-                own = self.write.value(element)
-                parts.append(own if isinstance(own, cpp.Literal) else self.numbers.convert(own, kind))
-            return cpp.Braces(tuple(parts))
-        if any(isinstance(each, types.BaseTuple) for each in value.type or ()):
-            if isinstance(value, t.Call) and value.callees is not None and len(self.function.returns) == 1:
-                return self.write.value(value)
-            raise DraftError(value.place, "this tuple is not translated", "return the elements, written out")
-        written = self.write.value(value)
-        return written if self.result is None else self.numbers.assigned(written, self.result)
 
     # --------------------------------------------------------------------------------------------- loops
 
@@ -411,7 +311,7 @@ class Statements:
             or (isinstance(each, t.Call) and each.callees is not None)
             for each in t.walk_expression(bound)
         )
-        if not loads and not (changed & _names_in(value)):
+        if not loads and not (changed & names_in(value)):
             return value
         own = self._name(name)
         kind = value.type
@@ -425,12 +325,7 @@ class Statements:
         variable = self._variable(version)
         if any(isinstance(each, types.Array) for each in statement.elements.type or ()):
             return self._for_array(statement, variable)
-        if not isinstance(statement.elements, t.TupleOf):
-            raise DraftError(statement.place, "only a tuple that is written out is looped over")
-        elements = []
-        for each in statement.elements.elements:
-            value = self.write.value(each)
-            elements.append(value if value.type == variable.type else self.numbers.convert(value, variable.type))
+        elements = [self.numbers.convert(value, variable.type) for value in self.write.elements(statement.elements)]
         own = variable.name if variable.of_loop else self._name(f"next_{version.name}")
         body, declared, after = self._with_otherwise(statement)
         if not variable.of_loop:
@@ -566,15 +461,4 @@ def _assigned_in(body: list[t.Stmt]) -> list[t.Version]:
             found += statement.versions
         elif isinstance(statement, (t.ForRange, t.ForTuple)) and statement.version is not None:
             found.append(statement.version)
-    return found
-
-
-def _names_in(value: cpp.Expr) -> set[str]:
-    if isinstance(value, cpp.Name):
-        return {value.text}
-    found: set[str] = set()
-    for part in vars(value).values():
-        for each in part if isinstance(part, tuple) else (part,):
-            if isinstance(each, cpp.Expr):
-                found |= _names_in(each)
     return found

@@ -9,6 +9,14 @@
 
 namespace trifold {
 
+// A tuple of numbers of one type.
+template <class T, int count>
+struct Array {
+  T elements[count];
+
+  __host__ __device__ __forceinline__ const T& operator[](int i) const { return elements[i]; }
+};
+
 // a // b, rounded down. Of integers 0 where b is 0.
 template <class A, class B, class T = std::common_type_t<A, B>>
 __host__ __device__ __forceinline__ T floor_div(A dividend, B divisor) {
@@ -62,6 +70,34 @@ __host__ __device__ __forceinline__ T power(T x) {
     x *= x;
   }
   return exponent < 0 ? T(1) / result : result;
+}
+
+// The same, of an exponent that is no constant. Of integers, a negative power of 0 is the least number of the type, and
+// one of another number than 1 and -1 is 0.
+template <class T, class Exponent>
+__host__ __device__ __forceinline__ T power(T x, Exponent exponent) {
+  const bool inverse = std::is_signed_v<Exponent> && !(exponent >= 0);
+  std::make_unsigned_t<Exponent> left = exponent;
+  if (inverse) left = 0 - left;
+  if constexpr (std::is_integral_v<T>) {
+    using Word = std::make_unsigned_t<T>;  // wraps round
+    if (inverse && x == 0) return static_cast<T>(Word(1) << (8 * sizeof(T) - 1));
+    if (inverse && x != 1 && x != T(-1)) return 0;
+    Word result = 1, factor = x;
+    for (; left != 0; left >>= 1) {
+      if (left & 1) result *= factor;
+      factor *= factor;
+    }
+    return static_cast<T>(result);
+  } else {
+    if (left > 0x10000) return static_cast<T>(pow(static_cast<double>(x), static_cast<double>(exponent)));
+    T result = 1;
+    for (; left != 0; left >>= 1) {
+      if (left & 1) result *= x;
+      x *= x;
+    }
+    return inverse ? T(1) / result : result;
+  }
 }
 
 // min(a, b) and max(a, b) of floats as Python compares them: a, unless b is less, or more. fmin and fmax differ for
