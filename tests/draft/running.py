@@ -1,0 +1,188 @@
+"""Runs modules of kernels with their drafts, compiled for the CPU, in place of their kernels.
+
+    python -m tests.draft.running FOLDER FILE…
+
+writes what the ``main`` of each module gives as FOLDER/<its name>.npz, and prints, as JSON, by file why it has none: ""
+where it has. It is run in a process of its own, in which Numba's simulator is not switched on.
+
+Each module runs twice: first its launches only draft, then all drafts are compiled as one text, then they are launched.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import signal
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from trifold.cpu import RawKernel
+from trifold.draft import DraftedKernel, DraftError, draft_kernel
+from trifold.errors import TrifoldError
+
+SEED = 23
+_SECONDS = 20  # of a module
+_SLOT = 16  # bytes of an argument
+_INCLUDE = re.compile(r"^#include .*\n", re.MULTILINE)
+
+
+@dataclass
+class Drafts:
+    """The drafts of a module's launches, by kernel and argument types."""
+
+    of: dict[tuple[Any, ...], DraftedKernel] = field(default_factory=dict)
+
+    def add(self, kernel: Any, kinds: tuple[Any, ...]) -> None:
+        if (kernel, kinds) not in self.of:
+            self.of[kernel, kinds] = draft_kernel(kernel, kinds)
+
+
+def in_one(drafts: list[DraftedKernel]) -> str:
+    """A text with one kernel, which calls the draft of a number with what the slots of ``arguments`` hold."""
+    includes = sorted({line for each in drafts for line in _INCLUDE.findall(each.text)})
+    texts, cases = [], []
+    for number, each in enumerate(drafts):
+        text = _INCLUDE.sub("", each.text).replace("__global__", "__device__")
+        texts.append(f"namespace draft{number} {{\n{text}}}\n")
+        cases.append(f"    case {number}: return call(draft{number}::{each.entry}, arguments);\n")
+    return f"""{"".join(includes)}#include <utility>
+{"".join(texts)}
+template <class T>
+__device__ T argument(const unsigned char* slot) {{
+  T value;
+  memcpy(&value, slot, sizeof(T));
+  return value;
+}}
+template <class... P, size_t... i>
+__device__ void call(void (*kernel)(P...), const unsigned char* arguments, std::index_sequence<i...>) {{
+  kernel(argument<P>(arguments + {_SLOT} * i)...);
+}}
+template <class... P>
+__device__ void call(void (*kernel)(P...), const unsigned char* arguments) {{
+  call(kernel, arguments, std::index_sequence_for<P...>{{}});
+}}
+__global__ void any_of(int which, const unsigned char* arguments) {{
+  switch (which) {{
+{"".join(cases)}  }}
+}}
+"""
+
+
+def packed(draft: DraftedKernel, arguments: tuple[Any, ...], kinds: tuple[Any, ...]) -> np.ndarray:
+    """The slots that a draft's parameters are read from."""
+    from numba.np import numpy_support
+
+    slots = np.zeros((max(len(draft.parameters), 1), _SLOT), np.uint8)
+    for slot, parameter in zip(slots, draft.parameters, strict=False):
+        given = arguments[parameter.argument]
+        match parameter.kind:
+            case "array":
+                value: Any = np.uint64(given.ctypes.data)
+            case "stride":
+                value = np.int64(given.strides[parameter.dimension] // given.itemsize)
+            case "length":
+                value = np.int64(given.shape[parameter.dimension])
+            case "size":
+                value = np.int64(given.size)
+            case _:
+                value = numpy_support.as_dtype(kinds[parameter.argument]).type(given)
+        slot[: value.nbytes] = np.frombuffer(value.tobytes(), np.uint8)
+    return slots.reshape(-1)
+
+
+def _extent(given: Any) -> tuple[int, ...]:
+    return tuple(map(int, given)) if isinstance(given, tuple) else (int(given),)
+
+
+class _Launches:
+    """What ``kernel[…]`` is while a module runs: ``launch(kernel, configuration, arguments, their types)``.
+
+    A kernel that is declared with the types of its arguments gets them in these.
+    """
+
+    def __init__(self) -> None:
+        from numba.cuda import dispatcher
+
+        self._declared: dict[Any, tuple[Any, ...]] = {}
+
+        def configured(kernel: Any, configuration: tuple[Any, ...]) -> Any:
+            def launch(*arguments: Any) -> None:
+                kinds = self._declared.get(kernel) or tuple(map(kernel.typeof_pyval, arguments))
+                self.launch(kernel, configuration, arguments, kinds)
+
+            return launch
+
+        def declare(kernel: Any, kinds: tuple[Any, ...]) -> None:
+            self._declared[kernel] = kinds
+
+        dispatcher.CUDADispatcher.__getitem__ = configured
+        dispatcher.CUDADispatcher.compile = declare
+        dispatcher.CUDADispatcher.disable_compile = lambda _kernel: None
+
+    def launch(
+        self, kernel: Any, configuration: tuple[Any, ...], arguments: tuple[Any, ...], kinds: tuple[Any, ...]
+    ) -> None:
+        raise NotImplementedError
+
+
+def _limited(main: Any) -> Any:
+    """What ``main`` gives, unless it takes too long."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise TimeoutError(f"more than {_SECONDS} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(_SECONDS)
+    try:
+        return main(np.random.default_rng(SEED))
+    finally:
+        signal.alarm(0)
+
+
+def run(folder: Path, files: list[str]) -> dict[str, str]:
+    launches = _Launches()
+    reasons: dict[str, str] = {}
+    mains: dict[str, Any] = {}
+    drafts: dict[str, Drafts] = {}
+    for file in files:
+        mains[file], drafts[file] = runpy.run_path(file)["main"], Drafts()
+        launches.launch = lambda kernel, _, __, kinds, own=drafts[file]: own.add(kernel, kinds)  # type: ignore[method-assign,misc]
+        try:
+            _limited(mains[file])
+        except (DraftError, TimeoutError) as error:
+            reasons[file] = str(error)
+    every = [each for file in files if file not in reasons for each in drafts[file].of.values()]
+    compiled = RawKernel(in_one(every), "any_of", ("-std=c++20",), checks=False)
+    compiled.compile()
+    for file in files:
+        if file in reasons:
+            continue
+
+        def launch(kernel: Any, configuration: Any, arguments: Any, kinds: Any, own: str = file) -> None:
+            grid, block, *others = configuration
+            draft = drafts[own].of[kernel, kinds]
+            slots = packed(draft, arguments, kinds)
+            shared = int(others[1]) if len(others) > 1 else 0
+            cooperative = "this_grid" in draft.text
+            where = (np.int32(every.index(draft)), slots)
+            compiled(_extent(grid), _extent(block), where, shared_mem=shared, cooperative=cooperative)
+
+        launches.launch = launch  # type: ignore[method-assign]
+        try:
+            outputs = _limited(mains[file])
+        except (TimeoutError, TrifoldError) as error:
+            reasons[file] = str(error)
+        else:
+            np.savez(folder / Path(file).stem, **outputs)
+            reasons[file] = ""
+    return reasons
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(Path(sys.argv[1]), sys.argv[2:])))
