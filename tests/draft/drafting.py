@@ -1,6 +1,6 @@
 """Run as a program, without Numba's simulator: drafts what the first argument says, and prints JSON.
 
-semantics FILE         all kernels of semantics.py into FILE; their parameters
+semantics FILE FORM    all kernels of semantics.py into FILE, in the form "plain" or "simulated"; their parameters
 refusals               what is said of each kernel of refused.py
 ops FOLDER             the two texts of each op with a prototype there, or why it is refused
 types                  where the types of the gallery's kernels differ from those that Numba infers
@@ -16,7 +16,7 @@ from trifold.workspace import import_file
 HERE = Path(__file__).parent
 
 
-def semantics(path: str) -> object:
+def semantics(path: str, form: str) -> object:
     import numba
     import numpy as np
 
@@ -27,7 +27,7 @@ def semantics(path: str) -> object:
     for name, dtypes in kernels.KERNELS.items():
         arrays = [numba.from_dtype(np.dtype(each))[::1] for each in (*dtypes, np.float64)]
         asked.append((getattr(kernels, name), arrays))
-    drafted = draft_kernels(asked)
+    drafted = draft_kernels(asked, simulated=form == "simulated")
     Path(path).write_text(drafted[0].text, encoding="utf-8")
     return {each.entry: [(p.argument, p.kind, p.dimension) for p in each.parameters] for each in drafted}
 

@@ -26,11 +26,11 @@ def _kernels() -> list[str]:
     return [node.name for node in functions if isinstance(node.decorator_list[0], ast.Attribute)]
 
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """The drafted text, and what inputs and simulator give."""
+@pytest.fixture(scope="module", params=["plain", "simulated"])
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """The drafted text, as it is written and as the compiled simulator runs it, and what inputs and simulator give."""
     folder = tmp_path_factory.mktemp("semantics")
-    done = drafting("semantics", str(folder / "semantics.cu"))
+    done = drafting("semantics", str(folder / "semantics.cu"), request.param)
     assert done.returncode == 0, done.stderr
     command = [sys.executable, "-m", "tests.draft.simulating", str(folder / "simulated.npz")]
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}
