@@ -29,6 +29,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="workers a suite (the cores, shared out)")
     parser.add_argument("--limit", type=float, default=60, metavar="S", help="seconds that one test may take (60)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the order of threads in trifold's simulator")
+    parser.add_argument("--compiled", action="store_true", help="kernels that can be drafted run as native code")
     parser.add_argument("--stock", action="store_true", help="measure Numba's simulator too, instead of the baseline")
     parser.add_argument("--record", action="store_true", help="only run Numba's simulator, and write the baseline")
     parser.add_argument("--json", type=Path, metavar="F", help="write everything to F")
@@ -63,7 +64,7 @@ def main() -> int:
     given = arguments()
     chosen = [suite for suite in SUITES if not given.suites or suite.name in given.suites]
     jobs = given.jobs or max(1, (os.cpu_count() or 1) // len(chosen))
-    options = Options(jobs, given.limit, given.select, given.seed)
+    options = Options(jobs, given.limit, given.select, given.seed, given.compiled)
     with ThreadPoolExecutor(len(chosen)) as pool:
         if given.record:
             print("\n".join(pool.map(lambda suite: record(suite, options), chosen)))

@@ -35,14 +35,14 @@ class WorkerDied(Exception):
 class Worker:
     """One worker process, and the lines exchanged with it."""
 
-    def __init__(self, suite: Suite, simulator: Simulator, seed: int = 0) -> None:
+    def __init__(self, suite: Suite, simulator: Simulator, seed: int = 0, compiled: bool = False) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         self._process = subprocess.Popen(
             suite.command(simulator),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            env=suite.environment(simulator, seed),
+            env=suite.environment(simulator, seed, compiled),
             start_new_session=True,  # so that what a test started ends with it
         )
         assert self._process.stdin is not None and self._process.stdout is not None

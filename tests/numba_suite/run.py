@@ -18,12 +18,14 @@ from tests.numba_suite.verdict import Verdict, judge, read_faulty, read_lifted
 
 @dataclass(frozen=True)
 class Options:
-    """How to run: workers, seconds a test may take, the part of a test's name that selects it, and ours' seed."""
+    """How to run: workers, seconds a test may take, the part of a test's name that selects it, ours' seed, and whether
+    ours runs compiled kernels."""
 
     jobs: int
     limit: float
     select: str = ""
     seed: int = 0
+    compiled: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def measure(suite: Suite, simulator: Simulator, options: Options, on_end: OnEnd 
         for module, names in pieces
     ]
     outcomes = {name: outcome for name, outcome in outcomes.items() if options.select in name}
-    pool = Pool(lambda: Worker(suite, simulator, options.seed), options.jobs, options.limit, on_end)
+    pool = Pool(lambda: Worker(suite, simulator, options.seed, options.compiled), options.jobs, options.limit, on_end)
     outcomes.update(pool.run(piece for piece in chosen if piece[1]))
     return Measured(outcomes, time.monotonic() - start, pool.launches)
 

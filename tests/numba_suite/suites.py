@@ -41,10 +41,10 @@ class Suite:
         except PackageNotFoundError:
             raise SuiteError(f"{self.distribution} is not installed", "pip install -e '.[suite]'") from None
 
-    def environment(self, simulator: Simulator, seed: int = 0) -> dict[str, str]:
+    def environment(self, simulator: Simulator, seed: int = 0, compiled: bool = False) -> dict[str, str]:
         """What a process, and those that its tests start, need to run the tests under ``simulator``.
 
-        ``seed`` is the order in which trifold's runs threads.
+        ``seed`` is the order in which trifold's runs threads; ``compiled``: it runs what it can as native code.
         """
         environment = {
             **_without(os.environ, "TRIFOLD_"),
@@ -55,7 +55,7 @@ class Suite:
             "OMP_NUM_THREADS": "1",
         }
         if simulator == "trifold":
-            environment |= {"TRIFOLD_SIMULATOR": "1", "TRIFOLD_SEED": str(seed)}
+            environment |= {"TRIFOLD_SIMULATOR": "1", "TRIFOLD_SEED": str(seed), "TRIFOLD_COMPILED": str(int(compiled))}
         return environment
 
     def command(self, simulator: Simulator) -> list[str]:
