@@ -1,11 +1,14 @@
 """The simulator's speed with all checks on, against Numba's own simulator in the same run.
 
-    python benchmarks/simulator.py [--json FILE]
+    python benchmarks/simulator.py [--compiled] [--json FILE]
 
 Prints what was asked for and what was measured; exits with 1 if a figure is missed. Takes about a minute, most of it in
 Numba's simulator. Each simulator runs in a process of its own. A time is the median of several launches; ours leave out
 the first one, which rewrites the kernel. Run it on a machine that does nothing else: work beside it lengthens our
 times, which are short, more than those of Numba's many threads.
+
+With ``--compiled`` it measures the compiled simulator against the interpreter instead, with all checks and without;
+what is built before the first launch is not counted.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ from trifold.bench.asked import Figure
 
 ROOT = Path(__file__).resolve().parents[1]
 STOCK, NATURAL, SEEDED = "stock", "natural", "seeded"
+COMPILED, INTERPRETED = "compiled", "interpreted"
+UNCHECKED = {COMPILED: "compiled, unchecked", INTERPRETED: "interpreted, unchecked"}
 
 # How many times as fast as Numba's simulator. A shuffle reduction is compared with the shared-memory one that a kernel
 # has to be without shuffles.
@@ -38,6 +43,8 @@ TIMES_AS_FAST = {
     "matmul 32³, tile 16": (100, "matmul 32³, tile 16"),
     "shuffles, 4,096": (300, "shared memory, 4,096"),
 }
+# How many times as fast as the interpreter, both with all checks, and both without.
+COMPILED_TIMES_AS_FAST = {"elementwise 65,536": (20, 200), "matmul 256³, tile 16": (20, 200)}
 SEEDED_RATIO = 2.0
 LAUNCH_MICROSECONDS = 30.0
 THREADS = (10**5, 10**6, 10**7)
@@ -64,6 +71,20 @@ def figures(times: dict[str, dict[str, float]], growth: dict[str, Any]) -> list[
     return found
 
 
+def compiled_figures(times: dict[str, dict[str, float]]) -> list[Figure]:
+    """What is asked for of the compiled simulator, from milliseconds by simulator and case."""
+    found = []
+    for case, (checked, unchecked) in COMPILED_TIMES_AS_FAST.items():
+        pairs = (
+            ("all checks", checked, INTERPRETED, COMPILED),
+            ("no checks", unchecked, UNCHECKED[INTERPRETED], UNCHECKED[COMPILED]),
+        )
+        for name, wanted, slow, fast in pairs:
+            ratio = times[slow][case] / times[fast][case]
+            found.append(Figure(f"{case}: {name}, times as fast as interpreted", wanted, ratio, "×", at_least=True))
+    return found
+
+
 # ------------------------------------------------------------------------------------------------ in a child process
 
 
@@ -73,15 +94,19 @@ def _install(simulator: str) -> None:
         return
     import trifold.simulator
 
-    trifold.simulator.install(checks="all", seed=1 if simulator == SEEDED else 0)
+    trifold.simulator.install(
+        checks="none" if simulator in UNCHECKED.values() else "all",
+        seed=1 if simulator == SEEDED else 0,
+        compiled=simulator in (COMPILED, UNCHECKED[COMPILED]),
+    )
 
 
 def _time_cases(simulator: str) -> dict[str, float]:
     """Milliseconds of each case."""
-    from benchmarks.simulator_kernels import cases
+    from benchmarks.simulator_kernels import cases, large_cases
 
     typical = {}
-    for case in cases():
+    for case in cases() if simulator in (STOCK, NATURAL, SEEDED) else large_cases():
         if simulator == STOCK and not case.in_stock:
             continue
         if simulator == STOCK:
@@ -170,14 +195,33 @@ def _table(times: dict[str, dict[str, float]], growth: dict[str, Any], found: li
     return "\n\n".join([*(align(part) for part in (rows, threads)), asked.verdicts(found)])
 
 
+def _compare_compiled(path: Path | None) -> int:
+    from trifold.bench.table import align
+
+    simulators = [INTERPRETED, COMPILED, *UNCHECKED.values()]
+    times = {simulator: _run_child(simulator) for simulator in simulators}
+    found = compiled_figures(times)
+    rows: list[tuple[str, ...]] = [("milliseconds", "", *simulators)]
+    rows += [
+        (case, "", *(f"{times[simulator][case]:,.3f}" for simulator in simulators)) for case in COMPILED_TIMES_AS_FAST
+    ]
+    print(align(rows), asked.verdicts(found), sep="\n\n")
+    if path is not None:
+        asked.write(path, found, environment=_environment(), milliseconds=times)
+    return 0 if all(figure.met for figure in found) else 1
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the measurements there")
+    parser.add_argument("--compiled", action="store_true", help="measure the compiled simulator instead")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
         _child(arguments.child)
         return 0
+    if arguments.compiled:
+        return _compare_compiled(arguments.json)
     times = {simulator: _run_child(simulator) for simulator in (NATURAL, SEEDED, STOCK)}
     growth = _run_child("growth")
     found = figures(times, growth)

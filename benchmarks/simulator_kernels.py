@@ -186,5 +186,21 @@ def cases() -> list[Case]:
     ]
 
 
+def large_cases() -> list[Case]:
+    """Those in which the compiled simulator is compared with the interpreter."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, (256, 256)).astype(np.float32) for _ in range(2))
+    c = np.zeros((256, 256), np.float32)
+    elementwise = next(case for case in cases() if case.name == "elementwise 65,536")
+    multiply = Case(
+        "matmul 256³, tile 16",
+        65536,
+        lambda: matmul[(16, 16), (TILE, TILE)](a, b, c),
+        lambda: _same(c, a @ b),
+        in_stock=False,
+    )
+    return [elementwise, multiply]
+
+
 def _same(got: Any, want: Any) -> bool:
     return bool(np.array_equal(got, want))
