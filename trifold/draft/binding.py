@@ -125,7 +125,9 @@ class _Kernels:
                 own = tensor.dtypes
                 stored.append("T" if own == self.key and any(each in v.HALF for each in own) else None)
             elif isinstance(argument, (v.Number, bool, int, float)):
-                found.append(v.number(argument).type * len(self.key))
+                number_given = v.number(argument)
+                precision = number_given.precision
+                found.append(number_given.type * len(self.key) if precision is None else precision.kinds)
                 stored.append(None)
             else:
                 raise DraftError(launch.place, f"argument {number + 1} of the launch is not translated")

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+import numpy as np
 import torch
+from numba import types
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
@@ -220,6 +222,7 @@ class Host(HostParts):
                     value.facts,
                     value.of_dtype,
                     value.certain,
+                    value.precision,
                 )
                 if id(value) in self.facts_if_false:
                     self.facts_if_false[id(kept)] = self.facts_if_false[id(value)]
@@ -409,6 +412,10 @@ class Host(HostParts):
     def called(self, function: Any, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
         if isinstance(function, v.Method):
             return _with_dtype_of(self.method(function, arguments, keywords, node), (function.owner,))
+        if isinstance(function, v.Either) and len(arguments) == 1 and not keywords:
+            precision = _precision(function)
+            if precision is not None:
+                return self.rounded(precision, v.number(arguments[0]))
         if isinstance(function, v.Either):
             raise DraftError(
                 self.place(node), "which function this calls is decided by the call", "choose a value instead"
@@ -517,6 +524,14 @@ def _with_dtype_of(made: Any, origins: Sequence[Any]) -> Any:
     if isinstance(made, v.Tensor) and made.known is None and made.like is None:
         made.like = next((each for each in origins if isinstance(each, v.Tensor) and each is not made), None)
     return made
+
+
+def _precision(function: v.Either) -> v.Precision | None:
+    """The float type of NumPy's that the key's dtype chooses; None: it is none."""
+    known = function.test.of_dtype
+    if (function.chosen, function.otherwise) != (np.float64, np.float32) or known is None:
+        return None
+    return v.Precision(function.test.expr, tuple(types.float64 if each else types.float32 for each in known))
 
 
 def _symbolic(value: Any) -> bool:

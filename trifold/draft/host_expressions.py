@@ -182,7 +182,14 @@ class HostExpressions(Conditions):
                     interval = None
             result = infix(SIGNS[op], x, y, kind, interval)
         result.of_dtype = known
-        return result
+        precision = x.precision or y.precision
+        return result if precision is None else self.rounded(precision, result)
+
+    def rounded(self, precision: v.Precision, value: v.Number) -> v.Number:
+        """A float as NumPy's type of that precision holds it."""
+        expr = call("trifold::rounded_unless", precision.wide, value.expr)
+        expr = cpp.CallTo(expr.function, expr.arguments, type=v.FLOAT)
+        return v.Number(expr, v.FLOAT, precision=precision)
 
     def _divided(self, op: Any, x: v.Number, y: v.Number, kind: Any) -> v.Number:
         plain = x.interval and y.interval and x.interval[0] >= 0 and y.interval[0] >= 1
@@ -300,9 +307,13 @@ class HostExpressions(Conditions):
                 parts.append(str(node.value))
                 continue
             assert isinstance(node, ast.FormattedValue)
-            if node.format_spec is not None:
+            value = self.evaluate(node.value)
+            if node.format_spec is None:
+                parts += self.in_words(value, node)
+            elif isinstance(value, v.Number) and value.type == v.FLOAT and _is_g(node.format_spec):
+                parts.append(call("trifold::in_digits", value.expr))
+            else:
                 raise DraftError(self.place(node), "a format in a message is not translated", "leave it out")
-            parts += self.in_words(self.evaluate(node.value), node)
         if all(isinstance(part, str) for part in parts):
             return "".join(str(part) for part in parts)
         return v.Text(tuple(parts))
@@ -319,6 +330,8 @@ class HostExpressions(Conditions):
                     return [cpp.Name(f"trifold::Shape{{{text_of(whole.expr)}}}")]
             case v.DtypeOf(tensor=tensor) if tensor is not None:
                 return ["torch.", cpp.Name(f"trifold::Dtype{{{text_of(tensor.expr)}}}")]
+            case v.Either(test=test, chosen=str() as chosen, otherwise=str() as otherwise):
+                return [cpp.Ternary(test.expr, cpp.Name(f'"{chosen}"'), cpp.Name(f'"{otherwise}"'))]
             case v.DeviceOf(tensor=tensor):
                 return [cpp.Name(f"trifold::Place{{{text_of(tensor.expr)}}}")]
             case str() | int() | float() | torch.dtype():
@@ -332,6 +345,11 @@ class HostExpressions(Conditions):
 
     def item(self, base: Any, index: ast.expr, node: ast.AST) -> Any:
         raise NotImplementedError
+
+
+def _is_g(spec: ast.expr) -> bool:
+    """The format ``:g``: six digits."""
+    return isinstance(spec, ast.JoinedStr) and [ast.unparse(each) for each in spec.values] == ["'g'"]
 
 
 def _text_parts(value: Any) -> tuple[str | cpp.Expr, ...]:

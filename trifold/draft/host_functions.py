@@ -146,6 +146,13 @@ def _least(name: str) -> Handler:
     return write
 
 
+def _is_finite(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+    (value,) = arguments
+    if not isinstance(value, v.Number):
+        return math.isfinite(value)
+    return v.Number(cpp.CallTo("std::isfinite", (value.expr,), type=v.BOOL), v.BOOL)
+
+
 def _product(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     return host.product(arguments[0], node)
 
@@ -191,6 +198,7 @@ HANDLERS: dict[Any, Handler] = {
     torch.empty: _empty,
     min: _least("min"),
     max: _least("max"),
+    math.isfinite: _is_finite,
     math.prod: _product,
     sum: _sum,
     tuple: _tuple,

@@ -46,6 +46,8 @@ class HostParts(HostExpressions):
             return v.Method(base, name)
         if isinstance(base, v.Number) and name == "bit_length":
             return v.Method(base, name)
+        if isinstance(base, v.Either):
+            return v.Either(base.test, getattr(base.chosen, name), getattr(base.otherwise, name))
         if isinstance(base, (v.Number, v.DtypeOf)):
             raise DraftError(self.place(node), f".{name} of this is not translated")
         return getattr(base, name)

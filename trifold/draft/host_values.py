@@ -39,6 +39,15 @@ class Number:
     facts: tuple[Fact, ...] = ()  # what is true of tensors if this is true
     of_dtype: tuple[Any, ...] | None = None  # its value for each dtype of the key
     certain: tuple[bool | None, ...] | None = None  # of a condition: likewise, None where more than that decides
+    precision: Precision | None = None  # of a float that NumPy computed
+
+
+@dataclass(frozen=True)
+class Precision:
+    """NumPy's float64 where a condition on the key's dtype holds, else its float32."""
+
+    wide: cpp.Expr
+    kinds: tuple[types.Type, ...]  # for each dtype of the key
 
 
 @dataclass(eq=False)

@@ -4,6 +4,10 @@
 #include <trifold/rows.h>
 #include <trifold/python_numbers.cuh>
 
+#include <cmath>
+#include <cstdio>
+#include <string>
+
 namespace trifold {
 
 inline bool same_dtype(const Tensor& a, const Tensor& b) {
@@ -52,6 +56,18 @@ inline int64_t bit_length(int64_t number) {
   int64_t digits = 0;
   for (; number != 0; number /= 2) ++digits;
   return digits;
+}
+
+// A float64, or what float32 makes of it.
+inline double rounded_unless(bool wide, double number) {
+  return wide ? number : static_cast<double>(static_cast<float>(number));
+}
+
+// Python's format :g.
+inline std::string in_digits(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", number);
+  return text;
 }
 
 // As libtorch's number: float64 for float64, float32 for all else.
