@@ -35,7 +35,7 @@ class _Object:
 class _DeviceFunction:
     """What stands for a function in kernels."""
 
-    py_func: FunctionType
+    py_func: Any
 
 
 class _Functions:
@@ -105,12 +105,14 @@ def draft(request: Request) -> Draft | Refusal:
 
 def main() -> None:
     requests = sys.stdin.buffer
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever is printed does not mix with the answers
     while True:
         try:
             request = pickle.load(requests)
         except EOFError:
             return
-        print(json.dumps(as_answer(draft(request))), flush=True)
+        print(json.dumps(as_answer(draft(request))), file=answers, flush=True)
 
 
 if __name__ == "__main__":

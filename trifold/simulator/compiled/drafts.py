@@ -57,7 +57,7 @@ def draft_of(request: Request) -> Draft | Refusal:
     try:
         answer = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        answer = _process().ask(request)
+        answer = _process(os.getpid()).ask(request)
         path.parent.mkdir(mode=0o700, exist_ok=True)
         scratch = path.with_name(f".{path.name}.{os.getpid()}")
         scratch.write_text(json.dumps(answer), encoding="utf-8")
@@ -88,6 +88,10 @@ class _Process:
     asked: IO[bytes]
     answers: IO[bytes]
 
+    def end(self) -> None:
+        self.asked.close()
+        self.process.wait()
+
     def ask(self, request: Request) -> dict[str, Any]:
         try:
             pickle.dump(request, self.asked)
@@ -100,16 +104,17 @@ class _Process:
 
 
 @cache
-def _process() -> _Process:
+def _process(_of: int) -> _Process:
+    """That of this process, whose number is given: a forked one has its own."""
     command = [sys.executable, "-P", "-m", "trifold.simulator.compiled.drafting"]
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=Path(trifold.__file__).parents[1]
-    )
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     assert process.stdin is not None
     assert process.stdout is not None
-    atexit.register(process.terminate)
-    return _Process(process, process.stdin, process.stdout)
+    made = _Process(process, process.stdin, process.stdout)
+    owner = os.getpid()
+    atexit.register(lambda: made.end() if os.getpid() == owner else None)
+    return made
 
 
 # The simulator is off in it, and tools that follow child processes have nothing to look at there.

@@ -14,6 +14,7 @@ from numba.core.typing.typeof import typeof
 from numba.np import numpy_support
 
 from trifold.errors import ToolchainError
+from trifold.simulator import arithmetic
 from trifold.simulator.arguments import BITS_OF_BFLOAT16, Staging
 from trifold.simulator.compiled import fallbacks
 from trifold.simulator.compiled.drafts import Refusal, draft_of
@@ -22,6 +23,8 @@ from trifold.simulator.compiled.library import PLAIN, BuildRefusedError
 from trifold.simulator.compiled.native import ALL, NONE, Native
 from trifold.simulator.compiled.request import NoTextError, request_for
 from trifold.simulator.settings import Options
+
+_CAST = tuple(kind for name, kind in arithmetic.CASTS.items() if isinstance(kind, type) and hasattr(kind, "item"))
 
 
 class Compiled:
@@ -105,6 +108,8 @@ def _made(function: FunctionType, staging: Staging, arguments: Sequence[Any]) ->
 def _type_of(staging: Staging, number: int, argument: Any) -> types.Type:
     value, name = staging.values[number], staging.names[number]
     if not isinstance(value, np.ndarray):
+        if isinstance(argument, _CAST):  # by a signature of the kernel's
+            return getattr(types, type(argument).__name__)  # type: ignore[no-any-return]
         try:
             kind: types.Type = types.unliteral(typeof(argument))  # type: ignore[attr-defined]
             return kind

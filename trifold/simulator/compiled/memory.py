@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from trifold import _simulator
 from trifold.cpu import runtime
 from trifold.simulator import uninitialised
 from trifold.simulator.arguments import FILLED, UNINITIALISED, Staging
@@ -32,11 +33,9 @@ class Fresh:
         self._staging, self._arrays, self._written = staging, arrays, written
         self._masks: dict[int, np.ndarray[Any, Any]] = {}
         for number in arrays:
-            flags = staging.flags[number]
-            if flags & (UNINITIALISED | FILLED):
-                mask = uninitialised.unwritten(staging.values[number], whole=bool(flags & UNINITIALISED))
-                if mask.any():
-                    self._masks[number] = mask
+            mask = _unwritten(staging.values[number], staging.flags[number])
+            if mask is not None and mask.any():
+                self._masks[number] = mask
 
     def given(self) -> tuple[Any, int]:
         """The arrays for the screen."""
@@ -57,6 +56,18 @@ class Fresh:
 
     def noted(self) -> Any:
         return _Noted({number: (self._staging.values[number], mask) for number, mask in self._masks.items()})
+
+
+def _unwritten(array: np.ndarray[Any, Any], flags: int) -> np.ndarray[Any, Any] | None:
+    """Which elements of an array nobody has written; None: all are written, as far as is known."""
+    if flags & (UNINITIALISED | FILLED):
+        return uninitialised.unwritten(array, whole=bool(flags & UNINITIALISED))
+    if not array.flags.c_contiguous:
+        return None
+    found = _simulator.unwritten(array.__array_interface__["data"][0], array.nbytes)  # of a tensor
+    if found is None:
+        return None
+    return np.asarray(np.frombuffer(found, np.uint8).reshape(*array.shape, array.itemsize).any(axis=-1))
 
 
 class _Noted:

@@ -212,4 +212,5 @@ class Native:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    """A number as Python has it."""
+    return value if isinstance(value, (int, float)) else value.item()
