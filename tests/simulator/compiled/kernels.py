@@ -97,10 +97,28 @@ def prints(x):
     print(x[0])
 
 
+@cuda.jit(device=True)
+def shifted(x, i):
+    x[i + 1] = x[i]
+
+
 @cuda.jit
-def warp_sum(x, out):
-    v = x[cuda.threadIdx.x]
-    for distance in (16, 8, 4, 2, 1):
-        v += cuda.shfl_down_sync(0xFFFFFFFF, v, distance)
-    if cuda.threadIdx.x == 0:
-        out[0] = v
+def warps(which, x, out):
+    i = cuda.grid(1)
+    v = x[i]
+    if which == 1:
+        if i % 32 < 16:
+            v += cuda.shfl_xor_sync(0xFFFFFFFF, v, 16)
+        else:
+            v += cuda.shfl_xor_sync(0xFFFFFFFF, v, 16)
+    elif which == 2:
+        if i % 32 == 31:
+            return
+        v = cuda.shfl_down_sync(0xFFFFFFFF, v, 1)
+    elif which == 3:
+        shifted(out, i)
+    else:
+        for distance in (16, 8, 4, 2, 1):
+            v += cuda.shfl_down_sync(0xFFFFFFFF, v, distance)
+    if i % 32 == 0:
+        out[i // 32] = v

@@ -45,8 +45,8 @@ def test_an_interpreted_kernel_and_its_reason(capsys: pytest.CaptureFixture[str]
 
 def test_some_checks_are_the_interpreters() -> None:
     with simulator.options(compiled=True, checks="race"):
-        kernels.warp_sum[1, 32](np.arange(32.0), np.zeros(1))
-    assert reason("warp_sum") == "compiled kernels have all checks or none, not race"
+        kernels.warps[1, 32](0, np.arange(32.0), np.zeros(33))
+    assert reason("warps") == "compiled kernels have all checks or none, not race"
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from tests.simulator.compiled import kernels
 from trifold import KernelFault, simulator
-from trifold.simulator.compiled import interpreted
+from trifold.simulator.compiled import interpreted, native
 
 REAL = np.linspace(-3, 5, 24).reshape(4, 6)
 LAYOUTS = {
@@ -56,9 +56,14 @@ def test_device_arrays_and_what_nobody_has_written() -> None:
     assert y.copy_to_host()[:, 0].tolist() == [1.0] * 8
 
 
-def test_a_kernel_of_warp_operations_runs_with_all_checks() -> None:
-    x, out = np.arange(32.0), np.zeros(1)
+def test_what_is_right_is_not_suspected(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_checked(*_: object) -> None:
+        pytest.fail("the screen suspects an access")
+
+    monkeypatch.setattr(native.Native, "_run_checked", run_checked)
+    x, out = np.arange(64.0), np.zeros(65)
     with simulator.options(compiled=True):
-        kernels.warp_sum[1, 32](x, out)
-    assert out[0] == x.sum()
-    assert not any(kernel.startswith("warp_sum ") for kernel in interpreted())
+        kernels.warps[1, 64](0, x, out)
+        assert out[:2].tolist() == x.reshape(2, 32).sum(1).tolist()
+        for which in (1, 4, 4):
+            kernels.mistakes[1, 3](which, np.ones((3, 4), np.float32), np.zeros((3, 4), np.float32))

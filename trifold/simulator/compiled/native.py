@@ -35,16 +35,19 @@ _MOST_FALSE_ALARMS = 3  # after which a kernel is not screened any more
 
 # Of CUDA's own names, those whose meaning the screen knows. What else a kernel uses may order its accesses.
 _KNOWN_TO_THE_SCREEN = re.compile(
-    r"__(?:global|device|forceinline|shared)__|__syncthreads|__(?:popc|ffs|clz|brev)(?:ll)?|__\w+_rn|__double_as_\w+"
+    r"__(?:global|device|forceinline|shared)__|__syncthreads|__(?:popc|ffs|clz|brev)(?:ll)?|__\w+_rn|__double_as_\w+|"
+    r"__shfl(?:_up|_down|_xor)?_sync|__(?:ballot|all|any)_sync"
 )
 _CUDA_NAME = re.compile(r"\b__\w+")
-_UNKNOWN_TO_THE_SCREEN = re.compile(r"dynamic_shared|element<'p'|cooperative_groups|lane_id|volatile|asm")
+_UNKNOWN_TO_THE_SCREEN = re.compile(r"dynamic_shared|cooperative_groups|volatile|asm")
 
 
 def is_screened(text: str) -> bool:
     """Whether the screen sees all that orders the accesses of a draft."""
-    known = all(_KNOWN_TO_THE_SCREEN.fullmatch(name) for name in _CUDA_NAME.findall(text))
-    return known and _UNKNOWN_TO_THE_SCREEN.search(text) is None
+    names = set(_CUDA_NAME.findall(text))
+    if "__shared__" in names and "element<'p'" in text:  # a function may be passed a shared array
+        return False
+    return all(_KNOWN_TO_THE_SCREEN.fullmatch(name) for name in names) and _UNKNOWN_TO_THE_SCREEN.search(text) is None
 
 
 @dataclass

@@ -1,6 +1,7 @@
 // A quick look at a kernel's accesses. It sees every race and every read of what nobody wrote, and suspects some that
 // are none: what it suspects is run again with all checks (trifold/simulator/compiled), which know what a warp, a fence
-// and an atomic order, and describe what they find. Here only barriers order.
+// and an atomic order, and describe what they find. Here only barriers order. Operations of a warp are right if all of
+// its lanes do them, at the same lines in the same order.
 //
 // One OS thread runs the blocks in order. Each interval between barriers of each block has a number of its own, `now`,
 // that grows, so that nothing is cleared between blocks and launches: an access belongs to this launch, to this block
@@ -51,7 +52,10 @@ struct State {
   Array arrays[32] = {};
   Watched watched[32] = {};
   uint32_t waits[1024] = {};
-  uint64_t paths[1024] = {};
+  uint64_t paths[1024] = {};  // the lines of the barriers, and of the operations of its warp, that a thread has come to
+  bool has_met = false;       // in its warp: a thread of the running block
+  uint64_t warp_paths[1024] = {};
+  uint32_t ended_of_warp[32] = {}, first_of_warp[32] = {};
   Cell shared_words[1 << 16] = {}, shared_bytes[1 << 18] = {};
 };
 inline State state;
@@ -148,14 +152,14 @@ __forceinline__ void note(T* place) {
     } else {
       note_in<true, access>(state.shared_bytes[address & 0x3FFFF]);
     }
-  } else if constexpr (!std::is_const_v<T>) {  // an array that the kernel only reads has no race
+  } else if constexpr (space == 'p' || !std::is_const_v<T>) {  // an array that the kernel only reads has no race
     const auto address = reinterpret_cast<uintptr_t>(place);
     for (unsigned i = 0; i < state.count; ++i) {
       const Array& array = state.arrays[i];
       const size_t distance = address - array.begin;
       if (distance < array.bytes) return note_in<false, access>(array.cells[distance / sizeof(T)]);
     }
-    suspect();
+    if constexpr (space != 'p') suspect();  // what a function is passed may be an array that is only read
   }
 }
 
@@ -178,9 +182,18 @@ __forceinline__ void begin_thread() {
       std::fill_n(s.paths, threads, 0);
       s.has_waited = false;
     }
+    if (s.has_met) {
+      std::fill(std::begin(s.warp_paths), std::end(s.warp_paths), 0);
+      std::fill(std::begin(s.ended_of_warp), std::end(s.ended_of_warp), 0);
+      s.has_met = false;
+    }
     s.ended = 0;
   }
   s.now = s.block;
+}
+
+inline uint64_t extended(uint64_t path, int line) {
+  return (path + static_cast<uint64_t>(line)) * 0x9e3779b97f4a7c15;
 }
 
 // Barriers that the running thread has passed.
@@ -194,7 +207,7 @@ inline void barrier(int line) {
   const uint64_t block = s.running_block;
   if (!s.has_waited && s.ended != 0) suspect();
   s.has_waited = true;
-  s.paths[thread] = s.paths[thread] * 0x100000001b3 + static_cast<uint64_t>(line);
+  s.paths[thread] = extended(s.paths[thread], line);
   __syncthreads();
   if (s.running_block != block || s.last > last_interval) suspect();
   s.thread = thread;
@@ -202,10 +215,39 @@ inline void barrier(int line) {
   s.last = std::max(s.last, s.now);
 }
 
+// The running thread does something together with its warp.
+template <class Operation>
+auto in_warp(unsigned mask, int line, const Operation& operation) {
+  State& s = state;
+  const uint32_t thread = linear(threadIdx, blockDim);
+  const uint64_t block = s.running_block;
+  const bool whole = mask == 0xFFFFFFFF && blockDim.x * blockDim.y * blockDim.z % 32 == 0;
+  if (!whole || (!s.has_met && s.ended != 0)) suspect();
+  s.has_met = true;
+  s.warp_paths[thread] = extended(s.warp_paths[thread], line);
+  const auto result = operation();
+  if (s.running_block != block) suspect();
+  s.thread = thread;
+  s.now = s.block + (s.has_waited ? s.waits[thread] : 0);
+  return result;
+}
+
+// All lanes of a warp have met.
+inline void end_lane(uint32_t thread) {
+  State& s = state;
+  const uint32_t warp = thread / 32;
+  if (s.ended_of_warp[warp]++ == 0) {
+    s.first_of_warp[warp] = thread;
+  } else if (s.warp_paths[thread] != s.warp_paths[s.first_of_warp[warp]]) {
+    suspect();
+  }
+}
+
 // All threads of a block have come to the same barriers.
 __forceinline__ void end_thread() {
   State& s = state;
   ++s.ended;
+  if (s.has_met) end_lane(linear(threadIdx, blockDim));
   if (!s.has_waited) return;
   const uint32_t thread = linear(threadIdx, blockDim);
   if (s.ended == 1) {
@@ -243,7 +285,7 @@ inline bool begin_launch(const Given* given, int count) {
   State& s = state;
   if (s.last > last_interval / 2) forget_all();
   s.launch = ++s.last;
-  s.has_waited = true;
+  s.has_waited = s.has_met = true;
   s.count = 0;
   for (const Given* one = given; one < given + count; ++one) {
     if (one->is_written_to == 0) {
@@ -283,3 +325,12 @@ inline bool begin_launch(const Given* given, int count) {
 }  // namespace trifold::screen
 
 #define __syncthreads() trifold::screen::barrier(__LINE__)
+#define TRIFOLD_IN_WARP(operation, mask, ...) \
+  trifold::screen::in_warp(mask, __LINE__, [&] { return operation(mask, __VA_ARGS__); })
+#define __shfl_sync(...) TRIFOLD_IN_WARP(__shfl_sync, __VA_ARGS__)
+#define __shfl_up_sync(...) TRIFOLD_IN_WARP(__shfl_up_sync, __VA_ARGS__)
+#define __shfl_down_sync(...) TRIFOLD_IN_WARP(__shfl_down_sync, __VA_ARGS__)
+#define __shfl_xor_sync(...) TRIFOLD_IN_WARP(__shfl_xor_sync, __VA_ARGS__)
+#define __ballot_sync(...) TRIFOLD_IN_WARP(__ballot_sync, __VA_ARGS__)
+#define __all_sync(...) TRIFOLD_IN_WARP(__all_sync, __VA_ARGS__)
+#define __any_sync(...) TRIFOLD_IN_WARP(__any_sync, __VA_ARGS__)
