@@ -19,15 +19,16 @@ import numpy as np
 from numba import cuda
 
 @cuda.jit
-def double(x):
+def double(x, last):
     x[cuda.grid(1)] *= 2
+    last[0] = cuda.grid(1)  # trifold: allow race, any of them will do
 
 @cuda.jit
 def tell(x):
     print(x[0])
 
 x = np.ones(32)
-double[1, 32](x)
+double[1, 32](x, np.zeros(1))
 tell[1, 1](x)
 """
 
@@ -53,12 +54,12 @@ def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     first = _run(tmp_path)
     assert (first.returncode, first.stdout) == (0, "2.0\n")
-    (line,) = first.stderr.splitlines()
-    assert (
-        line == "trifold.simulator: in the interpreter: tell at program.py:9 (program.py:11: print is not translated)"
-    )
+    assert first.stderr.splitlines() == [
+        "accepted by program.py:8: race on last in double at program.py:8, 31 times: any of them will do",
+        "trifold.simulator: in the interpreter: tell at program.py:10 (program.py:12: print is not translated)",
+    ]
     builds = _builds(tmp_path)
-    assert len(builds) == 1
+    assert len(builds) == 2  # with the screen, and with all checks
     again = _run(tmp_path)
     assert (again.stdout, again.stderr) == (first.stdout, first.stderr)
     assert _builds(tmp_path) == builds

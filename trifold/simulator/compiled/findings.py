@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from trifold.findings import Access, Finding
+from trifold.simulator.compiled.request import path_of
 
 _OPERATIONS = {"r": "read", "w": "write", "u": "write", "a": "atomic"}
 _SPACES = {"g": "global", "s": "shared", "l": "local", "c": "constant", "p": "global"}
@@ -63,13 +64,15 @@ def _where(access: Access) -> str:
 
 
 def with_functions(finding: Finding, functions: Sequence[tuple[str, int, int]]) -> Finding:
-    """The finding, with the functions of its accesses, which what waits does not say.
+    """The finding, with the functions of its accesses, which what waits does not say, and with Python's names of files.
 
     Args:
         functions: file, first and last line of each.
     """
     accesses, message = [], finding.message
+    names = {path_of(file): file for file, _, _ in functions}
     for access in finding.accesses:
+        access = replace(access, file=names.get(access.file, access.file))
         if not access.function and (name := _function_at(access, functions)):
             place = f"{Path(access.file).name}:{access.line}"
             message = message.replace(f"{place} (", f"{place} in {name} (")

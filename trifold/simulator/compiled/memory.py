@@ -12,6 +12,7 @@ from trifold import _simulator
 from trifold.cpu import runtime
 from trifold.simulator import uninitialised
 from trifold.simulator.arguments import FILLED, UNINITIALISED, Staging
+from trifold.simulator.compiled.fallbacks import FallbackError
 
 
 class Contents:
@@ -35,6 +36,8 @@ class Fresh:
         for number in arrays:
             mask = _unwritten(staging.values[number], staging.flags[number])
             if mask is not None and mask.any():
+                if not mask.flags.c_contiguous or not staging.values[number].flags.c_contiguous:
+                    raise FallbackError(f"{staging.names[number]} is a part of an array that is not wholly written")
                 self._masks[number] = mask
 
     def given(self) -> tuple[Any, int]:
@@ -48,8 +51,6 @@ class Fresh:
             else:
                 low, high = np.lib.array_utils.byte_bounds(array)
                 size = high - low
-                if mask is not None:  # the mask is of elements in order
-                    return None, -1
             written = number in self._written
             numbers += [low, size, array.itemsize, written, 0 if mask is None else mask.ctypes.data]
         return (ctypes.c_uint64 * len(numbers))(*numbers), len(self._arrays)
@@ -74,7 +75,7 @@ class _Noted:
     """Within it, checked launches know of elements that nobody has written, which hold another pattern meanwhile."""
 
     def __init__(self, masked: dict[int, tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]) -> None:
-        self._masked = [(array, mask) for array, mask in masked.values() if array.flags.c_contiguous]
+        self._masked = [(array, mask) for array, mask in masked.values()]
 
     def __enter__(self) -> None:
         self._before = []

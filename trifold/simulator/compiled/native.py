@@ -27,6 +27,7 @@ from trifold.simulator.compiled.fallbacks import FallbackError
 from trifold.simulator.compiled.findings import Outside, with_all_indices, with_functions
 from trifold.simulator.compiled.library import CHECKED, PLAIN, SCREEN, Ended, Library
 from trifold.simulator.compiled.memory import Contents, Fresh
+from trifold.simulator.compiled.request import path_of
 from trifold.simulator.settings import Options
 
 ALL = frozenset({"race", "uninitialised", "bounds"})
@@ -127,7 +128,9 @@ class Native:
         shape = (ctypes.c_uint * 7)(*grid, *block, int(self._cooperative))
         launch = _Launch(staging, self.values(staging, arguments), shape, shared, options, functions)
         natural = options.seed == 0 and options.schedules == 1
-        if options.checks == NONE and natural:
+        if options.checks == NONE:
+            if not natural:
+                raise FallbackError("a seed or several schedules without checks")
             self._run_plain(launch)
         elif natural and self.screened and self.false_alarms < _MOST_FALSE_ALARMS:
             self._run_screened(launch)
@@ -148,7 +151,8 @@ class Native:
         if restore is not None and launch.goes_on:
             restore.back()
             raise FallbackError("a launch goes on after an access out of bounds")
-        finding = Outside.parse(library.message).finding(self.draft.name, launch.options.seed)
+        outside = Outside.parse(library.message).finding(self.draft.name, launch.options.seed)
+        finding = with_functions(outside, launch.functions)
         findings.record(finding)
         raise OutOfBounds(finding)
 
@@ -170,8 +174,9 @@ class Native:
         """Every schedule from the same contents; what the first one leaves stays."""
         options = launch.options
         library = self.library(CHECKED)
+        runtime.accepted.suppress(options.suppressions)
         for file, first, last in launch.functions:
-            runtime.accepted.take_function(file, first, last)
+            runtime.accepted.take_function(path_of(file), first, last)
         contents = Contents(launch.staging, self.written)
         results: Contents | None = None
         for seed in range(options.seed, options.seed + options.schedules):
@@ -201,13 +206,14 @@ class Native:
         arrays = {name: launch.staging.values[number] for number, name in self.arrays.items()}
         told = [with_functions(with_all_indices(each, arrays, self.draft.shapes), launch.functions) for each in found]
         mistakes = [each for each in told if each.is_mistake]
-        if ended == Ended.OUT_OF_BOUNDS and not mistakes:
-            self._report_end(ended, library, contents, launch)
-        if mistakes and launch.options.keep_going:
+        outside = ended == Ended.OUT_OF_BOUNDS and not mistakes
+        if (mistakes and launch.options.keep_going) or (outside and launch.goes_on):
             contents.back()
             raise FallbackError("a launch goes on after a finding")
         for each in told:
             findings.record(each)
+        if outside:
+            self._report_end(ended, library, None, launch)
         if mistakes:
             raise (OutOfBounds if mistakes[0].kind == "out-of-bounds" else KernelFault)(*mistakes)
         if ended != Ended.WELL:

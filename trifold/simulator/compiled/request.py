@@ -10,6 +10,7 @@ import ast
 import builtins
 import hashlib
 import inspect
+import os
 import pickle
 import sys
 import textwrap
@@ -78,6 +79,11 @@ def request_for(function: FunctionType, argument_types: Sequence[types.Type]) ->
     return request
 
 
+def path_of(file: str) -> str:
+    """The file of a function as compiled code names it: from the root on, as g++ runs elsewhere."""
+    return os.path.abspath(file) if os.path.isfile(file) else file
+
+
 def _type_text(kind: types.Type) -> str:
     return f"{kind} {getattr(kind, 'aligned', True)} {getattr(kind, 'mutable', True)}"
 
@@ -97,7 +103,7 @@ class _Describing:
         except (OSError, TypeError, SyntaxError) as error:
             raise NoTextError(f"the text of {function.__name__} is not available ({error})") from None
         self._request.functions.append(_PENDING)
-        path = inspect.getsourcefile(function) or function.__code__.co_filename
+        path = path_of(inspect.getsourcefile(function) or function.__code__.co_filename)
         meanings = {name: self._meaning(value, paths) for name, value, paths in _names(function, tree)}
         self._request.functions[number] = FunctionText(function.__name__, path, first, tuple(lines), meanings)
         return number
