@@ -22,7 +22,14 @@ from tests.draft import semantics
 from trifold.draft.infer import Analysis
 
 #: Kernels that call what Numba types by compiling it, for which it wants a GPU: min, max, int, and some of cmath.
-UNASKABLE = ("least_and_largest", "truncates", "complex_numbers", "complex_functions", "half_numbers")
+UNASKABLE = (
+    "least_and_largest",
+    "truncates",
+    "complex_numbers",
+    "complex_functions",
+    "half_numbers",
+    "calls_in_chains",
+)
 
 
 class Typing(CompilerBase):  # type: ignore[misc]

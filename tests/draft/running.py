@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from tests.draft.kernels import SEED
 from trifold.cpu import RawKernel
 from trifold.draft import DraftedKernel, DraftError, draft_kernel
 from trifold.errors import TrifoldError
 
-SEED = 23
 _SECONDS = 20  # of a module
 _SLOT = 16  # bytes of an argument
 _INCLUDE = re.compile(r"^#include .*\n", re.MULTILINE)

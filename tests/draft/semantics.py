@@ -9,6 +9,7 @@ from numba import cuda, float32, float64, int32, int64, uint8, uint32, uint64
 from numba.cuda import libdevice
 
 FACTOR = 3
+SIGNED = -1
 SCALE = 0.5
 _TABLE = (2, 3, 5, 7)
 _MATRIX = ((1, -2, 3), (4, 5, -6))
@@ -545,6 +546,37 @@ def grid_of_two_dimensions(x, y, out):
 
 
 @cuda.jit
+def unsigned_signs(x, y, out):
+    i = cuda.grid(1)
+    b = np.uint8(x[i] + 20)
+    w = np.uint32(i + 3)
+    out[i] = ~b + 1000 * (-b) + 0.5 * (~w) + 0.25 * (-w) + np.uint8(-268 + SIGNED) + ~np.uint16(7)
+
+
+@cuda.jit
+def joins_of_several_types(x, y, out):
+    i = cuda.grid(1)
+    n = np.int8(i)
+    if y[i] > 2:
+        n = np.int16(i * 300)
+    m = n * 2
+    for k in range(3):
+        if k == i % 3:
+            n = np.int64(m) << 20
+    c = np.complex64(x[i])
+    if y[i] > 4:
+        c = c * 1j
+    out[i] = n + m + c.real
+
+
+@cuda.jit
+def calls_in_chains(x, y, out):
+    i = cuda.grid(1)
+    chained = -2 < np.int32(x[i] * 2) < np.int32(y[i]) <= abs(y[i]) < twice(y[i]) < 7
+    out[i] = chained + 10 * (int(x[i]) or abs(y[i])) + 100 * (max(y[i], 0) and i)
+
+
+@cuda.jit
 def early_return(x, y, out):
     i = cuda.grid(1)
     out[i] = 0
@@ -617,6 +649,9 @@ _OF_FLOATS = (
     libdevice_calls,
     several_dynamic_arrays,
     grid_of_two_dimensions,
+    unsigned_signs,
+    joins_of_several_types,
+    calls_in_chains,
     early_return,
     keywords,
 )

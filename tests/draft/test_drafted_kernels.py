@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import importlib
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.draft import kernels
-from tests.draft.test_kernels import NAMES, SEED
+from tests.draft.differential import compare, disagreement, drafts
+from tests.draft.kernels import SEED
+from tests.draft.test_kernels import NAMES
 from trifold import simulator
 
 #: The kernels that are refused, and the words in which they are.
 REFUSED: dict[str, str] = {}
 ROUND_OFFS = 2  # of the dtype: a function of mathematics, as Python's and as g++'s library has it
-
-
-def run(folder: Path, files: list[str]) -> dict[str, str]:
-    """The results of modules with drafts in their kernels' place, into the folder; and why a module has none."""
-    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
-    command = [sys.executable, "-m", "tests.draft.running", str(folder), *files]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    reasons: dict[str, str] = json.loads(done.stdout)
-    return {Path(file).stem: reason for file, reason in reasons.items()}
 
 
 def agree(found: np.ndarray, expected: np.ndarray, name: str) -> None:
@@ -43,7 +31,8 @@ def agree(found: np.ndarray, expected: np.ndarray, name: str) -> None:
 @pytest.fixture(scope="module")
 def drafted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
     folder = tmp_path_factory.mktemp("drafted")
-    return folder, run(folder, [str(Path(kernels.__path__[0]) / f"{name}.py") for name in NAMES])
+    reasons = drafts(folder, [str(Path(kernels.__path__[0]) / f"{name}.py") for name in NAMES])
+    return folder, {Path(file).stem: reason for file, reason in reasons.items()}
 
 
 def test_all_but_these_are_drafted(drafted: tuple[Path, dict[str, str]]) -> None:
@@ -62,3 +51,32 @@ def test_a_draft_computes_what_its_kernel_does(name: str, drafted: tuple[Path, d
         assert found.keys() == expected.keys()
         for result, values in expected.items():
             agree(found[result], values, result)
+
+
+def test_drafts_of_generated_kernels_compute_the_same() -> None:
+    assert compare(range(12)) == {}
+
+
+_MODULE = """
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def kernel(x, y):
+    y[0] = x[0] {operation}
+
+def main(rng):
+    y = np.zeros(1, {dtype})
+    kernel[1, 1](np.full(1, -7, {dtype}), y)
+    return {{"y": y}}
+"""
+
+
+@pytest.mark.parametrize(("dtype", "right", "wrong"), [("np.int64", "// 2", "/ 2"), ("np.float64", "* 2", "* 2.001")])
+def test_a_draft_that_computes_something_else_is_found(dtype: str, right: str, wrong: str, tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    for operation, expected in ((wrong, "y"), (right, "")):
+        file.write_text(_MODULE.format(operation=operation, dtype=dtype))
+        assert drafts(tmp_path, [str(file)]) == {str(file): ""}
+        file.write_text(_MODULE.format(operation=right, dtype=dtype))
+        assert disagreement(file) == expected

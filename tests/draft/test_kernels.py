@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from tests.draft import kernels
+from tests.draft.kernels import SEED
 from trifold import simulator
 from trifold.findings import collect
 
 NAMES = [each.name for each in pkgutil.iter_modules(kernels.__path__)]
-SEED = 23
 ROUND_OFFS = 64  # of the dtype, relative to the largest number of the result
 
 

@@ -247,6 +247,16 @@ class Arithmetic:
             return cpp.Prefix("-", operand, type=operand.type)
         return cpp.Prefix("-", self.convert(operand, result), type=result)
 
+    def in_own_type(self, operator: str, operand: cpp.Expr, own: Type) -> cpp.Expr:
+        """``-`` and ``~`` of an unsigned number, which Numba computes before it widens it."""
+        kind = own[0]
+        assert isinstance(kind, types.Integer)
+        computed: cpp.Expr = cpp.Prefix(operator, self.convert(operand, own), type=own, interval=limits(kind))
+        if kind.bitwidth < types.int32.bitwidth:  # C++ computes in int
+            int32 = self.each(types.int32, own)
+            computed = self.convert(cpp.Prefix(operator, self.convert(operand, own), type=int32), own)
+        return computed
+
     def invert(self, operand: cpp.Expr, result: Type, interval: Interval | None) -> cpp.Expr:
         kind = _promotion(operand)
         if kind != result[0] and not (kind == types.int32 and result[0] == types.int64):

@@ -284,6 +284,14 @@ def limits(kind: types.Type) -> Interval | None:
     return None
 
 
+_INTEGERS = {name: kind for kind, name in NAMES.items() if name.endswith("_t")}
+
+
+def holds(name: str, value: float) -> bool:
+    """Whether the integer type of this name, unless it is a keyword, has the value."""
+    return name in _INTEGERS and isinstance(value, int) and fits((value, value), _INTEGERS[name])
+
+
 def fits(interval: Interval | None, kind: types.Type) -> bool:
     bounds = limits(kind)
     return interval is not None and bounds is not None and bounds[0] <= interval[0] and interval[1] <= bounds[1]

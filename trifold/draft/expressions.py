@@ -49,6 +49,12 @@ _STUBS = {
     cuda.blockDim: "blockDim",
     cuda.gridDim: "gridDim",
 }
+_ATOMICS = ("add", "sub", "max", "min", "and_", "or_", "xor", "exch", "cas", "inc", "dec")
+_WITH_EFFECTS = {
+    *(getattr(cuda.atomic, name) for name in _ATOMICS),
+    *(cuda.shfl_sync, cuda.shfl_up_sync, cuda.shfl_down_sync, cuda.shfl_xor_sync, cuda.ballot_sync, cuda.all_sync),
+    *(cuda.any_sync, cuda.activemask, cuda.syncthreads_count, cuda.syncthreads_and, cuda.syncthreads_or),
+}
 _MOST_WRITTEN_OUT = 4  # of the factors of a power
 
 
@@ -204,6 +210,9 @@ class Expressions(Calls):
         value = self.value(operand)
         if value.type == self.boolean:
             value = self.numbers.convert(value, self.each(types.int32))
+        own = tuple(each.args[0] for each in expression.signature)
+        if op in (operator.neg, operator.invert) and all(isinstance(x, types.Integer) and not x.signed for x in own):
+            return self.numbers.in_own_type("-" if op is operator.neg else "~", value, own)
         if op is operator.neg:
             return self.numbers.negate(value, result, expression.interval)
         if op is operator.invert:
@@ -259,7 +268,7 @@ class Expressions(Calls):
     def _compare(self, expression: t.Compare) -> cpp.Expr:
         values = [self.value(operand) for operand in expression.operands]
         for inner, value in zip(expression.operands[1:-1], values[1:-1], strict=True):
-            if any(isinstance(each, t.Call) for each in t.walk_expression(inner)):
+            if not is_pure(inner):
                 raise DraftError(inner.place, "a call in a chain of comparisons is not translated", "assign it before")
             assert value is not None
         joined: cpp.Expr | None = None
@@ -279,7 +288,7 @@ class Expressions(Calls):
         *others, last = expression.operands
         value = self.value(last)
         for operand in reversed(others):
-            if not isinstance(operand, (t.Read, t.Constant)):
+            if not is_pure(operand):
                 raise DraftError(
                     operand.place, "this operand of `and` or `or` would be computed twice", "assign it to a variable"
                 )
@@ -369,6 +378,22 @@ class Expressions(Calls):
         if call.callees is not None:
             return self.module.call(self, call)
         return OPERATIONS[call.function].write(self, call)
+
+
+def is_pure(expression: t.Expr) -> bool:
+    """Whether computing it twice is computing it once: what it calls writes nothing and waits for nobody."""
+    return all(
+        not isinstance(each, t.Call)
+        or (each.function not in _WITH_EFFECTS and (each.callees is None or _is_pure_function(each.callees)))
+        for each in t.walk_expression(expression)
+    )
+
+
+def _is_pure_function(function: t.Function) -> bool:
+    return all(
+        not isinstance(statement, (t.Store, t.Evaluate)) and all(is_pure(each) for each in t.expressions(statement))
+        for statement in t.walk(function.body)
+    )
 
 
 def is_tuple(kind: Type | None) -> bool:

@@ -55,7 +55,7 @@ def _print(node: cpp.Expr) -> tuple[str, int]:
         case cpp.Member(base=base, name=name):
             return f"{_within(base, _POSTFIX)}.{name}", _POSTFIX
         case cpp.Cast(to=to, operand=operand):
-            if isinstance(operand, cpp.Literal) and to.endswith("_t") and not isinstance(operand.value, float):
+            if isinstance(operand, cpp.Literal) and cpp.holds(to, operand.value):
                 return f"{to}{{{expression(operand)}}}", _POSTFIX
             form = f"{to}({{}})" if to[0].isupper() or to.startswith("trifold::") else f"static_cast<{to}>({{}})"
             return form.format(expression(operand)), _POSTFIX

@@ -127,6 +127,8 @@ def _variable(versions: list[t.Version], places: _Places) -> Variable:
     # What meets is of the type of the last join: Numba unifies types as they meet.
     kinds = {version.type for version in joined} or {versions[0].type}
     if len(kinds) > 1:
+        kinds = _widest(kinds)
+    if len(kinds) > 1:
         first = joined[0]
         names = " and ".join(sorted(str(kind[0]) for kind in kinds if kind))
         raise DraftError(first.place, f"{first.name} is {names} at different places", "use two names")
@@ -154,6 +156,15 @@ def _variable(versions: list[t.Version], places: _Places) -> Variable:
     return variable
 
 
+def _widest(kinds: set[Type | None]) -> set[Type | None]:
+    """The one of the types that holds every value of all others; all, if none does."""
+    for wide in kinds:
+        pairs = [zip(wide or (), narrow or (), strict=True) for narrow in kinds]
+        if all(_holds(a, b, None) for pair in pairs for a, b in pair):
+            return {wide}
+    return kinds
+
+
 def _holds(wide: types.Type, narrow: types.Type, interval: Interval | None) -> bool:
     """A variable of the wide type holds each value of the narrow one."""
     if wide == narrow:
@@ -164,7 +175,10 @@ def _holds(wide: types.Type, narrow: types.Type, interval: Interval | None) -> b
             exact = 2**53 if wide == types.float64 else 2**24
             return -exact <= bounds[0] and bounds[1] <= exact
         return fits(bounds, wide)
-    return isinstance(narrow, types.Float) and isinstance(wide, types.Float) and narrow.bitwidth <= wide.bitwidth
+    for family in (types.Float, types.Complex):
+        if isinstance(narrow, family) and isinstance(wide, family):
+            return bool(narrow.bitwidth <= wide.bitwidth)
+    return False
 
 
 def _settle(variable: Variable, places: _Places) -> None:

@@ -8,3 +8,5 @@ Each module has its kernels and
 
 ``TOLERANCE`` in a module is the relative tolerance of its floats where the default of its dtype is too narrow.
 """
+
+SEED = 23  # of the generator that each main draws from
