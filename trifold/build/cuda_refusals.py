@@ -91,7 +91,8 @@ def calls_without_launch(file: SourceFile, kernels: dict[str, Kernel], others: s
 
 def _in_device_code(file: SourceFile, function: Node) -> Iterator[Edit]:
     for node in walk(function):
-        if node.type == "new_expression" or file.calls(node) in ("malloc", "free"):
+        placed = node.child_by_field_name("placement") is not None  # into memory that is there
+        if (node.type == "new_expression" and not placed) or file.calls(node) in ("malloc", "free"):
             yield _before(node.start_byte, "a kernel's own heap is not there on the CPU: allocate with cudaMalloc")
         elif node.type == "kernel_call_syntax" and node.parent is not None:
             what = "a kernel that launches a kernel (dynamic parallelism) does not run on the CPU"

@@ -58,10 +58,11 @@ FEATURES = (
     ),
     Feature("an 8-bit or smaller float", re.compile(r"\b__nv_fp[468]\w*|<cuda_fp[468]\.h>"), _GUARD),
     Feature(
-        "libcu++ (cuda::) beyond barriers, pipelines and what cuda::ptx has of clusters and copies",
+        "libcu++ (cuda::) beyond atomics, barriers, pipelines and what cuda::ptx has of clusters and copies",
         re.compile(
-            r"\bcuda::(?!ptx\b|barrier\b|device\b|thread_scope|\w*pipeline|memcpy_async\b|aligned_size_t\b)"
-            r"|<cuda/(?!ptx>|barrier>|pipeline>)"
+            r"\bcuda::(?!ptx\b|barrier\b|device\b|thread_scope|\w*pipeline|memcpy_async\b|aligned_size_t\b|std::|"
+            r"(?:atomic|memory_order)\w*\b)"
+            r"|<cuda/(?!ptx>|barrier>|pipeline>|atomic>|std/)"
         ),
         _GUARD,
     ),

@@ -91,6 +91,29 @@ void device() {
   cudaStreamDestroy(stream);
 }
 
+// What changes no result, in the forms of CUDA 12 and 13; and attributes of kernels.
+void hints() {
+  int* x;
+  int least = 0, greatest = 0, blocks = 0, value = 0;
+  cudaStream_t stream;
+  cudaFuncAttributes attributes;
+  const cudaMemLocation device{cudaMemLocationTypeDevice, 0};
+  EXPECT(cudaMallocManaged(&x, 64) == cudaSuccess);
+  EXPECT(cudaMemAdvise(x, 64, cudaMemAdviseSetPreferredLocation, 0) == cudaSuccess);
+  EXPECT(cudaMemAdvise(x, 64, cudaMemAdviseSetReadMostly, device) == cudaSuccess);
+  EXPECT(cudaMemPrefetchAsync(x, 64, 0) == cudaSuccess && cudaMemPrefetchAsync(x, 64, device, 0) == cudaSuccess);
+  EXPECT(cudaDeviceSetLimit(cudaLimitPrintfFifoSize, 1 << 20) == cudaSuccess);
+  EXPECT(cudaDeviceGetStreamPriorityRange(&least, &greatest) == cudaSuccess);
+  EXPECT(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest) == cudaSuccess);
+  EXPECT(cudaStreamAttachMemAsync(stream, x) == cudaSuccess && cudaStreamDestroy(stream) == cudaSuccess);
+  EXPECT(cudaFuncGetAttributes(&attributes, fill) == cudaSuccess && attributes.maxThreadsPerBlock == 1024);
+  EXPECT(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, fill, 256, 0, cudaOccupancyDefault) ==
+         cudaSuccess);
+  EXPECT(cudaDeviceGetAttribute(&value, cudaDevAttrMaxThreadsPerMultiProcessor, 0) == cudaSuccess && value == 2048);
+  EXPECT(cudaHostRegister(&value, sizeof value, cudaHostRegisterDefault) == cudaSuccess);
+  EXPECT(cudaHostUnregister(&value) == cudaSuccess && cudaFree(x) == cudaSuccess);
+}
+
 int main(int argc, char**) {
   if (argc > 1) {
     cudaDeviceProp properties;
@@ -101,4 +124,5 @@ int main(int argc, char**) {
   memory();
   rectangles();
   device();
+  hints();
 }

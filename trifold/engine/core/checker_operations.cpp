@@ -124,7 +124,7 @@ Checker::Fenced Checker::fenced(Record record, Space space, const Thread& issuer
   if (record.thread == earlier_grid) return Fenced::in_time;
   if (is_operation(record.thread)) {
     const OperationRow& row = operations_->of(record.thread);
-    if (record.stamp < row.first || is_of_async_proxy(row.instruction)) return Fenced::in_time;
+    if (record.stamp < row.first || !is_of_generic_proxy(row.instruction)) return Fenced::in_time;
     const Stamp waited = row.waited[record.thread & 1];
     if (waited != 0) record = {row.thread, waited};
   }

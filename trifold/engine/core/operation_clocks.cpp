@@ -5,7 +5,8 @@
 namespace trifold::engine {
 
 std::string_view name(Instruction instruction) {
-  constexpr std::string_view names[] = {"cp.async", "cp.async.bulk", "cp.reduce.async.bulk", "st.async", "red.async"};
+  constexpr std::string_view names[] = {"cp.async", "cp.async.bulk", "cp.reduce.async.bulk",
+                                        "st.async", "red.async",     "memcpy_async"};
   return names[static_cast<int>(instruction)];
 }
 

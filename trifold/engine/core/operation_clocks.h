@@ -31,12 +31,18 @@ enum class Instruction : uint8_t {
   cp_reduce_async_bulk,
   st_async,
   red_async,
+  memcpy_async,
 };
 
-std::string_view name(Instruction instruction);  // as PTX calls it
+std::string_view name(Instruction instruction);  // as PTX or libcu++ calls it
 
 constexpr bool is_of_async_proxy(Instruction instruction) {
   return instruction == Instruction::cp_async_bulk || instruction == Instruction::cp_reduce_async_bulk;
+}
+// Whether what follows an operation through the async proxy needs a fence. cuda::memcpy_async makes its own choice
+// between cp.async and cp.async.bulk, of which a program need not know.
+constexpr bool is_of_generic_proxy(Instruction instruction) {
+  return !is_of_async_proxy(instruction) && instruction != Instruction::memcpy_async;
 }
 
 // The sides of an operation.

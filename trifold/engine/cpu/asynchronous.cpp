@@ -21,7 +21,7 @@ using engine::Checker;
 using engine::Operation;
 using engine::Thread;
 
-static_assert(static_cast<int>(Instruction::red_async) == static_cast<int>(engine::Instruction::red_async));
+static_assert(static_cast<int>(Instruction::memcpy_async) == static_cast<int>(engine::Instruction::memcpy_async));
 static_assert(static_cast<int>(GroupKind::bulk) == static_cast<int>(engine::GroupKind::bulk));
 static_assert(global_proxy == 1 << static_cast<int>(engine::Space::global) &&
               shared_proxy == 1 << static_cast<int>(engine::Space::shared));
@@ -139,7 +139,7 @@ uint32_t row_of(const Asynchronous& asked, engine::Execution& execution, Thread&
   Checker& checker = *thread.block->launch->checker;
   const auto begin = [&] { return checker.begin_operation(thread, instruction_of(asked), site); };
   if (asked.barrier != nullptr) return begin();
-  const bool bulk = asked.instruction != Instruction::cp_async;
+  const bool bulk = !is_of_copies(asked.instruction);
   engine::AsyncGroup& group = execution.groups_of(thread, static_cast<engine::GroupKind>(bulk)).open();
   if (!group.shares_row || group.instruction != instruction_of(asked)) {
     group.rows.push_back(begin());
@@ -177,9 +177,9 @@ void start_one(const Asynchronous& asked, size_t read_bytes, Turn& now, char* to
   operation.read_bytes = static_cast<uint32_t>(read_bytes);
   operation.combine = asked.combine;
   if (asked.from == nullptr) std::memcpy(operation.value.data(), asked.value, sizeof asked.value);
-  operation.kind = static_cast<engine::GroupKind>(asked.instruction != Instruction::cp_async);
+  operation.kind = static_cast<engine::GroupKind>(!is_of_copies(asked.instruction));
   operation.site = site;
-  operation.reads_apart = barrier == nullptr && asked.instruction != Instruction::cp_async;
+  operation.reads_apart = barrier == nullptr && !is_of_copies(asked.instruction);
   now.front->interrupt();  // what moves is no access of the thread's
   execution.start(std::move(operation));
   now.front->proceed();
@@ -217,9 +217,8 @@ void start_everywhere(const Asynchronous& asked, Line line) {
 
 }  // namespace
 
-void start_copy(void* to, const void* from, size_t bytes, size_t read_bytes, Line line) {
-  const Asynchronous asked{
-      .instruction = Instruction::cp_async, .to = to, .from = from, .bytes = bytes, .alignment = bytes};
+void start_copy(void* to, const void* from, size_t bytes, size_t read_bytes, Line line, Instruction instruction) {
+  const Asynchronous asked{.instruction = instruction, .to = to, .from = from, .bytes = bytes, .alignment = bytes};
   Turn& now = come(line);
   if (engine::current->block->launch->checker == nullptr) require_shared(true, to, now, line);
   start_one(asked, std::min(bytes, read_bytes), now, static_cast<char*>(to), nullptr, line);

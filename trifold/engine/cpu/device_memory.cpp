@@ -59,6 +59,7 @@ struct Memory {
   std::mutex lock;
   Arena arena;
   std::map<uintptr_t, std::unique_ptr<Allocation>> allocations;  // by where they begin
+  std::map<uintptr_t, size_t> symbols;                           // variables of the device, by where they begin
   bool protects = false;
   int open = 0;  // OpenMemory objects that live
 };
@@ -99,6 +100,15 @@ Allocation* live_at(const void* address) {
   return live_at(reinterpret_cast<uintptr_t>(address));
 }
 
+// How many bytes of a variable of the device follow this address, which cudaGetSymbolAddress gave; 0: it is none's.
+size_t left_of_symbol(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  const auto after = memory().symbols.upper_bound(at);
+  if (after == memory().symbols.begin()) return 0;
+  const auto& [begin, bytes] = *std::prev(after);
+  return at - begin < bytes ? bytes - (at - begin) : 0;
+}
+
 size_t offset_in(const Allocation& allocation, const void* address) {
   return reinterpret_cast<uintptr_t>(address) - allocation.begin;
 }
@@ -112,6 +122,10 @@ std::string refusal(std::string_view side, const Allocation* allocation, const v
                     bool wants_device) {
   if (allocation == nullptr) {
     if (pointer == nullptr) return std::string(side) + " is a null pointer";
+    if (const size_t left = left_of_symbol(pointer); left != 0 && wants_device)
+      return bytes <= left ? ""
+                           : std::to_string(bytes) + " bytes are more than the " + std::to_string(left) +
+                                 " that are left of a variable of the device";
     const auto* const near = allocation_near(reinterpret_cast<uintptr_t>(pointer));
     if (near != nullptr && !near->live) return std::string(side) + " is " + near->description();
     if (wants_device || near != nullptr)
@@ -298,13 +312,15 @@ Error copy(void* to, size_t to_pitch, const void* from, Rectangle shape, Directi
     return refuse("a copy", "its rows are wider than the pitch", line);
   Allocation* const target = live_at(to);
   Allocation* const source = live_at(from);
-  const auto is_device = [](const Allocation* allocation) { return allocation != nullptr; };
+  const auto is_device = [](const Allocation* allocation, const void* pointer) {
+    return allocation != nullptr || left_of_symbol(pointer) != 0;
+  };
   const bool by_address = direction == Direction::by_address;
   const bool to_device = by_address
-                             ? is_device(target)
+                             ? is_device(target, to)
                              : direction == Direction::host_to_device || direction == Direction::device_to_device;
   const bool from_device = by_address
-                               ? is_device(source)
+                               ? is_device(source, from)
                                : direction == Direction::device_to_host || direction == Direction::device_to_device;
   for (const std::string& why : {refusal("its target", target, to, extent(to_pitch, shape), to_device),
                                  refusal("its source", source, from, extent(shape.pitch, shape), from_device)})
@@ -353,11 +369,16 @@ Error copy_symbol(void* variable, size_t variable_bytes, size_t offset, void* ot
   return Error::success;
 }
 
+void note_symbol(const void* variable, size_t bytes) {
+  const std::lock_guard<std::mutex> alone(memory().lock);
+  memory().symbols[reinterpret_cast<uintptr_t>(variable)] = bytes;
+}
+
 bool find_memory(const void* address, MemoryKind& kind) {
   const std::lock_guard<std::mutex> alone(memory().lock);
   const Allocation* const found = live_at(address);
   if (found != nullptr) kind = found->kind;
-  return found != nullptr;
+  return found != nullptr || left_of_symbol(address) != 0;
 }
 
 void memory_info(size_t& free_bytes, size_t& total_bytes) {

@@ -28,12 +28,18 @@ std::atomic<Error> latest{Error::success};
 // Kernels that may have clusters of more than 8 blocks.
 std::mutex large_clusters_mutex;
 std::set<const void*> large_clusters;
+std::atomic<size_t> dynamic_shared_allowed{48 << 10};
 std::atomic<bool> device_lost{false};  // as in CUDA, a kernel's mistake ends all that the device does
 
-// What the program has on the device.
+// What the program has on the device: its allocations and, since a kernel may change them, its variables.
 class DeviceContents {
  public:
-  DeviceContents() {
+  explicit DeviceContents(const Kernel& kernel) {
+    for (const GlobalVariable& variable : module_of(kernel.code).globals) {
+      const char* const begin = reinterpret_cast<const char*>(variable.place.begin);
+      if (!variable.constant)
+        variables_.push_back({{begin, begin + (variable.place.end - variable.place.begin)}, &variable});
+    }
     for (Allocation* const allocation : allocations()) {
       if (!allocation->live) continue;
       const char* const begin = reinterpret_cast<const char*>(allocation->begin);
@@ -41,6 +47,11 @@ class DeviceContents {
     }
   }
   void restore() const {
+    // Each only where it differs: constants of the program's own lie in memory that cannot be written.
+    for (const auto& [bytes, variable] : variables_) {
+      auto* const place = reinterpret_cast<char*>(variable->place.begin);
+      if (std::memcmp(place, bytes.data(), bytes.size()) != 0) std::memcpy(place, bytes.data(), bytes.size());
+    }
     for (const auto& [allocation, bytes, written] : saved_) {
       std::memcpy(reinterpret_cast<void*>(allocation->begin), bytes.data(), bytes.size());
       allocation->written = written;
@@ -53,7 +64,12 @@ class DeviceContents {
     std::vector<char> bytes;
     ByteSet written;
   };
+  struct SavedVariable {
+    std::vector<char> bytes;
+    const GlobalVariable* variable;
+  };
   std::vector<Saved> saved_;
+  std::vector<SavedVariable> variables_;
 };
 
 // While it lives, what kernels print is not seen.
@@ -112,9 +128,9 @@ Error run_once(const Kernel& kernel, void (*run)(const Kernel&), uint64_t seed, 
 Error run_in_schedules(const Kernel& kernel, void (*run)(const Kernel&), Line line) {
   const ProgramOptions& options = program_options();
   if (options.schedules <= 1) return run_once(kernel, run, options.seed, line);
-  const DeviceContents before;
+  const DeviceContents before(kernel);
   if (const Error error = run_once(kernel, run, options.seed, line); error != Error::success) return error;
-  const DeviceContents after;
+  const DeviceContents after(kernel);
   const Muted muted;
   Error error = Error::success;
   for (int i = 1; i < options.schedules && error == Error::success; ++i) {
@@ -135,6 +151,14 @@ Error launch_program(const Kernel& kernel, void (*run)(const Kernel& kernel), Li
     problem("the launch of " + std::string(kernel.name) + " at " + place(line) + " fails: its grid has no block");
     return set_error(Error::invalid_configuration);
   }
+  if (const size_t allowed = dynamic_shared_allowed; kernel.shared_bytes > allowed) {
+    problem("the launch of " + std::string(kernel.name) + " at " + place(line) + " fails: its " +
+            std::to_string(kernel.shared_bytes) + " bytes of dynamic shared memory are more than the " +
+            std::to_string(allowed) +
+            " that it may have; call cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) "
+            "before");
+    return set_error(Error::invalid_value);
+  }
   const OpenMemory open;
   const Error error = run_in_schedules(kernel, run, line);
   if (error != Error::launch_failure) return set_error(error);
@@ -144,6 +168,12 @@ Error launch_program(const Kernel& kernel, void (*run)(const Kernel& kernel), Li
     device_lost = true;
   }
   return set_error(error);
+}
+
+void allow_dynamic_shared(size_t bytes) {
+  for (size_t known = dynamic_shared_allowed;
+       known < bytes && !dynamic_shared_allowed.compare_exchange_weak(known, bytes);) {
+  }
 }
 
 void allow_large_clusters(const void* kernel, bool allowed) {
@@ -176,6 +206,11 @@ Error active_clusters(const Kernel& kernel, int& count, Line line) {
   } catch (const std::exception& refusal) {
     return refuse_call(refusal.what(), Error::invalid_configuration, line);
   }
+}
+
+FunctionShape function_shape(const void* kernel) {
+  const Declared& declared = declared_by(kernel);
+  return {declared.shared_bytes, declared.launch_bounds == 0 ? 1024 : static_cast<int>(declared.launch_bounds)};
 }
 
 int most_cluster_blocks(const Kernel& kernel) {

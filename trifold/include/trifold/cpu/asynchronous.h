@@ -10,7 +10,10 @@
 namespace trifold::host {
 
 // Numbers of engine::Instruction.
-enum class Instruction : uint8_t { cp_async, cp_async_bulk, cp_reduce_async_bulk, st_async, red_async };
+enum class Instruction : uint8_t { cp_async, cp_async_bulk, cp_reduce_async_bulk, st_async, red_async, memcpy_async };
+constexpr bool is_of_copies(Instruction instruction) {
+  return instruction == Instruction::cp_async || instruction == Instruction::memcpy_async;
+}
 
 // What a thread's groups are of, with the numbers of engine::GroupKind: its cp.async, or its bulk operations.
 enum class GroupKind : uint8_t { copies, bulk };
@@ -38,8 +41,9 @@ void start(const Asynchronous& operation, Line line);
 // what it may read.
 void allow_neighbours();
 // A cp.async, which reads so much of the source. (A function of its own: in a checked build, filling a struct takes
-// longer than the copy.)
-void start_copy(void* to, const void* from, size_t bytes, size_t read_bytes, Line line);
+// longer than the copy.) Or a part of cuda::memcpy_async.
+void start_copy(void* to, const void* from, size_t bytes, size_t read_bytes, Line line,
+                Instruction instruction = Instruction::cp_async);
 void commit_group(GroupKind kind, Line line);
 // For all groups but the last ones; reads_only: until they have read their sources.
 void wait_for_groups(GroupKind kind, unsigned pending, bool reads_only, Line line);

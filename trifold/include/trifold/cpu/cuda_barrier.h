@@ -2,6 +2,7 @@
 #pragma once
 
 #include <trifold/cpu.h>
+#include <trifold/cpu/cuda_scopes.h>
 #include <trifold/cpu/standard.h>
 #include <trifold/cuda.cuh>
 
@@ -11,8 +12,6 @@
 namespace cuda {
 
 using trifold::host::Line;
-
-enum thread_scope { thread_scope_system, thread_scope_device, thread_scope_block, thread_scope_thread };
 
 template <thread_scope scope>
 class barrier {

@@ -120,8 +120,8 @@ __forceinline__ size_t offset(int i, unsigned stride, bool by_rows) {
 template <class F, class T>
 __forceinline__ void load(F& to, const T* from, unsigned stride, bool by_rows, Line line) {
   require_matrix(from, stride, line);
-  for (int i = 0; i < F::num_elements; ++i) to.x[i] = from[offset<F>(i, stride, by_rows)];
   meet(Wait::load_matrix, line);
+  for (int i = 0; i < F::num_elements; ++i) to.x[i] = from[offset<F>(i, stride, by_rows)];
 }
 
 // What a lane brings to mma_sync, and gets.

@@ -86,6 +86,7 @@ class thread_block {
   static dim3 thread_index() { return threadIdx; }
   static dim3 group_dim() { return blockDim; }
   static dim3 dim_threads() { return blockDim; }
+  static bool is_valid() { return true; }
 };
 
 inline thread_block this_thread_block() {
@@ -152,6 +153,35 @@ inline coalesced_group tiled_partition(const coalesced_group& group, unsigned si
   for (unsigned rank = tile * size; rank < min(group.size(), (tile + 1) * size); ++rank)
     mask |= 1u << __fns(group.mask(), 0, static_cast<int>(rank) + 1);
   return coalesced_group(mask, tile, (group.size() + size - 1) / size);
+}
+// A block, or lanes of a warp: which of them is known when the kernel runs.
+class thread_group {
+ public:
+  thread_group(const thread_block&) {}
+  template <class Lanes>
+    requires trifold::host::derived_from<Lanes, details::Lanes>
+  thread_group(const Lanes& lanes) : mask_(lanes.mask()) {}
+
+  void sync(Line line = {}) const {
+    if (mask_ == 0)
+      __syncthreads(line);
+    else
+      __syncwarp(mask_, line);
+  }
+  unsigned thread_rank() const { return mask_ == 0 ? thread_block::thread_rank() : lanes().thread_rank(); }
+  unsigned size() const { return mask_ == 0 ? thread_block::size() : lanes().size(); }
+  unsigned num_threads() const { return size(); }
+
+ private:
+  friend thread_group tiled_partition(const thread_group& group, unsigned size);
+  coalesced_group lanes() const { return coalesced_group(mask_); }
+
+  unsigned mask_ = 0;  // of lanes; 0: the whole block
+};
+
+inline thread_group tiled_partition(const thread_group& group, unsigned size) {
+  if (group.mask_ == 0) return tiled_partition(thread_block(), size);
+  return tiled_partition(group.lanes(), size);
 }
 // The members that have the same label, or the same predicate.
 template <class Group>

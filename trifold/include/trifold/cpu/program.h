@@ -40,6 +40,8 @@ Error fill(void* pointer, int value, Rectangle shape, Line line);
 // What has a name of CUDA's but lies in the program's own memory: a __device__ or __constant__ variable.
 Error copy_symbol(void* variable, size_t variable_bytes, size_t offset, void* other, size_t bytes, bool to_variable,
                   Line line);
+// From here on the variable's address is one of the device's memory.
+void note_symbol(const void* variable, size_t bytes);
 // The memory that an address belongs to; false: the host's own.
 bool find_memory(const void* address, MemoryKind& kind);
 void memory_info(size_t& free_bytes, size_t& total_bytes);
@@ -56,6 +58,16 @@ DeviceShape device_shape();
 // The program that has this variable begins: where `trifold sanitize` runs it, its mistakes are reported.
 void begin_program(const void* variable);
 
+// What a kernel's function declares: bytes of its shared arrays, and threads in a block at most.
+struct FunctionShape {
+  size_t shared_bytes;
+  int threads;
+};
+FunctionShape function_shape(const void* kernel);
+
+// cudaFuncAttributeMaxDynamicSharedMemorySize of some kernel: launches of more than 48 KiB need it. (Of which kernel is
+// not asked: that of a template has no address where it is launched.)
+void allow_dynamic_shared(size_t bytes);
 // cudaFuncAttributeNonPortableClusterSizeAllowed of a kernel; null: of any.
 void allow_large_clusters(const void* kernel, bool allowed);
 bool large_clusters_allowed(const void* kernel);

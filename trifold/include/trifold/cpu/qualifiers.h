@@ -18,7 +18,9 @@
 #define __constant__
 #endif
 #define __managed__
-#define __shared__ thread_local
+// ptxas puts shared variables next to each other, so that arrays of whole vectors, or of rows for wmma, are at
+// multiples of a vector, whatever their type's alignment. Programs rely on it.
+#define __shared__ __attribute__((aligned(32))) thread_local
 #define __align__(bytes) __attribute__((aligned(bytes)))
 #ifdef __OPTIMIZE__
 #define __forceinline__ inline __attribute__((always_inline))

@@ -148,7 +148,12 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, s
 template <class T>
 cudaError_t cudaGetSymbolAddress(void** address, const T& symbol) {
   *address = const_cast<void*>(static_cast<const volatile void*>(&symbol));
+  trifold::host::note_symbol(*address, sizeof symbol);
   return cudaSuccess;
+}
+template <class T, class Symbol>
+cudaError_t cudaGetSymbolAddress(T** address, const Symbol& symbol) {
+  return cudaGetSymbolAddress(reinterpret_cast<void**>(address), symbol);
 }
 template <class T>
 cudaError_t cudaGetSymbolSize(size_t* bytes, const T& symbol) {
@@ -164,7 +169,11 @@ inline cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, c
                  kind == trifold::host::MemoryKind::device && found ? nullptr : address};
   return cudaSuccess;
 }
-inline cudaError_t cudaMemPrefetchAsync(const void*, size_t, int, cudaStream_t = nullptr) {
+// Its pages are the program's own, and stay so.
+inline cudaError_t cudaHostRegister(void*, size_t, unsigned) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaHostUnregister(void*) {
   return cudaSuccess;
 }
 
@@ -236,6 +245,28 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
     case cudaDevAttrCooperativeLaunch: *value = properties.cooperativeLaunch; break;
     case cudaDevAttrClusterLaunch: *value = properties.clusterLaunch; break;
     case cudaDevAttrMultiProcessorCount: *value = properties.multiProcessorCount; break;
+    case cudaDevAttrMaxBlockDimX: *value = properties.maxThreadsDim[0]; break;
+    case cudaDevAttrMaxBlockDimY: *value = properties.maxThreadsDim[1]; break;
+    case cudaDevAttrMaxBlockDimZ: *value = properties.maxThreadsDim[2]; break;
+    case cudaDevAttrMaxGridDimX: *value = properties.maxGridSize[0]; break;
+    case cudaDevAttrMaxGridDimY: *value = properties.maxGridSize[1]; break;
+    case cudaDevAttrMaxGridDimZ: *value = properties.maxGridSize[2]; break;
+    case cudaDevAttrTotalConstantMemory: *value = static_cast<int>(properties.totalConstMem); break;
+    case cudaDevAttrMaxRegistersPerBlock: *value = properties.regsPerBlock; break;
+    case cudaDevAttrMemoryClockRate: *value = properties.memoryClockRate; break;
+    case cudaDevAttrGlobalMemoryBusWidth: *value = properties.memoryBusWidth; break;
+    case cudaDevAttrL2CacheSize: *value = properties.l2CacheSize; break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor: *value = properties.maxThreadsPerMultiProcessor; break;
+    case cudaDevAttrConcurrentKernels: *value = properties.concurrentKernels; break;
+    case cudaDevAttrUnifiedAddressing: *value = properties.unifiedAddressing; break;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      *value = static_cast<int>(properties.sharedMemPerMultiprocessor);
+      break;
+    case cudaDevAttrMaxRegistersPerMultiprocessor: *value = properties.regsPerMultiprocessor; break;
+    case cudaDevAttrManagedMemory: *value = properties.managedMemory; break;
+    case cudaDevAttrConcurrentManagedAccess: *value = properties.concurrentManagedAccess; break;
+    case cudaDevAttrMaxBlocksPerMultiprocessor: *value = properties.maxBlocksPerMultiProcessor; break;
+    case cudaDevAttrMemoryPoolsSupported: *value = 0; break;
     case cudaDevAttrComputeCapabilityMajor: *value = properties.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = properties.minor; break;
     default: return trifold::host::check(false);
@@ -245,9 +276,6 @@ inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, 
 // There is no other device.
 inline cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
   *can = 0;
-  return cudaSuccess;
-}
-inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) {
   return cudaSuccess;
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {
@@ -267,6 +295,13 @@ inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
 }
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   return cudaStreamCreate(stream);
+}
+inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
+  return cudaStreamCreate(stream);
+}
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = *greatest = 0;  // there is one alone
+  return cudaSuccess;
 }
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
@@ -305,6 +340,9 @@ inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t = nullptr) {
   if (event != nullptr) event->recorded = std::chrono::steady_clock::now();
   return trifold::host::check(event != nullptr);
 }
+inline cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream = nullptr, unsigned = 0) {
+  return cudaEventRecord(event, stream);
+}
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) {
   return cudaDeviceSynchronize();
 }
@@ -317,4 +355,5 @@ inline cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, 
   return cudaSuccess;
 }
 
+#include <trifold/cpu/runtime_hints.h>
 #include <trifold/cpu/runtime_launches.h>

@@ -85,6 +85,8 @@ cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int val
       allow_large_clusters(reinterpret_cast<const void*>(kernel), value != 0);
       return cudaSuccess;
     case cudaFuncAttributeMaxDynamicSharedMemorySize:
+      allow_dynamic_shared(static_cast<size_t>(value));
+      return cudaSuccess;
     case cudaFuncAttributePreferredSharedMemoryCarveout:
     case cudaFuncAttributeClusterSchedulingPolicyPreference: return cudaSuccess;
     default:
@@ -94,8 +96,18 @@ cudaError_t cudaFuncSetAttribute(T* kernel, cudaFuncAttribute attribute, int val
                       Error::not_supported, line));
   }
 }
+// The CPU's registers are not a GPU's.
 template <class T>
-cudaError_t cudaFuncSetCacheConfig(T*, cudaFuncCache) {
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, T* kernel) {
+  using namespace trifold::host;
+  cudaDeviceProp device;
+  cudaGetDeviceProperties(&device, 0);
+  const FunctionShape shape = function_shape(reinterpret_cast<const void*>(kernel));
+  *attributes = {};
+  attributes->sharedSizeBytes = shape.shared_bytes;
+  attributes->maxThreadsPerBlock = shape.threads;
+  attributes->maxDynamicSharedSizeBytes = static_cast<int>(device.sharedMemPerBlock - shape.shared_bytes);
+  attributes->ptxVersion = attributes->binaryVersion = 10 * device.major + device.minor;
   return cudaSuccess;
 }
 
@@ -111,6 +123,11 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, T*, int b
   const size_t taken = shared + device.reservedSharedMemPerBlock;
   *blocks = std::min(*blocks, static_cast<int>(device.sharedMemPerMultiprocessor / taken));
   return cudaSuccess;
+}
+template <class T>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, T* kernel, int block_size,
+                                                                   size_t shared, unsigned) {
+  return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, kernel, block_size, shared);
 }
 template <class T>
 cudaError_t cudaOccupancyMaxPotentialBlockSize(int* grid, int* block, T*, size_t = 0, int limit = 0) {

@@ -155,12 +155,24 @@ inline constexpr int matrices_of = has<modifier::x4_, M...>   ? 4
                                    : has<modifier::x2_, M...> ? 2
                                                               : 1;
 
-// Each address is that of a row, which its lane reads, as an access of its own; others' addresses are not looked at.
+// What lanes bring to an instruction for them to come together.
+struct Arrival : Together {
+  TRIFOLD_OF_THE_WARP static void none(Together* const (&)[warp_lanes]) {}
+};
+
+// Each address is that of a row, which its lane reads, as an access of its own; others' addresses are not looked at. As
+// on a GPU, all lanes have come to the instruction before one of them reads: what one has not yet been ordered to see
+// is then a race, and not memory that nobody has written.
 template <class T, class... M, class... D, class R>
 __forceinline__ void ldmatrix_(std::tuple<D...> d, Address<R> address, Line line = {}) {
   using Own = Matrices<matrices_of<M...>, has<modifier::trans_, M...>>;
   Own own;
   own.run = &Own::to_registers;
+  if constexpr (host::checked) {
+    Arrival here;
+    here.run = &Arrival::none;
+    host::meet_whole_warp(Wait::ldmatrix, here, line);
+  }
   if (host::lane() < 8 * matrices_of<M...>) {
     const MatrixRow row = *pointer<const MatrixRow, M...>(address);
     std::memcpy(own.row, &row, sizeof row);

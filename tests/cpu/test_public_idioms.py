@@ -1,0 +1,100 @@
+"""What public CUDA programs rely on: libcu++'s atomics, copies of groups, variables of the device, shared arrays that
+are seen as vectors, and what a launch must be allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trifold.errors import BuildError
+from trifold.sanitize.program import sanitize
+
+PROGRAMS = Path(__file__).with_name("programs")
+
+
+def line_of(program: Path, text: str) -> int:
+    (number,) = [at for at, line in enumerate(program.read_text().splitlines(), 1) if text in line]
+    return number
+
+
+@pytest.mark.parametrize(
+    ("name", "prints"),
+    [
+        ("atomics", "42 16 0\n"),
+        ("variables", "8 tickets, 1 1 1 1\n"),
+        ("shared_views", "16 16\n"),
+        ("group_copies", "2080 136 392 648 904\n"),
+    ],
+)
+def test_a_right_program_is_clean_in_each_order(name: str, prints: str, capfd: pytest.CaptureFixture[str]) -> None:
+    report = sanitize(PROGRAMS / f"{name}.cu", schedules=3)
+    assert (report.told, report.exit_status) == ([], 0)
+    assert capfd.readouterr().out == prints
+
+
+@pytest.mark.parametrize("mode", ["relaxed", "block"])
+def test_a_flag_that_does_not_publish_is_a_race_of_the_data(mode: str) -> None:
+    program = PROGRAMS / "atomics.cu"
+    finding = sanitize(program, [mode]).findings[0]
+    lines = {access.line for access in finding.accesses}
+    assert finding.kind == "race"
+    # Of a scope that leaves the other block out, the flag's own accesses may race first.
+    wanted = {
+        line_of(program, "data[0] = 42;"),
+        line_of(program, "published.store"),
+        line_of(program, "data[1] = data[0];"),
+    }
+    assert lines & wanted
+
+
+def test_what_ldmatrix_reads_of_other_lanes_is_a_race_and_no_unwritten_memory() -> None:
+    program = PROGRAMS / "shared_views.cu"
+    (finding,) = sanitize(program, ["unordered"]).findings
+    assert finding.kind == "race"
+    assert line_of(program, "// written") in {access.line for access in finding.accesses}
+
+
+def test_large_dynamic_shared_memory_must_be_allowed_first(tmp_path: Path) -> None:
+    program = tmp_path / "large.cu"
+    program.write_text(
+        """#include <cstdio>
+template <class T> __global__ void fill(T* x) {
+  extern __shared__ unsigned char bytes[];
+  reinterpret_cast<T*>(bytes)[16000] = 1;
+  x[0] = reinterpret_cast<T*>(bytes)[16000];
+}
+int main(int argc, char**) {
+  float* x;
+  cudaMalloc(&x, 4);
+  if (argc > 1) cudaFuncSetAttribute(fill<float>, cudaFuncAttributeMaxDynamicSharedMemorySize, 64 << 10);
+  fill<<<1, 1, 64 << 10>>>(x);
+  cudaFree(x);
+  return cudaGetLastError();
+}
+"""
+    )
+    assert sanitize(program, ["allowed"]).told == []
+    report = sanitize(program)
+    (problem,) = report.problems
+    assert "large.cu:11 fails: its 65536 bytes of dynamic shared memory are more than the 49152" in problem
+    assert "cudaFuncSetAttribute" in problem
+
+
+def test_memory_of_the_kernels_own_heap_is_refused_but_not_placement_new(tmp_path: Path) -> None:
+    program = tmp_path / "heap.cu"
+    program.write_text(
+        """#include <new>
+struct Point { int x; };
+__global__ void make(int* y) {
+  __shared__ Point here;
+  if (threadIdx.x == 0) new (&here) Point{3};
+  y[0] = (new Point{4})->x;
+}
+int main() { make<<<1, 1>>>(nullptr); }
+"""
+    )
+    with pytest.raises(BuildError) as caught:
+        sanitize(program)
+    assert "heap.cu:6:" in str(caught.value)
+    assert "heap.cu:5:" not in str(caught.value)

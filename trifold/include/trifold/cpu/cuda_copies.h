@@ -1,0 +1,61 @@
+// cuda::memcpy_async for a barrier (libcu++, "cuda::memcpy_async"), and how the threads of a group share a copy.
+#pragma once
+
+#include <trifold/cpu/asynchronous.h>
+#include <trifold/cpu/cuda_barrier.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cuda {
+
+// A size that is a multiple of the alignment of both addresses.
+template <size_t alignment>
+struct aligned_size_t {
+  static constexpr size_t align = alignment;
+  explicit constexpr aligned_size_t(size_t bytes) : value(bytes) {}
+  constexpr operator size_t() const { return value; }
+  size_t value;
+};
+
+namespace details {
+
+using trifold::host::Instruction;
+
+// A thread alone, as a group.
+struct Alone {
+  static constexpr unsigned thread_rank() { return 0; }
+  static constexpr unsigned size() { return 1; }
+};
+
+// Each member copies pieces as wide as the addresses allow; less than 4 bytes wide, they are copied at once.
+template <class Group>
+void start_copies(const Group& group, void* to, const void* from, size_t bytes, Line line,
+                  Instruction instruction = Instruction::cp_async) {
+  const auto odd = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from) | bytes;
+  const size_t piece = odd % 16 == 0 ? 16 : odd % 8 == 0 ? 8 : odd % 4 == 0 ? 4 : 1;
+  for (size_t at = group.thread_rank() * piece; at < bytes; at += group.size() * piece) {
+    char* const target = static_cast<char*>(to) + at;
+    const char* const source = static_cast<const char*>(from) + at;
+    if (piece == 1)
+      *target = *source;
+    else
+      trifold::host::start_copy(target, source, piece, piece, line, instruction);
+  }
+}
+
+}  // namespace details
+
+// The barrier's present phase does not end before they are complete.
+inline void memcpy_async(void* to, const void* from, size_t bytes, barrier<thread_scope_block>& at, Line line = {}) {
+  details::start_copies(details::Alone(), to, from, bytes, line, details::Instruction::memcpy_async);
+  trifold::host::arrive_after_copies(native_handle_of(at), true, line);
+}
+template <class Group>
+void memcpy_async(const Group& group, void* to, const void* from, size_t bytes, barrier<thread_scope_block>& at,
+                  Line line = {}) {
+  details::start_copies(group, to, from, bytes, line, details::Instruction::memcpy_async);
+  trifold::host::arrive_after_copies(native_handle_of(at), true, line);
+}
+
+}  // namespace cuda

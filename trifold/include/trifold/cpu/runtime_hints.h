@@ -1,0 +1,49 @@
+// CUDA's runtime API: what tells the driver how memory, caches and stacks will be used, and changes no result. Part of
+// runtime_api.h.
+#pragma once
+
+#include <trifold/cpu/runtime_api.h>
+
+// With a device's number, as before CUDA 13, or a place.
+inline cudaError_t cudaMemPrefetchAsync(const void*, size_t, int, cudaStream_t = nullptr) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned, cudaStream_t = nullptr) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, int) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, cudaMemLocation) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t = 0, unsigned = cudaMemAttachSingle) {
+  return cudaSuccess;
+}
+
+inline cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) {
+  return cudaSuccess;
+}
+template <class T>
+cudaError_t cudaFuncSetCacheConfig(T*, cudaFuncCache) {
+  return cudaSuccess;
+}
+inline cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) {
+  return cudaSuccess;
+}
+template <class T>
+cudaError_t cudaFuncSetSharedMemConfig(T*, cudaSharedMemConfig) {
+  return cudaSuccess;
+}
+
+// A thread's stack is as TRIFOLD_KERNEL_STACK_KIB says, and printf has no buffer.
+inline cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) {
+  return cudaSuccess;
+}
+
+inline cudaError_t cudaProfilerStart() {
+  return cudaSuccess;
+}
+inline cudaError_t cudaProfilerStop() {
+  return cudaSuccess;
+}
