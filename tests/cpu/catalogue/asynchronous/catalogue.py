@@ -28,7 +28,7 @@ PAIRS: tuple[Pair, ...] = (
 _WGMMA = "wgmma, which is refused at its line on the CPU"
 _TCGEN05 = "tcgen05, which is refused at its line on the CPU"
 _TENSOR_MAP = "tensor maps, which the CPU has not"
-_DEPENDENT = "dependent launches: on the CPU a kernel has ended when the next one begins"
+_DEPENDENT = "dependent launches, which a raw kernel does not start: programs/dependent.cu has right and wrong ones"
 
 #: Why a class has no pair.
 WITHOUT_PAIR = {
