@@ -91,10 +91,10 @@ def _build(path: Path, options: Sequence[str], build: _Build) -> cache.Product:
     if named:  # as with nvcc, whatever the GPU is that launches have to fit
         build = replace(build, capability=f"{named[-1][1]}.{named[-1][2]}")
     given = tuple(_resolved(option) for option in options if not _FOR_GPUS_ONLY.fullmatch(option))
-    if unknown := [option for option in given if not option.startswith(("-D", "-U", "-I"))]:
+    if unknown := [option for option in given if option != "-g" and not option.startswith(("-D", "-U", "-I"))]:
         raise BuildError(
             f"options: {unknown[0]!r} means nothing to the build for the CPU",
-            "give only -D, -U, -I and -std, with their value",
+            "give only -g, and -D, -U, -I and -std with their value",
         )
     folders = tuple(Path(option[2:]) for option in given if option.startswith("-I"))
     # Read once: what is compiled is what the entry's name was made of.

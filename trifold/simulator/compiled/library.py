@@ -84,7 +84,7 @@ class Library:
             ToolchainError: g++ is missing or too old.
         """
         draft, form = self._draft, self._form
-        options = ["-std=c++20", *(["-DTRIFOLD_SCREEN"] if form == SCREEN else [])]
+        options = ["-std=c++20", "-g", *(["-DTRIFOLD_SCREEN"] if form == SCREEN else [])]
         path = text.kept(draft.text, draft.entry)
         try:
             product = text.build_library(
