@@ -25,8 +25,8 @@ class RawKernel:
         code: CUDA C++, as nvcc accepts it; or the path of a file. Host functions and launches in it are compiled, too;
             parts that use torch are skipped.
         name: the kernel; of a template with its arguments: ``"scale<float>"``.
-        options: ``-g``, ``-D``, ``-U``, ``-I`` and ``-std`` for the compiler, whose default is C++17, as for nvcc; options for
-            GPUs only are ignored.
+        options: ``-g``, ``-D``, ``-U``, ``-I`` and ``-std`` for the compiler, whose default is C++17, as for nvcc;
+            options for GPUs only are ignored.
         checks: check each access of memory. A mistake raises :class:`trifold.KernelFault`, and each launch runs once
             for each of :func:`trifold.cpu.runtime.schedules`, from the same contents of its arrays.
         compute_capability: of the GPU whose limits apply to launches, such as ``"8.6"``; default: that of
