@@ -138,7 +138,9 @@ class Expressions:
         if form == 3:
             return f"({self.integer(scope, depth - 1)} / 7)"
         if form == 4:
-            return f"math.{self._choices.one(('sin', 'cos', 'atan', 'floor', 'ceil', 'fabs', 'tanh'))}({left})"
+            function = self._choices.one(("sin", "cos", "atan", "floor", "ceil", "fabs", "tanh"))
+            # tanh of a float16 is a float32 for numba 0.68, and a float16 for the simulator, as for numba-cuda.
+            return f"math.{function}({left}{' * 1.0' if function == 'tanh' else ''})"
         if form == 5:
             return f"({left} if {self.flag(scope, depth - 1)} else {self.real(scope, depth - 1)})"
         if form == 6:

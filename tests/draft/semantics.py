@@ -570,6 +570,21 @@ def joins_of_several_types(x, y, out):
 
 
 @cuda.jit
+def joins_of_a_constant(x, y, out):
+    i = cuda.grid(1)
+    f = 1 + 1
+    if y[i] > 2:
+        if x[i] > 0:
+            f += x[i] / 3
+    else:
+        k = 0
+        while k < i & 3:
+            k += 1
+            f = f
+    out[i] = f
+
+
+@cuda.jit
 def calls_in_chains(x, y, out):
     i = cuda.grid(1)
     chained = -2 < np.int32(x[i] * 2) < np.int32(y[i]) <= abs(y[i]) < twice(y[i]) < 7
@@ -651,6 +666,7 @@ _OF_FLOATS = (
     grid_of_two_dimensions,
     unsigned_signs,
     joins_of_several_types,
+    joins_of_a_constant,
     calls_in_chains,
     early_return,
     keywords,

@@ -27,10 +27,10 @@ def _context() -> Any:
             "a kernel cannot be typed in a process in which Numba's simulator is switched on",
             "unset NUMBA_ENABLE_CUDASIM before Python starts",
         )
+    from numba.cpython import cmathimpl  # noqa: F401  # overloads functions of cmath
     from numba.cuda import dispatcher
     from numba.cuda.descriptor import cuda_target
 
-    cuda_target.target_context.refresh()  # imports what is overloaded
     cuda_target.typing_context.refresh()
     if not cuda.is_available():
         # What Numba overloads is compiled for the device at hand, before it has a type.

@@ -127,7 +127,7 @@ def _variable(versions: list[t.Version], places: _Places) -> Variable:
     # What meets is of the type of the last join: Numba unifies types as they meet.
     kinds = {version.type for version in joined} or {versions[0].type}
     if len(kinds) > 1:
-        kinds = _widest(kinds)
+        kinds = _widest(joined)
     if len(kinds) > 1:
         first = joined[0]
         names = " and ".join(sorted(str(kind[0]) for kind in kinds if kind))
@@ -156,11 +156,12 @@ def _variable(versions: list[t.Version], places: _Places) -> Variable:
     return variable
 
 
-def _widest(kinds: set[Type | None]) -> set[Type | None]:
-    """The one of the types that holds every value of all others; all, if none does."""
+def _widest(joined: list[t.Version]) -> set[Type | None]:
+    """The one of the types of these versions that holds every value of all others; all, if none does."""
+    kinds = {version.type for version in joined}
     for wide in kinds:
-        pairs = [zip(wide or (), narrow or (), strict=True) for narrow in kinds]
-        if all(_holds(a, b, None) for pair in pairs for a, b in pair):
+        pairs = [(zip(wide or (), version.type or (), strict=True), version.interval) for version in joined]
+        if all(_holds(a, b, interval) for pair, interval in pairs for a, b in pair):
             return {wide}
     return kinds
 
