@@ -64,19 +64,19 @@ struct Kernels {
 // The losses alone of rows that a cluster would hold, by a block for each row, which processes the parts of the
 // cluster's warps one after the other.
 template <class T, class L>
-void launch_in_turns(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, float smoothing, Cut cut,
-                     int parts) {
-  using Turns = TeamChoice<Team::block, 8, 256, 4>;
+void launch_losses(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, float smoothing, Cut cut,
+                   int parts) {
+  using Choice = TeamChoice<Team::block, 8, 256, 4>;
   const auto grid = dim3(static_cast<unsigned>(logits.count));
   const auto columns = static_cast<int>(logits.columns);
   const T* const x = logits.data<T>();
   if (cut == Cut::whole)
-    trifold::launch_early<cross_entropy_turns_kernel<T, L, Cut::whole, Turns>>(
-        stream, grid, Turns::threads, 0, x, logits.stride, targets.first, targets.stride, targets.ignored, losses,
+    trifold::launch_early<cross_entropy_losses_kernel<T, L, Cut::whole, Choice>>(
+        stream, grid, Choice::threads, 0, x, logits.stride, targets.first, targets.stride, targets.ignored, losses,
         logits.count, columns, smoothing, parts);
   else
-    trifold::launch_early<cross_entropy_turns_kernel<T, L, Cut::inner, Turns>>(
-        stream, grid, Turns::threads, 0, x, logits.stride, targets.first, targets.stride, targets.ignored, losses,
+    trifold::launch_early<cross_entropy_losses_kernel<T, L, Cut::inner, Choice>>(
+        stream, grid, Choice::threads, 0, x, logits.stride, targets.first, targets.stride, targets.ignored, losses,
         logits.count, columns, smoothing, parts);
 }
 
@@ -95,8 +95,8 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
     if constexpr (trifold::gpu_paths) {
       // Not where there are so few rows that clusters have more multiprocessors work on them than a block a row.
       if (plan.cluster > 0 && residual == nullptr && rows > 2 * plan.resident_clusters)
-        return launch_in_turns<T>(stream, logits, targets, losses, smoothing, cut,
-                                  static_cast<int>(plan.cluster * plan.block.x / trifold::warp_threads));
+        return launch_losses<T>(stream, logits, targets, losses, smoothing, cut,
+                                static_cast<int>(plan.cluster * plan.block.x / trifold::warp_threads));
     }
     if (plan)
       return plan.launch(stream, x, logits.stride, targets.first, targets.stride, targets.ignored, losses, residual,

@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   trifold::RowPart<T, cut, Choice::pieces> part;
   part.load(x, 0, rows - row, logits_stride, at, T(-INFINITY));
   trifold::Exps<T, Choice::pieces> exps;
-  exps.template take<team>(part, at, smooth);
+  exps.template compute<team>(part, at, smooth);
   const Target target(trifold::of_first_lane<lanes>(asked), ignored, columns);
   const float logit = place.thread == 0 ? target.logit(x) : NAN;
   const trifold::RowExps all = trifold::row_exps<T, team>(exps.warp, smooth);
@@ -168,12 +168,12 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   store_residual(out, x, at, part, exps, target, all, smoothing, columns, share);
 }
 
-// The losses alone of rows that would be a cluster's. As nothing need be kept, a block takes the parts of all `parts`
-// warps of the cluster one after the other, and the losses are the same bit for bit.
+// The losses alone of rows that would be a cluster's. As nothing need be kept, a block processes the parts of all
+// `parts` warps of the cluster one after the other, and the losses are the same bit for bit.
 template <class T, class L, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
-    cross_entropy_turns_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
-                               int64_t ignored, L* losses, int64_t rows, int columns, float smoothing, int parts) {
+    cross_entropy_losses_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
+                                int64_t ignored, L* losses, int64_t rows, int columns, float smoothing, int parts) {
   using trifold::warp_threads;
   __shared__ trifold::WarpExps of_part[trifold::most_warps_a_cluster];
   trifold::wait_for_earlier_kernels();
@@ -190,7 +190,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     trifold::RowPart<T, cut, Choice::pieces> part;
     part.load(x, 0, rows - row, logits_stride, at, T(-INFINITY));
     trifold::Exps<T, Choice::pieces> exps;
-    exps.template take<trifold::Team::cluster>(part, at, smooth);
+    exps.template compute<trifold::Team::cluster>(part, at, smooth);
     if (lane == 0) of_part[i] = exps.warp;
   }
   __syncthreads();

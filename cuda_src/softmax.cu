@@ -26,7 +26,7 @@ struct Choices<float> {
 };
 // Backward, rows of float32 that are so long stream where they are whole: in registers there is one block a
 // multiprocessor, which leaves memory idle when it waits (92% of the copy rate, not 97%). A build with one choice of
-// each mode streams half as long ones, so that the CPU is soon done with them.
+// each mode streams half as long ones, so that the CPU processes them in little time.
 inline constexpr int64_t streams_from = trifold::one_of_each_mode ? 65'537 : 131'073;
 using LongestShape = trifold::RowStreamShape<2, 16, 2, 256, 1, 13>;
 using Longest = trifold::Shapes<trifold::ShapeChoice<LongestShape, 8>, trifold::ShapeChoice<LongestShape, 16>>;

@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   trifold::RowPart<T, cut, Choice::pieces> part;
   part.load(x, place.row, rows, x_stride, at, T(-INFINITY));
   trifold::Exps<T, Choice::pieces> exps;
-  exps.template take<Choice::team>(part, at, false);
+  exps.template compute<Choice::team>(part, at, false);
   if constexpr (trifold::keeps_exps<T, Choice::pieces>) {
     const float factor = trifold::row_exps<T, Choice::team>(exps.warp, false).template factor<T>(exps.warp.max);
     part.become([&](int k, int i) { return exps.e[k][i] * factor; });
@@ -137,10 +137,10 @@ __global__ void __launch_bounds__(Shape::block, 1)
           for (int e = 0; e < trifold::Vector<T>::size; ++e) own += grad.value[e] * result.value[e];
         }
         stream.advance_head();
-        if (q == Shape::chunks - 1) mail.give({trifold::warp_sum(own)}, i);
+        if (q == Shape::chunks - 1) mail.send({trifold::warp_sum(own)}, i);
       }
       if (i > 0) {
-        if (q == 0) sum = trifold::sum_of(mail.take(i - 1)).value[0];
+        if (q == 0) sum = trifold::sum_of(mail.receive(i - 1)).value[0];
         stream.store(true, out, q, [&](int j, int) {
           const Floats result = trifold::floats_of<T>(stream.tail(0, j)),
                        grad = trifold::floats_of<T>(stream.tail(1, j));
@@ -153,8 +153,6 @@ __global__ void __launch_bounds__(Shape::block, 1)
     }
   }
   stream.end();
-  // Until all blocks of the cluster have taken the last sums, others write to this block's memory.
-  trifold::cluster_arrive();
-  trifold::cluster_wait();
+  mail.end();
 #endif
 }

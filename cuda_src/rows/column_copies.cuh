@@ -31,14 +31,14 @@ class CopiedNumbers {
     const int base = place.rank * block * V * size;  // the block's first column, or one after it
     // They are copied from a boundary at or before that column.
     const T* const from = of_columns + base;
-    const auto behind = static_cast<int>(reinterpret_cast<uintptr_t>(from) % vector_bytes / sizeof(T));
-    own_ = reinterpret_cast<const T*>(all) + (at.first - base + behind);
-    const int first = (at.first - base + behind) * static_cast<int>(sizeof(T));
+    const auto offset = static_cast<int>(reinterpret_cast<uintptr_t>(from) % vector_bytes / sizeof(T));
+    own_ = reinterpret_cast<const T*>(all) + (at.first - base + offset);
+    const int first = (at.first - base + offset) * static_cast<int>(sizeof(T));
     words_ = reinterpret_cast<const uint32_t*>(all) + first / 4;
     odd_ = first % 4;
-    const int copied = of_columns == nullptr ? 0 : vectors_of(columns - base + behind);
+    const int copied = of_columns == nullptr ? 0 : vectors_of(columns - base + offset);
     fill(all, copied, otherwise);
-    if (of_columns != nullptr && threadIdx.x == 0) copy(all, from - behind, copied, place);
+    if (of_columns != nullptr && threadIdx.x == 0) copy(all, from - offset, copied, place);
   }
 
   __device__ __forceinline__ void wait() const {

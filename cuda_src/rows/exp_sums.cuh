@@ -1,7 +1,7 @@
 // The maximum of a row and the sum of its exponentials: the first step of softmax and cross_entropy.
 //
 //     Exps<T, V> exps;
-//     exps.take<team>(part, at, false);                            // within a warp
+//     exps.compute<team>(part, at, false);                            // within a warp
 //     const RowExps row = row_exps<T, team>(exps.warp, false);     // in all threads of the team
 #pragma once
 
@@ -51,7 +51,8 @@ struct Exps {
 
   // Numbers outside the row must be -inf.
   template <Team team, Cut cut>
-  __device__ __forceinline__ void take(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at, bool with_differences) {
+  __device__ __forceinline__ void compute(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at,
+                                          bool with_differences) {
     constexpr int lanes = team_lanes(team);
     Packed<T> most = x.piece[0];
 #pragma unroll

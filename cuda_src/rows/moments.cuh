@@ -76,13 +76,6 @@ struct Moments {
 struct alignas(16) WarpMoments {
   float mean, squares, count;
 };
-__device__ __forceinline__ const WarpMoments& of_row(const WarpMoments& post, int) {
-  return post;
-}
-template <int R>
-__device__ __forceinline__ const WarpMoments& of_row(const Pack<WarpMoments, R>& post, int j) {
-  return post.value[j];
-}
 
 template <Cut cut>
 inline constexpr bool has_edges = cut == Cut::inner || cut == Cut::streamed;
@@ -190,8 +183,8 @@ struct ShiftedSums {
 
 // The moments of R rows from those of their warps, at most `most`, each of which is moved to its row's mean (Chan,
 // Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
-template <int most, int R, class Post>
-__device__ __forceinline__ Pack<Moments, R> combine(const Posts<Post>& posts, const Count& columns) {
+template <int most, int R>
+__device__ __forceinline__ Pack<Moments, R> combine(const Posts<Pack<WarpMoments, R>>& posts, const Count& columns) {
   constexpr int width = std::min(warp_threads, static_cast<int>(std::bit_ceil(static_cast<unsigned>(most))));
   const int lane = static_cast<int>(threadIdx.x) % width;
   Pack<Moments, R> all;
@@ -200,7 +193,7 @@ __device__ __forceinline__ Pack<Moments, R> combine(const Posts<Post>& posts, co
   for (int i = lane; i < posts.count; i += width)
 #pragma unroll
     for (int j = 0; j < R; ++j) {
-      const WarpMoments& own = of_row(posts.of_warp[i], j);
+      const WarpMoments& own = posts.of_warp[i].value[j];
       sums.value[j] += own.mean * own.count;
     }
   sums = warp_reduce<width>(sums, Sums{});
@@ -211,7 +204,7 @@ __device__ __forceinline__ Pack<Moments, R> combine(const Posts<Post>& posts, co
   for (int i = lane; i < posts.count; i += width)
 #pragma unroll
     for (int j = 0; j < R; ++j) {
-      const WarpMoments own = of_row(posts.of_warp[i], j);
+      const WarpMoments own = posts.of_warp[i].value[j];
       const float moved = own.mean - all.value[j].mean;
       sums.value[j] += own.squares + own.count * (moved * moved);
     }
@@ -220,21 +213,17 @@ __device__ __forceinline__ Pack<Moments, R> combine(const Posts<Post>& posts, co
   for (int j = 0; j < R; ++j) all.value[j].squares = sums.value[j];
   return all;
 }
-template <int most>
-__device__ __forceinline__ Moments combine(const Posts<WarpMoments>& posts, const Count& columns) {
-  return combine<most, 1>(posts, columns).value[0];
-}
 
-// The same, as accurate as type T needs: for half types both sums in one pass.
+// The same of one row, as accurate as type T needs: for half types both sums in one pass.
 template <class T, int most>
-__device__ __forceinline__ Moments close_combine(const Posts<WarpMoments>& posts, const Count& columns) {
-  if constexpr (sizeof(T) > 2) return combine<most>(posts, columns);
+__device__ __forceinline__ Moments close_combine(const Posts<Pack<WarpMoments, 1>>& posts, const Count& columns) {
+  if constexpr (sizeof(T) > 2) return combine<most, 1>(posts, columns).value[0];
   constexpr int width = std::min(warp_threads, static_cast<int>(std::bit_ceil(static_cast<unsigned>(most))));
-  const float shift = posts.of_warp[0].mean;
+  const float shift = posts.of_warp[0].value[0].mean;
   float sum = 0, squares = 0;
 #pragma unroll 4
   for (int i = static_cast<int>(threadIdx.x) % width; i < posts.count; i += width) {
-    const WarpMoments other = posts.of_warp[i];
+    const WarpMoments other = posts.of_warp[i].value[0];
     const float moved = other.mean - shift;
     sum += other.count * moved;
     squares += fmaf(other.count * moved, moved, other.squares);

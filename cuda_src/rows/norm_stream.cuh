@@ -14,14 +14,14 @@ namespace trifold {
 template <bool centred, class T, Cut cut, int V>
 __device__ __forceinline__ auto message(RowPart<T, cut, V> (&part)[1], const RowCut<T, cut>& at) {
   if constexpr (centred)
-    return warp_moments(part, at).value[0];
+    return warp_moments(part, at);
   else
     return Pack<float, 1>{warp_sum(sum_of_squares(part[0], at))};
 }
 
 // The row's moments from these messages; a mean of 0 if the norm is not centred.
 template <class T, int most_warps>
-__device__ __forceinline__ Moments moments_of(const Posts<WarpMoments>& posts, const Count& columns) {
+__device__ __forceinline__ Moments moments_of(const Posts<Pack<WarpMoments, 1>>& posts, const Count& columns) {
   return close_combine<T, most_warps>(posts, columns);
 }
 template <class T, int most_warps>
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident)
 #ifdef TRIFOLD_CLUSTERS
   static_assert(Shape::teams == 1 && Shape::chunks == 1 && Shape::matrices == 1);
   constexpr int V = Shape::pieces, most_warps = Shape::warps * most_blocks_a_cluster;
-  using Post = std::conditional_t<centred, WarpMoments, Pack<float, 1>>;
+  using Post = Pack<std::conditional_t<centred, WarpMoments, float>, 1>;
   using Mail = RowMail<Shape, Post>;
   __shared__ typename Mail::Memory memory;
   const StreamPlace place = stream_place<Shape>();
@@ -76,10 +76,10 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident)
       }
       stream.with_edge(0, stream.head(), [&](const Pack<float, 1>& edge) { part[0].edge = T(edge.value[0]); });
       stream.advance_head();
-      mail.give(message<centred>(part, at), i);
+      mail.send(message<centred>(part, at), i);
     }
     if (i > 0) {  // row i - 1 is written
-      const Moments all = moments_of<T, most_warps>(mail.take(i - 1), of_row);
+      const Moments all = moments_of<T, most_warps>(mail.receive(i - 1), of_row);
       const float r = close_rsqrt<T>(all.squares / of_row + eps);
       const Normalised<T> normalised(all.mean, r);
       stream.store(true, out, 0, [&](int, int k) {
@@ -103,9 +103,7 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident)
     stream.refill(0);
   }
   stream.end();
-  // Until all blocks of the cluster have taken the last messages, others write to this block's memory.
-  cluster_arrive();
-  cluster_wait();
+  mail.end();
 #endif
 }
 

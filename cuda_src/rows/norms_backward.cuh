@@ -206,7 +206,7 @@ class BackwardTeam {
     }
   }
 
-  // Until all blocks of the cluster have taken the last sums, others write to this block's memory.
+  // Other blocks of the cluster write to this block's memory until all have received the last sums.
   __device__ __forceinline__ void end() const {
     if (at_.blocks == 1) return;
     cluster_arrive();
@@ -282,7 +282,7 @@ class BackwardTeam {
     }
   }
 
-  // A warp, or a part of one, has a row's sums soon enough to keep the row in registers until then.
+  // A warp, or a part of one, has a row's sums early enough to keep the row in registers until then.
   template <class Statistics>
   __device__ __forceinline__ void process_at_once(Statistics& statistics, int i) {
     statistics.advance(i);
@@ -324,12 +324,12 @@ class BackwardTeam {
     for (int q = 0; q < Shape::chunks; ++q) {
       if (i < count_) {
         sum_up<now>(q, statistics.mean, statistics.rstd, row);
-        if (q == Shape::chunks - 1) mail_.give(lane_sums<warp_threads>(row), i);
+        if (q == Shape::chunks - 1) mail_.send(lane_sums<warp_threads>(row), i);
       }
       if (i > 0) {
         if (q == 0) {
           const float inverse = 1.0f / static_cast<float>(norm_.columns);
-          const Sums all = sum_of(mail_.take(i - 1));
+          const Sums all = sum_of(mail_.receive(i - 1));
           factor = -(all.value[0] * inverse) * r_before * r_before;
           if constexpr (centred) shift = -(all.value[1] * inverse) * r_before - (half ? m_before * factor : 0.0f);
         }

@@ -17,7 +17,7 @@ struct BackwardShape : Shape {
 };
 
 // Clusters of 1 to 16 blocks, of either shape. A build with one choice of each mode has those of up to two, and the
-// longest rows below are two blocks' there, so that rows which the CPU is soon done with reach all choices.
+// longest rows below are two blocks' there, so that rows which the CPU processes in little time reach all choices.
 template <class Shape, class Larger>
 constexpr auto clusters_of() {
   using Small = Shapes<ShapeChoice<Shape, 1>, ShapeChoice<Larger, 1>, ShapeChoice<Shape, 2>, ShapeChoice<Larger, 2>>;
@@ -163,7 +163,7 @@ void launch_norm_backward(Stream stream, const StreamPlan<NormBackward<T>>& foun
 }
 
 // The gradients of x, of weight and, of layer_norm (N = 2), of bias; those of parameters where they are `wanted`.
-// False, and nothing is launched: no kernel takes such rows here.
+// False, and nothing is launched: no kernel holds such rows here.
 template <class T, std::size_t N>
 bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, const T* weight,
                                const compute_t<T>* mean, const compute_t<T>* rstd, T* grad_x,
@@ -176,8 +176,8 @@ bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, c
     static constexpr auto whole = stream_kernels<Kernels, T, false>(built_of<Modes>(Choices::whole));
     static constexpr auto edged = stream_kernels<Kernels, T, true>(built_of<Modes>(Choices::edged));
     constexpr int64_t size = Vector<T>::size;
-    if (x.empty() || elements_to_boundary(grad_x) != 0 || !streams_alike(x.data<T>(), x.stride, x.columns) ||
-        !streams_alike(grad.data<T>(), grad.stride, x.columns))
+    if (x.empty() || elements_to_boundary(grad_x) != 0 || !streams_aligned(x.data<T>(), x.stride, x.columns) ||
+        !streams_aligned(grad.data<T>(), grad.stride, x.columns))
       return false;
     const bool has_edges = x.columns % size != 0 || (weight != nullptr && elements_to_boundary(weight) != 0);
     const auto found = has_edges ? plan_stream(edged, stream, x.count, x.columns, size, true)

@@ -70,7 +70,7 @@ struct NormStreamKernels {
 
 // Up to how many bytes of a row are held in registers, as measured on an H200: a longer one's parameters, which each
 // row reads anew, would take as long as the row. Fewer in a build with one choice of each mode, which streams rows that
-// the CPU is soon done with.
+// the CPU processes in little time.
 inline constexpr int64_t most_bytes_held = (one_of_each_mode ? 66 : 256) << 10;
 
 // The first of these groups that holds whole rows, if they fill more than half of the threads' pieces.
@@ -78,13 +78,13 @@ template <class Kernels, class T, class... Choices>
 typename Kernels::Plan plan_groups(Groups<Choices...>, int64_t rows, int64_t columns) {
   const int64_t pieces = columns / Vector<T>::size;
   typename Kernels::Plan plan;
-  const auto take = [&](int64_t held, int64_t of_group, int threads, auto start) {
+  const auto try_group = [&](int64_t held, int64_t of_group, int threads, auto start) {
     const int64_t blocks = ceil_div(rows, of_group);
     if (plan || pieces > held || pieces * 2 <= held || blocks > most_blocks) return;
     plan = {start, dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads))};
   };
-  (take(int64_t{Choices::pieces} * Choices::threads, Choices::rows, Choices::threads,
-        Kernels::Plan::template blocks<Kernels::template group<Choices>>),
+  (try_group(int64_t{Choices::pieces} * Choices::threads, Choices::rows, Choices::threads,
+             Kernels::Plan::template blocks<Kernels::template group<Choices>>),
    ...);
   return plan;
 }
@@ -114,7 +114,7 @@ bool launch_norm_stream(Stream stream, const NormForward<T>& norm) {
     static constexpr auto whole = stream_kernels<Kernels, T, false>(built_of<StreamModes>(Whole{}));
     static constexpr auto ragged = stream_kernels<Kernels, T, true>(built_of<StreamModes>(Ragged{}));
     constexpr int64_t size = Vector<T>::size;
-    if (elements_to_boundary(norm.y) != 0 || !streams_alike(norm.x, norm.x_stride, norm.columns)) return false;
+    if (elements_to_boundary(norm.y) != 0 || !streams_aligned(norm.x, norm.x_stride, norm.columns)) return false;
     const auto found = norm.cut() == Cut::whole
                            ? plan_stream(whole, stream, norm.rows, norm.columns, size, false)
                            : plan_stream(ragged, stream, norm.rows, norm.columns, size, true, true);

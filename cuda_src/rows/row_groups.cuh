@@ -15,7 +15,7 @@ template <int pieces_, int rows_, int warps_, int blocks_>
 struct GroupChoice {
   static constexpr int pieces = pieces_, rows = rows_, warps = warps_, blocks = blocks_;
   static constexpr int threads = warps * warp_threads;
-  static_assert(warp_threads % rows == 0, "each row has lanes that answer for it");
+  static_assert(warp_threads % rows == 0, "lanes are assigned to each row");
 };
 
 // The group of rows that a block holds.

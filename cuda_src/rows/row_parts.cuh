@@ -48,10 +48,10 @@ struct RowCut {
     if (cut == Cut::ragged && columns > 0)
       first -= static_cast<int>(reinterpret_cast<uintptr_t>(result) % vector_bytes / sizeof(T));
     if constexpr (cut == Cut::inner) {
-      const int before = elements_to_boundary(result), behind = (columns - before) % size;
+      const int before = elements_to_boundary(result), after = (columns - before) % size;
       first += before;
-      this->columns -= behind;
-      if (at.thread < before + behind) edge = at.thread < before ? at.thread : this->columns + at.thread - before;
+      this->columns -= after;
+      if (at.thread < before + after) edge = at.thread < before ? at.thread : this->columns + at.thread - before;
     }
   }
 

@@ -5,8 +5,8 @@
 // later, so that no warp waits for it, and there is no barrier of all threads in the loop:
 //
 //     for (int i = 0; i <= count; ++i) {      // row i is at the head of the ring, row i - 1 at its tail
-//       if (i < count) { stream.wait(0);  … = stream.head(0, j);  stream.advance_head();  mail.give(post, i); }
-//       if (i > 0)     { posts = mail.take(i - 1);  … = stream.tail(0, j);  stream.advance_tail(); }
+//       if (i < count) { stream.wait(0);  … = stream.head(0, j);  stream.advance_head();  mail.send(post, i); }
+//       if (i > 0)     { posts = mail.receive(i - 1);  … = stream.tail(0, j);  stream.advance_tail(); }
 //       stream.refill(0);
 //     }
 #pragma once
@@ -114,12 +114,12 @@ __device__ __forceinline__ Pack<float, N> lane_sums(const Pack<float, N>& own) {
   }
 }
 
-// Rows about which messages can be in flight: a warp that gives its message about row r has taken those about r - 2; at
-// that time all warps had given theirs about r - 2, and had taken those about r - 4 before.
+// Rows about which messages can be in flight: a warp that sends its message about row r has received those about r - 2;
+// at that time all warps had sent theirs about r - 2, and had received those about r - 4 before.
 inline constexpr int rows_in_flight = 4;
 
-// Messages between the warps of a team, about one row after the other: each warp gives its message about row r, which
-// is the same in all lanes, then that about row r + 1, and then takes those of all warps about row r. Rows of a team
+// Messages between the warps of a team, about one row after the other: each warp sends its message about row r, which
+// is the same in all lanes, then that about row r + 1, and then receives those of all warps about row r. Rows of a team
 // are numbered from 0. A message goes to every block of the cluster.
 template <class Shape, class Post>
 class RowMail {
@@ -128,40 +128,46 @@ class RowMail {
  public:
   struct Memory {
     alignas(vector_bytes) Post of_warp[rows_in_flight][most];
-    Mailbox given[rows_in_flight];
+    Mailbox arrived[rows_in_flight];
   };
 
-  // A barrier of the cluster must follow before the first give().
+  // A barrier of the cluster must follow before the first send().
   __device__ __forceinline__ RowMail(Memory* of_teams, const StreamPlace& at)
       : memory_(*known_address(of_teams + at.team)),
         lane_(at.thread % warp_threads),
         warp_(at.rank * warps + at.thread / warp_threads),
         blocks_(at.blocks) {
-    if (at.thread == 0) init_mailboxes(memory_.given, rows_in_flight, blocks_ == 1 ? warps : 1);
+    if (at.thread == 0) init_mailboxes(memory_.arrived, rows_in_flight, blocks_ == 1 ? warps : 1);
     __syncthreads();  // the cluster's barrier orders this as well, but racecheck does not model it
   }
 
-  __device__ __forceinline__ void give(const Post& own, int row) {
+  __device__ __forceinline__ void send(const Post& own, int row) {
     __syncwarp();  // all lanes have read what others overwrite once this has arrived
     const unsigned slot = static_cast<unsigned>(row) % rows_in_flight;
     Post* const place = &memory_.of_warp[slot][warp_];
-    Mailbox& given = memory_.given[slot];
+    Mailbox& arrived = memory_.arrived[slot];
     if (blocks_ == 1) {
       if (lane_ == 0) {
         *place = own;
-        given.arrive();
+        arrived.arrive();
       }
     } else {
-      if (threadIdx.x == 0) given.arrive_and_expect(blocks_ * warps * static_cast<int>(sizeof(Post)));
+      if (threadIdx.x == 0) arrived.arrive_and_expect(blocks_ * warps * static_cast<int>(sizeof(Post)));
       if (lane_ < blocks_)
-        send(own, address_in(shared_address(place), lane_), address_in(shared_address(&given), lane_));
+        trifold::send(own, address_in(shared_address(place), lane_), address_in(shared_address(&arrived), lane_));
     }
   }
 
-  __device__ __forceinline__ Posts<Post> take(int row) {
+  __device__ __forceinline__ Posts<Post> receive(int row) {
     const unsigned slot = static_cast<unsigned>(row) % rows_in_flight;
-    memory_.given[slot].wait(static_cast<unsigned>(row) / rows_in_flight % 2);
+    memory_.arrived[slot].wait(static_cast<unsigned>(row) / rows_in_flight % 2);
     return {memory_.of_warp[slot], blocks_ * warps};
+  }
+
+  // Other blocks of the cluster write to this block's memory until all have received the last messages.
+  __device__ __forceinline__ void end() const {
+    cluster_arrive();
+    cluster_wait();
   }
 
  private:

@@ -47,7 +47,7 @@ struct TeamChoice {
   static constexpr int rows = 1;   // that a team holds at once
   static constexpr int mates = 1;  // teams in a cluster, which has so many blocks at most
   static constexpr int most_in_cluster = most_blocks_a_cluster;
-  static constexpr int filled = 0;          // takes rows that fill at least so many percent of their threads' pieces
+  static constexpr int filled = 0;          // holds rows that fill at least so many percent of their threads' pieces
   static constexpr bool by_tensor = false;  // makes its sums by tensor cores (tensor_rows.cuh)
   // Dynamic shared memory of a block of that many threads.
   static constexpr int bytes(int) { return 0; }
@@ -170,7 +170,7 @@ __device__ __forceinline__ TeamPlace begin_in_team() {
 // Sends each warp's value to all threads of its team, of up to `most_warps` warps. A kernel calls it once.
 template <Team team, int mates = 1, int most_warps = most_warps_a_cluster, class Post>
 __device__ __forceinline__ Posts<Post> team_posts(const Post& own) {
-  static_assert(has_warps(team), "a warp needs no shared memory to talk");
+  static_assert(has_warps(team), "a warp exchanges values by shuffles");
   const int warp = static_cast<int>(threadIdx.x) / warp_threads, lane = static_cast<int>(threadIdx.x) % warp_threads;
   const int warps = static_cast<int>(blockDim.x) / warp_threads;
   if constexpr (team == Team::block) {

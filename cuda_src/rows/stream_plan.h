@@ -109,7 +109,7 @@ std::optional<StreamPlan<Args...>> plan_stream(const std::array<StreamKernel<Arg
 // Whether rows of `columns` elements that begin at `first`, so far apart, have the same offset from 16-byte boundaries
 // as contiguous ones: streams need that of all their matrices.
 template <class T>
-bool streams_alike(const T* first, int64_t stride, int64_t columns) {
+bool streams_aligned(const T* first, int64_t stride, int64_t columns) {
   constexpr int64_t size = Vector<T>::size;
   return elements_to_boundary(first) == 0 && (stride - columns) % size == 0 &&
          (columns % size == 0 || stride >= columns);

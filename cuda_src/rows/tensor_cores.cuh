@@ -79,9 +79,9 @@ class TensorSums {
   // To be added up over the warp's lanes.
   __device__ __forceinline__ float sum() const { return sums_[0] + sums_[2]; }
   __device__ __forceinline__ float squares() const {
-    const int behind = lane() / 4 - lane() % 4 * 2;  // the diagonal's distance from the lane's first column
-    const float own = behind == 0 ? upper_[0] + lower_[2] : upper_[1] + lower_[3];
-    return behind == 0 || behind == 1 ? own : 0.0f;
+    const int distance = lane() / 4 - lane() % 4 * 2;  // the diagonal's distance from the lane's first column
+    const float own = distance == 0 ? upper_[0] + lower_[2] : upper_[1] + lower_[3];
+    return distance == 0 || distance == 1 ? own : 0.0f;
   }
 
  private:

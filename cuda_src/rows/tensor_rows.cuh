@@ -43,7 +43,7 @@ class TensorRows {
                                         int apart)
       : first_(first_of_team<R>(team, rows, apart)),
         apart_(apart),
-        behind_(static_cast<int>(std::min(rows - first_, int64_t{R} * apart))),
+        rows_(static_cast<int>(std::min(rows - first_, int64_t{R} * apart))),
         columns_(columns),
         y_(y + first_ * columns),
         at_(in_warps<Choice>(team_place<Team::cluster, Choice::mates>()), y_, columns) {
@@ -127,7 +127,7 @@ class TensorRows {
     const Make of_edge = of_edge_row(make);
     if (edge_row_ >= 0) {
       const T result(of_edge(float(edge_), float(edge_weight), float(edge_bias)));
-      y_[row_behind(edge_row_) * columns_ + edge_column_] = result;  // trifold: allow race of writes, all the same
+      y_[row_offset(edge_row_) * columns_ + edge_column_] = result;  // trifold: allow race of writes, all the same
     }
   }
 
@@ -136,13 +136,13 @@ class TensorRows {
   __device__ __forceinline__ void each_row(F f) const {
     const int thread = static_cast<int>(threadIdx.x);
     if (in_first_block() && thread < warp_threads && thread % lanes_a_row == 0)
-      f(first_ + row_behind(thread / lanes_a_row));
+      f(first_ + row_offset(thread / lanes_a_row));
   }
 
  private:
   // The distance, in rows, from row j - 1 to row j, and from the first one. A row that does not exist is the last one.
-  __device__ __forceinline__ int64_t step(int j) const { return j * apart_ < behind_ ? apart_ : 0; }
-  __device__ __forceinline__ int64_t row_behind(int j) const { return std::min(j * apart_, (behind_ - 1) & -apart_); }
+  __device__ __forceinline__ int64_t step(int j) const { return j * apart_ < rows_ ? apart_ : 0; }
+  __device__ __forceinline__ int64_t row_offset(int j) const { return std::min(j * apart_, (rows_ - 1) & -apart_); }
 
   // The value in the lanes assigned to row j, or to the row of the thread's edge. All 32 lanes call it.
   template <class Value>
@@ -196,7 +196,7 @@ class TensorRows {
     edge_column_ = i < before ? i : at_.columns + i - before;
     if (edge_column_ >= columns_) return;
     edge_row_ = thread / edges_a_row;
-    edge_ = first[row_behind(edge_row_) * stride + edge_column_];
+    edge_ = first[row_offset(edge_row_) * stride + edge_column_];
   }
   __device__ __forceinline__ void add_edges(float (&values)[2 * R], float shift) const {
     if (!may_have_edges()) return;
@@ -214,7 +214,7 @@ class TensorRows {
   static __device__ __forceinline__ SumAndSquares team_sums(const float (&values)[2 * R]) {
     constexpr int most_blocks = Choice::most_in_cluster / Choice::mates;
     constexpr int most = Choice::threads / warp_threads * most_blocks;
-    static_assert(most_blocks <= lanes_a_row, "a lane that answers for a row sends to each block");
+    static_assert(most_blocks <= lanes_a_row, "a lane of a row sends to each block");
     __shared__ Post of_warp[most];
     const int thread = static_cast<int>(threadIdx.x), warp = thread / warp_threads, lane = thread % warp_threads;
     const int row = lane / lanes_a_row, i = lane % lanes_a_row, warps = static_cast<int>(blockDim.x) / warp_threads;
@@ -233,15 +233,15 @@ class TensorRows {
 #pragma unroll
     for (int from = 0; from < most; from += lanes_a_row)
       if (from + i < at.blocks * warps) {
-        const SumAndSquares given = of_warp[from + i].value[row];
-        all.sum += given.sum;
-        all.squares += given.squares;
+        const SumAndSquares other = of_warp[from + i].value[row];
+        all.sum += other.sum;
+        all.squares += other.squares;
       }
     return {warp_reduce<lanes_a_row>(all.sum, Sum{}), warp_reduce<lanes_a_row>(all.squares, Sum{})};
   }
 
   const int64_t first_;  // of the rows
-  const int apart_, behind_;
+  const int apart_, rows_;
   const int columns_;
   T* const y_;  // the first row of it
   const RowCut<T, Cut::inner> at_;

@@ -41,10 +41,10 @@ __global__ void __launch_bounds__(Shape::block) ring_kernel(const float* x, floa
 #pragma unroll
         for (int e = 0; e < 4; ++e) own += stream.head(0, k)[e];
       stream.advance_head();
-      mail.give({trifold::warp_sum(own)}, i);
+      mail.send({trifold::warp_sum(own)}, i);
     }
     if (i > 0) {
-      const float sum = trifold::sum_of(mail.take(i - 1)).value[0];
+      const float sum = trifold::sum_of(mail.receive(i - 1)).value[0];
       stream.store(true, out, 0,
                    [&](int, int k) { return trifold::pack<float>([&](int e) { return stream.tail(0, k)[e] + sum; }); });
       stream.with_edge(0, stream.tail(),

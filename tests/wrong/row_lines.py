@@ -24,9 +24,9 @@ EXPS_READ: Lines = (
 POSTS_READ: Lines = ((_TEAMS, "value = combine(value, posts.of_warp[i]);"),)
 MOMENTS_READ: Lines = (
     ("rows/moments.cuh", "sums.value[j] += own.mean * own.count;"),
-    ("rows/moments.cuh", "const WarpMoments own = of_row(posts.of_warp[i], j);"),
+    ("rows/moments.cuh", "const WarpMoments own = posts.of_warp[i].value[j];"),
 )
-MAIL_WAITS: Lines = ((_ROWS, "memory_.given[slot].wait("),)
+MAIL_WAITS: Lines = ((_ROWS, "memory_.arrived[slot].wait("),)
 SUMS_READ: Lines = ((_ROWS, "sums = Sums{}(sums, posts.of_warp[i]);"),)
 SUMS_GIVEN: Lines = ((_ROWS, "*place = own;"),)
 

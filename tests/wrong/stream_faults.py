@@ -150,7 +150,7 @@ SUMS = (
         "a row's sums are taken without waiting for the last warp's",
         "all had a row's time to give them",
         "rms_norm",
-        Edit(_ROWS, "    memory_.given[slot].wait(static_cast<unsigned>(row) / rows_in_flight % 2);\n", ""),
+        Edit(_ROWS, "    memory_.arrived[slot].wait(static_cast<unsigned>(row) / rows_in_flight % 2);\n", ""),
         "mailbox",
         "backward",
         "jitter",
