@@ -65,7 +65,14 @@ __device__ __forceinline__ T phase(Complex<T> z) {
 }
 template <class T>
 __device__ __forceinline__ Complex<T> rect(T length, T angle) {
-  return {length * cos(angle), length * sin(angle)};
+  if (!::isfinite(angle)) {
+    if (length == 0) return {fabs(length), 0};
+    if (::isinf(length)) return {length, angle};
+  }
+  const T real = cos(angle), imag = sin(angle);
+  // 0 times infinity would be nan.
+  return {real == 0 && ::isinf(length) ? real / length : real * length,
+          imag == 0 && ::isinf(length) ? imag / length : imag * length};
 }
 template <class T>
 __device__ __forceinline__ bool isnan(Complex<T> z) {
