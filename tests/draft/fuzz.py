@@ -83,7 +83,7 @@ class Expressions:
 
     def integer(self, scope: Scope, depth: int = _DEEPEST) -> str:
         """Of some integer type; to be taken bits of, used as an operand, or converted."""
-        form = self._choices.below(14) if depth else 0
+        form = self._choices.below(16) if depth else 0
         if form <= 1:
             return self._choices.one((*scope.integers, str(self._choices.below(300) - 20), "SCALE", "WIDTHS[1]"))
         left = self.integer(scope, depth - 1)
@@ -107,6 +107,10 @@ class Expressions:
             return f"({self.flag(scope, depth - 1)} + {left})"
         if form == 10:
             return f"cuda.popc(np.{self._choices.one(('uint32', 'uint64'))}({left}))"
+        if form == 11:
+            return f"({left} ** ({self.integer(scope, depth - 1)} & 7))"
+        if form == 12:
+            return f"WIDTHS[np.int64({left}) % 3]"
         right = self.integer(scope, depth - 1)
         return f"({left} {self._choices.one(('+', '-', '*', '&', '|', '^'))} {right})"
 

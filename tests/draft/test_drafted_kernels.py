@@ -72,11 +72,17 @@ def main(rng):
 """
 
 
-@pytest.mark.parametrize(("dtype", "right", "wrong"), [("np.int64", "// 2", "/ 2"), ("np.float64", "* 2", "* 2.001")])
-def test_a_draft_that_computes_something_else_is_found(dtype: str, right: str, wrong: str, tmp_path: Path) -> None:
-    file = tmp_path / "program.py"
-    for operation, expected in ((wrong, "y"), (right, "")):
-        file.write_text(_MODULE.format(operation=operation, dtype=dtype))
-        assert drafts(tmp_path, [str(file)]) == {str(file): ""}
-        file.write_text(_MODULE.format(operation=right, dtype=dtype))
-        assert disagreement(file) == expected
+def test_a_draft_that_computes_something_else_is_found(tmp_path: Path) -> None:
+    """Modules are drafted with one operation, and simulated with another."""
+    cases = {
+        "floor": ("np.int64", "// 2", "/ 2"),
+        "factor": ("np.float64", "* 2", "* 2.001"),
+        "same": ("np.int64", "// 2", "// 2"),
+    }
+    files = {name: tmp_path / f"{name}.py" for name in cases}
+    for name, (dtype, _, drafted) in cases.items():
+        files[name].write_text(_MODULE.format(operation=drafted, dtype=dtype))
+    assert set(drafts(tmp_path, [str(file) for file in files.values()]).values()) == {""}
+    for name, (dtype, simulated, _) in cases.items():
+        files[name].write_text(_MODULE.format(operation=simulated, dtype=dtype))
+    assert {name: disagreement(file) for name, file in files.items()} == {"floor": "y", "factor": "y", "same": ""}
