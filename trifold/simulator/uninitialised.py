@@ -42,7 +42,7 @@ def unwritten(array: np.ndarray[Any, Any], *, whole: bool) -> np.ndarray[Any, An
     if whole:
         return np.ones(array.shape, bool)
     holds = _cells(np.ascontiguousarray(array)) == _pattern(array)
-    return holds.reshape(*array.shape, -1).all(axis=-1)
+    return np.asarray(holds.reshape(*array.shape, -1).all(axis=-1))
 
 
 def _owner(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
