@@ -123,7 +123,8 @@ class Expressions:
             return f"(np.int64({left}) {self._choices.one(compare)} np.int64({right}))"
         if form == 2:
             return self._choices.one(scope.flags)
-        if form == 3:
+        # A branch that a comparison of constants rules out has no types for Numba; for the simulator it has.
+        if form == 3 and len(scope.raw) > 1:
             return f"({self._choices.one(scope.raw)} {self._choices.one(compare)} {self._choices.one(scope.raw)})"
         if form == 4:
             return f"(not {self.flag(scope, depth - 1)})"
