@@ -8,8 +8,7 @@
 // or to this interval if its number is at least the first one of it.
 #pragma once
 
-#include <trifold/cpu.h>
-#include <trifold/cpu/qualifiers.h>
+#include <trifold/cuda.cuh>
 
 #include <algorithm>
 #include <cstdint>
