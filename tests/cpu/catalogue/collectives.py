@@ -44,7 +44,7 @@ COLLECTIVES = (
     _native(
         "rows_of_other_lanes_without_barrier",
         _run(32, 32, lambda x: _words(_neighbours(x))),
-        Found("race", "shared", "tile", (8,), (read("second", 0), write("first", 1)), (1, 1)),
+        Found("race", "shared", "tile", (1,), (write("first", 1), read("second", 0)), (1, 1)),
     ),
     _native("rows_at_a_pitch_of_24", _run(32, 32, _words)),
     _native(
