@@ -151,6 +151,7 @@ def _large(function: Callable[..., Tensor], device: str) -> None:
         (grad_x,) = torch.autograd.grad(y, x, grad)
         assert bool((grad_x[-1] == 1).all()), f"{rows} rows: the last row's gradient is not 1"
         assert rows == 1 or not bool(grad_x[:-1].any()), f"{rows} rows: another row has a gradient"
+        del x, ends, end, y, grad, grad_x
 
 
 def _wraps_round(function: Callable[..., Tensor], device: str) -> None:

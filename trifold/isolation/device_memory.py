@@ -128,6 +128,13 @@ def give_back_what_is_kept() -> None:
         torch.cuda.empty_cache()
 
 
+def let_autograd_finish() -> None:
+    """Wait until autograd's thread of a GPU has dropped the objects of the last backward, which it does some time after
+    that has returned."""
+    if torch.cuda.is_initialized() and not gpu_is_lost():
+        torch.ones(1, device="cuda", requires_grad=True).sum().backward()
+
+
 def wait_asleep() -> None:
     """From now on this process sleeps while it waits for a GPU. To be called before it uses one.
 

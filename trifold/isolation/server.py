@@ -35,7 +35,7 @@ from trifold.workspace import OpFiles, Workspace
 from . import beside
 from .channel import Arena, Channel, Closed
 from .checking import CHECKED_FORMS, Checking
-from .device_memory import DriverError, gpu_is_lost, wait_asleep
+from .device_memory import DriverError, gpu_is_lost, let_autograd_finish, wait_asleep
 from .memory import Held, Memory
 from .source import without_reference
 from .tensors import Json, Packed, Unpacking, flattened
@@ -217,6 +217,7 @@ class Server:
         """Give the GPU's memory back that is only kept; says which GPU is current."""
         self.memory.forget_place()
         self.channel.outgoing.release()
+        let_autograd_finish()
         torch.cuda.empty_cache()
         return {"current": torch.cuda.current_device()}
 
@@ -443,14 +444,7 @@ def work(setup: Setup) -> None:
         wait_asleep()
     with _counting(setup):
         serve(Server(setup, channel))
-    _let_autograd_finish()
-
-
-def _let_autograd_finish() -> None:
-    """Wait until autograd's thread of a GPU has dropped the objects of the last backward: where it needs Python's lock
-    for that while the interpreter ends, the process aborts."""
-    if torch.cuda.is_initialized() and not gpu_is_lost():
-        torch.ones(1, device="cuda", requires_grad=True).sum().backward()
+    let_autograd_finish()  # where it needs Python's lock while the interpreter ends, the process aborts
 
 
 def _guard_gpus() -> str:

@@ -31,7 +31,7 @@ import torch
 from trifold.cells import CellName
 from trifold.errors import TrifoldError, WorkspaceError
 from trifold.isolation import guard, nursery
-from trifold.isolation.device_memory import give_back_what_is_kept, gpu_is_lost, wait_asleep
+from trifold.isolation.device_memory import give_back_what_is_kept, gpu_is_lost, let_autograd_finish, wait_asleep
 from trifold.isolation.source import REFERENCE, reference_alone
 from trifold.spec import Limits, Property, Spec
 from trifold.spec.load import load_spec
@@ -240,6 +240,7 @@ def _alone_on_gpu(cell: Cell, needed: int) -> Iterator[None]:
             traceback.clear_frames(error.__traceback__)
             raise
         finally:
+            let_autograd_finish()
             gc.collect()
             cell.process.settle()
 
