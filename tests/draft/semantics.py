@@ -558,14 +558,14 @@ def joins_of_several_types(x, y, out):
     i = cuda.grid(1)
     n = np.int8(i)
     if y[i] > 2:
-        n = np.int16(i * 300)
+        n = np.int16(i * 300)  # type: ignore[assignment]
     m = n * 2
     for k in range(3):
         if k == i % 3:
-            n = np.int64(m) << 20
+            n = np.int64(m) << 20  # type: ignore[assignment]
     c = np.complex64(x[i])
     if y[i] > 4:
-        c = c * 1j
+        c = c * 1j  # type: ignore[assignment]
     out[i] = n + m + c.real
 
 
