@@ -17,7 +17,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Any
 
-import trifold
 from trifold.build import cache as builds
 from trifold.simulator.compiled.request import Request
 
@@ -72,7 +71,7 @@ def draft_of(request: Request) -> Draft | Refusal:
 @cache
 def _drafter() -> str:
     """What else decides a draft: the drafter's own sources, and the versions of what it asks."""
-    folder = Path(trifold.__file__).parent
+    folder = Path(__file__).parents[2]
     files = [*sorted((folder / "draft").glob("*.py")), *sorted(Path(__file__).parent.glob("*.py"))]
     digest = hashlib.sha256(f"{sys.version} {version('numba')}".encode())
     for file in files:
@@ -106,7 +105,7 @@ class _Process:
 @cache
 def _process(_of: int) -> _Process:
     """That of this process, whose number is given: a forked one has its own."""
-    command = [sys.executable, "-P", "-m", "trifold.simulator.compiled.drafting"]
+    command = [sys.executable, "-P", "-m", "trifold.draft.simulated"]
     environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     assert process.stdin is not None

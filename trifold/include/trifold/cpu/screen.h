@@ -27,6 +27,7 @@ struct alignas(16) Cell {
 
 inline constexpr uint16_t by_several = 0x4000, by_other_blocks = 0x8000;                                  // readers
 inline constexpr uint16_t by_atomics = 0x4000, after_plain_writes = 0x8000, after_other_blocks = 0x2000;  // writers
+inline constexpr uint16_t after_reads = 0x1000, after_reads_of_interval = 0x0800;  // writers by atomics
 inline constexpr uint32_t unwritten = UINT32_MAX, last_interval = UINT32_MAX / 2;
 
 // Of a global array that the kernel writes.
@@ -117,17 +118,21 @@ template <bool shared>
 __forceinline__ void note_atomic(Cell& cell) {
   State& s = state;
   require_no_reader<shared>(cell);
-  const bool known = cell.written >= (shared ? s.block : s.launch);
+  const uint32_t first = shared ? s.block : s.launch;
+  const bool known = cell.written >= first;
   if ((!known && shared) || cell.written == unwritten) suspect();  // it reads what nobody wrote
   uint16_t history = 0;
   if (known) {
     const bool plain = (cell.writer & by_atomics) == 0, of_other_block = cell.written < s.block;
-    history = cell.writer & (after_plain_writes | after_other_blocks);
+    history = cell.writer & (after_plain_writes | after_other_blocks | after_reads);
     if (plain) history = after_plain_writes;
     if (plain && cell.written == s.now && cell.writer != s.thread) suspect();
-    if (of_other_block && (history & after_plain_writes) != 0) suspect();
+    if (!plain && cell.written == s.now && (cell.writer & after_reads_of_interval) != 0) suspect();
+    if (of_other_block && (history & (after_plain_writes | after_reads)) != 0) suspect();
     if (of_other_block) history |= after_other_blocks;
   }
+  if (cell.read >= first) history |= after_reads;
+  if (cell.read == s.now) history |= after_reads_of_interval;
   cell.written = s.now;
   cell.writer = by_atomics | history;
   cell.read = 0;

@@ -1,4 +1,4 @@
-"""``python -m trifold.simulator.compiled.drafting``: drafts what it is asked for, with Numba's CUDA types.
+"""``python -m trifold.draft.simulated``: drafts what it is asked for, with Numba's CUDA types.
 
 Reads requests (:class:`trifold.simulator.compiled.request.Request`, pickled) and answers each with a line of JSON.
 """
