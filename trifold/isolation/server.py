@@ -414,8 +414,8 @@ def serve(server: Server) -> None:
             request = server.channel.receive()
         except Closed:
             return
+        server.channel.outgoing.release()  # the judge has read the last reply; it may have been lent what is freed next
         server.memory.release(request["release"])
-        server.channel.outgoing.release()  # the judge has read the last reply
         reply: Json
         try:
             reply = getattr(server, f"do_{request['request']}")(request)
