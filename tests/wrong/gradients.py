@@ -167,4 +167,45 @@ SECOND_DERIVATIVES = (
         row="gradgradcheck",
         implementation="prototype",
     ),
+    Wrong(
+        name="a second derivative is wrong where the upstream gradient is a constant",
+        why="a gradient penalty differentiates a gradient for a fixed upstream one",
+        op="swiglu",
+        edits=edits(
+            "port",
+            ("    s = torch.sigmoid(gate)\n", "    s = torch.sigmoid(gate) * (1 if grad.requires_grad else 1.1)\n"),
+        ),
+        row="gradgradcheck",
+        implementation="prototype",
+        message="where the upstream gradient is a constant",
+    ),
+    Wrong(
+        name="a second derivative is wrong where an argument is frozen",
+        why="a shortcut for inference with some weights frozen was tested without a second derivative",
+        op="swiglu",
+        edits=edits(
+            "port",
+            ("    s = torch.sigmoid(gate)\n", "    s = torch.sigmoid(gate) * (1 if up.requires_grad else 1.1)\n"),
+        ),
+        row="gradgradcheck",
+        implementation="prototype",
+        message="where up is a constant",
+    ),
+    Wrong(
+        name="a column-major upstream gradient is read as if it were row-major, where the other argument is frozen",
+        why="the shortcut for one gradient alone skips the copy that the common path makes",
+        op="mul",
+        edits=edits(
+            "port",
+            (
+                "        product = op.mul(grad, factor)",
+                "        if grad.dim() == 2 and min(grad.shape) > 1 and grad.stride() == (1, grad.shape[0]):\n"
+                "            grad = grad.as_strided(grad.shape, (grad.shape[1], 1))\n"
+                "        product = op.mul(grad, factor)",
+            ),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="from a column-major upstream gradient",
+    ),
 )

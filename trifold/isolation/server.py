@@ -165,7 +165,8 @@ class Server:
         return reply | self.checking.told(found)
 
     def do_backward(self, request: Json) -> Json:
-        """Gradients of what a call or an earlier backward has left; ``outer`` has None where no gradient comes."""
+        """Gradients of what a call or an earlier backward has left; ``outer`` has None where no gradient comes. An
+        upstream gradient that requires none is a constant, as in a gradient penalty."""
         held = self.memory.calls[request["handle"]]
         storages, _ = self._receive(request)
         with self._guarded(request), self._aligned(request), self.checking.watching(request["schedules"]) as found:
@@ -173,8 +174,7 @@ class Server:
             outer = Unpacking(made.__getitem__).value(request["outer"])
             create_graph = bool(request["create_graph"])
             given = [value for value in outer if value is not None]
-            for value in given:
-                value.requires_grad_(create_graph)
+            inputs = [value for value in held.inputs if value.requires_grad]
             pairs = [(o, g) for o, g in zip(held.outputs, outer, strict=True) if g is not None]
             if not pairs:  # undefined gradients alone, as an output that nothing depends on gives them
                 undefined: Any = torch._C._functions.UndefinedGrad
@@ -182,14 +182,16 @@ class Server:
             self._set_jitter(request)
             by_torch = TorchResults() if request.get("record") else contextlib.nullcontext()
             with by_torch:
-                grads = torch.autograd.grad(
+                found_grads = torch.autograd.grad(
                     [output for output, _ in pairs],
-                    held.inputs,
+                    inputs,
                     [grad for _, grad in pairs],
                     create_graph=create_graph,
                     retain_graph=bool(request["keep"]) or create_graph,
                     allow_unused=True,
                 )
+            by_input = dict(zip(map(id, inputs), found_grads, strict=True))
+            grads = tuple(by_input.get(id(value)) for value in held.inputs)  # of a constant upstream gradient: None
             owners = [*held.arguments, *(torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made)]
             after = Held([*held.tensors, *owners], owners, inputs=[*held.inputs, *given] if create_graph else [])
             reply = self._answer(grads, after, owners, [], request)

@@ -73,9 +73,11 @@ class _Backward(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, before: Answer, places: list[bool], *tensors: Tensor) -> Any:
-        given = iter(tensors[len(tensors) - sum(places) :])
+        first = len(tensors) - sum(places)
+        given = iter(tensors[first:])
         outer = [next(given) if there else None for there in places]
-        answer = before.process.vjp(before, outer, create_graph=True, keep=True)
+        constant = not any(ctx.needs_input_grad[2 + first :])
+        answer = before.process.vjp(before, outer, create_graph=True, keep=True, constant=constant)
         return _leave(ctx, answer, tensors)
 
     @staticmethod

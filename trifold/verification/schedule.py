@@ -17,10 +17,10 @@ _GPU_MEMORY = 2 * 2**30  # bytes: the contexts of a worker and of its op's proce
 
 def worker_pool(machine: Machine) -> ThreadPoolExecutor:
     """Threads that call :func:`rows_of_cell`, as many as workers may run side by side: of each core one, and where some
-    wait for a GPU, a half more, if its memory has room for them."""
+    wait for a GPU, as many again, if its memory has room for them."""
     cores = len(os.sched_getaffinity(0))
     if not machine.cuda:
-        cores = min(cores + cores // 2, machine.gpu_memory // _GPU_MEMORY)
+        cores = min(2 * cores, machine.gpu_memory // _GPU_MEMORY)
     return ThreadPoolExecutor(max_workers=max(2, min(32, cores)))
 
 

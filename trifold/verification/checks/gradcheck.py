@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from torch.autograd.gradcheck import GradcheckError
 
 from trifold.isolation.tensors import mapped
 from trifold.spec import Call
-from trifold.spec.call import put_at, tensor_at
+from trifold.spec.call import Path, put_at, tensor_at
 from trifold.verification.cell import Cell, CheckFailed, as_tuple
 from trifold.verification.checks.differentiation import (
     Convert,
@@ -146,50 +147,91 @@ def gradgradcheck(cell: Cell) -> str | None:
         call = in_dtype(smooth[-1], dtype)
         cell.begin(call, "smooth")
         _compare_second(cell, call)
+    _with_constants(cell, in_dtype(smooth[-1], torch.float32))
     return None
+
+
+def _with_constants(cell: Cell, call: Call) -> None:
+    """Second derivatives of which the upstream gradient is a constant, as of a gradient penalty; or all arguments but
+    one are."""
+    cell.begin(call, "smooth")
+    _compare_second(cell, call, constant=_UPSTREAM)
+    paths = cell.gradient_paths(call)
+    for path in paths if len(paths) > 1 else ():
+        others = " and ".join(cell.name(other) for other in paths if other != path)
+        _compare_second(cell, call, [path], constant=others)
 
 
 # Of numbers of the size of 1, in round-offs: coarse, since nothing states how a second derivative is computed.
 _SECOND_ROUND_OFFS = 64
+_UPSTREAM = "the upstream gradient"
 
 
-def _compare_second(cell: Cell, call: Call) -> None:
-    """Second derivatives in a narrower dtype against the reference's in float64."""
-    got = _second(cell, call, cell.implementation.function)
-    own = _second(cell, call, cell.reference)
-    exact = _second(cell, call, cell.reference, convert=exactly(cell))
+def _compare_second(cell: Cell, call: Call, paths: Sequence[Path] = (), *, constant: str = "") -> None:
+    """Second derivatives in a narrower dtype against the reference's in float64.
+
+    Args:
+        paths: the arguments that are no constants; default: all with a gradient.
+        constant: what is a constant, in words.
+    """
+    paths, upstream = paths or cell.gradient_paths(call), constant != _UPSTREAM
+    exact, numbers = _second(cell, call, cell.reference, paths, upstream=upstream, convert=exactly(cell))
+    own, _ = _second(cell, call, cell.reference, paths, numbers, upstream=upstream)
+    got, _ = _second(cell, call, cell.implementation.function, paths, numbers, upstream=upstream)
     unit = torch.finfo(call.dtype).eps / 2
-    for number, (value, native, want) in enumerate(zip(got, own, exact, strict=True)):
+    of = f" where {constant} is a constant" if constant else ""
+    names = [*map(cell.name, paths), *(f"upstream gradient {number}" for number in numbers)][: len(exact)]
+    for name, value, native, want in itertools.zip_longest(names, got, own, exact):
         if value is None or native is None or want is None or want.numel() == 0:
             if (value is None) != (want is None) and bool((want if value is None else value).any()):  # type: ignore[union-attr]
-                raise CheckFailed(f"second derivative {number} is missing, or one too many", call)
+                raise CheckFailed(f"the second derivative for {name}{of} is missing, or one too many", call)
             continue
         size = 1 + float(want.abs().max())
         allowed = _SECOND_ROUND_OFFS * unit * size + 4 * float((native.double() - want).abs().max())
         off = float((value.double() - want).abs().max())
         if not off <= allowed:
             raise CheckFailed(
-                f"second derivative {number} in {call.dtype} is off by {off:.3g}, where {allowed:.3g} is allowed", call
+                f"the second derivative for {name} in {call.dtype}{of} is off by {off:.3g}, where {allowed:.3g} is "
+                "allowed",
+                call,
             )
 
 
 def _second(
-    cell: Cell, call: Call, function: Callable[..., Any], convert: Convert = lambda x: x
-) -> tuple[Tensor | None, ...]:
-    """Gradients, for arguments and upstream gradients, of the gradients' sum with fixed weights."""
+    cell: Cell,
+    call: Call,
+    function: Callable[..., Any],
+    paths: Sequence[Path],
+    numbers: Sequence[int] | None = None,
+    *,
+    upstream: bool = True,
+    convert: Convert = lambda x: x,
+) -> tuple[tuple[Tensor | None, ...], list[int]]:
+    """Gradients, for the arguments at ``paths`` and, unless these are constants, the upstream gradients, of the
+    gradients' sum with fixed weights; none where it depends on nothing.
+
+    Args:
+        numbers: of the results that get an upstream gradient; default: those that require one, which are returned, too.
+            An operator's results all do, where one of its arguments does.
+    """
 
     def change(value: Tensor) -> Tensor:
         return convert(value) if value.is_floating_point() or value.is_complex() else value
 
     arguments = tuple(mapped([*call.arguments(cell.device)], change))
-    inputs = require_gradients(arguments, call, cell.gradient_paths(call))
+    inputs = require_gradients(arguments, call, paths)
     seed(call.seed)
     every = as_tuple(function(*arguments[0], **arguments[1]))
-    results = [every[number] for number in cell.gradient_results(every) if every[number].requires_grad]
-    outer = [convert(upstream_gradient(result, call.dtype, 5 + k)).requires_grad_() for k, result in enumerate(results)]
+    if numbers is None:
+        numbers = [number for number in cell.gradient_results(every) if every[number].requires_grad]
+    results, numbers = [every[number] for number in numbers], list(numbers)
+    if not results:
+        return (), numbers
+    outer = [convert(upstream_gradient(result, call.dtype, 5 + k)) for k, result in enumerate(results)]
+    outer = [given.requires_grad_(upstream) for given in outer]
     grads = torch.autograd.grad(results, inputs, outer, create_graph=True, allow_unused=True)
     pairs = [(g, convert(upstream_gradient(g, call.dtype, 9))) for g in grads if g is not None and g.requires_grad]
     if not pairs:
-        return ()
+        return (), numbers
     made, weights = zip(*pairs, strict=True)
-    return torch.autograd.grad(made, [*inputs, *outer], weights, allow_unused=True)
+    return torch.autograd.grad(made, [*inputs, *(outer if upstream else ())], weights, allow_unused=True), numbers

@@ -13,6 +13,7 @@ from trifold.spec import Call
 from trifold.spec.call import Path
 from trifold.verification.cell import Cell, CheckFailed, is_ordinary
 from trifold.verification.checks.differentiation import (
+    Convert,
     RightGradients,
     Upstream,
     differentiate,
@@ -41,8 +42,9 @@ def gradients(cell: Cell) -> str | None:
             _compare_specials(cell, call, upstream_gradient)
             return
         right = RightGradients.of(cell, call, paths)
-        for subset in _subsets(paths) if call.elements <= _FEW else [tuple(paths)]:
-            _compare(cell, call, subset, right, impostors)
+        for number, subset in enumerate(_subsets(paths) if call.elements <= _FEW else [tuple(paths)]):
+            turned = number > 0 and (call.seed + number) % 2 == 1
+            _compare(cell, call, subset, right, impostors, _column_major if turned else None)
         if sum(math.prod(case.shape) for _, case in call.floating()) <= _SPECIAL_ELEMENTS:
             _compare_specials(cell, call, special_upstream_gradient)
 
@@ -131,10 +133,21 @@ def _subsets(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
         yield from itertools.combinations(paths, count)
 
 
-def _compare(cell: Cell, call: Call, subset: tuple[Path, ...], right: RightGradients, impostors: _Impostors) -> None:
-    """Raises ``CheckFailed`` where a gradient is wrong; shows the impostors to what accepts gradients."""
-    made = differentiate(cell, call, subset, cell.implementation.function)
+def _compare(
+    cell: Cell,
+    call: Call,
+    subset: tuple[Path, ...],
+    right: RightGradients,
+    impostors: _Impostors,
+    upstream: Convert | None,
+) -> None:
+    """Raises ``CheckFailed`` where a gradient is wrong; shows the impostors to what accepts gradients.
+
+    Args:
+        upstream: lays the same upstream gradients out another way.
+    """
     everything = len(subset) == len(right.native)
+    made = differentiate(cell, call, subset, cell.implementation.function, upstream=upstream)
     if everything:
         if cell.process.changed_since(made.results):
             raise CheckFailed("backward changes a result", call)
@@ -160,7 +173,8 @@ def _compare(cell: Cell, call: Call, subset: tuple[Path, ...], right: RightGradi
         wrong = form or right.wrong(path, grad)
         if wrong:
             others = ", ".join(cell.name(other) for other in subset if other != path)
-            asked = "" if everything else f" (asked for {f'with {others}' if others else 'alone'})"
+            laid = ", from a column-major upstream gradient" if upstream else ""
+            asked = "" if everything else f" (asked for {f'with {others}' if others else 'alone'}{laid})"
             raise CheckFailed(f"gradient of {name}{asked}: {wrong}", call)
         impostors.offer("zeros", torch.zeros_like(grad), grad, rejects)
         if grad.itemsize >= 4 and grad.is_floating_point():
@@ -168,6 +182,14 @@ def _compare(cell: Cell, call: Call, subset: tuple[Path, ...], right: RightGradi
         for other in made.grads:
             if other is not None and other is not grad and other.dtype == grad.dtype:
                 impostors.offer(f"another argument's gradient for that of {name}", other, grad, rejects)
+
+
+def _column_major(upstream: Tensor) -> Tensor:
+    """The same numbers with dimensions reversed in memory; an expanded one as it is."""
+    if upstream.dim() < 2 or 0 in upstream.stride():
+        return upstream
+    order = tuple(reversed(range(upstream.dim())))
+    return upstream.permute(order).contiguous().permute(order)
 
 
 def _same_form_matters(grad: Tensor, own: Tensor) -> bool:
