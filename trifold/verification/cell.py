@@ -38,6 +38,8 @@ ORDINARY = ("exact", "normal", "zero", "tiny")
 _SMALL = 4096  # elements, of the calls that stand for smooth ones
 _SMALL_CALLS = 3
 _ABOVE_A_BLOCK = 11  # of two: more elements than a block has threads
+_WARP = 32
+_WARPS_BEFORE = 3  # at most so many in a call that is about its tail
 
 
 class CheckFailed(Exception):
@@ -177,6 +179,7 @@ class Cell:
     met: frozenset[str] | None = None
     launching: tuple[tuple[str, Call], ...] | None = None
     _kept: dict[tuple[Limits, int], list[Call]] = field(default_factory=dict)  # drawn calls, by limits and salt
+    _exact: dict[int, Limits] = field(default_factory=dict)  # those of examples that are drawn with so many elements
 
     @property
     def kind(self) -> str:
@@ -363,12 +366,29 @@ class Cell:
         for name, call in self.fixed_calls() if fixed else ():
             self.run_case(test, call, name)
         for number in range(self.search.examples if examples is None else examples):
-            for call in self._drawn(self.limits, number):
+            limits = self._limits_of(number)
+            for call in self._drawn(limits, number):
                 try:
                     self.run_case(test, call)
                 except CheckFailed:
-                    self._shrink(lambda call: self.run_case(test, call), self.limits, number)
+                    self._shrink(lambda call: self.run_case(test, call), limits, number)
                     raise
+
+    def _limits_of(self, number: int) -> Limits:
+        """Within which an example is drawn. Half of them have just so many elements that 32 leaves each remainder: what
+        a warp, or a vector of any width, has left over at the end; where the op has such calls."""
+        if number % 2 == 0:
+            return self.limits
+        if number not in self._exact:
+            tail = (number // 2 + (self.search.seed or 0)) % _WARP
+            elements = _WARP * (1 + number // 2 % _WARPS_BEFORE) + tail
+            limits = Limits(elements=elements, fewest=elements)
+            try:
+                self._drawn(limits, number)
+            except Exception:  # of the spec or of hypothesis: the op has no call of this size
+                limits = self.limits
+            self._exact[number] = limits
+        return self._exact[number]
 
     def drawn_calls(self, limits: Limits, count: int, *, salt: int = 0) -> list[Call]:
         """Calls drawn within ``limits``: the same for each run of one seed."""
