@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -17,7 +18,16 @@ from trifold.cells import CellName
 from trifold.source_hashes import source_hashes
 from trifold.verification.certificate import certificate_path, certified_rows, read_certificate, write_certificate
 from trifold.verification.matrix import failures
-from trifold.verification.report import Failure, OpReport, OutcomeName, Report, Row
+from trifold.verification.report import (
+    ALL_CHECKS,
+    INTERRUPTED,
+    OTHER_CHECKS,
+    Failure,
+    OpReport,
+    OutcomeName,
+    Report,
+    Row,
+)
 from trifold.verification.stages import stages
 from trifold.workspace import Workspace
 
@@ -53,6 +63,13 @@ def test_a_verdict_needs_both_implementations_on_one_device(
 def test_some_checks_alone_verify_nothing() -> None:
     assert OpReport("add", (row("prototype"), row("port")), partial=True).verdict == "incomplete"
     assert OpReport("add", (row("prototype", outcome="failed"),), partial=True).verdict == "failed"
+
+
+def test_what_ended_early_is_not_verified() -> None:
+    passed = (row("prototype"), row("port"))
+    for check in ("gradients", ALL_CHECKS, OTHER_CHECKS):
+        ended = replace(row("port", outcome="not run", check=check), reason=INTERRUPTED)
+        assert OpReport("add", (*passed, ended)).verdict == "incomplete"
 
 
 def test_a_report_is_as_good_as_its_worst_op() -> None:

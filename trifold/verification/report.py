@@ -18,6 +18,8 @@ ALL_CHECKS = "all checks"  # of a cell that cannot run at all
 OTHER_CHECKS = "other checks"  # of all that were given up
 PROPERTY = "property: "  # the row of a property begins with this
 
+INTERRUPTED = "interrupted"  # the reason of a row that was not run, as whoever started the run has ended it
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -107,7 +109,8 @@ class OpReport:
     def verdict(self) -> Verdict:
         if any(row.outcome == "failed" for row in self.rows):
             return "failed"
-        return "verified" if self.devices and not self.partial else "incomplete"
+        ended_early = any(row.check == OTHER_CHECKS or row.reason == INTERRUPTED for row in self.rows)
+        return "verified" if self.devices and not self.partial and not ended_early else "incomplete"
 
     @property
     def devices(self) -> tuple[str, ...]:

@@ -28,14 +28,12 @@ from trifold.verification.checks import CHECKS
 from trifold.verification.job import WORKER, Job
 from trifold.verification.remote_errors import cause_of_death
 from trifold.verification.remote_process import START_S, kill_group
-from trifold.verification.report import BUILD, OTHER_CHECKS, Failure, Row, row_from_json
+from trifold.verification.report import BUILD, INTERRUPTED, OTHER_CHECKS, Failure, Row, row_from_json
 from trifold.verification.watch import Watch
 
 _RESTARTS = 3  # so many workers of a cell may die before its other checks are given up
 # The op's process has the time limit of a case; the worker, which waits for it many times in one, has more.
 _PATIENCE = 4.0
-
-INTERRUPTED = "interrupted"  # the reason of a row that was not run, as whoever started the run has ended it
 
 
 class Stop:

@@ -20,8 +20,8 @@ from trifold.verification.certificate import remove_certificate, toolkit_digest,
 from trifold.verification.checks import CHECKS
 from trifold.verification.coverage import FileCoverage, measured, require_tools
 from trifold.verification.job import Job
-from trifold.verification.report import ALL_CHECKS, BUILD, PROPERTY, Failure, OpReport, Report, Row
-from trifold.verification.runner import INTERRUPTED, Stop, asked_checks, run_cell
+from trifold.verification.report import ALL_CHECKS, BUILD, INTERRUPTED, PROPERTY, Failure, OpReport, Report, Row
+from trifold.verification.runner import Stop, asked_checks, run_cell
 from trifold.verification.schedule import in_order, worker_pool
 from trifold.verification.watch import Watch
 from trifold.workspace import OpFiles, Workspace
