@@ -12,11 +12,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from trifold.bench.native import native
 from trifold.bench.timing import Competitor
-from trifold.errors import TrifoldError
 from trifold.spec.benchmark import Roofline
 
-_NAMESPACE = "trifold_bench"
 _VECTOR = 16  # bytes
 
 
@@ -57,29 +56,5 @@ def _bitwise_not(destination: Tensor, source: Tensor) -> object:
     return torch.bitwise_not(source.view(torch.int32), out=destination.view(torch.int32))
 
 
-@functools.cache
 def _copy_kernel() -> Callable[[Tensor, Tensor], object]:
-    """``copy.cu`` beside this file, built for this GPU; where that fails, a function that raises the reason."""
-    from trifold.build import build
-    from trifold.workspace import OpFiles
-
-    source = Path(__file__).with_name("copy.cu")
-    library = torch.library.Library(_NAMESPACE, "DEF")
-    library.define("copy(Tensor(a!) destination, Tensor source) -> ()")
-    _libraries.append(library)
-    try:
-        build(OpFiles("copy", source, source, source, source, source), "cuda", _NAMESPACE).load()
-    except TrifoldError as error:
-        reason = error
-        _libraries.remove(library)
-        library._destroy()
-
-        def refuse(*_: Tensor) -> object:
-            raise reason
-
-        return refuse
-    kernel: Callable[[Tensor, Tensor], object] = torch.ops.trifold_bench.copy.default
-    return kernel
-
-
-_libraries: list[torch.library.Library] = []  # registrations end with the object that made them
+    return native(Path(__file__).with_name("copy.cu"), "copy(Tensor(a!) destination, Tensor source) -> ()")
