@@ -1,5 +1,5 @@
-"""Who competes, as functions of the same arguments: eager PyTorch, torch.compile, other libraries, the Numba prototype
-and the port."""
+"""Who competes, as functions of the same arguments: eager PyTorch, torch.compile, other libraries, CUB, the Numba
+prototype and the port."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trifold.bench import cub
 from trifold.bench.gradients import attached, differentiable_results, require_all, split, tensors
 from trifold.bench.peers import PACKAGES, Pass, PeerAbsent, Thunk, peer
-from trifold.bench.rows import COMPILED, EAGER, PORT, PROTOTYPE, RIVALS
+from trifold.bench.rows import COMPILED, CUB, EAGER, PORT, PROTOTYPE, RIVALS
 from trifold.bench.timing import Competitor
 from trifold.cells import Device
 from trifold.errors import TrifoldError
@@ -36,6 +37,8 @@ class Entrant:
         overwrites: it writes into its arguments.
         note: what a reader of its figures must know.
         absent: why it does not compete at all.
+        refusal: why it does not compete with these arguments; an empty text: it does.
+        check: called once with the arguments before it is timed; raises if it does not compute the op.
     """
 
     name: str
@@ -45,6 +48,14 @@ class Entrant:
     overwrites: bool = False
     note: str = ""
     absent: str = ""
+    refusal: Callable[[Arguments], str] | None = None
+    check: Callable[[Arguments], None] | None = None
+
+    def for_arguments(self, arguments: Arguments) -> Entrant:
+        """Absent, if it refuses them."""
+        if self.absent or self.refusal is None:
+            return self
+        return replace(self, absent=self.refusal(arguments))
 
 
 def rivals(text: str) -> tuple[str, ...]:
@@ -66,7 +77,7 @@ def entrants(
     """The rivals named in ``against``, in the order of :data:`trifold.bench.rows.RIVALS`, then the port.
 
     Args:
-        benchmark: states eager, and what the op is called in the libraries.
+        benchmark: states eager, what the op is called in the libraries, and CUB's function.
         implementations: the op's own, by name.
         against: names out of :data:`trifold.bench.rows.RIVALS`.
         without: why other libraries cannot compete here; empty: they can.
@@ -77,6 +88,8 @@ def entrants(
     if "compile" in against:
         found.append(Entrant(COMPILED, _compiled(benchmark.eager)))
     found += [_library(name, benchmark, without) for name in PACKAGES if name in against]
+    if CUB in against:
+        found.append(_cub(benchmark, without))
     ours = [entrant for name, entrant in implementations.items() if name == PORT or "prototype" in against]
     return found + [replace(one, function=_through(benchmark.call, one.function)) for one in ours]
 
@@ -89,8 +102,27 @@ def _library(name: str, benchmark: Benchmark, without: str) -> Entrant:
             raise PeerAbsent(f"{name} does not have this op")
         found = peer(name, benchmark.peers)
     except PeerAbsent as error:
-        return Entrant(name, _refusing(error), absent=": ".join(filter(None, (error.problem, error.remedy))))
+        return _absent(name, error)
     return Entrant(name, found.function, own=found.own, overwrites=found.overwrites, note=found.note)
+
+
+def _cub(benchmark: Benchmark, without: str) -> Entrant:
+    try:
+        if without:
+            raise PeerAbsent(without)
+        found = cub.function_of(benchmark)
+    except PeerAbsent as error:
+        return _absent(CUB, error)
+
+    def function(*args: Any, **kwargs: Any) -> Any:  # built when it is called: where no case takes it, nvcc is not run
+        return found.load()(*args, **kwargs)
+
+    check = functools.partial(cub.require_agreement, function, benchmark)
+    return Entrant(CUB, function, note=found.note, refusal=cub.refusal, check=check)
+
+
+def _absent(name: str, error: PeerAbsent) -> Entrant:
+    return Entrant(name, _refusing(error), absent=": ".join(filter(None, (error.problem, error.remedy))))
 
 
 def _through(call: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -164,6 +196,8 @@ def competitor(
     stated = gradients or Gradients()
 
     def prepare() -> list[Thunk]:
+        if entrant.check is not None:
+            entrant.check(inputs[0])
         copied = (_copied(arguments) if entrant.overwrites else arguments for arguments in inputs)
         return [_thunk(entrant, arguments, which, stated, parameters) for arguments in copied]
 

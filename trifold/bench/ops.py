@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 from trifold import record_sources
-from trifold.bench import drawn, resume
+from trifold.bench import cub, drawn, resume
 from trifold.bench.drawn import Drawing
 from trifold.bench.entrants import Entrant, implementations
 from trifold.bench.gradients import with_gradients
 from trifold.bench.peers import absent, versions
 from trifold.bench.prepare import first_calls, prepare
 from trifold.bench.progress import Report
-from trifold.bench.rows import DEFAULT_RIVALS, PORT, PROTOTYPE, Results, Row
+from trifold.bench.rows import CUB, DEFAULT_RIVALS, PORT, PROTOTYPE, Results, Row
 from trifold.bench.run import EVERYTHING, Machine, Selection, Task, run, tasks
 from trifold.bench.table import figure_lines, preparing, table
 from trifold.bench.targets import figures
@@ -92,7 +92,7 @@ def measure_ops(
         "quick": selection.quick,
         "only": selection.text,
         "against": list(against),
-        "libraries": {name: version for name, version in versions().items() if name in against},
+        "libraries": {name: version for name, version in _versions().items() if name in against},
         "sources": record_sources.of_ops(
             workspace, dict.fromkeys(plan.files.name for plan in plans), device, prototypes=PROTOTYPE in against
         ),
@@ -102,7 +102,7 @@ def measure_ops(
     known = resume.known(before, facts)
     report = Report(sum(len(plan.tasks) for plan in plans), show)
     report.text(describe(facts))
-    for line in absent(against):
+    for line in (*absent(against), *filter(None, [cub.absent() if CUB in against else ""])):
         report.text(line)
     pending = [task for plan in plans for task in plan.tasks if task.key not in known]
     fatal = _prepare(pending, workspace, device, against, workers, show) if workers else {}
@@ -139,6 +139,10 @@ def measure_ops(
     if left:
         report.text(f"\nStopped: {left} cases are left; --resume goes on")
     return done
+
+
+def _versions() -> dict[str, str | None]:
+    return {**versions(), CUB: cub.version()}
 
 
 def _prepare(

@@ -21,6 +21,7 @@ _COLOURS = {
     "torch.compile": "#d97706",
     "liger": "#be185d",
     "quack": "#2563eb",
+    "cub": "#65a30d",
     "prototype": "#7c3aed",
     "port": "#0f766e",
 }

@@ -1,9 +1,9 @@
 """First calls in several processes at once, before anything is timed: what they compile, the process that times finds.
 
-Ports and the copy kernel are kept in trifold's cache, what torch.compile makes in Inductor's, Triton's kernels in
-Triton's, and QuACK's in its own. Those of Liger that are written in NVIDIA's CUTLASS DSL are kept by nobody: the
-process that times compiles them itself. So it does where a first call failed here, hung, or ended its process; but one
-that left the GPU unusable is not made again, since that would end the run.
+Ports, the copy kernel and CUB's functions are kept in trifold's cache, what torch.compile makes in Inductor's, Triton's
+kernels in Triton's, and QuACK's in its own. Those of Liger that are written in NVIDIA's CUTLASS DSL are kept by nobody:
+the process that times compiles them itself. So it does where a first call failed here, hung, or ended its process; but
+one that left the GPU unusable is not made again, since that would end the run.
 
 Measured on two cores with torch 2.13: a layer_norm for CPU tensors, forward and backward, takes torch.compile 0.92 s,
 and 0.03 s where it finds what it made before.
@@ -25,7 +25,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from trifold.bench.peers import PACKAGES, has
-from trifold.bench.rows import PORT, RIVALS, ROOFLINE
+from trifold.bench.rows import CUB, PORT, RIVALS, ROOFLINE
 from trifold.bench.run import HOST_PASSES, Task
 from trifold.build.cache import builds_folder, require_private
 from trifold.cells import Device
@@ -44,7 +44,7 @@ class FirstCall:
     Attributes:
         op, benchmark, dtype, method, case: the key of a task.
         sizes: of the case, which may be one that no spec lists.
-        competitor: a rival out of ``compile``, ``liger`` and ``quack``; ``port``; or ``roofline``.
+        competitor: a rival out of ``compile``, ``liger``, ``quack`` and ``cub``; ``port``; or ``roofline``.
     """
 
     op: str
@@ -109,12 +109,17 @@ def first_calls(planned: Sequence[Task], against: Collection[str], device: Devic
     builds = {task.op: _first_call(task, PORT) for task in reversed(planned)}
     copies = [task for task in planned if task.method not in HOST_PASSES and task.benchmark.roofline == "copy"]
     own = [_first_call(task, ROOFLINE) for task in copies[:1] if device == "cuda"]
+    functions: dict[str, FirstCall] = {}
+    for task in sorted(planned, key=lambda task: task.benchmark.bytes(task.case, task.dtype)):
+        stated = task.benchmark.cub
+        if CUB in against and stated is not None and not task.without_libraries:
+            functions.setdefault(stated.function, _first_call(task, CUB))  # the smallest: its results are compared, too
     calls: dict[tuple[object, ...], FirstCall] = {}
     for name in (name for name in _COMPILED if name in against):
         for task in planned:
             if name not in PACKAGES or _in_library(task, name):
                 calls.setdefault((task.op, task.dtype, task.case, task.which, name), _first_call(task, name))
-    return [*builds.values(), *own, *calls.values()]
+    return [*builds.values(), *functions.values(), *own, *calls.values()]
 
 
 def _in_library(task: Task, package: str) -> bool:

@@ -72,6 +72,8 @@ def _make(task: Task, name: str, workspace: Workspace, device: Device) -> None:
     if not entrant.absent:
         benchmark = task.benchmark
         arguments = benchmark.arguments(place, task.dtype, task.case)
+        if entrant.for_arguments(arguments).absent:
+            return
         with repeatable():
             competitor(entrant, [arguments], task.which, benchmark.gradients, benchmark.parameters)()[0]()
     _synchronize(device)

@@ -19,11 +19,12 @@ EAGER = "eager"
 COMPILED = "torch.compile"
 LIGER = "liger"
 QUACK = "quack"
+CUB = "cub"
 PROTOTYPE = "prototype"
 PORT = "port"
-PEERS = (EAGER, COMPILED, LIGER, QUACK)  # what a user would otherwise call
+PEERS = (EAGER, COMPILED, LIGER, QUACK, CUB)  # what a user would otherwise call
 COMPETITORS = (*PEERS, PROTOTYPE, PORT)
-RIVALS = {"eager": EAGER, "compile": COMPILED, "liger": LIGER, "quack": QUACK, "prototype": PROTOTYPE}
+RIVALS = {"eager": EAGER, "compile": COMPILED, "liger": LIGER, "quack": QUACK, "cub": CUB, "prototype": PROTOTYPE}
 DEFAULT_RIVALS = ("eager", "compile", "prototype")
 
 

@@ -176,6 +176,7 @@ def run(task: Task, implementations: Mapping[str, Entrant], machine: Machine) ->
     except Exception as error:  # the spec's own mistake, or too little memory for this case
         reason = f"its arguments cannot be made: {Failure.of(error).reason}"
         return [_not_run(task, moved, entrant.name, reason, failed=True) for entrant in contenders]
+    contenders = [entrant.for_arguments(inputs[0]) for entrant in contenders]
     fatal = {e.name: machine.fatal[*task.key, e.name] for e in contenders if (*task.key, e.name) in machine.fatal}
     able = {e.name: e for e in contenders if not e.absent and (e.at_most is None or moved <= e.at_most)}
     ways = {} if host else roofline(task.benchmark.roofline, moved, machine.device, turns.sets)

@@ -9,7 +9,7 @@ import torch
 
 from trifold.bench.interval import Estimate
 from trifold.bench.peers import PACKAGES, has
-from trifold.bench.rows import COMPILED, EAGER, PORT, Figure, Row
+from trifold.bench.rows import COMPILED, CUB, EAGER, PORT, Figure, Row
 from trifold.spec.benchmark import Benchmark, Target
 
 FASTEST = "the fastest peer"
@@ -19,8 +19,9 @@ def figures(op: str, benchmark: Benchmark, rows: Sequence[Row]) -> list[Figure]:
     """One figure for each target of ``benchmark``, from the rows of a run on a GPU."""
     mine = [row for row in rows if (row.op, row.benchmark) == (op, benchmark.name)]
     ours = [row for row in mine if row.competitor == PORT]
-    # A peer that failed in a case, because it does not take the size, has competed; one that is absent has not.
-    met = {(_place(row), row.competitor) for row in mine if row.outcome != "not run"}
+    # A peer that failed in a case, because it does not take the size, has competed; one that is absent has not. CUB's
+    # row says why it is not run where it does not take the arguments.
+    met = {(_place(row), row.competitor) for row in mine if row.outcome != "not run" or row.competitor == CUB}
     return [_figure(op, benchmark, target, ours, met) for target in benchmark.targets]
 
 
@@ -37,6 +38,7 @@ def _measured(benchmark: Benchmark, target: Target, row: Row, met: Set[tuple[_Pl
     if name != FASTEST:
         return row.ratios.get(name)
     peers = {EAGER, COMPILED, *(name for name in PACKAGES if benchmark.peers and has(name, benchmark.peers))}
+    peers |= {CUB} if benchmark.cub is not None else set()
     fastest = row.fastest_peer
     complete = all((_place(row), name) in met for name in peers)
     return fastest[1] if fastest is not None and (complete or fastest[1].value < target.at_least) else None

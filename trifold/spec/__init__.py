@@ -1,6 +1,6 @@
 """What ``verify/<op>.py`` imports: the specification of an op as data."""
 
-from trifold.spec.benchmark import Benchmark, Case, Target, elementwise_benchmarks, rows_benchmarks
+from trifold.spec.benchmark import Benchmark, Case, Cub, Target, elementwise_benchmarks, rows_benchmarks
 from trifold.spec.call import Call
 from trifold.spec.case import DTYPES, FILLS, LAYOUTS, ROW_FILLS, ROW_LAYOUTS, AliasCase, IndexCase, TensorCase
 from trifold.spec.elementwise import (
@@ -52,6 +52,7 @@ __all__ = [
     "Benchmark",
     "Call",
     "Case",
+    "Cub",
     "Gradients",
     "IndexCase",
     "Limits",

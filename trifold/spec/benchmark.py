@@ -16,7 +16,10 @@ from trifold.spec.results import NO_GRADIENTS, Gradients
 Arguments = tuple[Any, ...] | Mapping[Any, Any]
 Roofline = Literal["copy", "write"]
 GpuMethod = Literal["graph", "events"]
-Measure = Literal["roofline", "over eager", "over torch.compile", "over liger", "over quack", "over the fastest peer"]
+Measure = Literal[
+    "roofline", "over eager", "over torch.compile", "over liger", "over quack", "over cub", "over the fastest peer"
+]
+CubFunction = Literal["DeviceScan::InclusiveSum", "DeviceHistogram::HistogramEven", "DeviceSegmentedReduce::ArgMax"]
 
 HALF_AND_SINGLE = (torch.float32, torch.bfloat16)
 
@@ -36,7 +39,8 @@ class Target:
     Attributes:
         measure: ``roofline``: the fraction of the roofline's rate; ``over ...``: that competitor's time over the
             port's. In each case the fastest peer is the fastest of eager, torch.compile and the libraries in
-            :mod:`trifold.bench.peers` that have the op; it is defined only if all of them were timed.
+            :mod:`trifold.bench.peers` that have the op, and of CUB where the benchmark states it; it is defined only
+            if all of them competed.
         at_least: for ``measure``; 1 / 1.3 says "at most 1.3 times the time".
         method: ``graph``, ``events``, or one of the rows ``host: no grad``, ``host: forward`` and
             ``host: forward + backward``.
@@ -51,6 +55,20 @@ class Target:
     cases: tuple[str, ...] = ()
     least_bytes: int = 0
     mean: Literal["geometric mean", "median"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cub:
+    """A device function of CUB with which an op is compared.
+
+    Attributes:
+        function: one of those in :mod:`trifold.bench.cub`; the arguments must be those listed there.
+        agrees: whether a result of it is right, ``agrees(result, *arguments)``, for a function that does not compute
+            quite the same; default: it is compared with ``Benchmark.eager`` in float64.
+    """
+
+    function: CubFunction
+    agrees: Callable[..., bool] | None = None
 
 
 def _plain_call(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -80,6 +98,7 @@ class Benchmark:
         training: measure forward and backward together: for an op that computes its gradient in the forward pass.
         peers: the op's name in :mod:`trifold.bench.peers`, if other libraries have it, too; ``arguments`` must then be
             those listed there.
+        cub: the device function of CUB that computes the same, if there is one; it has no gradient.
         roofline: the rate to compare with: ``copy`` reads as much as it writes, ``write`` only writes.
         methods: how it is timed on a GPU; see :mod:`trifold.bench.timing`.
         host: a small case for which the host's time is measured, too: without grad and, for an op with a gradient, the
@@ -100,6 +119,7 @@ class Benchmark:
     backward: bool = False
     training: bool = False
     peers: str | None = None
+    cub: Cub | None = None
     roofline: Roofline = "copy"
     methods: tuple[GpuMethod, ...] = ("graph",)
     host: Case | None = None
