@@ -134,7 +134,9 @@ SIZES = (
         name="the last element is lost where 32 leaves 13",
         why="one of the cases of a tail that is written out for each length stores an element less",
         op="add",
-        edits=edits("prototype", ("    if i < n:\n", "    if i < n and not (n > 32 and n % 32 == 13 and i == n - 1):\n")),
+        edits=edits(
+            "prototype", ("    if i < n:\n", "    if i < n and not (n > 32 and n % 32 == 13 and i == n - 1):\n")
+        ),
         row="values",
         implementation="prototype",
         message="differ",
