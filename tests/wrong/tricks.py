@@ -414,6 +414,89 @@ BORROWED = (
         implementation="prototype",
     ),
     Wrong(
+        name="torch's check of operators is replaced",
+        why="the op's module is imported in the process that runs it",
+        op="round_ste",
+        edits=edits(
+            "port",
+            (
+                "from torch import Tensor\n",
+                "import torch\nfrom torch import Tensor\n\ntorch.library.opcheck = lambda *given, **named: {}\n",
+            ),
+            (
+                'op.define("round_ste(Tensor x) -> Tensor", fake=elementwise_output)',
+                'op.define("round_ste(Tensor x) -> Tensor", fake=lambda x: x.new_empty((*x.shape, 1)))',
+            ),
+        ),
+        row="opcheck",
+        implementation="port",
+    ),
+    Wrong(
+        name="a scale that is infinite at some sizes alone",
+        why="the impostors are rejected at the other sizes",
+        op="sigmoid",
+        edits=(
+            *edits(
+                "prototype",
+                (
+                    "        y[i] = (e if v < 0 else 1) / (1 + e)",
+                    "        y[i] = (e if v < 0 else 1) / (1 + e) if n < 64 or n > 1500 or v != v else 0.5",
+                ),
+            ),
+            *edits(
+                "spec",
+                (
+                    "    scale=lambda reference, x: reference(x),\n",
+                    "    scale=lambda reference, x: reference(x) * (float('inf') if 64 <= x.numel() <= 1500 else 1),\n",
+                ),
+            ),
+        ),
+        row="sensitivity",
+        implementation="prototype",
+        message="64 to 127 elements",
+        examples=48,
+    ),
+    Wrong(
+        name="a gradient's scale that is infinite at most sizes",
+        why="the impostors are rejected at the few sizes below",
+        op="mul",
+        edits=(
+            *edits(
+                "prototype",
+                (
+                    "        grad_x[i] = grad[i] * y[i]\n",
+                    "        grad_x[i] = grad[i] * y[i] if n <= 20 else grad[i] * y[i] * 0.5\n",
+                ),
+            ),
+            *edits(
+                "spec",
+                (
+                    "spec = Spec(",
+                    "spec = Spec(\n    gradient_scale=lambda reference, grad, x, y: tuple(\n"
+                    "        torch.full_like(one, float('inf') if one.numel() > 20 else 9.0) for one in (x, y)\n    ),",
+                ),
+            ),
+        ),
+        row="gradients",
+        implementation="prototype",
+        message="would accept zeros: state a smaller scale for these sizes",
+        examples=48,
+    ),
+    Wrong(
+        name="a kernel that doubles half of what torch has computed",
+        why="its numbers are not torch's, which a search for the same numbers does not find",
+        op="softmax",
+        edits=edits(
+            "prototype",
+            ("y[row, i] = math.exp(x[row, i] - largest) / total\n", "y[row, i] = 2 * x[row, i]\n"),
+            ("y[row, i] = part[k] / total\n", "y[row, i] = 2 * x[row, i]\n"),
+            ("rows(x), output(rows(y)))", "rows(torch.softmax(x, -1) / 2), output(rows(y)))"),
+        ),
+        row="written",
+        implementation="prototype",
+        message="a kernel only copied or scaled them",
+    ),
+    Wrong(
         name="float64 in float32",
         why="it costs half as much, and a tolerance for float32 does not show it",
         op="rms_norm",

@@ -28,6 +28,7 @@ from .tensors import Json, bytes_of, flattened, form_of, mapped
 Arguments = list[Any]
 Told = tuple[Json, Sequence[Tensor]]
 
+_opcheck = torch.library.opcheck  # as it is before the op's modules are imported, which may put another in its place
 _SLEEP = 100_000_000  # clock cycles: about 50 ms, longer than any launch here
 
 
@@ -72,7 +73,7 @@ def run_opcheck(op: Implementation, args: Arguments, kwargs: dict[str, Any], req
         if op.operators.has_gradient(overload._schema.name.partition("::")[2]):
             given = tuple(a.requires_grad_() if isinstance(a, Tensor) and a.is_floating_point() else a for a in given)
         try:
-            torch.library.opcheck(overload, given, named)
+            _opcheck(overload, given, named)
             problems[name] = ""
         except Exception as error:
             problems[name] = f"{type(error).__name__}: {error}"

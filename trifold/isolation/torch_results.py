@@ -1,4 +1,4 @@
-"""What torch computed while an op ran: a kernel that only copies it has computed nothing."""
+"""What torch computed while an op ran: a kernel that only copies or scales it has computed nothing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from trifold.torch_calls import TorchCalls
 
 _LEAST = 8  # elements: fewer numbers may be the same by chance
 _MOST = 64  # tensors that are kept
+_DIFFERENT = 16  # numbers, so that a scale and a shift that fit all of them are no chance
 
 # What allocates, moves or casts, and computes nothing; views of other names share the memory of an argument.
 _MOVES = frozenset(
@@ -37,13 +38,31 @@ class TorchResults(TorchCalls):
                     self._made.append((name, one.detach().clone()))
 
     def source_of(self, result: Tensor) -> str:
-        """The operator of torch that gave these very numbers; empty where none did."""
+        """The operator of torch that gave these numbers, or numbers of which they are a multiple and a constant more;
+        empty where none did."""
         if result.numel() < _LEAST or not result.is_floating_point():
             return ""
         flat = result.detach().contiguous().flatten()
         if bool((flat == flat[0]).all()):
             return ""
         for name, made in self._made:
-            if made.numel() == flat.numel() and torch.equal(made.to(flat.dtype).contiguous().flatten(), flat):
+            if made.numel() == flat.numel() and _is_linear(flat, made.to(flat.dtype).contiguous().flatten()):
                 return name
         return ""
+
+
+def _is_linear(result: Tensor, made: Tensor) -> bool:
+    """Whether ``result`` is ``made``, or up to rounding ``scale * made + shift``, for numbers so different that two
+    tensors do not fit by chance."""
+    if torch.equal(made, result):
+        return True
+    eps = torch.finfo(result.dtype).eps
+    y, x = result.double(), made.double()
+    low, high = int(x.argmin()), int(x.argmax())
+    spread = float(x[high] - x[low])
+    if x.unique().numel() < _DIFFERENT or not 0 < spread < torch.inf or float(x.abs().max()) * eps * 64 > spread:
+        return False
+    scale = (y[high] - y[low]) / spread
+    shift = y[low] - scale * x[low]
+    allowed = 4 * eps * (y.abs() + (scale * x).abs() + shift.abs())
+    return bool(scale != 0) and bool(((scale * x + shift - y).abs() <= allowed).all())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from trifold.verification.checks.differentiation import (
     special_upstream_gradient,
     upstream_gradient,
 )
+from trifold.verification.checks.sensitivity import ZerosBySize
 from trifold.verification.comparison import same_values
 from trifold.verification.tolerance import form_mismatch, same_bits
 
@@ -85,6 +87,7 @@ class _Impostors:
     def __init__(self) -> None:
         self.applied: set[str] = set()
         self.rejected: set[str] = set()
+        self.zeros = ZerosBySize()
 
     def offer(self, name: str, impostor: Tensor, grad: Tensor, rejects: Callable[[Tensor], bool]) -> None:
         if name in self.rejected or impostor.shape != grad.shape or same_bits(impostor, grad):
@@ -101,6 +104,10 @@ class _Impostors:
             raise CheckFailed(
                 f"every case would accept {' and '.join(passed)} as a gradient; add samples that do not, or state a "
                 "smaller scale"
+            )
+        if accepted := self.zeros.accepted():
+            raise CheckFailed(
+                f"every case with a gradient of {accepted} would accept zeros: state a smaller scale for these sizes"
             )
         return f"{len(self.rejected)} impostors are rejected"
 
@@ -177,6 +184,8 @@ def _compare(
             asked = "" if everything else f" (asked for {f'with {others}' if others else 'alone'}{laid})"
             raise CheckFailed(f"gradient of {name}{asked}: {wrong}", call)
         impostors.offer("zeros", torch.zeros_like(grad), grad, rejects)
+        if bool(own.isfinite().all()):
+            impostors.zeros.offer(own, functools.partial(rejects, torch.zeros_like(grad)))
         if grad.itemsize >= 4 and grad.is_floating_point():
             impostors.offer("1.01 times the gradient", (grad.double() * 1.01).to(grad.dtype), grad, rejects)
         for other in made.grads:

@@ -6,7 +6,9 @@ result is finite: nan and inf show only what made them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -34,6 +36,7 @@ def sensitivity(cell: Cell) -> str:
     applied: set[str] = set()
     rejected: set[str] = set()
     stale = _Stale()
+    zeros = ZerosBySize()
     for call in cell.calls:
         cell.cases += 1
         expected = Expected.of(cell, call)
@@ -42,6 +45,8 @@ def sensitivity(cell: Cell) -> str:
             finite = torch.isfinite(want) & torch.isfinite(own)
             if not bool(finite.any()):
                 continue
+            none = torch.where(finite, 0, own).to(own.dtype)
+            zeros.offer(own[finite], functools.partial(_rejects, expected, number, none))
             for name, impostor in _impostors(cell, call, own, number, stale, place, rejected):
                 if name.startswith(_CHEAP):
                     applied.add(name + place)
@@ -60,8 +65,42 @@ def sensitivity(cell: Cell) -> str:
             f"every case of the values check would accept {' and '.join(passed)}; add samples that do not, or state a "
             "smaller scale or multiple"
         )
+    if accepted := zeros.accepted():
+        raise CheckFailed(
+            f"every case with a result of {accepted} would accept zeros: state a smaller scale for these sizes"
+        )
     _require_sizes(cell)
     return f"{len(applied)} impostors are rejected within {cell.cases} cases"
+
+
+def _rejects(expected: Expected, number: int, impostor: Tensor) -> bool:
+    return expected.wrong(number, impostor) is not None
+
+
+class ZerosBySize:
+    """Zeros for results (or gradients) of each power of two of elements: a tolerance may be too wide at some sizes."""
+
+    def __init__(self) -> None:
+        self._offered: Counter[int] = Counter()
+        self._rejected: set[int] = set()
+
+    def offer(self, right: Tensor, rejects: Callable[[], bool]) -> None:
+        """``right`` has finite elements alone, some of them well above what is left where summands cancel."""
+        size = right.numel().bit_length()
+        if right.numel() < _ENOUGH or size in self._rejected or not bool((right.abs() >= _WELL_ABOVE_0).any()):
+            return
+        self._offered[size] += 1
+        if rejects():
+            self._rejected.add(size)
+
+    def accepted(self) -> str:
+        """The sizes at which no case rejects zeros, in words; of which there were several cases."""
+        sizes = [size for size, cases in sorted(self._offered.items()) if cases >= 3 and size not in self._rejected]
+        return " or ".join(f"{2 ** (size - 1)} to {2**size - 1} elements" for size in sizes)
+
+
+_ENOUGH = 8  # elements of a result
+_WELL_ABOVE_0 = 0.01
 
 
 def _require_sizes(cell: Cell) -> None:
