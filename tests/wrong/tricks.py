@@ -414,6 +414,38 @@ BORROWED = (
         implementation="prototype",
     ),
     Wrong(
+        name="the reference calls the prototype",
+        why="both then compute the same, whatever it is",
+        op="add",
+        edits=edits(
+            "prototype",
+            ("    return x + y\n", "    return add(x, y)\n"),
+            ("        out[i] = x[i] + y[i]", "        out[i] = x[i] + 2 * y[i]"),
+        ),
+        row="build",
+        implementation="prototype",
+        message="write the reference in PyTorch alone",
+    ),
+    Wrong(
+        name="a bad call without arguments",
+        why="each function refuses it, also one that checks nothing",
+        op="add",
+        edits=(
+            *edits(
+                "spec",
+                (
+                    '    bad_calls=elementwise_bad_calls("x", "y"),\n',
+                    '    bad_calls=[BadCall("none", lambda device: ((), {}), ())],\n',
+                ),
+                ("    Spec,\n", "    BadCall,\n    Spec,\n"),
+            ),
+            *edits("prototype", ('    check_alike("add", x=x, y=y)\n', "")),
+        ),
+        row="errors",
+        implementation="prototype",
+        message="one argument is wrong",
+    ),
+    Wrong(
         name="torch's check of operators is replaced",
         why="the op's module is imported in the process that runs it",
         op="round_ste",

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
 
+from trifold.errors import WorkspaceError
+
 REFERENCE = "reference"
 _ABSENT = "the reference is the judge's: it cannot be called where the op runs"
 
@@ -28,6 +30,9 @@ def reference_alone(path: Path) -> CodeType:
     """Only ``reference`` and what it uses: imports, functions, classes and assignments at the top of the file.
 
     No other statement of the file runs, so that what the op does when it is imported does not happen to its judge.
+
+    Raises:
+        WorkspaceError: it uses a kernel or another form of the op, and would agree with these whatever they compute.
     """
     tree = _parsed(path)
     binding: dict[str, list[ast.stmt]] = {}
@@ -47,6 +52,12 @@ def reference_alone(path: Path) -> CodeType:
             names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)} - seen
             seen |= names
             wanted += names
+    for node in kept:
+        if form := _other_form(node):
+            raise WorkspaceError(
+                f"{path}:{node.lineno}: the reference uses {form}, and agrees with it whatever that computes",
+                "write the reference in PyTorch alone",
+            )
     tree.body = [_only(node, seen) for node in tree.body if node in kept]
     return _compiled(tree, path)
 
@@ -57,6 +68,20 @@ def _parsed(path: Path) -> ast.Module:
 
 def _compiled(tree: ast.Module, path: Path) -> CodeType:
     return compile(ast.fix_missing_locations(tree), str(path), "exec")
+
+
+def _other_form(node: ast.stmt) -> str:
+    """The kernel that a statement defines, or ``trifold.load`` where it names that; else empty."""
+    match node:
+        case ast.FunctionDef(name=name, decorator_list=decorators):
+            # @cuda.jit, @cuda.jit(...), @jit
+            heads = [one.func if isinstance(one, ast.Call) else one for one in decorators]
+            if any(ast.unparse(head).rpartition(".")[2] == "jit" for head in heads):
+                return f"the kernel {name}"
+        case ast.ImportFrom(module="trifold", names=names) if any(alias.name == "load" for alias in names):
+            return "trifold.load"
+    loads = (child for child in ast.walk(node) if isinstance(child, ast.Attribute) and child.attr == "load")
+    return "trifold.load" if any(ast.unparse(child) == "trifold.load" for child in loads) else ""
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:

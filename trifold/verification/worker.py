@@ -257,6 +257,8 @@ def _reference(files: OpFiles) -> Any:
     """
     try:
         module = import_file(files.prototype, f"trifold_reference_{files.name}", reference_alone)
+    except WorkspaceError:
+        raise
     except Exception as error:
         raise WorkspaceError(f"{files.prototype} raises {type(error).__name__}: {error}", "correct it") from error
     function = getattr(module, REFERENCE, None)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -40,6 +42,11 @@ def errors(cell: Cell) -> None:
         raise CheckFailed(
             "the spec lists no bad call for this device; add those that callers make: Spec(bad_calls=...)"
         )
+    if not any(_fits(cell.reference, *bad.make(cell.device)) for bad in calls):
+        raise CheckFailed(
+            "no bad call has an argument for each parameter: any function refuses these; add calls of which one "
+            "argument is wrong, such as a shape or a dtype"
+        )
     for bad in calls:
         cell.begin(None, bad.name)
         args, kwargs = bad.make(cell.device)
@@ -60,6 +67,14 @@ def errors(cell: Cell) -> None:
             raise CheckFailed(f"{bad.name}: nothing is raised", sample=bad.name)
     if not cell.differentiable:
         _refuses_gradients(cell)
+
+
+def _fits(reference: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(reference).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
 
 
 def _refuses_gradients(cell: Cell) -> None:
