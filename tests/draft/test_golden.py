@@ -16,7 +16,6 @@ GOLDEN = Path(__file__).parent / "golden"
 #: Ops whose prototype is refused, and the words in which it is.
 REFUSED = {
     "cumsum": ".is_floating_point of this is not translated",
-    "transpose": "`in` is translated for a tuple",
 }
 
 

@@ -40,7 +40,7 @@ class Arithmetic:
         if kind in self.names:
             self.used.add(self.names[kind])
             return self.names[kind]
-        raise UnnamedType(f"{' or '.join(sorted({str(each) for each in kind}))} is not translated")
+        raise UnnamedType(f"{_listed(kind)} is not translated")
 
     # ------------------------------------------------------------------------------------------- conversions
 
@@ -55,8 +55,8 @@ class Arithmetic:
             if literal is not None:
                 return literal
         interval = value.interval
-        if all(isinstance(each, types.Integer) for each in to) and not fits(interval, to[0]):
-            interval = limits(to[0])
+        if _integers(to) and not all(fits(interval, each) for each in to):
+            interval = limits(to[0]) if len(set(to)) == 1 else None
         if _is_half(value.type) and to != self.each(types.float32, to):
             float32 = self.each(types.float32, to)
             value = self.convert(value, float32)  # the one conversion that is not ambiguous
@@ -96,7 +96,8 @@ class Arithmetic:
         if from_float and not all(isinstance(each, types.Float) for each in to):
             return self.convert(value, to)
         from_integer = all(isinstance(each, types.Integer) for each in value.type)
-        if to_integer and from_integer and value.type[0].bitwidth == 64 and to[0].bitwidth < 64:
+        pairs = zip(value.type, to, strict=True)
+        if to_integer and from_integer and any(a.bitwidth == 64 and b.bitwidth < 64 for a, b in pairs):
             if isinstance(value, cpp.Literal):
                 return value
             return self.convert(value, to)
@@ -130,7 +131,8 @@ class Arithmetic:
         assert right.type is not None
         if not _integers(result):
             return self._balanced_floats(left, right, result)
-        wanted = result[0]
+        left, right = self._of_one_type(left), self._of_one_type(right)
+        wanted = self._one_of(result)
         if left.type == self.each(types.boolean, result):
             left = self._promoted(left)
         if right.type == self.each(types.boolean, result):
@@ -163,6 +165,20 @@ class Arithmetic:
             self.convert(right, result) if _promotion(right) == natural else right,
         )
 
+    def _of_one_type(self, value: cpp.Expr) -> cpp.Expr:
+        """An integer whose type differs between instances, as one that holds them all: C++ promotes each otherwise."""
+        kind = value.type or ()
+        if len(set(kind)) < 2 or not _integers(kind):
+            return value
+        if types.uint64 in kind:
+            raise UnnamedType(f"arithmetic on {_listed(kind)} is not translated")
+        return self.convert(value, self.each(types.int64, kind))
+
+    def _one_of(self, result: Type) -> types.Integer:
+        if len(set(result)) > 1:
+            raise UnnamedType(f"arithmetic whose result is {_listed(result)} is not translated")
+        return result[0]
+
     def _balanced_floats(self, left: cpp.Expr, right: cpp.Expr, result: Type) -> tuple[cpp.Expr, cpp.Expr]:
         if left.type == result and self._follows(right, result):
             return left, right
@@ -193,7 +209,8 @@ class Arithmetic:
         assert left.type is not None
         assert right.type is not None
         boolean = self.each(types.boolean, left.type)
-        if all(_integers(x) or _booleans(x) for x in (left.type, right.type)) and not _floats(compared[0]):
+        left, right = self._of_one_type(left), self._of_one_type(right)
+        if all(_integers(x.type or ()) or _booleans(x.type or ()) for x in (left, right)) and not _floats(compared[0]):
             left, right = self._comparable(left, right)
         elif not self._compares_alike(left, right):
             left, right = self._balanced_floats(left, right, compared[0])
@@ -237,6 +254,7 @@ class Arithmetic:
         if isinstance(operand, cpp.Literal) and not isinstance(operand.value, bool) and operand.text[0].isdigit():
             return cpp.Literal(f"-{operand.text}", -operand.value, type=operand.type, interval=interval)
         if _integers(result):
+            operand, _ = self._of_one_type(operand), self._one_of(result)
             kind = _promotion(operand)
             small = kind == types.int32 and fits(interval, types.int32)
             if not small and kind != result[0]:
@@ -258,6 +276,7 @@ class Arithmetic:
         return computed
 
     def invert(self, operand: cpp.Expr, result: Type, interval: Interval | None) -> cpp.Expr:
+        operand, _ = self._of_one_type(operand), self._one_of(result)
         kind = _promotion(operand)
         if kind != result[0] and not (kind == types.int32 and result[0] == types.int64):
             operand = self.convert(operand, result)
@@ -268,7 +287,8 @@ class Arithmetic:
     ) -> cpp.Expr:
         assert chosen.type is not None
         assert otherwise.type is not None
-        if _integers(result):
+        if _integers(result) and len(set(result)) == 1:
+            chosen, otherwise = self._of_one_type(chosen), self._of_one_type(otherwise)
             both = [self._promoted(x) if x.type == self.each(types.boolean, result) else x for x in (chosen, otherwise)]
             natural = self._natural(both[0], both[1], "<")[0]
             if not natural.signed and natural != result[0]:
@@ -294,6 +314,10 @@ class Arithmetic:
         else:
             kind = a if not a.signed else b
         return self.each(kind, left.type or ())
+
+
+def _listed(kind: Type) -> str:
+    return " or ".join(sorted({str(each) for each in kind}))
 
 
 def _promotion(value: cpp.Expr) -> types.Integer:

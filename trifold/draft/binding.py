@@ -70,15 +70,16 @@ def draft_op(module: ModuleType, op: str) -> DraftedOp:
         raise PrototypeError(f"prototypes/{op}.py has no function named {op}", "write the launch function")
     hosts: list[Host] = []
     known: dict[str, v.Tensor] = {}
+    tables: dict[str, cpp.PairsDefinition] = {}
     for function in functions:
-        hosts.append(Host(function, known))
+        hosts.append(Host(function, known, tables))
         known = {**hosts[-1].known_by_name(), **known}
     drafts = _Kernels(hosts)
     for host in hosts:
         for launch in host.launches:
             launch.written = drafts.launch(host, launch)
     header = file_of(drafts.module, [f"{op}: {_summary(module, op)}"])
-    return DraftedOp(header, _binding(op, hosts))
+    return DraftedOp(header, _binding(op, hosts, tables))
 
 
 def _summary(module: ModuleType, op: str) -> str:
@@ -94,7 +95,11 @@ class _Kernels:
             raise DraftError(hosts[0].launches[0].place, "the functions of this op take different sets of dtypes")
         self.key: v.Dtypes = next(iter(keys), (torch.float32,))
         computed = v.computed(self.key)
-        names: dict[Type, str] = {} if len(set(computed)) == 1 else {computed: "C"}
+        sized = next((host for host in hosts if host.key_sizes and host.key_dtypes == self.key), None)
+        self.dispatch = "trifold::dispatch_floating"
+        if sized is not None:
+            self.dispatch = f"trifold::dispatch_sizes<{', '.join(_name_of(each) for each in self.key)}>"
+        names: dict[Type, str] = {} if len(set(computed)) == 1 else {computed: "C" if sized is None else "T"}
         self.module = Module(Arithmetic(names), len(self.key))
         ranges: dict[_Instance, dict[int, Interval | None]] = {}
         for host in hosts:
@@ -185,10 +190,10 @@ class _Kernels:
         tests = [n.expr for n in launch.grid if n.interval is None or n.interval[0] < 1]
         if template:
             assert host.key is not None
-            over = call(f"{text_of(host.key.expr)}.scalar_type")
+            over = call(f"{text_of(host.key.expr)}.{'element_size' if host.key_sizes else 'scalar_type'}")
             if launch.possible is not None and not all(launch.possible):
                 run = [cpp.If(_one_of(self.key, launch.possible), run, [], constant=True)]
-            run = [cpp.Dispatch("trifold::dispatch_floating", over, run)]
+            run = [cpp.Dispatch(self.dispatch, over, run)]
         if not tests:
             return run if template else [cpp.Scope(run)]
         test = cpp.Infix(">", tests[0], cpp.Literal("0", 0))
@@ -248,16 +253,21 @@ class _Kernels:
         return call(f"{text_of(place)}.numel")
 
 
+def _name_of(dtype: torch.dtype) -> str:
+    """C++'s type of an element."""
+    halves = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
+    return halves[dtype] if dtype in halves else cpp.NAMES[v.computed((dtype,))[0]]
+
+
 def _one_of(key: v.Dtypes, possible: tuple[bool, ...]) -> cpp.Expr:
     """Whether T is one of the dtypes: no kernel is made that is never launched."""
     wanted = [dtype for dtype, each in zip(key, possible, strict=True) if each]
     if all(dtype in v.HALF for dtype in wanted) and set(v.HALF) <= set(wanted):
         return cpp.Infix("==", cpp.Name("sizeof(T)"), cpp.Literal("2", 2))
-    names = {torch.float64: "double", torch.float32: "float", torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
     others = [dtype for dtype, each in zip(key, possible, strict=True) if not each]
     if len(others) == 1:
-        return cpp.Name(f"!std::is_same_v<T, {names[others[0]]}>")
-    tests: list[cpp.Expr] = [cpp.Name(f"std::is_same_v<T, {names[dtype]}>") for dtype in wanted]
+        return cpp.Name(f"!std::is_same_v<T, {_name_of(others[0])}>")
+    tests: list[cpp.Expr] = [cpp.Name(f"std::is_same_v<T, {_name_of(dtype)}>") for dtype in wanted]
     joined = tests[0]
     for test in tests[1:]:
         joined = cpp.Infix("||", joined, test)
@@ -286,8 +296,8 @@ def _resolved(body: list[cpp.Stmt]) -> list[cpp.Stmt]:
     return found
 
 
-def _binding(op: str, hosts: Sequence[Host]) -> str:
-    parts: list[Any] = []
+def _binding(op: str, hosts: Sequence[Host], tables: dict[str, cpp.PairsDefinition]) -> str:
+    parts: list[Any] = list(tables.values())
     for host in hosts:
         parameters = [cpp.Parameter(kind, name) for kind, name in host.parameters]
         name = host.function.__name__

@@ -242,7 +242,16 @@ class TableDefinition:
     values: list[Expr]  # of all elements, the last index running fastest
 
 
-Part = Struct | Function | ConstantDefinition | TableDefinition
+@dataclass
+class PairsDefinition:
+    """An array of constant pairs, of integers and of values of this type."""
+
+    type: str
+    name: str
+    pairs: list[tuple[str, str]]
+
+
+Part = Struct | Function | ConstantDefinition | TableDefinition | PairsDefinition
 
 
 @dataclass

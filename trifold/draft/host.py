@@ -50,16 +50,21 @@ class Host(HostParts):
     """One launch function. ``body`` is its C++; ``launches`` are in the order of the text.
 
     ``earlier``: the tensors of the functions before it, by name. One that forward returns, and backward takes by the
-    same name without a check of its dtype, is of the dtype that forward gives it; the binding checks that.
+    same name without a check of its dtype, is of the dtype that forward gives it; the binding checks that. ``tables``:
+    the dicts of constants that the binding has, by name; one that is used here is added.
     """
 
-    def __init__(self, function: FunctionType, earlier: dict[str, v.Tensor]) -> None:
+    def __init__(
+        self, function: FunctionType, earlier: dict[str, v.Tensor], tables: dict[str, cpp.PairsDefinition]
+    ) -> None:
         self.function = function
         self.earlier = earlier
         self.results: dict[str, v.Tensor] = {}
         self.frames: list[tuple[str, int]] = []
         self.key: v.Tensor | None = None
         self.key_dtypes: v.Dtypes = ()
+        self.key_sizes: tuple[int, ...] = ()  # where the size of the key's elements is all that is known of its dtype
+        self.integers: v.Dtypes | None = None  # which the key is viewed as, then
         self.dimension_calls: dict[int, v.Tensor] = {}
         self.facts_if_false: dict[int, tuple[v.Fact, ...]] = {}
         self.kept: list[Any] = []  # so that an id is not used twice
@@ -69,6 +74,7 @@ class Host(HostParts):
         self.globals = function.__globals__ | vars(__import__("builtins"))
         self.names: dict[str, Any] = {}
         self.depth = 0
+        self.tables = tables
         self.possible: tuple[bool, ...] | None = None
         self.holds: dict[str, bool] = {}  # conditions in whose branches this is, by their text
         self.parameters: list[tuple[str, str]] = []
@@ -186,6 +192,8 @@ class Host(HostParts):
         raise DraftError(self.place(node), "only tensors are returned")
 
     def assign(self, target: ast.expr, value: Any, into: list[cpp.Stmt]) -> None:
+        if isinstance(target, ast.Starred):
+            target = target.value
         if isinstance(target, ast.Name):
             self.names[target.id] = self.named(value, target.id, into)
             return
@@ -199,6 +207,9 @@ class Host(HostParts):
     def unpacked(self, value: Any, target: ast.Tuple | ast.List) -> tuple[Any, ...]:
         if isinstance(value, v.Shape) and len(value.parts) == 1 and isinstance(value.parts[0], v.Part):
             tensor = value.parts[0].tensor
+            stars = [n for n, each in enumerate(target.elts) if isinstance(each, ast.Starred)]
+            if stars:
+                return self.unpacked_around(tensor, len(target.elts), stars[0])
             if tensor.dimensions not in (None, len(target.elts)):
                 raise DraftError(
                     self.place(target), f"a shape of {tensor.dimensions} dimensions is unpacked into {len(target.elts)}"
@@ -223,6 +234,7 @@ class Host(HostParts):
                     value.of_dtype,
                     value.certain,
                     value.precision,
+                    value.bytes_of,
                 )
                 if id(value) in self.facts_if_false:
                     self.facts_if_false[id(kept)] = self.facts_if_false[id(value)]
@@ -271,13 +283,7 @@ class Host(HostParts):
                 text_of(test.expr): branch is node.body,
                 text_of(opposite(test.expr)): branch is not node.body,
             }
-            certain = test.certain or test.of_dtype
-            if certain is not None:
-                wanted = branch is node.body
-                self.possible = tuple(
-                    before and each in (wanted, None)
-                    for before, each in zip(possible or (True,) * len(certain), certain, strict=True)
-                )
+            self.possible = self.narrowed_to(test, branch is node.body)
             ended = self.statements(branch, body)
             self.restore(assumed)
             self.possible, self.holds = possible, holds
@@ -368,6 +374,8 @@ class Host(HostParts):
         for fact in facts:
             if fact.dtypes is not None:
                 self.set_dtypes(fact.tensor, fact.dtypes)
+            if fact.sizes is not None and fact.tensor.dtypes is None:
+                self.set_sizes(fact.tensor, fact.sizes)
             if fact.dimensions is not None:
                 for each in (fact.tensor, *fact.tensor.same_shape):
                     each.dimensions = fact.dimensions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -46,6 +47,13 @@ def opposite(test: cpp.Expr) -> cpp.Expr:
     return cpp.Prefix("!", test, type=v.BOOL)
 
 
+def _flattened(op: str, left: cpp.Expr, right: cpp.Expr) -> cpp.Infix:
+    """``a && (b && c)`` without parentheses."""
+    if isinstance(right, cpp.Infix) and right.operator == op:
+        return cpp.Infix(op, _flattened(op, left, right.left), right.right, type=v.BOOL)
+    return cpp.Infix(op, left, right, type=v.BOOL)
+
+
 def infix(op: str, a: v.Number, b: v.Number, kind: Any, interval: Any = None) -> v.Number:
     return v.Number(cpp.Infix(op, a.expr, b.expr, type=kind, interval=interval), kind, interval)
 
@@ -68,6 +76,18 @@ def whole_shape(shape: Any) -> v.Tensor | None:
     return None
 
 
+def scalar_type(dtype: torch.dtype) -> str:
+    return f"trifold::ScalarType::{DTYPE_NAMES[dtype]}"
+
+
+def is_table(value: Any) -> bool:
+    """Whether this is a dict of integers to integers, or of integers to dtypes."""
+    if not isinstance(value, dict) or not value or not all(type(each) is int for each in value):
+        return False
+    values = value.values()
+    return all(type(each) is int for each in values) or all(each in DTYPE_NAMES for each in values)
+
+
 class Conditions:
     """Mixed into the executor."""
 
@@ -76,6 +96,8 @@ class Conditions:
     kept: list[Any]
     dimension_calls: dict[int, v.Tensor]
     facts_if_false: dict[int, tuple[v.Fact, ...]]
+    tables: dict[str, cpp.PairsDefinition]
+    possible: tuple[bool, ...] | None  # for which dtypes of the key this is reached; None: for all
 
     def place(self, node: ast.AST) -> Place:
         raise NotImplementedError
@@ -94,14 +116,32 @@ class Conditions:
 
     def logical(self, all_of: bool, nodes: list[ast.expr]) -> Any:
         parts: list[v.Number] = []
+        before = self.possible
         for node in nodes:
             value = self.truth(self.evaluate(node))
-            if isinstance(value, bool):
-                if value is not all_of:
-                    return value if not parts else self._joined(all_of, parts)
-                continue
-            parts.append(value)
+            if value is (not all_of):
+                self.possible = before
+                return value
+            if not isinstance(value, bool):
+                parts.append(value)
+                self.possible = self.narrowed_to(value, all_of)
+        self.possible = before
+        return self.joined(all_of, parts)
+
+    def joined(self, all_of: bool, values: Sequence[Any]) -> Any:
+        """Conditions joined by ``and`` or ``or``; a Python bool where they are known."""
+        if (not all_of) in [value for value in values if isinstance(value, bool)]:
+            return not all_of
+        parts = [value for value in values if not isinstance(value, bool)]
         return self._joined(all_of, parts) if parts else all_of
+
+    def narrowed_to(self, test: v.Number, wanted: bool) -> tuple[bool, ...] | None:
+        """For which dtypes of the key what follows is reached, where it is only where the test is as wanted."""
+        certain = test.certain or test.of_dtype
+        if certain is None:
+            return self.possible
+        before = self.possible or (True,) * len(certain)
+        return tuple(each and known in (wanted, None) for each, known in zip(before, certain, strict=True))
 
     def _joined(self, all_of: bool, parts: list[v.Number]) -> v.Number:
         result = parts[0]
@@ -111,7 +151,7 @@ class Conditions:
             if result.of_dtype is not None and part.of_dtype is not None:
                 choose = all if all_of else any
                 known = tuple(choose(pair) for pair in zip(result.of_dtype, part.of_dtype, strict=True))
-            expr = cpp.Infix("&&" if all_of else "||", result.expr, part.expr, type=v.BOOL)
+            expr = _flattened("&&" if all_of else "||", result.expr, part.expr)
             certain = self._joined_for_each_dtype(all_of, result, part)
             result = v.Number(expr, v.BOOL, facts=facts, of_dtype=known, certain=certain)
         return result
@@ -134,7 +174,7 @@ class Conditions:
             parts.append(one)
         return self._joined(True, parts) if parts else True
 
-    def _compared(self, op: ast.cmpop, a: Any, b: Any, node: ast.AST) -> Any:
+    def _compared(self, op: ast.cmpop, a: Any, b: Any, node: ast.Compare) -> Any:
         if isinstance(op, (ast.Is, ast.IsNot)):
             return self._is_none(isinstance(op, ast.IsNot), a, b, node)
         if isinstance(op, (ast.In, ast.NotIn)):
@@ -161,7 +201,7 @@ class Conditions:
                 result.facts = (v.Fact(owner, dimensions=b),)
         return result
 
-    def _tuples_equal(self, negated: bool, a: tuple[Any, ...], b: tuple[Any, ...], node: ast.AST) -> Any:
+    def _tuples_equal(self, negated: bool, a: tuple[Any, ...], b: tuple[Any, ...], node: ast.Compare) -> Any:
         if len(a) != len(b):
             return negated
         parts = [self._compared(ast.Eq(), x, y, node) for x, y in zip(a, b, strict=True)]
@@ -192,15 +232,21 @@ class Conditions:
             known = tuple((each == first) != negated for each in a.chosen_from[0])
         return v.Number(opposite(same) if negated else same, v.BOOL, of_dtype=known)
 
-    def _is_in(self, negated: bool, a: Any, b: Any, node: ast.AST) -> Any:
-        if not isinstance(b, tuple):
-            raise DraftError(self.place(node), "`in` is translated for a tuple")
+    def _is_in(self, negated: bool, a: Any, b: Any, node: ast.Compare) -> Any:
+        if not isinstance(b, (tuple, list, dict)):
+            raise DraftError(self.place(node), "`in` is translated for a tuple, a list or a dict")
         if isinstance(a, v.DtypeOf):
-            return self._dtype_in(negated, a, b, node)
+            return self._dtype_in(negated, a, tuple(b), node)
         parts = [self._compared(ast.Eq(), a, each, node) for each in b]
         if all(isinstance(part, bool) for part in parts):
             return any(parts) != negated
         joined = self._joined(False, [v.number(part) for part in parts])
+        if isinstance(a, v.Number) and a.type == v.INT and isinstance(b, dict) and is_table(b):
+            (named,) = node.comparators
+            joined.expr = self.looked_up("has_entry", dict(b), named, a)
+        if isinstance(a, v.Number) and a.bytes_of is not None and all(isinstance(each, int) for each in b):
+            facts = (v.Fact(a.bytes_of, sizes=tuple(b)),)
+            return self._knowing(opposite(joined.expr) if negated else joined.expr, facts, negated)
         return v.Number(opposite(joined.expr), v.BOOL) if negated else joined
 
     def _dtype_in(self, negated: bool, a: v.DtypeOf, b: tuple[Any, ...], node: ast.AST) -> Any:
@@ -212,9 +258,20 @@ class Conditions:
         facts = (v.Fact(a.tensor, dtypes=tuple(b)),)
         return self._knowing(cpp.Prefix("!", joined) if negated else joined, facts, negated)
 
+    def looked_up(self, function: str, table: dict[int, Any], node: ast.expr, key: v.Number) -> cpp.CallTo:
+        """``entry`` or ``has_entry`` of a dict of constants, which is one of the binding's under its own name."""
+        kind = "int64_t" if type(next(iter(table.values()))) is int else "trifold::ScalarType"
+        wanted = node.id.lstrip("_") if isinstance(node, ast.Name) else "TABLE"
+        rows = [(str(each), scalar_type(value) if kind != "int64_t" else str(value)) for each, value in table.items()]
+        made, number = cpp.PairsDefinition(kind, wanted, rows), 2
+        while self.tables.setdefault(made.name, made) != made:
+            made, number = cpp.PairsDefinition(kind, f"{wanted}{number}", rows), number + 1
+        value = key.expr.operand if isinstance(key.expr, cpp.Cast) else key.expr
+        return call(f"trifold::{function}", cpp.Name(made.name), value)
+
     def dtype_is(self, tensor: v.Tensor, dtype: torch.dtype) -> cpp.Expr:
         own = cpp.CallTo(f"{text_of(tensor.expr)}.scalar_type", ())
-        return cpp.Infix("==", own, cpp.Name(f"trifold::ScalarType::{DTYPE_NAMES[dtype]}"), type=v.BOOL)
+        return cpp.Infix("==", own, cpp.Name(scalar_type(dtype)), type=v.BOOL)
 
     def _dtypes_equal(self, negated: bool, a: Any, b: Any, node: ast.AST) -> Any:
         if isinstance(b, v.DtypeOf) and not isinstance(a, v.DtypeOf):
@@ -262,7 +319,9 @@ class Conditions:
     def dtype_code(self, dtype: Any, node: ast.AST) -> cpp.Expr:
         """libtorch's number of a dtype."""
         if isinstance(dtype, torch.dtype):
-            return call("trifold::dtype_code", cpp.Name(f"trifold::ScalarType::{DTYPE_NAMES[dtype]}"))
+            return call("trifold::dtype_code", cpp.Name(scalar_type(dtype)))
+        if isinstance(dtype, v.DtypeOf) and dtype.scalar is not None:
+            return call("trifold::dtype_code", dtype.scalar)
         if isinstance(dtype, v.DtypeOf) and dtype.tensor is not None:
             return call("trifold::dtype_code", dtype.tensor.expr)
         if isinstance(dtype, v.DtypeOf) and dtype.dtypes is not None and self.key is not None:

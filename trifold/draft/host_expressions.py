@@ -164,6 +164,7 @@ class HostExpressions(Conditions):
         x, y = v.number(a), v.number(b)
         known = self.by_dtype(op, x, y, a, b)
         kind = v.FLOAT if v.FLOAT in (x.type, y.type) or op is operator.truediv else v.INT
+        x, y = self.with_known_range(x), self.with_known_range(y)
         both = (
             (x.interval or (None if x.type != v.BOOL else (0, 1))),
             (y.interval or (None if y.type != v.BOOL else (0, 1))),
@@ -184,6 +185,13 @@ class HostExpressions(Conditions):
         result.of_dtype = known
         precision = x.precision or y.precision
         return result if precision is None else self.rounded(precision, result)
+
+    def with_known_range(self, x: v.Number) -> v.Number:
+        """A number that the key's dtype decides, of the dtypes for which this is reached."""
+        if x.of_dtype is None or x.type != v.INT or self.possible is None:
+            return x
+        reached = [each for each, possible in zip(x.of_dtype, self.possible, strict=True) if possible]
+        return dataclasses.replace(x, interval=(min(reached), max(reached))) if reached else x
 
     def rounded(self, precision: v.Precision, value: v.Number) -> v.Number:
         """A float as NumPy's type of that precision holds it."""
@@ -343,7 +351,7 @@ class HostExpressions(Conditions):
     def attribute(self, base: Any, name: str, node: ast.AST) -> Any:
         raise NotImplementedError
 
-    def item(self, base: Any, index: ast.expr, node: ast.AST) -> Any:
+    def item(self, base: Any, index: ast.expr, node: ast.Subscript) -> Any:
         raise NotImplementedError
 
 

@@ -81,7 +81,8 @@ def _output_of(value: Any) -> Any:
 
 
 def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> None:
-    kernel, grid, *passed = arguments
+    kernel, grid, *given = arguments
+    passed = [host.with_known_range(each) if isinstance(each, v.Number) else each for each in given]
     block = keywords.get("block", prototype.THREADS_PER_BLOCK)
     extents = [tuple(v.number(n) for n in (e if isinstance(e, tuple) else (e,))) for e in (grid, block)]
     number = next((n for n, each in enumerate(arguments) if isinstance(each, v.Either)), None)
@@ -102,7 +103,7 @@ def _launch(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call
         host.into = into
         into.append(cpp.If(one_of.test.expr, bodies[0], bodies[1]))
         return
-    one = Launch(kernel, extents[0], extents[1], list(passed), host.place(node), host.possible)
+    one = Launch(kernel, extents[0], extents[1], passed, host.place(node), host.possible)
     host.launches.append(one)
     host.into.append(one)
 
@@ -178,6 +179,16 @@ def _bool(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) 
     return host.truth(arguments[0])
 
 
+def _all_or_any(all_of: bool) -> Handler:
+    def write(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
+        (values,) = arguments
+        if not isinstance(values, tuple):
+            raise DraftError(host.place(node), "how many conditions these are is not known while drafting")
+        return host.joined(all_of, [host.truth(each) for each in values])
+
+    return write
+
+
 def _length(host: Host, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     (value,) = arguments
     if isinstance(value, tuple):
@@ -201,6 +212,8 @@ HANDLERS: dict[Any, Handler] = {
     math.isfinite: _is_finite,
     math.prod: _product,
     sum: _sum,
+    all: _all_or_any(True),
+    any: _all_or_any(False),
     tuple: _tuple,
     str: _str,
     bool: _bool,

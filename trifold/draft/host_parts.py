@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import operator
 from typing import Any
 
+import torch
+
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_conditions import call, text_of
+from trifold.draft.host_conditions import call, is_table, scalar_type, text_of
 from trifold.draft.host_expressions import HostExpressions
 from trifold.draft.refusal import DraftError
+
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class HostParts(HostExpressions):
     """Mixed into the executor."""
+
+    key_sizes: tuple[int, ...]
+    integers: v.Dtypes | None
 
     def size(self, tensor: v.Tensor, dimension: int) -> v.Number:
         if dimension < 0 and tensor.dimensions is not None:
@@ -54,10 +62,9 @@ class HostParts(HostExpressions):
 
     def element_size(self, tensor: v.Tensor) -> v.Number:
         size = cpp.Cast("int64_t", call(f"{text_of(tensor.expr)}.element_size"), type=v.INT, interval=(1, 8))
-        known = None if tensor.dtypes is None else tuple(each.itemsize for each in tensor.dtypes)
-        return v.Number(size, v.INT, (1, 8), of_dtype=known)
+        return v.Number(size, v.INT, (1, 8), of_dtype=tensor.element_sizes, bytes_of=tensor)
 
-    def item(self, base: Any, index: ast.expr, node: ast.AST) -> Any:
+    def item(self, base: Any, index: ast.expr, node: ast.Subscript) -> Any:
         if isinstance(base, v.Shape):
             whole = base.parts[0]
             if len(base.parts) == 1 and isinstance(whole, v.Part) and whole.start == 0 and whole.stop == 0:
@@ -85,9 +92,25 @@ class HostParts(HostExpressions):
             ends = [None if end is None else self.evaluate(end) for end in (index.lower, index.upper, index.step)]
             return base[slice(*ends)]
         at = self.evaluate(index)
+        if isinstance(at, v.Number) and isinstance(base, dict) and at.type == v.INT:
+            return self.entry(base, at, node)
         if isinstance(at, v.Number):
             raise DraftError(self.place(node), "this index is not known while drafting")
         return base[at]
+
+    def entry(self, table: dict[Any, Any], key: v.Number, node: ast.Subscript) -> Any:
+        """The value of a dict of constants, where the call decides of which key."""
+        values, known = list(table.values()), None
+        if key.of_dtype is not None and all(each in table for each in key.of_dtype):
+            known = tuple(table[each] for each in key.of_dtype)
+        if is_table(table) and known is not None and isinstance(values[0], torch.dtype):
+            return v.DtypeOf(known, scalar=self.looked_up("entry", table, node.value, key))
+        if is_table(table) and type(values[0]) is int:
+            interval = min(values), max(values)
+            found = self.looked_up("entry", table, node.value, key)
+            expr = dataclasses.replace(found, type=v.INT, interval=interval)
+            return v.Number(expr, v.INT, interval, of_dtype=known)
+        raise DraftError(self.place(node), "which entry of this dict is meant is not known while drafting")
 
     def part_of(self, base: v.Tensor, index: ast.expr, node: ast.AST) -> v.Tensor:
         if isinstance(index, ast.Slice) and index.step is None:
@@ -118,3 +141,31 @@ class HostParts(HostExpressions):
                 if isinstance(result, v.Number):
                     result.interval = v.SIZE
         return result
+
+    def set_sizes(self, tensor: v.Tensor, sizes: tuple[int, ...]) -> None:
+        """Of an element. Kernels are made for each of them; for which types, the first view as such types decides."""
+        if self.key is None and len(sizes) > 1 and all(size in _INTEGERS for size in sizes):
+            self.key, self.key_sizes = tensor, sizes
+            self.key_dtypes = tuple(_INTEGERS[size] for size in sizes)
+        count = len(self.key_dtypes or (0,))
+        if len(sizes) in (1, count):
+            tensor.sizes = sizes * count if len(sizes) == 1 else sizes
+
+    def viewed_as(self, tensor: v.Tensor, dtype: Any, node: ast.AST) -> v.Tensor:
+        """The memory of a tensor as elements of another dtype."""
+        dtypes = dtype.dtypes if isinstance(dtype, v.DtypeOf) else (dtype,) * len(self.key_dtypes or (0,))
+        if dtypes is not None and self.integers is None and tuple(each.itemsize for each in dtypes) == self.key_sizes:
+            self.key_dtypes = self.integers = dtypes
+        if isinstance(dtype, v.DtypeOf) and dtype.tensor is not None:
+            scalar: cpp.Expr | None = call(f"{text_of(dtype.tensor.expr)}.scalar_type")
+        else:
+            scalar = dtype.scalar if isinstance(dtype, v.DtypeOf) else cpp.Name(scalar_type(dtype))
+        if scalar is None:
+            raise DraftError(self.place(node), "this dtype is not translated")
+        return v.Tensor(call("trifold::view_as", tensor.expr, scalar), dtypes, tensor.dimensions)
+
+    def unpacked_around(self, tensor: v.Tensor, count: int, star: int) -> tuple[Any, ...]:
+        """A shape as its first dimensions, those of a starred variable, and its last ones."""
+        after = star + 1 - count
+        first, last = (tuple(self.size(tensor, d) for d in each) for each in (range(star), range(after, 0)))
+        return (*first, v.Shape((v.Part(tensor, star, after),)), *last)

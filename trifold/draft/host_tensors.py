@@ -14,6 +14,8 @@ from trifold.draft.host import Host
 from trifold.draft.host_conditions import call, text_of
 from trifold.draft.refusal import DraftError
 
+_ADDRESS = (0, 2**63 - 1)
+
 
 def _dim(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> Any:
     if x.dimensions is not None:
@@ -64,8 +66,23 @@ def new_empty(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any],
 def _reshape(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
     shape = _sizes(arguments)
     if any(isinstance(each, (torch.dtype, v.DtypeOf)) for each in (shape if isinstance(shape, tuple) else ())):
-        raise DraftError(host.place(node), "a view of another dtype is not translated")
+        raise DraftError(host.place(node), "a reshape to another dtype is not translated", "use x.view(dtype)")
     return v.Tensor(call("torch::stable::reshape", x.expr, host.dims(shape, node)), x.dtypes, _count(shape))
+
+
+def _view(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Tensor:
+    if len(arguments) == 1 and isinstance(arguments[0], (torch.dtype, v.DtypeOf)):
+        return host.viewed_as(x, arguments[0], node)
+    return _reshape(host, x, arguments, keywords, node)
+
+
+def _storage_offset(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
+    return v.Number(cpp.CallTo(f"{text_of(x.expr)}.storage_offset", (), type=v.INT, interval=v.SIZE), v.INT, v.SIZE)
+
+
+def _data_ptr(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
+    address = cpp.CallTo("trifold::address", (x.expr,), type=v.INT, interval=_ADDRESS)
+    return v.Number(address, v.INT, _ADDRESS)
 
 
 def _stride(host: Host, x: v.Tensor, arguments: Any, keywords: dict[str, Any], node: ast.Call) -> v.Number:
@@ -91,7 +108,9 @@ METHODS: dict[str, Callable[[Host, v.Tensor, Any, dict[str, Any], ast.Call], Any
     "numel": _numel,
     "new_empty": new_empty,
     "reshape": _reshape,
-    "view": _reshape,
+    "view": _view,
+    "storage_offset": _storage_offset,
+    "data_ptr": _data_ptr,
     "stride": _stride,
     "size": _size_of,
     "t": _transposed,

@@ -40,6 +40,7 @@ class Number:
     of_dtype: tuple[Any, ...] | None = None  # its value for each dtype of the key
     certain: tuple[bool | None, ...] | None = None  # of a condition: likewise, None where more than that decides
     precision: Precision | None = None  # of a float that NumPy computed
+    bytes_of: Tensor | None = None  # of an element's size: the tensor
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,18 @@ class Tensor:
     strided: bool = False  # an argument, whose strides the kernel takes as they are
     same_shape: list[Tensor] = field(default_factory=list)
     like: Tensor | None = None  # the tensor whose dtype it has
+    sizes: tuple[int, ...] | None = None  # of an element, for each dtype of the key, where its dtype is not known
     chosen_from: tuple[tuple[bool, ...], Tensor, Tensor] | None = None  # for each dtype of the key: the first or not
 
     @property
     def dtypes(self) -> Dtypes | None:
         return self.known if self.known is not None or self.like is None else self.like.dtypes
+
+    @property
+    def element_sizes(self) -> tuple[int, ...] | None:
+        if self.dtypes is not None:
+            return tuple(each.itemsize for each in self.dtypes)
+        return self.sizes if self.sizes is not None or self.like is None else self.like.element_sizes
 
 
 @dataclass(frozen=True)
@@ -88,14 +96,16 @@ class Fact:
     dtypes: Dtypes | None = None
     dimensions: int | None = None
     given: bool | None = None
+    sizes: tuple[int, ...] | None = None  # that an element may have
 
 
 @dataclass(frozen=True)
 class DtypeOf:
-    """A dtype: the tensor's, or for each dtype of the key another one."""
+    """A dtype: the tensor's, or for each dtype of the key another one. ``scalar``: as a ScalarType."""
 
     dtypes: Dtypes | None
     tensor: Tensor | None = None
+    scalar: cpp.Expr | None = None
 
 
 @dataclass(frozen=True)

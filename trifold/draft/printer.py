@@ -97,6 +97,9 @@ class Printer:
             match part:
                 case cpp.ConstantDefinition(type=kind, name=name, value=value, remark=remark):
                     self._put(f"inline constexpr {kind} {name} = {value};", remark)
+                case cpp.PairsDefinition(type=kind, name=name, pairs=pairs):
+                    values = ", ".join(f"{{{key}, {value}}}" for key, value in pairs)
+                    self._put(f"constexpr std::pair<int64_t, {kind}> {name}[] = {{{values}}};")
                 case cpp.TableDefinition(type=kind, name=name, shape=shape):
                     extents = "".join(f"[{length}]" for length in shape)
                     values = _nested_braces(shape, part.values)

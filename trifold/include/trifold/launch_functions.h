@@ -51,6 +51,36 @@ std::vector<int64_t> sizes(const Parts&... parts) {
   return list;
 }
 
+// A table of keys and values: whether it has a key, and its value.
+template <class Value, std::size_t count>
+bool has_entry(const std::pair<int64_t, Value> (&table)[count], int64_t key) {
+  return std::any_of(table, table + count, [&](const auto& entry) { return entry.first == key; });
+}
+template <class Value, std::size_t count>
+Value entry(const std::pair<int64_t, Value> (&table)[count], int64_t key) {
+  for (const auto& [each, value] : table)
+    if (each == key) return value;
+  fail("trifold: a table has no entry for ", key);
+}
+
+// The memory of `x` as elements of another dtype: torch's x.view(dtype).
+inline Tensor view_as(const Tensor& x, ScalarType dtype) {
+  std::array<StableIValue, 2> stack{torch::stable::detail::from(x), torch::stable::detail::from(dtype)};
+  TORCH_ERROR_CODE_CHECK(torch_call_dispatcher("aten::view", "dtype", stack.data(), TORCH_ABI_VERSION));
+  return torch::stable::detail::to<Tensor>(stack[0]);
+}
+
+inline int64_t address(const Tensor& x) {
+  return static_cast<int64_t>(reinterpret_cast<intptr_t>(x.const_data_ptr()));
+}
+
+// Calls f.template operator()<T>() with that one of the types whose size is `bytes`.
+template <class... Types, class F>
+void dispatch_sizes(std::size_t bytes, F&& f) {
+  const bool known = ((sizeof(Types) == bytes && (f.template operator()<Types>(), true)) || ...);
+  check(known, "trifold: no kernel for elements of ", bytes, " bytes");
+}
+
 // The number of binary digits.
 inline int64_t bit_length(int64_t number) {
   int64_t digits = 0;

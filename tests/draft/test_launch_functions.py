@@ -1,0 +1,105 @@
+"""Launch functions that choose kernels by more than the dtypes of floating tensors, and those that are refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.draft.test_refusals import drafting
+
+BEGIN = """
+import torch
+from numba import cuda
+from torch import Tensor
+from trifold.prototype import launch, output
+
+@cuda.jit
+def copy_kernel(x, y, n):
+    i = cuda.grid(1)
+    if i < n:
+        y[i] = x[i] {change}
+
+BITS = {{1: torch.int8, 2: torch.int16, 4: torch.int32}}
+PER_THREAD = {{1: 16, 2: 8, 4: 4}}
+"""
+
+BY_SIZE = """
+def by_size(x: Tensor) -> Tensor:
+    if x.itemsize not in BITS:
+        raise RuntimeError("by_size: x must have elements of 1, 2 or 4 bytes")
+    y = x.new_empty(x.shape)
+    bits = x.view(BITS[x.itemsize]).reshape(-1).contiguous()
+    per_thread = PER_THREAD[x.itemsize]
+    if any(n > per_thread for n in (x.numel(), 2)):
+        launch(copy_kernel, -(-x.numel() // 256), bits, output(y.view(bits.dtype).reshape(-1)), y.numel())
+    return y
+"""
+
+UNCHECKED = """
+def unchecked(x: Tensor) -> Tensor:
+    return x.view(BITS[x.itemsize])
+"""
+
+AS_IT_IS = """
+def as_it_is(x: Tensor) -> Tensor:
+    if x.itemsize not in BITS:
+        raise RuntimeError("as_it_is: x must have elements of 1, 2 or 4 bytes")
+    y = x.new_empty(x.numel())
+    launch(copy_kernel, 1, x.reshape(-1), output(y), y.numel())
+    return y
+"""
+
+#: Launch functions, what their kernel does to an element, and lines of the drafts.
+DRAFTED = {
+    "by_size": (
+        BY_SIZE,
+        "",
+        [
+            "constexpr std::pair<int64_t, int64_t> PER_THREAD[] = {{1, 16}, {2, 8}, {4, 4}};",
+            "trifold::view_as(x, trifold::entry(BITS, x.element_size()))",
+            "trifold::dispatch_sizes<int8_t, int16_t, int>(x.element_size(), [&]<class T>() {",
+            "if (x.numel() > per_thread || 2 > per_thread) {",
+            "if (i < n) y[i] = x[i];",
+        ],
+    ),
+    # In C++ an int8_t becomes an int, in Numba an int64.
+    "sum_of_two": (
+        BY_SIZE.replace("by_size", "sum_of_two"),
+        "+ x[n - 1]",
+        ["y[i] = T(static_cast<int64_t>(x[i]) + static_cast<int64_t>(x[n - 1]));"],
+    ),
+}
+
+#: Likewise, and the words in which they are refused.
+REFUSED = {
+    "unchecked": (UNCHECKED, "which entry of this dict is meant is not known while drafting"),
+    "as_it_is": (AS_IT_IS, "the dtype of the kernel's argument x is not known"),
+}
+
+
+@pytest.fixture(scope="module")
+def drafts(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The texts of each op, and why others are refused."""
+    folder = tmp_path_factory.mktemp("prototypes")
+    programs = {op: (function, change) for op, (function, change, _) in DRAFTED.items()}
+    programs |= {op: (function, "") for op, (function, _) in REFUSED.items()}
+    for op, (function, change) in programs.items():
+        (folder / f"{op}.py").write_text(BEGIN.format(change=change) + function, encoding="utf-8")
+    done = drafting("ops", str(folder))
+    assert done.returncode == 0, done.stderr
+    texts, refused = json.loads(done.stdout)
+    return texts, refused
+
+
+def test_these_are_drafted(drafts: tuple[dict[str, list[str]], dict[str, str]]) -> None:
+    assert drafts[0].keys() == DRAFTED.keys()
+    for op, (_, _, lines) in DRAFTED.items():
+        text = "".join(drafts[0][op])
+        assert [line for line in lines if line not in text] == []
+
+
+def test_these_are_refused(drafts: tuple[dict[str, list[str]], dict[str, str]]) -> None:
+    assert drafts[1].keys() == REFUSED.keys()
+    for op, (_, words) in REFUSED.items():
+        assert words in drafts[1][op]
