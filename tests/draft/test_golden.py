@@ -6,17 +6,16 @@ python -m tests.draft.test_golden     writes them anew
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
+import pytest
+
+import trifold
 from tests.draft.test_refusals import drafting
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = Path(__file__).parent / "golden"
-
-#: Ops whose prototype is refused, and the words in which it is.
-REFUSED = {
-    "cumsum": ".is_floating_point of this is not translated",
-}
 
 
 def drafted() -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
@@ -30,13 +29,25 @@ def drafted() -> tuple[dict[str, tuple[str, str]], dict[str, str]]:
 def test_drafts_of_the_gallery_are_the_golden_texts() -> None:
     """In one test: most of the time is that of importing Numba, which a process does once."""
     texts, refused = drafted()
-    assert refused.keys() == REFUSED.keys()
-    for op, problem in REFUSED.items():
-        assert f"prototypes/{op}.py:" in refused[op]
-        assert problem in refused[op]
+    assert refused == {}
     for op, (header, binding) in texts.items():
         assert header == (GOLDEN / f"{op}.cuh").read_text(encoding="utf-8")
         assert binding == (GOLDEN / f"{op}.cu").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("quick_builds")
+@pytest.mark.parametrize("op", ["cumsum", "transpose"])
+def test_golden_texts_of_several_types_compute_what_the_port_does(op: str, tmp_path: Path) -> None:
+    for folder in ("prototypes", "verify", "ports"):
+        (tmp_path / folder).mkdir()
+        shutil.copy(ROOT / folder / f"{op}.py", tmp_path / folder)
+    (tmp_path / "cuda_src").mkdir()
+    for suffix in (".cuh", ".cu"):
+        shutil.copy(GOLDEN / f"{op}{suffix}", tmp_path / "cuda_src")
+    report = trifold.verify(
+        op, workspace=tmp_path, devices=["cpu"], implementations=["port"], checks=["values", "errors"], examples=3
+    )
+    assert {row.outcome for each in report.ops for row in each.rows} == {"passed"}
 
 
 if __name__ == "__main__":

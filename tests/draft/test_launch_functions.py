@@ -36,6 +36,29 @@ def by_size(x: Tensor) -> Tensor:
     return y
 """
 
+SUMS = """
+def sums(x: Tensor) -> Tensor:
+    if x.dtype not in (torch.float32, torch.float16, torch.int32, torch.int16):
+        raise RuntimeError("sums: x must be float32, float16, int32 or int16")
+    half = x.dtype == torch.float16
+    y = x.new_empty(x.numel(), dtype=x.dtype if x.dtype.is_floating_point else torch.int32)
+    wide = x.new_empty(x.numel(), dtype=torch.float64 if x.dtype.is_floating_point else torch.int64)
+    mixed = x.new_empty(x.numel(), dtype=torch.int32 if half else torch.float32 if x.dtype == torch.int16 else x.dtype)
+    launch(copy_kernel, 1, x.reshape(-1), output(y), x.numel())
+    launch(copy_kernel, 1, y, output(wide), x.numel())
+    launch(copy_kernel, 1, wide, output(mixed), x.numel())
+    return y
+"""
+
+INTEGERS_ONLY = """
+def integers_only(x: Tensor) -> Tensor:
+    if x.dtype not in (torch.int64, torch.uint8):
+        raise RuntimeError("integers_only: x must be int64 or uint8")
+    y = x.new_empty(x.numel(), dtype=x.dtype)
+    launch(copy_kernel, 1, x.reshape(-1), output(y), x.numel())
+    return y
+"""
+
 UNCHECKED = """
 def unchecked(x: Tensor) -> Tensor:
     return x.view(BITS[x.itemsize])
@@ -68,6 +91,24 @@ DRAFTED = {
         BY_SIZE.replace("by_size", "sum_of_two"),
         "+ x[n - 1]",
         ["y[i] = T(static_cast<int64_t>(x[i]) + static_cast<int64_t>(x[n - 1]));"],
+    ),
+    "sums": (
+        SUMS,
+        "",
+        [
+            "using y_t = std::conditional_t<std::is_integral_v<T>, int, T>;",
+            "using wide_t = std::conditional_t<std::is_integral_v<T>, int64_t, double>;",
+            "__global__ void copy_kernel(const T* x, y_t<T>* y, int64_t n) {",
+            "y[i] = Y(CY(C(x[i])));",
+            "trifold::dispatch_dtypes<float, __half, int, int16_t>(x.scalar_type(), [&]<class T>() {",
+            "trifold::mutable_data<wide_t<T>>(wide)",
+            "using y2_t = std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, int16_t>, float, int>;",
+        ],
+    ),
+    "integers_only": (
+        INTEGERS_ONLY,
+        "",
+        ["__global__ void copy_kernel(const T* x, T* y, int64_t n) {", "trifold::dispatch_dtypes<int64_t, uint8_t>("],
     ),
 }
 

@@ -13,6 +13,7 @@ from numba import types
 from trifold.draft import cpp
 from trifold.draft.cpp import fits, limits
 from trifold.draft.tree import Interval, Type
+from trifold.draft.type_names import TypeNames
 
 _EXACT_IN_FLOAT = 2**24
 _FLOOR_HELPERS = {"//": "trifold::floor_div", "%": "trifold::floor_mod"}
@@ -23,9 +24,9 @@ class UnnamedType(Exception):
 
 
 class Arithmetic:
-    """``names``: C++'s name of a type that differs between instances: a template's parameter."""
+    """``names``: those of types that differ between instances."""
 
-    def __init__(self, names: dict[Type, str]) -> None:
+    def __init__(self, names: TypeNames) -> None:
         self.names = names
         self.used: set[str] = set()  # of the names, in the function that is being written
 
@@ -37,9 +38,10 @@ class Arithmetic:
             return cpp.NAMES[kind[0]]
         if all(isinstance(each, types.UniTuple) for each in kind):
             return f"trifold::Array<{self.name(tuple(each.dtype for each in kind))}, {len(kind[0])}>"
-        if kind in self.names:
-            self.used.add(self.names[kind])
-            return self.names[kind]
+        name = self.names.of_number(kind)
+        if name is not None:
+            self.used.add(name)
+            return name
         raise UnnamedType(f"{_listed(kind)} is not translated")
 
     # ------------------------------------------------------------------------------------------- conversions

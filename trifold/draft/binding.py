@@ -23,6 +23,7 @@ from trifold.draft.printer import formatted, print_file
 from trifold.draft.ranges import find_ranges
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
+from trifold.draft.type_names import TypeNames, element_name
 from trifold.errors import PrototypeError
 
 
@@ -94,13 +95,19 @@ class _Kernels:
         if len(keys) > 1:
             raise DraftError(hosts[0].launches[0].place, "the functions of this op take different sets of dtypes")
         self.key: v.Dtypes = next(iter(keys), (torch.float32,))
-        computed = v.computed(self.key)
         sized = next((host for host in hosts if host.key_sizes and host.key_dtypes == self.key), None)
         self.dispatch = "trifold::dispatch_floating"
-        if sized is not None:
-            self.dispatch = f"trifold::dispatch_sizes<{', '.join(_name_of(each) for each in self.key)}>"
-        names: dict[Type, str] = {} if len(set(computed)) == 1 else {computed: "C" if sized is None else "T"}
-        self.module = Module(Arithmetic(names), len(self.key))
+        if self.key != v.FLOATING:
+            kind = "dtypes" if sized is None else "sizes"
+            self.dispatch = f"trifold::dispatch_{kind}<{', '.join(element_name(each) for each in self.key)}>"
+        self.names = TypeNames(self.key)
+        for host in hosts:
+            for launch in host.launches:
+                for array, argument in zip(_parameters(launch), launch.arguments, strict=False):
+                    tensor = argument.tensor if isinstance(argument, v.Output) else argument
+                    if isinstance(tensor, v.Tensor) and tensor.dtypes is not None:
+                        self.names.name_elements(tensor.dtypes, array)
+        self.module = Module(Arithmetic(self.names), len(self.key))
         ranges: dict[_Instance, dict[int, Interval | None]] = {}
         for host in hosts:
             for launch in host.launches:
@@ -128,7 +135,8 @@ class _Kernels:
             if isinstance(tensor, v.Tensor):
                 found.append(self._array(tensor, launch, number))
                 own = tensor.dtypes
-                stored.append("T" if own == self.key and any(each in v.HALF for each in own) else None)
+                halves = any(each in v.HALF for each in own or ())
+                stored.append(self.names.of_elements.get(own) if own is not None and halves else None)
             elif isinstance(argument, (v.Number, bool, int, float)):
                 number_given = v.number(argument)
                 precision = number_given.precision
@@ -139,7 +147,7 @@ class _Kernels:
         return _Instance(launch.kernel, tuple(found), tuple(stored))
 
     def _array(self, tensor: v.Tensor, launch: Launch, number: int) -> Type:
-        name = list(inspect.signature(launch.kernel.py_func).parameters)[number]
+        name = _parameters(launch)[number]
         if tensor.dtypes is None:
             raise DraftError(
                 launch.place,
@@ -178,7 +186,8 @@ class _Kernels:
         first = host.key or next(tensor for tensor in tensors if isinstance(tensor, v.Tensor))
         arguments = tuple(self._argument(host, launch, instance, written, p, places) for p in written.parameters)
         template = written.function.template
-        kernel = written.function.name + {"class T": "<T>", "class C": "<trifold::compute_t<T>>", "": ""}[template]
+        given = {"class T": "<T>", "class C": f"<{self.names.meanings['C']}>", "": ""}
+        kernel = written.function.name + given[template]
         grid, block = (_extent(each) for each in (launch.grid, launch.block))
         stream = call("device.stream")
         run: list[cpp.Stmt] = [
@@ -207,7 +216,7 @@ class _Kernels:
         """The tensor in a form that the kernel takes: its rows without gaps, unless it takes strides."""
         layout = self._array(tensor, launch, number)[0].layout
         is_output = isinstance(launch.arguments[number], v.Output)
-        name = list(inspect.signature(launch.kernel.py_func).parameters)[number]
+        name = _parameters(launch)[number]
         expr = tensor.expr
         if layout == "C" and not tensor.dense and not is_output:
             expr = call("trifold::without_gaps", expr)
@@ -235,7 +244,7 @@ class _Kernels:
             case "array":
                 element = parameter.type.removeprefix("const ").rstrip("*")
                 if written.function.template == "class C" and element == "C":
-                    element = "trifold::compute_t<T>"
+                    element = self.names.meanings["C"]
                 access = "trifold::data" if parameter.type.startswith("const ") else "trifold::mutable_data"
                 assert place is not None
                 return call(f"{access}<{element}>", place)
@@ -253,10 +262,9 @@ class _Kernels:
         return call(f"{text_of(place)}.numel")
 
 
-def _name_of(dtype: torch.dtype) -> str:
-    """C++'s type of an element."""
-    halves = {torch.float16: "__half", torch.bfloat16: "__nv_bfloat16"}
-    return halves[dtype] if dtype in halves else cpp.NAMES[v.computed((dtype,))[0]]
+def _parameters(launch: Launch) -> list[str]:
+    """The names of a kernel's parameters."""
+    return list(inspect.signature(launch.kernel.py_func).parameters)
 
 
 def _one_of(key: v.Dtypes, possible: tuple[bool, ...]) -> cpp.Expr:
@@ -266,8 +274,8 @@ def _one_of(key: v.Dtypes, possible: tuple[bool, ...]) -> cpp.Expr:
         return cpp.Infix("==", cpp.Name("sizeof(T)"), cpp.Literal("2", 2))
     others = [dtype for dtype, each in zip(key, possible, strict=True) if not each]
     if len(others) == 1:
-        return cpp.Name(f"!std::is_same_v<T, {_name_of(others[0])}>")
-    tests: list[cpp.Expr] = [cpp.Name(f"std::is_same_v<T, {_name_of(dtype)}>") for dtype in wanted]
+        return cpp.Name(f"!std::is_same_v<T, {element_name(others[0])}>")
+    tests: list[cpp.Expr] = [cpp.Name(f"std::is_same_v<T, {element_name(dtype)}>") for dtype in wanted]
     joined = tests[0]
     for test in tests[1:]:
         joined = cpp.Infix("||", joined, test)

@@ -243,6 +243,14 @@ class TableDefinition:
 
 
 @dataclass
+class AliasDefinition:
+    """template <class T> using name = value."""
+
+    name: str
+    value: str
+
+
+@dataclass
 class PairsDefinition:
     """An array of constant pairs, of integers and of values of this type."""
 
@@ -251,7 +259,7 @@ class PairsDefinition:
     pairs: list[tuple[str, str]]
 
 
-Part = Struct | Function | ConstantDefinition | TableDefinition | PairsDefinition
+Part = Struct | Function | ConstantDefinition | TableDefinition | PairsDefinition | AliasDefinition
 
 
 @dataclass

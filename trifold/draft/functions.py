@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from numba import cuda, types
 
@@ -18,6 +18,7 @@ from trifold.draft.refusal import DraftError
 from trifold.draft.statements import Statements
 from trifold.draft.tree import Type
 from trifold.draft.tuples import whole_results
+from trifold.draft.type_names import replaced
 from trifold.draft.variables import KEYWORDS, choose_variables, narrowed
 
 _RESERVED = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "trifold", "INFINITY", "NAN", "T", "C"})
@@ -41,7 +42,7 @@ class Written:
     types: list[Type | None]  # of each of the Python function's parameters; None: an array
     wanted: list[list[Wanted]]  # of each of them, what describes the array
     result: Type | None
-    explicit: str  # "<C>" where C++ does not find the template's argument by itself
+    explicit: tuple[str, ...]  # the template's arguments that C++ does not find by itself
 
 
 @dataclass
@@ -117,7 +118,7 @@ class Module:
 
     def _write(self, function: t.Function, stored: tuple[str | None, ...]) -> Written:
         expressions = Expressions(self, self.instances)
-        expressions.variables = choose_variables(function, set(_RESERVED))
+        expressions.variables = choose_variables(function, {*_RESERVED, *self.numbers.names.order})
         wanted: dict[int, list[Wanted]] = {}
         kinds: list[Type | None] = []
         used_before, self.numbers.used = self.numbers.used, set()
@@ -205,16 +206,14 @@ class Module:
                 for one in wanted[number]
             ]
         text = "void" if function.is_kernel else self._result_name(function, result)
-        used = set(self.numbers.used)
-        template, alias = (
-            ("class T", "C" in used) if "T" in used else ("class C", False) if "C" in used else ("", False)
-        )
-        if alias:
-            parameters = [Parameter(p.name, _compute_of(p.type), p.argument, p.kind, p.dimension) for p in parameters]
-            text = _compute_of(text)
-            body = [cpp.Declare("using C", [], cpp.Name("trifold::compute_t<T>")), *body]
-        letter = template.removeprefix("class ")
-        deducible = any(p.type in (letter, f"{letter}*", f"const {letter}*") for p in parameters)
+        letters, derived = self.numbers.names.parameters(set(self.numbers.used), function.is_kernel)
+        parameters = [replace(each, type=replaced(each.type, derived)) for each in parameters]
+        text = replaced(text, derived)
+        body = [*_definitions(derived, body), *body]
+        # C++ finds the others by itself.
+        found = {each.type.removeprefix("const ").rstrip("*") for each in parameters}
+        explicit = tuple(letter for letter in letters if letter not in found)
+        template = ", ".join(f"class {letter}" for letter in sorted(letters, key=lambda each: each in found))
         name = function.name.lstrip("_") or function.name
         name += "_" if name in KEYWORDS else ""
         made = cpp.Function(
@@ -227,7 +226,6 @@ class Module:
             body,
             function.source.path,
         )
-        explicit = f"<{letter}>" if template and not deducible else ""
         return Written(made, parameters, kinds, [wanted.get(n, []) for n in range(len(kinds))], result, explicit)
 
     def _free_name(self, function: cpp.Function) -> str:
@@ -258,7 +256,8 @@ class Module:
             arguments.append(expressions.first(array))
             arguments += [array.describe(one.kind, one.dimension) for one in written.wanted[number]]
         result = written.result
-        name = written.function.name + written.explicit
+        name = written.function.name + (f"<{', '.join(written.explicit)}>" if written.explicit else "")
+        self.numbers.used.update(written.explicit)
         interval = call.interval
         return cpp.CallTo(name, tuple(arguments), type=result or call.type, interval=interval)
 
@@ -304,10 +303,10 @@ class Module:
             return self.numbers.name(result)
         function = _maker(function)
         members = [(self.numbers.name(kind), name) for kind, name in self.members(function)]
-        letters = sorted({kind for kind, _ in members if kind in ("T", "C")})
+        letters = [each for each in self.numbers.names.order if each in {kind for kind, _ in members}]
         if function not in self._structs:
             words = "".join(word.capitalize() for word in function.name.split("_"))
-            template = f"class {letters[0]}" if letters else ""
+            template = ", ".join(f"class {each}" for each in letters)
             struct = cpp.Struct(f"{words}Result", template, members)
             known = [each for each in self.parts if isinstance(each, cpp.Struct)]
             if struct not in known:
@@ -316,7 +315,7 @@ class Module:
                 self.parts.append(struct)
             self._structs[function] = struct.name
         name = self._structs[function]
-        return f"{name}<{letters[0]}>" if letters else name
+        return f"{name}<{', '.join(letters)}>" if letters else name
 
     def written(self, function: t.Function) -> set[int]:
         """The numbers of the array parameters that a function, or what it calls, writes to."""
@@ -369,12 +368,15 @@ def _maker(function: t.Function) -> t.Function:
     return function
 
 
-def _compute_of(text: str) -> str:
-    """In a signature, before the body's `using C`."""
-    for form in ("C", "C*", "const C*"):
-        if text == form:
-            return text.replace("C", "trifold::compute_t<T>")
-    return text.replace("<C>", "<trifold::compute_t<T>>")
+def _definitions(names: dict[str, str], body: list[cpp.Stmt]) -> list[cpp.Stmt]:
+    """``using`` for those of these names that a body has."""
+    text = function_text(cpp.Function([], "", "", "", "", [], body, ""))
+    wanted: list[cpp.Stmt] = []
+    for name, meaning in reversed(names.items()):
+        if re.search(rf"\b{name}\b", text):
+            wanted.append(cpp.Declare(f"using {name}", [], cpp.Name(meaning)))
+            text += meaning
+    return wanted[::-1]
 
 
 def _comment(function: t.Function) -> list[str]:

@@ -320,8 +320,6 @@ class Conditions:
         """libtorch's number of a dtype."""
         if isinstance(dtype, torch.dtype):
             return call("trifold::dtype_code", cpp.Name(scalar_type(dtype)))
-        if isinstance(dtype, v.DtypeOf) and dtype.scalar is not None:
-            return call("trifold::dtype_code", dtype.scalar)
         if isinstance(dtype, v.DtypeOf) and dtype.tensor is not None:
             return call("trifold::dtype_code", dtype.tensor.expr)
         if isinstance(dtype, v.DtypeOf) and dtype.dtypes is not None and self.key is not None:
@@ -330,9 +328,24 @@ class Conditions:
                 return call("trifold::compute_dtype", self.key.expr)
             if len(set(dtype.dtypes)) == 1:
                 return self.dtype_code(dtype.dtypes[0], node)
-            if dtype.dtypes == self.key_dtypes:
+            if dtype.dtypes == self.key_dtypes and dtype.scalar is None:
                 return call("trifold::dtype_code", self.key.expr)
+        if isinstance(dtype, v.DtypeOf) and dtype.scalar is not None:
+            return call("trifold::dtype_code", dtype.scalar)
         raise DraftError(self.place(node), "this dtype is not translated")
+
+    def scalar(self, dtype: Any, node: ast.AST) -> cpp.Expr:
+        """A dtype as a ScalarType."""
+        found: cpp.Expr | None = None
+        if isinstance(dtype, torch.dtype) and dtype in DTYPE_NAMES:
+            found = cpp.Name(scalar_type(dtype))
+        elif isinstance(dtype, v.DtypeOf):
+            found = dtype.scalar
+            if dtype.tensor is not None:
+                found = call(f"{text_of(dtype.tensor.expr)}.scalar_type")
+        if found is None:
+            raise DraftError(self.place(node), "this dtype is not translated")
+        return found
 
     def _shapes_equal(self, negated: bool, a: Any, b: Any, node: ast.AST) -> v.Number:
         facts: tuple[v.Fact, ...] = ()

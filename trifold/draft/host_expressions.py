@@ -249,7 +249,8 @@ class HostExpressions(Conditions):
             ]
             found = self._either(test, *dtypes)
             if found is not None:
-                return v.DtypeOf(found)
+                parts = [self.scalar(each, node) for each in (chosen, otherwise)]
+                return v.DtypeOf(found, scalar=cpp.Ternary(test.expr, *parts))
             raise DraftError(self.place(node), "which dtype this is depends on more than the dtypes of the arguments")
         if _is_number(chosen) and _is_number(otherwise):
             x, y = v.number(chosen), v.number(otherwise)

@@ -11,7 +11,7 @@ import torch
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.host_conditions import call, is_table, scalar_type, text_of
+from trifold.draft.host_conditions import call, is_table, text_of
 from trifold.draft.host_expressions import HostExpressions
 from trifold.draft.refusal import DraftError
 
@@ -50,6 +50,8 @@ class HostParts(HostExpressions):
                 known = tuple(each.is_floating_point for each in base.dtypes)
                 if len(set(known)) == 1:
                     return known[0]
+                scalar = self.scalar(base, node)
+                return v.Number(call("trifold::is_floating_point", scalar), v.BOOL, of_dtype=known)
         if isinstance(base, (v.Text, v.Shape, str)):
             return v.Method(base, name)
         if isinstance(base, v.Number) and name == "bit_length":
@@ -156,13 +158,7 @@ class HostParts(HostExpressions):
         dtypes = dtype.dtypes if isinstance(dtype, v.DtypeOf) else (dtype,) * len(self.key_dtypes or (0,))
         if dtypes is not None and self.integers is None and tuple(each.itemsize for each in dtypes) == self.key_sizes:
             self.key_dtypes = self.integers = dtypes
-        if isinstance(dtype, v.DtypeOf) and dtype.tensor is not None:
-            scalar: cpp.Expr | None = call(f"{text_of(dtype.tensor.expr)}.scalar_type")
-        else:
-            scalar = dtype.scalar if isinstance(dtype, v.DtypeOf) else cpp.Name(scalar_type(dtype))
-        if scalar is None:
-            raise DraftError(self.place(node), "this dtype is not translated")
-        return v.Tensor(call("trifold::view_as", tensor.expr, scalar), dtypes, tensor.dimensions)
+        return v.Tensor(call("trifold::view_as", tensor.expr, self.scalar(dtype, node)), dtypes, tensor.dimensions)
 
     def unpacked_around(self, tensor: v.Tensor, count: int, star: int) -> tuple[Any, ...]:
         """A shape as its first dimensions, those of a starred variable, and its last ones."""

@@ -16,6 +16,7 @@ from trifold.draft.infer import Analysis
 from trifold.draft.printer import print_file
 from trifold.draft.ranges import find_ranges
 from trifold.draft.tree import Interval
+from trifold.draft.type_names import TypeNames
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def draft_kernels(
 ) -> list[DraftedKernel]:
     """Write several kernels, each with its argument types, into one text, which all results have. As
     :func:`draft_kernel` otherwise."""
-    module = Module(Arithmetic({}), 1, simulated)
+    module = Module(Arithmetic(TypeNames()), 1, simulated)
     entries = []
     for kernel, argument_types in kernels:
         function = getattr(kernel, "py_func", kernel)
@@ -86,9 +87,10 @@ def draft_kernels(
 def file_of(module: Module, comment: list[str], *, line_directives: bool = False) -> str:
     """The whole text of a file, with the includes and constants that it uses."""
     functions = print_file(cpp.File([], [], list(module.parts), once=False), line_directives=True)
+    aliases = [each for each in module.numbers.names.definitions if re.search(rf"\b{each.name}\b", functions)]
     used = set(re.findall(r"\w+", functions))
     includes = ["<trifold/cuda.cuh>"]
-    if re.search(r"trifold::(Array|floor_|power|python_|in_range|slice_|atomic_|lane_id)", functions):
+    if re.search(r"trifold::(Array|floor_|power|python_|in_range|slice_|atomic_|lane_id|number_t)", functions):
         includes.append("<trifold/python_numbers.cuh>")
     if re.search(r"trifold::(Complex|conjugate)", functions):
         includes.append("<trifold/complex_numbers.cuh>")
@@ -96,5 +98,5 @@ def file_of(module: Module, comment: list[str], *, line_directives: bool = False
         includes.append("<cooperative_groups.h>")
     if module.simulated:
         includes.append("<trifold/simulated.cuh>")
-    parts = [*module.constant_definitions(used), *module.parts]
+    parts = [*module.constant_definitions(used), *aliases, *module.parts]
     return print_file(cpp.File(comment, includes, parts), line_directives=line_directives)

@@ -97,6 +97,8 @@ class Printer:
             match part:
                 case cpp.ConstantDefinition(type=kind, name=name, value=value, remark=remark):
                     self._put(f"inline constexpr {kind} {name} = {value};", remark)
+                case cpp.AliasDefinition(name=name, value=value):
+                    self.lines += ["template <class T>", f"using {name} = {value};"]
                 case cpp.PairsDefinition(type=kind, name=name, pairs=pairs):
                     values = ", ".join(f"{{{key}, {value}}}" for key, value in pairs)
                     self._put(f"constexpr std::pair<int64_t, {kind}> {name}[] = {{{values}}};")

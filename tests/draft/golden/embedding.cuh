@@ -58,7 +58,6 @@ __global__ void embedding_add_kernel(const T* grad, int64_t grad_stride, const i
 
 template <class T>
 __global__ void embedding_round_kernel(const trifold::compute_t<T>* sums, T* grad_weight, int64_t n) {
-  using C = trifold::compute_t<T>;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < n) grad_weight[i] = T(sums[i]);
 }

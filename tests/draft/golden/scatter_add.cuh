@@ -35,7 +35,6 @@ __global__ void scatter_add_kernel(const T* source, int64_t source_stride0, int6
 
 template <class T>
 __global__ void scatter_add_round_kernel(const trifold::compute_t<T>* sums, T* out, int64_t n) {
-  using C = trifold::compute_t<T>;
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * NUMBERS_A_THREAD;
   for (int64_t i = first; i < min(first + NUMBERS_A_THREAD, n); ++i) out[i] = T(sums[i]);
 }

@@ -74,6 +74,44 @@ inline int64_t address(const Tensor& x) {
   return static_cast<int64_t>(reinterpret_cast<intptr_t>(x.const_data_ptr()));
 }
 
+inline bool is_floating_point(ScalarType type) {
+  return type == ScalarType::Double || type == ScalarType::Float || type == ScalarType::Half ||
+         type == ScalarType::BFloat16;
+}
+
+template <class T>
+constexpr ScalarType scalar_type_of() {
+  if constexpr (std::is_same_v<T, double>)
+    return ScalarType::Double;
+  else if constexpr (std::is_same_v<T, float>)
+    return ScalarType::Float;
+  else if constexpr (std::is_same_v<T, __half>)
+    return ScalarType::Half;
+  else if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return ScalarType::BFloat16;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return ScalarType::Long;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return ScalarType::Int;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return ScalarType::Short;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return ScalarType::Char;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return ScalarType::Byte;
+  else {
+    static_assert(std::is_same_v<T, bool>);
+    return ScalarType::Bool;
+  }
+}
+
+// Calls f.template operator()<T>() with the one of the types that a dtype is.
+template <class... Types, class F>
+void dispatch_dtypes(ScalarType type, F&& f) {
+  const bool known = ((scalar_type_of<Types>() == type && (f.template operator()<Types>(), true)) || ...);
+  check(known, "trifold: no kernel for dtype ", dtype_name(type));
+}
+
 // Calls f.template operator()<T>() with that one of the types whose size is `bytes`.
 template <class... Types, class F>
 void dispatch_sizes(std::size_t bytes, F&& f) {

@@ -9,6 +9,10 @@
 
 namespace trifold {
 
+// The type that a kernel computes in, also where T is an integer.
+template <class T>
+using number_t = std::conditional_t<std::is_integral_v<T>, T, compute_t<T>>;
+
 // A tuple of numbers of one type.
 template <class T, int count>
 struct Array {
