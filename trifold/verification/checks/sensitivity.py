@@ -87,7 +87,10 @@ class ZerosBySize:
     def offer(self, right: Tensor, rejects: Callable[[], bool]) -> None:
         """``right`` has finite elements alone, some of them well above what is left where summands cancel."""
         size = right.numel().bit_length()
-        if right.numel() < _ENOUGH or size in self._rejected or not bool((right.abs() >= _WELL_ABOVE_0).any()):
+        if right.numel() < _ENOUGH or size in self._rejected:
+            return
+        above = right if right.dtype == torch.bool else right.abs() >= _WELL_ABOVE_0
+        if not bool(above.any()):
             return
         self._offered[size] += 1
         if rejects():
