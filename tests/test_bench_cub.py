@@ -127,6 +127,12 @@ def test_the_version_is_that_of_nvccs_toolkit(tmp_path: Path, monkeypatch: pytes
     assert cub.version() == "3.1.2"
 
 
+def test_a_dtype_in_which_it_computes_something_else_is_refused() -> None:
+    half, wide = torch.ones(3, dtype=torch.bfloat16), torch.ones(3)
+    assert cub.refusal((half,), (torch.float32,)) == "CUB's results in bfloat16 are not those of the op"
+    assert cub.refusal((wide,), (torch.float32,)) == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -292,7 +298,11 @@ def test_cub_itself_computes_the_op(op: str, dtype: torch.dtype) -> None:
         x = torch.randn(shape, device="cuda", generator=generator).to(dtype)
         others: tuple[Any, ...] = (300, -3.0, 3.0) if op == "histogram" else ()
         arguments = (x, *others)
-        assert entrant.for_arguments(arguments).absent == ""
+        absent = entrant.for_arguments(arguments).absent
+        if stated.cub is not None and dtype not in stated.cub.dtypes:
+            assert "are not those of the op" in absent
+            continue
+        assert absent == ""
         competitor(entrant, [arguments], "plain")()[0]()
         torch.cuda.synchronize()
 

@@ -89,7 +89,7 @@ TEAMS = (
         Edit(_TEAMS, "  if constexpr (mates > 1) cluster_wait();\n", ""),
         "wait",
         "forward",
-        "jitter",
+        "findings",
         _PAIRS,
         seconds=20,
         small=_layer_norm(4, 8_196),

@@ -126,7 +126,7 @@ PHASES = (
         Edit(_TEAMS, "      cluster_wait();\n      if (at.blocks == 1) {", "      if (at.blocks == 1) {"),
         "wait",
         "forward",
-        "jitter",
+        "findings",
         _cross_entropy(400, 40_000),
         seconds=20,
         small=_cross_entropy(3, 16_392),

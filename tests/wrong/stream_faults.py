@@ -245,7 +245,7 @@ PARTS = (
         Edit(_NORMS, "  wait_for_earlier_kernels();\n  CompensatedSum<float>", "  CompensatedSum<float>"),
         "wait",
         "backward",
-        "gradients",
+        "jitter",
         _WARPS,
         small=_norm(250, 128, torch.float16),
     ),

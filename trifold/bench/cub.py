@@ -16,7 +16,7 @@ gradient.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -112,8 +112,12 @@ def _header(home: Path) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def refusal(arguments: Arguments) -> str:
-    """Why the functions do not take these arguments; empty: they do."""
+def refusal(arguments: Arguments, dtypes: Sequence[torch.dtype] = _DTYPES) -> str:
+    """Why a function does not take these arguments; empty: it does.
+
+    Args:
+        dtypes: of tensors of which it computes what the op does.
+    """
     args, kwargs = split(arguments)
     x = args[0] if args else kwargs.get("x")
     if not isinstance(x, Tensor):
@@ -122,6 +126,8 @@ def refusal(arguments: Arguments) -> str:
         return f"CUB is compiled for float64, float32, float16 and bfloat16 here, not for {x.dtype}".replace(
             "torch.", ""
         )
+    if x.dtype not in dtypes:
+        return f"CUB's results in {x.dtype} are not those of the op".replace("torch.", "")
     if not x.is_contiguous():
         return "CUB is called with contiguous tensors, and x is none"
     if not 0 < x.numel() < 2**31:

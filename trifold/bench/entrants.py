@@ -118,7 +118,8 @@ def _cub(benchmark: Benchmark, without: str) -> Entrant:
         return found.load()(*args, **kwargs)
 
     check = functools.partial(cub.require_agreement, function, benchmark)
-    return Entrant(CUB, function, note=found.note, refusal=cub.refusal, check=check)
+    refusal = functools.partial(cub.refusal, dtypes=benchmark.cub.dtypes) if benchmark.cub else cub.refusal
+    return Entrant(CUB, function, note=found.note, refusal=refusal, check=check)
 
 
 def _absent(name: str, error: PeerAbsent) -> Entrant:

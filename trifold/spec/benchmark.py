@@ -65,10 +65,12 @@ class Cub:
         function: one of those in :mod:`trifold.bench.cub`; the arguments must be those listed there.
         agrees: whether a result of it is right, ``agrees(result, *arguments)``, for a function that does not compute
             quite the same; default: it is compared with ``Benchmark.eager`` in float64.
+        dtypes: of tensors of which it computes what the op does.
     """
 
     function: CubFunction
     agrees: Callable[..., bool] | None = None
+    dtypes: tuple[torch.dtype, ...] = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 
 
 def _plain_call(function: Callable[..., Any], *arguments: Any) -> Any:
