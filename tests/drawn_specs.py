@@ -145,6 +145,8 @@ class DrawnOp:
 
     @property
     def spec(self) -> Spec:
+        keywords = [argument.name for argument in self.arguments if argument.keyword]
+        positional = len(self.arguments) - len(keywords)
         return Spec(
             calls=lambda limits: self._calls(limits),
             smooth=[self._call(rows, torch.float64, "normal", seed) for seed, rows in enumerate((2, 3))],
@@ -152,7 +154,7 @@ class DrawnOp:
             edges=[self._call(300, dtype, "normal", 5) for dtype in (torch.float32, torch.float16)],
             gradients=self._gradients(),
             results=[result.how for result in self._flat_results()],
-            bad_calls=[BadCall("a string", lambda device: (["x"], {}), ())],
+            bad_calls=[BadCall("strings", lambda device: (["x"] * positional, dict.fromkeys(keywords, "x")), ())],
             scale=self._scale,
             gradient_scale=self._gradient_scale if self.with_gradient else None,
             multiple=64.0,

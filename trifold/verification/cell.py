@@ -39,7 +39,8 @@ _SMALL = 4096  # elements, of the calls that stand for smooth ones
 _SMALL_CALLS = 3
 _ABOVE_A_BLOCK = 11  # of two: more elements than a block has threads
 _WARP = 32
-_WARPS_BEFORE = 3  # at most so many in a call that is about its tail
+_WARPS_BEFORE = 7  # at most so many in a call that is about its tail
+_TAILS = 5000  # what the draws of these calls are salted with, and one more each
 
 
 class CheckFailed(Exception):
@@ -179,7 +180,6 @@ class Cell:
     met: frozenset[str] | None = None
     launching: tuple[tuple[str, Call], ...] | None = None
     _kept: dict[tuple[Limits, int], list[Call]] = field(default_factory=dict)  # drawn calls, by limits and salt
-    _exact: dict[int, Limits] = field(default_factory=dict)  # those of examples that are drawn with so many elements
 
     @property
     def kind(self) -> str:
@@ -366,29 +366,12 @@ class Cell:
         for name, call in self.fixed_calls() if fixed else ():
             self.run_case(test, call, name)
         for number in range(self.search.examples if examples is None else examples):
-            limits = self._limits_of(number)
-            for call in self._drawn(limits, number):
+            for call in self._drawn(self.limits, number):
                 try:
                     self.run_case(test, call)
                 except CheckFailed:
-                    self._shrink(lambda call: self.run_case(test, call), limits, number)
+                    self._shrink(lambda call: self.run_case(test, call), self.limits, number)
                     raise
-
-    def _limits_of(self, number: int) -> Limits:
-        """Within which an example is drawn. Half of them have just so many elements that 32 leaves each remainder: what
-        a warp, or a vector of any width, has left over at the end; where the op has such calls."""
-        if number % 2 == 0:
-            return self.limits
-        if number not in self._exact:
-            tail = (number // 2 + (self.search.seed or 0)) % _WARP
-            elements = _WARP * (1 + number // 2 % _WARPS_BEFORE) + tail
-            limits = Limits(elements=elements, fewest=elements)
-            try:
-                self._drawn(limits, number)
-            except Exception:  # of the spec or of hypothesis: the op has no call of this size
-                limits = self.limits
-            self._exact[number] = limits
-        return self._exact[number]
 
     def drawn_calls(self, limits: Limits, count: int, *, salt: int = 0) -> list[Call]:
         """Calls drawn within ``limits``: the same for each run of one seed."""
@@ -440,6 +423,18 @@ class Cell:
         most = below or (14 if self.simulated else 21)
         for power in range(4, most) if self.search.examples >= _SWEPT_FROM else (_ABOVE_A_BLOCK,):
             yield from self.drawn_calls(Limits(elements=2 ** (power + 1) - 1, fewest=2**power), 1, salt=power)
+
+    def tail_calls(self) -> Iterator[Call]:
+        """A call of each remainder that a number of elements can leave by 32: what a warp, or a vector of any width,
+        has left over at the end. An op that has no call of just so many elements has none of that remainder."""
+        for tail in range(_WARP if self.search.examples >= _SWEPT_FROM else 0):
+            # Of a few such numbers that with the most divisors: the shapes are not all a row or a column.
+            some = (_WARP * (1 + (tail + k) % _WARPS_BEFORE) + tail for k in range(4))
+            elements = max(some, key=lambda n: sum(n % d == 0 for d in range(2, n)))
+            calls: list[Call] = []
+            with contextlib.suppress(Exception):  # the spec's, or hypothesis's
+                calls = self.drawn_calls(Limits(elements=elements, fewest=elements), 1, salt=_TAILS + tail)
+            yield from calls
 
     def run_case(self, test: Callable[[Call], object], call: Call, sample: str = "") -> None:
         """Run ``test`` on one call; whatever it raises but ``NotRun`` becomes a ``CheckFailed`` with the call."""

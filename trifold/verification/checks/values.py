@@ -24,7 +24,7 @@ def values(cell: Cell) -> None:
         cell.calls.append(call)
 
     cell.for_each_call(test)
-    for call in cell.swept_calls():
+    for call in (*cell.swept_calls(), *cell.tail_calls()):
         cell.run_case(test, call)
     # The same calls again, long after others: what was kept of them by address, shape or number of the call is stale.
     for call in cell.calls[: _AGAIN * 3 : 3]:
