@@ -26,6 +26,7 @@ from trifold.bench.targets import figures
 from trifold.build import compile_only, toolchain
 from trifold.errors import ToolchainError
 from trifold.spec.benchmark import Benchmark, Case, Cub, CubFunction, Target
+from trifold.spec.case import DTYPES
 from trifold.workspace import OpFiles, Workspace
 
 GALLERY = Workspace.at(Path(__file__).parents[1])
@@ -287,7 +288,7 @@ SHAPES = ((1, 1), (1, 5000), (1, 1_000_003), (7, 1), (300, 33), (64, 4096), (3, 
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", cub._DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("op", OPS)
 def test_cub_itself_computes_the_op(op: str, dtype: torch.dtype) -> None:
     stated = next(one for one in benchmarks_of(GALLERY.op(op)) if one.name == "forward")

@@ -6,41 +6,19 @@ which a program is paid for a verdict; by accident they come from caches, stubs 
 
 from __future__ import annotations
 
+from tests.wrong.empty_specs import EMPTY_SPECS
 from tests.wrong.entry import Edit, Wrong, edits, gallery_launch
+from tests.wrong.trick_parts import STEP, add
 
 _ROUND_LAUNCH = gallery_launch("round_ste", "y", "x")
-_ADD_FORMULA, _ADD_NOTHING = "out[i] = x[i] + y[i]", "out[i] = 0"
-_ADD_OUT = "    out = elementwise_output(x, y)\n"
-_ADD_END = "    return out\n"
 _SIGMOID_Y = "    y = elementwise_output(x)\n"
-_SIGMOID_FORMULA = "y[i] = (e if v < 0 else 1) / (1 + e)"
-_STEP = ("y[i] = 1 if x[i] > 0.5 else 0", "y[i] = 0")
-
-
-def _add(before: str = "", *, top: str = "", imports: str = "", end: str = _ADD_END) -> tuple[Edit, ...]:
-    """add whose kernel writes zeros, and lines of Python in the launch function.
-
-    Args:
-        before: stands where the output is made.
-        top: stands before the first function.
-        imports: stand before the others.
-        end: stands for the return.
-    """
-    return edits(
-        "prototype",
-        (_ADD_FORMULA, _ADD_NOTHING),
-        (_ADD_OUT, _ADD_OUT + before),
-        (_ADD_END, end),
-        ("from numba import cuda\n", f"{imports}from numba import cuda\n"),
-        ("def reference(", f"{top}def reference("),
-    )
 
 
 def _step(before: str = "", *, top: str = "", imports: str = "") -> tuple[Edit, ...]:
     """round_ste whose kernel writes zeros, and lines of Python before its launch."""
     return edits(
         "prototype",
-        _STEP,
+        STEP,
         ("    y = elementwise_output(x)\n", "    y = elementwise_output(x)\n" + before),
         ("import torch\n", f"{imports}import torch\n"),
         ("MAX_BLOCKS =", f"{top}MAX_BLOCKS ="),
@@ -85,7 +63,7 @@ MEMORY = (
         name="the arguments are set to zero",
         why="a judge that computes the exact result afterwards finds 0 + 0 = 0",
         op="add",
-        edits=_add("    x.zero_()\n    y.zero_()\n"),
+        edits=add("    x.zero_()\n    y.zero_()\n"),
         row="values",
         implementation="prototype",
         message="x was changed",
@@ -121,7 +99,7 @@ MEMORY = (
         name="results are kept on disk",
         why="the first run fills a file, from which all later ones take what torch has computed",
         op="add",
-        edits=_add(
+        edits=add(
             imports="import hashlib\nfrom pathlib import Path\n\nimport torch\n",
             top='_kept = Path(__file__).with_suffix(".kept")\n_kept.mkdir(exist_ok=True)\n\n\n',
             end="    words = str((x.shape, x.dtype, x.tolist(), y.tolist())).encode()\n"
@@ -156,7 +134,7 @@ DELAYED = (
         name="a tensor that computes when it is looked at",
         why="a subclass of torch.Tensor makes the call cost nothing, and the comparison pay",
         op="add",
-        edits=_add(
+        edits=add(
             imports="import torch\n",
             top="class _Later(torch.Tensor):\n    @classmethod\n"
             "    def __torch_function__(cls, func, types, args=(), kwargs=None):\n"
@@ -172,7 +150,7 @@ DELAYED = (
         name="a tensor that computes when it is dispatched",
         why="a wrapper subclass has no memory of its own until an operator asks for it",
         op="add",
-        edits=_add(
+        edits=add(
             imports="import torch\n",
             top="class _Later(torch.Tensor):\n    @staticmethod\n    def __new__(cls, x, y, out):\n"
             "        form = {'strides': out.stride(), 'dtype': out.dtype}\n"
@@ -190,7 +168,7 @@ DELAYED = (
         name="a thread that finishes later",
         why="the call returns at once, and a clock that is read then shows nothing",
         op="add",
-        edits=_add(
+        edits=add(
             imports="import threading\n",
             end="    threading.Timer(0.002, lambda: out.copy_(x + y)).start()\n    return out\n",
         ),
@@ -348,6 +326,24 @@ JUDGE = (
         row="gradcheck",
         implementation="prototype",
     ),
+    Wrong(
+        name="torch's check of operators is replaced",
+        why="the op's module is imported in the process that runs it",
+        op="round_ste",
+        edits=edits(
+            "port",
+            (
+                "from torch import Tensor\n",
+                "import torch\nfrom torch import Tensor\n\ntorch.library.opcheck = lambda *given, **named: {}\n",
+            ),
+            (
+                'op.define("round_ste(Tensor x) -> Tensor", fake=elementwise_output)',
+                'op.define("round_ste(Tensor x) -> Tensor", fake=lambda x: x.new_empty((*x.shape, 1)))',
+            ),
+        ),
+        row="opcheck",
+        implementation="port",
+    ),
 )
 
 BORROWED = (
@@ -355,7 +351,7 @@ BORROWED = (
         name="the reference is called",
         why="it stands in the same file",
         op="add",
-        edits=_add(end="    return out.copy_(reference(x, y))\n"),
+        edits=add(end="    return out.copy_(reference(x, y))\n"),
         row="values",
         implementation="prototype",
     ),
@@ -363,7 +359,7 @@ BORROWED = (
         name="the reference is looked for among all objects",
         why="whatever a process holds, its garbage collector lists",
         op="add",
-        edits=_add(
+        edits=add(
             imports="import gc\nimport types\n\n",
             end="    for found in gc.get_objects():\n"
             "        if isinstance(found, types.FunctionType) and found.__name__ == 'reference':\n"
@@ -376,7 +372,7 @@ BORROWED = (
         name="the exact result is looked for among all tensors",
         why="a judge that has computed it before the call holds it in the same process",
         op="add",
-        edits=_add(
+        edits=add(
             imports="import gc\n\nimport torch\n",
             end="    for found in gc.get_objects():\n"
             "        if isinstance(found, torch.Tensor) and (found.shape, found.dtype) == (out.shape, torch.float64):\n"
@@ -427,94 +423,6 @@ BORROWED = (
         message="write the reference in PyTorch alone",
     ),
     Wrong(
-        name="a bad call without arguments",
-        why="each function refuses it, also one that checks nothing",
-        op="add",
-        edits=(
-            *edits(
-                "spec",
-                (
-                    '    bad_calls=elementwise_bad_calls("x", "y"),\n',
-                    '    bad_calls=[BadCall("none", lambda device: ((), {}), ())],\n',
-                ),
-                ("    Spec,\n", "    BadCall,\n    Spec,\n"),
-            ),
-            *edits("prototype", ('    check_alike("add", x=x, y=y)\n', "")),
-        ),
-        row="errors",
-        implementation="prototype",
-        message="one argument is wrong",
-    ),
-    Wrong(
-        name="torch's check of operators is replaced",
-        why="the op's module is imported in the process that runs it",
-        op="round_ste",
-        edits=edits(
-            "port",
-            (
-                "from torch import Tensor\n",
-                "import torch\nfrom torch import Tensor\n\ntorch.library.opcheck = lambda *given, **named: {}\n",
-            ),
-            (
-                'op.define("round_ste(Tensor x) -> Tensor", fake=elementwise_output)',
-                'op.define("round_ste(Tensor x) -> Tensor", fake=lambda x: x.new_empty((*x.shape, 1)))',
-            ),
-        ),
-        row="opcheck",
-        implementation="port",
-    ),
-    Wrong(
-        name="a scale that is infinite at some sizes alone",
-        why="the impostors are rejected at the other sizes",
-        op="sigmoid",
-        edits=(
-            *edits(
-                "prototype",
-                (
-                    "        y[i] = (e if v < 0 else 1) / (1 + e)",
-                    "        y[i] = (e if v < 0 else 1) / (1 + e) if n < 64 or n > 1500 or v != v else 0.5",
-                ),
-            ),
-            *edits(
-                "spec",
-                (
-                    "    scale=lambda reference, x: reference(x),\n",
-                    "    scale=lambda reference, x: reference(x) * (float('inf') if 64 <= x.numel() <= 1500 else 1),\n",
-                ),
-            ),
-        ),
-        row="sensitivity",
-        implementation="prototype",
-        message="64 to 127 elements",
-        examples=48,
-    ),
-    Wrong(
-        name="a gradient's scale that is infinite at most sizes",
-        why="the impostors are rejected at the few sizes below",
-        op="mul",
-        edits=(
-            *edits(
-                "prototype",
-                (
-                    "        grad_x[i] = grad[i] * y[i]\n",
-                    "        grad_x[i] = grad[i] * y[i] if n <= 20 else grad[i] * y[i] * 0.5\n",
-                ),
-            ),
-            *edits(
-                "spec",
-                (
-                    "spec = Spec(",
-                    "spec = Spec(\n    gradient_scale=lambda reference, grad, x, y: tuple(\n"
-                    "        torch.full_like(one, float('inf') if one.numel() > 20 else 9.0) for one in (x, y)\n    ),",
-                ),
-            ),
-        ),
-        row="gradients",
-        implementation="prototype",
-        message="would accept zeros: state a smaller scale for these sizes",
-        examples=48,
-    ),
-    Wrong(
         name="a kernel that doubles half of what torch has computed",
         why="its numbers are not torch's, which a search for the same numbers does not find",
         op="softmax",
@@ -555,172 +463,6 @@ BORROWED = (
         row="values",
         implementation="prototype",
         message="float32",
-    ),
-)
-
-_SCALE = "    scale=lambda reference, x: reference(x),\n"
-_HALF_FOR_SIGMOID = Edit("prototype", _SIGMOID_FORMULA, "y[i] = 0.5 if v == v else v")
-_CALL_IMPORTS = (
-    ("import torch\n", "import torch\nfrom hypothesis import strategies as st\n"),
-    ("    Spec,\n", "    Call,\n    Spec,\n    TensorCase,\n"),
-)
-
-EMPTY_SPECS = (
-    Wrong(
-        name="a spec that replaces the comparison",
-        why="it is Python, and runs where results are judged",
-        op="round_ste",
-        edits=(
-            *edits("prototype", _STEP),
-            *edits(
-                "spec",
-                (
-                    "def _step(",
-                    "import trifold.verification.checks.values\nimport trifold.verification.tolerance\n\n"
-                    "for _module in (trifold.verification.tolerance, trifold.verification.checks.values):\n"
-                    "    for _name in ('mismatch', 'form_mismatch'):\n"
-                    "        setattr(_module, _name, lambda *args, **kwargs: None)\n\n\ndef _step(",
-                ),
-            ),
-        ),
-        row="values",
-        implementation="prototype",
-    ),
-    Wrong(
-        name="a reference that replaces the comparison",
-        why="it is the judge's too, and so is what it uses",
-        op="round_ste",
-        edits=edits(
-            "prototype",
-            _STEP,
-            (
-                "class _StraightThrough(",
-                "def _settle():\n    import trifold.verification.checks.values as values\n\n"
-                "    values.mismatch = lambda *args, **kwargs: None\n    return 0.5\n\n\n"
-                "_HALF = _settle()\n\n\nclass _StraightThrough(",
-            ),
-            ("return (x > 0.5).to(x.dtype)", "return (x > _HALF).to(x.dtype)"),
-        ),
-        row="values",
-        implementation="prototype",
-    ),
-    Wrong(
-        name="a reference as wrong as the kernel",
-        why="both are by one hand, and zeros agree with zeros",
-        op="add",
-        edits=(*_add(), *edits("prototype", ("    return x + y\n", "    return (x + y).zero_()\n"))),
-        row="sensitivity",
-        implementation="prototype",
-        message="zeros",
-    ),
-    Wrong(
-        name="an infinite scale",
-        why="each error is small beside it",
-        op="sigmoid",
-        edits=(
-            _HALF_FOR_SIGMOID,
-            *edits("spec", (_SCALE, "    scale=lambda reference, x: torch.full_like(x, float('inf')),\n")),
-        ),
-        row="sensitivity",
-        implementation="prototype",
-        message="zeros",
-    ),
-    Wrong(
-        name="a scale of 1e18",
-        why="each error is small beside it",
-        op="sigmoid",
-        edits=(
-            _HALF_FOR_SIGMOID,
-            *edits("spec", (_SCALE, "    scale=lambda reference, x: torch.full_like(x, 1e18),\n")),
-        ),
-        row="sensitivity",
-        implementation="prototype",
-        message="zeros",
-    ),
-    Wrong(
-        name="a multiple of 1e18",
-        why="a reason is a text, and any text will do",
-        op="mul",
-        edits=(
-            *edits("prototype", ("out[i] = x[i] * y[i]", "out[i] = x[i] * y[i] / 4")),
-            *edits(
-                "spec",
-                (
-                    "    calls=elementwise(2),\n",
-                    '    calls=elementwise(2),\n    multiple=1e18,\n    multiple_reason="rounding",\n',
-                ),
-            ),
-        ),
-        row="sensitivity",
-        implementation="prototype",
-        message="zeros",
-    ),
-    Wrong(
-        name="calls of one element",
-        why="what is right for one element is right for all",
-        op="add",
-        edits=(
-            *edits("prototype", (_ADD_FORMULA, "out[i] = x[0] + y[0]")),
-            *edits(
-                "spec",
-                *_CALL_IMPORTS,
-                (
-                    "calls=elementwise(2)",
-                    "calls=lambda limits: st.integers(0, 99).map("
-                    "lambda s: Call((TensorCase((1,), seed=s), TensorCase((1,), seed=s + 1))))",
-                ),
-                ("    edges=elementwise_edges(2),\n", ""),
-            ),
-        ),
-        row="sensitivity",
-        implementation="prototype",
-    ),
-    Wrong(
-        name="no bad call",
-        why="what is not asked cannot be wrong",
-        op="round_ste",
-        edits=(
-            *edits("prototype", ('    check_floating("round_ste", x=x)\n', "")),
-            *edits("spec", ('    bad_calls=elementwise_bad_calls("x"),\n', "")),
-        ),
-        row="errors",
-        implementation="prototype",
-    ),
-    Wrong(
-        name="a property that does not apply",
-        why="a check that is not run is not failed",
-        op="round_ste",
-        edits=(
-            *edits("prototype", ("x[i] > 0.5", "x[i] >= 0.5")),
-            *edits(
-                "spec",
-                (
-                    "    for dtype in DTYPES:\n        half =",
-                    "    from trifold.verification.cell import NotRun\n\n"
-                    '    raise NotRun("ties need a GPU")\n    for dtype in DTYPES:\n        half =',
-                ),
-            ),
-        ),
-        row="property: ties",
-        implementation="prototype",
-    ),
-    Wrong(
-        name="smooth calls whose gradients are 0",
-        why="any multiple of 0 is 0",
-        op="mul",
-        edits=(
-            *edits("port", ("return op.mul_backward(grad, x, y)", "return op.mul_backward(3 * grad, x, y)")),
-            *edits(
-                "spec",
-                ("    Spec,\n", "    Call,\n    Spec,\n    TensorCase,\n"),
-                (
-                    "smooth=elementwise_smooth(2)",
-                    'smooth=(Call((TensorCase((1,), torch.float64, fill="zero"),) * 2),)',
-                ),
-            ),
-        ),
-        row="gradcheck",
-        implementation="prototype",
     ),
 )
 

@@ -30,9 +30,9 @@ from trifold.bench.peers import PeerAbsent
 from trifold.build import toolchain
 from trifold.errors import ToolchainError
 from trifold.spec.benchmark import Arguments, Benchmark
+from trifold.spec.case import DTYPES
 
 _SOURCES = Path(__file__).with_name("device_functions")
-_DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 _LEAST_TOLERANCE = 1e-4  # of the largest number; a sum of 2²⁸ in float32 is off by a tenth of that
 
 
@@ -112,7 +112,7 @@ def _header(home: Path) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
-def refusal(arguments: Arguments, dtypes: Sequence[torch.dtype] = _DTYPES) -> str:
+def refusal(arguments: Arguments, dtypes: Sequence[torch.dtype] = DTYPES) -> str:
     """Why a function does not take these arguments; empty: it does.
 
     Args:
@@ -122,7 +122,7 @@ def refusal(arguments: Arguments, dtypes: Sequence[torch.dtype] = _DTYPES) -> st
     x = args[0] if args else kwargs.get("x")
     if not isinstance(x, Tensor):
         return "CUB takes a tensor x as the first argument"
-    if x.dtype not in _DTYPES:
+    if x.dtype not in DTYPES:
         return f"CUB is compiled for float64, float32, float16 and bfloat16 here, not for {x.dtype}".replace(
             "torch.", ""
         )

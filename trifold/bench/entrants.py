@@ -118,7 +118,8 @@ def _cub(benchmark: Benchmark, without: str) -> Entrant:
         return found.load()(*args, **kwargs)
 
     check = functools.partial(cub.require_agreement, function, benchmark)
-    refusal = functools.partial(cub.refusal, dtypes=benchmark.cub.dtypes) if benchmark.cub else cub.refusal
+    assert benchmark.cub is not None
+    refusal = functools.partial(cub.refusal, dtypes=benchmark.cub.dtypes)
     return Entrant(CUB, function, note=found.note, refusal=refusal, check=check)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import torch
 
+from trifold.spec.case import DTYPES
 from trifold.spec.drawn import Draw, matrix, vector
 from trifold.spec.results import NO_GRADIENTS, Gradients
 
@@ -70,7 +71,7 @@ class Cub:
 
     function: CubFunction
     agrees: Callable[..., bool] | None = None
-    dtypes: tuple[torch.dtype, ...] = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
+    dtypes: tuple[torch.dtype, ...] = DTYPES
 
 
 def _plain_call(function: Callable[..., Any], *arguments: Any) -> Any:

@@ -356,19 +356,16 @@ class OpProcess:
         reply = self.request("call", packed=packed, mode=mode, **described)
         return self._take(reply, packed)
 
-    def vjp(
-        self, answer: Answer, outer: Sequence[Tensor | None], *, create_graph: bool, keep: bool, constant: bool = False
-    ) -> Answer:
+    def vjp(self, answer: Answer, outer: Sequence[Tensor | None], *, create_graph: bool, keep: bool) -> Answer:
         """Gradients of an answer's results, for upstream gradients of them.
 
         Args:
-            create_graph: the gradients can be differentiated: for the arguments, and, unless these are ``constant``,
-                for the upstream gradients.
+            create_graph: the gradients can be differentiated: for the arguments, and for those upstream gradients that
+                require one.
         """
         packed = Packed()
-        differentiated = create_graph and not constant
         described = packed.pack(
-            [None if value is None else value.detach().requires_grad_(differentiated) for value in outer]
+            [v if v is None else v.detach().requires_grad_(create_graph and v.requires_grad) for v in outer]
         )
         reply = self.request(
             "backward", packed=packed, handle=answer.handle, outer=described, create_graph=create_graph, keep=keep

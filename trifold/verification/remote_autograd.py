@@ -73,11 +73,9 @@ class _Backward(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, before: Answer, places: list[bool], *tensors: Tensor) -> Any:
-        first = len(tensors) - sum(places)
-        given = iter(tensors[first:])
+        given = iter(tensors[len(tensors) - sum(places) :])
         outer = [next(given) if there else None for there in places]
-        constant = not any(ctx.needs_input_grad[2 + first :])
-        answer = before.process.vjp(before, outer, create_graph=True, keep=True, constant=constant)
+        answer = before.process.vjp(before, outer, create_graph=True, keep=True)
         return _leave(ctx, answer, tensors)
 
     @staticmethod

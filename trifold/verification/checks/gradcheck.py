@@ -155,31 +155,32 @@ def _with_constants(cell: Cell, call: Call) -> None:
     """Second derivatives of which the upstream gradient is a constant, as of a gradient penalty; or all arguments but
     one are."""
     cell.begin(call, "smooth")
-    _compare_second(cell, call, constant=_UPSTREAM)
+    _compare_second(cell, call, upstream=False)
     paths = cell.gradient_paths(call)
     for path in paths if len(paths) > 1 else ():
-        others = " and ".join(cell.name(other) for other in paths if other != path)
-        _compare_second(cell, call, [path], constant=others)
+        _compare_second(cell, call, [path])
 
 
 # Of numbers of the size of 1, in round-offs: coarse, since nothing states how a second derivative is computed.
 _SECOND_ROUND_OFFS = 64
-_UPSTREAM = "the upstream gradient"
 
 
-def _compare_second(cell: Cell, call: Call, paths: Sequence[Path] = (), *, constant: str = "") -> None:
+def _compare_second(cell: Cell, call: Call, paths: Sequence[Path] = (), *, upstream: bool = True) -> None:
     """Second derivatives in a narrower dtype against the reference's in float64.
 
     Args:
         paths: the arguments that are no constants; default: all with a gradient.
-        constant: what is a constant, in words.
+        upstream: the upstream gradient is no constant.
     """
-    paths, upstream = paths or cell.gradient_paths(call), constant != _UPSTREAM
+    every = cell.gradient_paths(call)
+    paths = paths or every
+    constants = [cell.name(path) for path in every if path not in paths]
+    constants += [] if upstream else ["the upstream gradient"]
     exact, numbers = _second(cell, call, cell.reference, paths, upstream=upstream, convert=exactly(cell))
     own, _ = _second(cell, call, cell.reference, paths, numbers, upstream=upstream)
     got, _ = _second(cell, call, cell.implementation.function, paths, numbers, upstream=upstream)
     unit = torch.finfo(call.dtype).eps / 2
-    of = f" where {constant} is a constant" if constant else ""
+    of = f" where {' and '.join(constants)} is a constant" if constants else ""
     names = [*map(cell.name, paths), *(f"upstream gradient {number}" for number in numbers)][: len(exact)]
     for name, value, native, want in itertools.zip_longest(names, got, own, exact):
         if value is None or native is None or want is None or want.numel() == 0:

@@ -183,9 +183,10 @@ def _compare(
             laid = ", from a column-major upstream gradient" if upstream else ""
             asked = "" if everything else f" (asked for {f'with {others}' if others else 'alone'}{laid})"
             raise CheckFailed(f"gradient of {name}{asked}: {wrong}", call)
-        impostors.offer("zeros", torch.zeros_like(grad), grad, rejects)
+        zeros = torch.zeros_like(grad)
+        impostors.offer("zeros", zeros, grad, rejects)
         if bool(own.isfinite().all()):
-            impostors.zeros.offer(own, functools.partial(rejects, torch.zeros_like(grad)))
+            impostors.zeros.offer(own, functools.partial(rejects, zeros))
         if grad.itemsize >= 4 and grad.is_floating_point():
             impostors.offer("1.01 times the gradient", (grad.double() * 1.01).to(grad.dtype), grad, rejects)
         for other in made.grads:
