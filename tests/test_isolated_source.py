@@ -51,6 +51,13 @@ def run(text: str, path: Path, part: Callable[[Path], CodeType] = reference_alon
         ("reference = lambda x: x + 2\n", 5),
         ("def _reference(x):\n    return x + 2\n\nreference = _reference\n", 5),
         ("def reference(x):\n    return x\n\ndef reference(x):\n    return x + 1\n", 4),
+        ("def kernel():\n    import trifold\n    trifold.load()\n\n"
+         "def twice(x):\n    kernel = 2 * x\n    return [kernel for one in [1]][0]\n\n"
+         "def reference(x):\n    return twice(x)\n", 6),
+        ("TWO = 1\n\ndef two():\n    global TWO\n    TWO += 1\n    return TWO\n\n"
+         "def reference(x):\n    return x + two()\n", 5),
+        ("ONE = 1\n\nclass Two:\n    value = 1 + ONE\n\n    def of(self):\n        return ONE + self.value\n\n"
+         "def reference(x):\n    return x + Two().of() - 1\n", 5),
         ("from __future__ import annotations\n\ndef reference(x: NoSuchName) -> NoSuchName:\n    return x\n", 3),
     ],
 )  # fmt: skip

@@ -6,6 +6,7 @@ Each gets its own part of the file, with the lines where they stand.
 from __future__ import annotations
 
 import ast
+import symtable
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
@@ -49,7 +50,7 @@ def reference_alone(path: Path) -> CodeType:
             if node in kept:
                 continue
             kept.add(node)
-            names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)} - seen
+            names = _used(node) - seen
             seen |= names
             wanted += names
     for node in kept:
@@ -101,6 +102,20 @@ def _bound(node: ast.stmt) -> Iterator[str]:
                     yield from _bound(inner)
         case _:
             return
+
+
+def _used(node: ast.stmt) -> set[str]:
+    """The names of the file that a statement at its top uses; a function's own variables are none."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return set()
+    tables = [symtable.symtable(ast.unparse(node), "", "exec")]
+    found: set[str] = set()
+    while tables:
+        table = tables.pop()
+        at_top = table.get_type() == "module"
+        found |= {symbol.get_name() for symbol in table.get_symbols() if at_top or symbol.is_global()}
+        tables += table.get_children()
+    return found
 
 
 def _only(node: ast.stmt, names: set[str]) -> ast.stmt:
