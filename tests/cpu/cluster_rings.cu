@@ -146,3 +146,36 @@ extern "C" __global__ void whole_grid(const float* x, float* y, int waits) {
   if (waits) grid.barrier_wait(std::move(token));
   y[n + i] = own + y[n - 1 - i];
 }
+
+// Each thread notes the step that it comes to, waits at the barrier that `barriers` has for it, and counts the threads
+// that should have come there and have not: those of the cluster, or of the block. It exits at its step of `ends`.
+extern "C" __global__ void __cluster_dims__(blocks) steps(const int* barriers, const int* ends, int count, int* late) {
+  __shared__ int reached[8];
+  const auto cluster = cg::this_cluster();
+  const unsigned rank = cluster.block_rank(), own = rank * blockDim.x + threadIdx.x;
+  late += (blockIdx.x - rank) * blockDim.x;
+  for (int step = 0; step < count && step < ends[own]; ++step) {
+    reached[threadIdx.x] = step;
+    bool of_block = false;
+    switch (barriers[step]) {
+      case 0: cluster.sync(); break;
+      case 1: cluster.barrier_wait(cluster.barrier_arrive()); break;
+      case 2:
+        __syncthreads();
+        of_block = true;
+        break;
+      case 3:  // from two lines
+        if (own % 3 == 0)
+          cluster.sync();
+        else
+          cluster.sync();
+        break;
+      default: __syncwarp(); continue;
+    }
+    for (unsigned other = 0; other < blocks * blockDim.x; ++other) {
+      const unsigned block = other / blockDim.x;
+      if (ends[other] <= step || (of_block && block != rank)) continue;
+      late[own] += cluster.map_shared_rank(reached, block)[other % blockDim.x] < step;
+    }
+  }
+}

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from trifold import KernelFault
 from trifold.cpu import RawKernel, runtime
@@ -123,6 +125,30 @@ def test_the_two_halves_of_the_grids_barrier() -> None:
     with pytest.raises(KernelFault) as caught:
         kernel(4, 32, (x, y, 0), cooperative=True)
     assert found(caught).kind == "race"
+
+
+STEPS, SIZE = 12, 8
+
+
+@given(
+    barriers=st.lists(st.sampled_from([0, 0, 0, 1, 2, 2, 3, 4]), min_size=1, max_size=STEPS),
+    exits=st.dictionaries(st.integers(0, BLOCKS * SIZE - 1), st.integers(0, STEPS), max_size=6),
+    seed=st.sampled_from([0, 0, 0, 1]),
+)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@example(barriers=[0] * STEPS, exits={BLOCKS * SIZE - 1: 3}, seed=0)
+@example(barriers=[2] * 4 + [0] * 4 + [2] * 4, exits={9: 6}, seed=0)
+@example(barriers=[0, 0, 3, 0, 0], exits={}, seed=0)
+def test_a_barrier_is_passed_when_all_have_come(barriers: list[int], exits: dict[int, int], seed: int) -> None:
+    """Without checks, where the threads of a cluster may pass to each other; some exit, but each block lives on."""
+    ends, late = np.full(BLOCKS * SIZE, STEPS, np.int32), np.zeros((3, BLOCKS * SIZE), np.int32)
+    for thread, step in exits.items():
+        if thread % SIZE != 0:
+            ends[thread] = step
+    with runtime.schedules(1, seed=seed):
+        kernel = RawKernel(FILE, "steps", checks=False)
+        kernel(3 * BLOCKS, SIZE, (np.array(barriers, np.int32), ends, len(barriers), late))
+    assert not late.any()
 
 
 if __name__ == "__main__":

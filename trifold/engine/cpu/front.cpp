@@ -20,6 +20,7 @@
 
 namespace trifold::host {
 
+using engine::Operation;
 using engine::Outcome;
 using engine::Thread;
 
@@ -114,14 +115,13 @@ Fiber* HostFront::run_ahead() {
 void HostFront::wait() {
   end_access();
   Fiber& fiber = *running;
-  const auto operation = static_cast<Wait>(engine::current->request.operation);
+  const auto operation = engine::operation_of(*engine::current);
   if (!ring_.empty()) {
     leave_ring();
-  } else if (operation == Wait::barrier && engine::current->index == 0 && start_ring()) {
+  } else if ((operation == Operation::barrier || operation == Operation::cluster_barrier) && start_ring(operation)) {
     return pass_in_ring();
   }
-  const bool barrier =
-      operation <= Wait::barrier_or || engine::is_of_cluster(static_cast<engine::Operation>(operation));
+  const bool barrier = operation <= Operation::barrier_or || engine::is_of_cluster(operation);
   if (Fiber* const next = barrier ? run_ahead() : nullptr; next != nullptr) {
     fiber.pass_to(*next);
   } else {
@@ -141,8 +141,8 @@ void HostFront::arrive() {
   execution->arrive_and_go_on(*engine::current);
 }
 
-bool HostFront::wait_in_ring(Line line) {
-  if (ring_.empty()) return false;
+bool HostFront::wait_in_ring(Operation operation, Line line) {
+  if (ring_.empty() || operation != ring_operation_) return false;
   if (ring_at_ == 0) {
     if (overdue != 0) return false;
     ring_line_ = line;
@@ -156,56 +156,80 @@ bool HostFront::wait_in_ring(Line line) {
 // From the running thread, which waits at the barrier, to the next one; from the last one on, past the barrier.
 inline void HostFront::pass_in_ring() {
   Fiber& fiber = *running;
-  uint3& place = *place_;
-  uint32_t next = ring_at_ + 1;
-  if (next == ring_.size()) {
-    next = 0;
-    place = {0, 0, 0};
-    ++ring_block_->interval;
-    ++ring_rounds_;
-  } else if (++place.x == kernel_.threads.x) {
-    place.x = 0;
-    if (++place.y == kernel_.threads.y) {
-      place.y = 0;
-      ++place.z;
+  ++ring_at_;
+  if (engine::current->index + 1 == engine::current->block->threads.size()) {
+    engine::current = &next_block_of_ring().threads[0];
+  } else {
+    ++engine::current;
+    uint3& place = *place_;
+    if (++place.x == kernel_.threads.x) {
+      place.x = 0;
+      if (++place.y == kernel_.threads.y) {
+        place.y = 0;
+        ++place.z;
+      }
     }
   }
-  ring_at_ = next;
-  engine::current = &ring_block_->threads[next];
-  running = ring_[next];
+  running = ring_[ring_at_];
   fiber.pass_to(*running);
 }
 
-// The block's first thread waits at a barrier; all others may run. False: a ring would not do here.
-bool HostFront::start_ring() {
-  constexpr int most_short_rings = 8;
-  engine::Block& block = *engine::current->block;
-  const engine::Launch& launch = *block.launch;
-  if (launch.seed != 0 || launch.checker != nullptr || short_rings_ == most_short_rings) return false;
-  if (block.live != block.threads.size() || block.live == 1) return false;
-  for (const engine::Warp& warp : block.warps)
-    if (warp.ready != warp.exists) return false;
-  for (Thread& thread : block.threads) {
-    if (thread.front == nullptr) thread.front = &pool_.take();
-    if (static_cast<Fiber*>(thread.front)->ahead) return false;
+// After the last thread of a block.
+engine::Block& HostFront::next_block_of_ring() {
+  if (ring_at_ == ring_.size()) {
+    ring_at_ = 0;
+    ++ring_rounds_;
+    engine::Cluster& cluster = *ring_blocks_[0]->cluster;
+    if (ring_operation_ == Operation::cluster_barrier) ++cluster.phase;
+    for (engine::Block* const block : ring_blocks_) {
+      ++block->interval;
+      if (ring_operation_ == Operation::cluster_barrier) block->phases_seen = cluster.phase;
+    }
   }
-  for (const Thread& thread : block.threads) ring_.push_back(static_cast<Fiber*>(thread.front));
+  engine::Block& next = *ring_blocks_[ring_at_ / entered_->threads.size()];
+  if (&next != entered_) enter(next);
+  *place_ = {0, 0, 0};
+  return next;
+}
+
+// The first thread of the block, or of the cluster, waits at its barrier; all others may run. False: a ring would not
+// do here.
+bool HostFront::start_ring(Operation operation) {
+  constexpr int most_short_rings = 8;
+  engine::Block& first = *engine::current->block;
+  const engine::Launch& launch = *first.launch;
+  if (engine::current->index != 0 || (operation == Operation::cluster_barrier && first.rank != 0)) return false;
+  if (launch.seed != 0 || launch.checker != nullptr || short_rings_ == most_short_rings) return false;
+  ring_blocks_.assign(1, &first);
+  if (operation == Operation::cluster_barrier) ring_blocks_ = first.cluster->blocks;
+  if (ring_blocks_.size() * first.threads.size() == 1) return false;
+  for (engine::Block* const block : ring_blocks_) {
+    for (const engine::Warp& warp : block->warps)
+      if (warp.ready != warp.exists || (warp.arrived | warp.may_pass) != 0) return false;
+    for (Thread& thread : block->threads) {
+      if (thread.front == nullptr) thread.front = &pool_.take();
+      if (static_cast<Fiber*>(thread.front)->ahead) return false;
+    }
+  }
+  for (const engine::Block* const block : ring_blocks_)
+    for (const Thread& thread : block->threads) ring_.push_back(static_cast<Fiber*>(thread.front));
+  ring_operation_ = operation;
   ring_at_ = 0;
   ring_line_ = turn_.last_line;
-  ring_block_ = &block;
   ring_rounds_ = 0;
   return true;
 }
 
-// Those in front of the running thread wait at the barrier. As run_ahead() leaves them: the core has still to ask.
+// Those before the running thread wait at the barrier. As run_ahead() leaves them: the core has still to ask.
 void HostFront::leave_ring() {
   if (ring_.empty()) return;
   if (ring_rounds_ == 0) ++short_rings_;
-  for (uint32_t index = 0; index <= ring_at_; ++index) {
-    Thread& thread = ring_block_->threads[index];
-    ring_[index]->ahead = true;
-    if (index == ring_at_) break;
-    thread.request.operation = static_cast<uint8_t>(Wait::barrier);
+  for (uint32_t at = 0; at <= ring_at_; ++at) {
+    std::vector<Thread>& threads = ring_blocks_[at / entered_->threads.size()]->threads;
+    Thread& thread = threads[at % threads.size()];
+    ring_[at]->ahead = true;
+    if (at == ring_at_) break;
+    thread.request.operation = static_cast<uint8_t>(ring_operation_);
     thread.request.predicate = false;
     thread.waiting_at = site_of_line(ring_line_);
   }

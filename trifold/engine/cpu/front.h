@@ -98,9 +98,9 @@ class HostFront final : public engine::FrontEnd {
   void end_access();
   // It arrives at the barrier of its cluster, as its request says, and goes on.
   void arrive();
-  // Where all threads of the block come to one plain barrier after the other, they pass to each other in a ring, and
-  // the core need not know. True: the current thread has waited so, and goes on.
-  bool wait_in_ring(Line line);
+  // Where all threads of the block come to one plain barrier after the other, or all of the cluster to its barrier,
+  // they pass to each other in a ring, and the core need not know. True: the current thread has waited so, and goes on.
+  bool wait_in_ring(engine::Operation operation, Line line);
   // The current thread does something else: the core learns who waits.
   void leave_ring();
   // The fiber of the thread behind the current one, which is current from then on, where it may run before the core
@@ -135,8 +135,9 @@ class HostFront final : public engine::FrontEnd {
   [[gnu::noinline]] engine::Outcome run(engine::Thread& thread);
   Fiber& enter(engine::Thread& thread);
   void enter(engine::Block& block);
-  bool start_ring();
+  bool start_ring(engine::Operation operation);
   void pass_in_ring();
+  engine::Block& next_block_of_ring();
   [[noreturn]] void end_launch();
 
   struct HandedOver {
@@ -156,10 +157,11 @@ class HostFront final : public engine::FrontEnd {
   Range text_;                              // only with checks
   Fiber* interrupted_ = nullptr;
 
-  std::vector<Fiber*> ring_;  // of the block's threads; empty: there is none
-  uint32_t ring_at_ = 0;      // the running thread
+  std::vector<Fiber*> ring_;  // of its blocks' threads; empty: there is none
+  std::vector<engine::Block*> ring_blocks_;
+  engine::Operation ring_operation_{};  // a block's barrier or a cluster's
+  uint32_t ring_at_ = 0;                // the running thread
   Line ring_line_{nullptr, 0};
-  engine::Block* ring_block_ = nullptr;
   uint64_t ring_rounds_ = 0;
   int short_rings_ = 0;  // that were left before a barrier was complete
   std::optional<HandedOver> handed_over_;

@@ -116,7 +116,7 @@ void pause(Line line) {
 }
 
 void wait_at_barrier(Line line) {
-  if (turn == nullptr || turn->front == nullptr || !turn->front->wait_in_ring(line))
+  if (turn == nullptr || turn->front == nullptr || !turn->front->wait_in_ring(Operation::barrier, line))
     wait_at_barrier(Wait::barrier, false, line);
 }
 
@@ -139,6 +139,8 @@ void wait_at_wider_barrier(Wait operation, Line line) {
     request.operation = static_cast<uint8_t>(operation);
     request.predicate = false;
   };
+  const bool in_ring = turn != nullptr && turn->front != nullptr;
+  if (in_ring && turn->front->wait_in_ring(static_cast<Operation>(operation), line)) return;
   const bool goes_on = operation == Wait::cluster_arrive || operation == Wait::cluster_arrive_relaxed;
   if (!goes_on || turn == nullptr || turn->plain) {
     wait(line, ask);

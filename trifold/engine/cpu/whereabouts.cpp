@@ -11,11 +11,10 @@
 namespace trifold::host {
 
 Whereabouts HostFront::whereabouts(uint32_t index) const {
-  constexpr auto barrier = engine::Operation::barrier;
   const std::vector<engine::Thread>& threads = engine::current->block->threads;
   const uint32_t running = engine::current->index;
   if (!ring_.empty()) {
-    if (index < running) return {Doing::waits, barrier, site_of_line(ring_line_)};
+    if (index < running) return {Doing::waits, ring_operation_, site_of_line(ring_line_)};
     return {Doing::runs_later};
   }
   // From this one on up to the running one, they have run without the core, which has still to learn of it.
