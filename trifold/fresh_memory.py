@@ -36,7 +36,7 @@ class _Allocations(TorchCalls):
         super().__init__()
         self._note = note
 
-    def called(self, function: Any, result: Any) -> None:
+    def called(self, function: Any, arguments: tuple[Any, ...], result: Any) -> None:
         if function in _ALLOCATING and result.device.type == "cpu" and result.layout == torch.strided:
             storage = result.untyped_storage()
             self._note(storage.data_ptr(), storage.nbytes(), result.itemsize)

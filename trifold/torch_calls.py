@@ -19,9 +19,9 @@ class TorchCalls(TorchDispatchMode):
             with self:  # it is off in here: what the operator itself calls is to be seen too
                 return func._op_dk(torch._C.DispatchKey.CPU, *args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
-        self.called(func, result)
+        self.called(func, args, result)
         return result
 
-    def called(self, function: Any, result: Any) -> None:
-        """``function``, an operator's overload, has returned ``result``."""
+    def called(self, function: Any, arguments: tuple[Any, ...], result: Any) -> None:
+        """``function``, an operator's overload, was given ``arguments`` by position, and has returned ``result``."""
         raise NotImplementedError

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tests.wrong.empty_specs import EMPTY_SPECS
 from tests.wrong.entry import Edit, Wrong, edits, gallery_launch
-from tests.wrong.trick_parts import STEP, add
+from tests.wrong.trick_parts import SIGMOID_FORMULA, STEP, add
 
 _ROUND_LAUNCH = gallery_launch("round_ste", "y", "x")
 _SIGMOID_Y = "    y = elementwise_output(x)\n"
@@ -435,6 +435,24 @@ BORROWED = (
         row="written",
         implementation="prototype",
         message="a kernel only copied or scaled them",
+    ),
+    Wrong(
+        name="a kernel that shifts what NumPy has computed",
+        why="torch sees nothing of what NumPy computes",
+        op="sigmoid",
+        edits=edits(
+            "prototype",
+            ("import torch\n", "import numpy as np\nimport torch\n"),
+            (
+                "    launch_elementwise(sigmoid_kernel, y.numel(), flat(x, y), ",
+                "    v = 1 / (1 + np.exp(-flat(x, y).detach().double().numpy())) - 1\n"
+                "    launch_elementwise(sigmoid_kernel, y.numel(), torch.from_numpy(v), ",
+            ),
+            (SIGMOID_FORMULA, "y[i] = x[i] + 1"),
+        ),
+        row="written",
+        implementation="prototype",
+        message="Python computed these numbers, and a kernel only copied or scaled them",
     ),
     Wrong(
         name="float64 in float32",

@@ -95,6 +95,14 @@ class Checking:
 
             runtime.record_writes(True, library)
 
+    def launches_told_to(self, observer: Callable[[list[Any]], object]) -> contextlib.AbstractContextManager[None]:
+        """Meanwhile ``observer`` is given the arrays of each launch of a prototype, before it."""
+        if not self._simulated:
+            return contextlib.nullcontext()
+        from trifold.simulator import launch
+
+        return launch.told_to(observer)
+
     def written(self, owner: Tensor) -> Tensor:
         """For each byte of a tensor's memory, whether a kernel of the op wrote it last."""
         storage = owner.untyped_storage()

@@ -35,11 +35,11 @@ from trifold.workspace import OpFiles, Workspace
 from . import beside
 from .channel import Arena, Channel, Closed
 from .checking import CHECKED_FORMS, Checking
+from .computed import Computed
 from .device_memory import DriverError, gpu_is_lost, let_autograd_finish, wait_asleep
 from .memory import Held, Memory
 from .source import without_reference
 from .tensors import Json, Packed, Unpacking, flattened
-from .torch_results import TorchResults
 
 _GPU_ALIGNMENT = 512  # bytes, of what torch's allocator for GPUs gives
 _GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded on the CPU
@@ -80,6 +80,7 @@ class Server:
         self._implementations: dict[str, Implementation] = {}
         self._compiled: Callable[..., Any] | None = None
         self.memory = Memory()
+        self._computed: Computed | None = None  # of the last call that was recorded
         self.guard = device_guard if setup.device == "cuda" else guard
         self._why_unguarded = _guard_gpus() if setup.guarded else ""
 
@@ -153,15 +154,14 @@ class Server:
             args, kwargs = values
             self._set_random_state(request)
             self._set_jitter(request)
-            by_torch = TorchResults() if request.get("record") else contextlib.nullcontext()
-            with _mode(request["mode"]), by_torch:
+            owners = [torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made]
+            with _mode(request["mode"]), self._computing(request, owners, None) as computed:
                 result = self.function(request["form"])(*args, **kwargs)
             tensors = list(_tensors(values))
-            owners = [torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made]
             inputs = {id(value): value for value in tensors if value.requires_grad}
             held = Held(owners, owners, inputs=list(inputs.values()))
             reply = self._answer(result, held, owners, list(generators.values()), request)
-        reply["copied"] = _copied(by_torch, result)
+        reply["copied"] = _sources(computed, result)
         return reply | self.checking.told(found)
 
     def do_backward(self, request: Json) -> Json:
@@ -180,8 +180,8 @@ class Server:
                 undefined: Any = torch._C._functions.UndefinedGrad
                 pairs = [(undefined()(o), torch.zeros_like(o)) for o in held.outputs]
             self._set_jitter(request)
-            by_torch = TorchResults() if request.get("record") else contextlib.nullcontext()
-            with by_torch:
+            owners = [*held.arguments, *(torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made)]
+            with self._computing(request, owners, self._computed) as computed:
                 found_grads = torch.autograd.grad(
                     [output for output, _ in pairs],
                     inputs,
@@ -192,10 +192,9 @@ class Server:
                 )
             by_input = dict(zip(map(id, inputs), found_grads, strict=True))
             grads = tuple(by_input.get(id(value)) for value in held.inputs)  # of a constant upstream gradient: None
-            owners = [*held.arguments, *(torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made)]
             after = Held([*held.tensors, *owners], owners, inputs=[*held.inputs, *given] if create_graph else [])
             reply = self._answer(grads, after, owners, [], request)
-        reply["copied"] = _copied(by_torch, grads)
+        reply["copied"] = _sources(computed, grads)
         return reply | self.checking.told(found)
 
     def do_read(self, request: Json) -> Json:
@@ -360,13 +359,24 @@ class Server:
             library = self.implementation(request["form"]).kernels("cpu") if port else None
             self.checking.record(None if library is None else library.path)
 
+    @contextlib.contextmanager
+    def _computing(self, request: Json, owners: list[Tensor], before: Computed | None) -> Iterator[Computed | None]:
+        """Keeps what others than kernels compute meanwhile, where that is asked for."""
+        self._computed = None
+        if not request.get("record"):
+            yield None
+            return
+        self._computed = Computed(owners, before)
+        with self._computed, self.checking.launches_told_to(self._computed.launched):
+            yield self._computed
 
-def _copied(by_torch: object, result: Any) -> list[str]:
-    """For each result the operator of torch that computed the same numbers meanwhile; empty where none did."""
-    if not isinstance(by_torch, TorchResults):
+
+def _sources(computed: Computed | None, result: Any) -> list[str]:
+    """For each result who computed the same numbers meanwhile; empty where nobody but kernels did."""
+    if computed is None:
         return []
     values, _ = flattened(result)
-    return [by_torch.source_of(value) if isinstance(value, Tensor) else "" for value in values]
+    return [computed.source_of(value) if isinstance(value, Tensor) else "" for value in values]
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

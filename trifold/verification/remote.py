@@ -70,7 +70,7 @@ class Told:
         damage: of the guard allocator.
         unguarded: whether a result lay in memory that the guard does not watch.
         written: for each result's storage, by its address here: for each byte, whether an op's kernel wrote it last.
-        copied: by the same address, the operator of torch that computed the very numbers of a result.
+        copied: by the same address, who computed the very numbers of a result, if no kernel did.
         lay: where the memory of each call lay there, and of each backward.
     """
 

@@ -105,7 +105,7 @@ def _require_written(told: Told, result: Tensor, name: str, call: Call, only: Te
         raise CheckFailed(f"{name}: its memory is not the op's own; no kernel of the op has written it", call)
     source = told.copied.get(result.untyped_storage().data_ptr())
     if source:
-        made = f"torch's {source} computed these numbers, and a kernel only copied or scaled them"
+        made = f"{source} computed these numbers, and a kernel only copied or scaled them"
         raise CheckFailed(f"{name}: {made}", call)
     places = torch.arange(bits.numel() // result.itemsize).as_strided(
         result.shape, result.stride(), result.storage_offset()

@@ -1,0 +1,117 @@
+"""What others than kernels computed while an op ran: a kernel that only copies or scales it has computed nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trifold.torch_calls import TorchCalls
+
+_LEAST = 8  # elements: fewer numbers may be the same by chance
+_MOST = 64  # tensors that are kept
+_DIFFERENT = 16  # numbers, so that a scale and a shift that fit all of them are no chance
+
+# What allocates, moves or casts, and computes nothing; views of other names share the memory of an argument.
+_MOVES = frozenset(
+    """
+    alias as_strided clone contiguous copy copy_ detach empty empty_like empty_strided expand fill_ full full_like
+    lift_fresh new_empty new_empty_strided new_zeros ones ones_like permute reshape resolve_conj resolve_neg select
+    slice squeeze t _to_copy to transpose unsqueeze _unsafe_view view zero_ zeros zeros_like
+    """.split()  # noqa: SIM905 -- a list of 40 strings is longer than what it says
+)
+
+
+class Computed(TorchCalls):
+    """Keeps what torch's own operators compute, also inside the op's operators; and what launches of a prototype are
+    given that neither torch nor a kernel has made: numbers of NumPy's, or of Python's.
+
+    Args:
+        arguments: of the op: memory whose contents nobody has computed.
+        before: of the call whose gradients are asked for.
+    """
+
+    def __init__(self, arguments: Sequence[Tensor], before: Computed | None = None) -> None:
+        super().__init__()
+        self._made: list[tuple[str, Tensor]] = []
+        # Memory that torch has filled, from such memory alone; kept, so that nobody else gets it.
+        self._known: dict[int, torch.UntypedStorage] = {} if before is None else dict(before._known)
+        self._know(arguments)
+
+    def called(self, function: Any, arguments: tuple[Any, ...], result: Any) -> None:
+        name = function.name().partition("::")[2].partition(".")[0]
+        results = list(_tensors(result))
+        numbers = [one for one in _tensors(arguments) if one.is_floating_point() and one.numel() > 0]
+        if all(one.untyped_storage().data_ptr() in self._known for one in numbers):
+            self._know(results)
+        else:
+            for one in results:
+                self._known.pop(one.untyped_storage().data_ptr(), None)
+        if function.namespace == "aten" and name not in _MOVES:
+            for one in results:
+                self._keep(f"torch's {name}", one)
+
+    def launched(self, arrays: Iterable[np.ndarray[Any, Any]]) -> None:
+        """A kernel of a prototype is given these."""
+        from trifold.simulator import written
+
+        for array in arrays:
+            if array.dtype.kind != "f" or array.size < _LEAST:
+                continue
+            extents = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+            begin = array.ctypes.data + sum(min(extent, 0) for extent in extents)
+            end = begin + sum(map(abs, extents)) + array.itemsize
+            of_torch = any(
+                begin >= address and end <= address + storage.nbytes() for address, storage in self._known.items()
+            )
+            if not of_torch and 0 in written(begin, end - begin):
+                self._keep("Python", torch.from_numpy(array.copy()))
+
+    def _know(self, tensors: Iterable[Tensor]) -> None:
+        for one in tensors:
+            self._known[one.untyped_storage().data_ptr()] = one.untyped_storage()
+
+    def _keep(self, source: str, made: Tensor) -> None:
+        if len(self._made) < _MOST and made.is_floating_point() and not made.is_meta and made.numel() >= _LEAST:
+            self._made.append((source, made.detach().clone()))
+
+    def source_of(self, result: Tensor) -> str:
+        """Who computed these numbers, or numbers of which they are a multiple and a constant more; empty where nobody
+        did but kernels."""
+        if result.numel() < _LEAST or not result.is_floating_point():
+            return ""
+        flat = result.detach().contiguous().flatten()
+        if bool((flat == flat[0]).all()):
+            return ""
+        for source, made in self._made:
+            if made.numel() == flat.numel() and _is_linear(flat, made.to(flat.dtype).contiguous().flatten()):
+                return source
+        return ""
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for one in value:
+            yield from _tensors(one)
+
+
+def _is_linear(result: Tensor, made: Tensor) -> bool:
+    """Whether ``result`` is ``made``, or up to rounding ``scale * made + shift``, for numbers so different that two
+    tensors do not fit by chance."""
+    if torch.equal(made, result):
+        return True
+    eps = torch.finfo(result.dtype).eps
+    y, x = result.double(), made.double()
+    low, high = int(x.argmin()), int(x.argmax())
+    spread = float(x[high] - x[low])
+    if x.unique().numel() < _DIFFERENT or not 0 < spread < torch.inf or float(x.abs().max()) * eps * 64 > spread:
+        return False
+    scale = (y[high] - y[low]) / spread
+    shift = y[low] - scale * x[low]
+    allowed = 4 * eps * (y.abs() + (scale * x).abs() + shift.abs())
+    return bool(scale != 0) and bool(((scale * x + shift - y).abs() <= allowed).all())
