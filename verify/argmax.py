@@ -23,6 +23,7 @@ from trifold.spec import (
     Target,
     TensorCase,
     elementwise_bad_calls,
+    large,
     row_shapes,
     row_smooth,
     row_specials,
@@ -158,14 +159,7 @@ spec = Spec(
     properties=[
         Property("torch.max", _is_torch_max, "it is what the name says"),
         Property("every column", _every_column, "a wrong offset shows at the ends of what a thread has"),
-        Property(
-            "large",
-            _large,
-            "an index in 32 bits wraps at 2³¹ elements",
-            devices=("cuda",),
-            implementations=("port",),
-            gpu_memory=30 * 2**30,
-        ),
+        large(_large, gpu_memory=30 * 2**30),
     ],
     results=(
         Result(),

@@ -25,6 +25,7 @@ from trifold.spec import (
     TensorCase,
     any_size,
     flushed,
+    large,
     places,
     tensors,
 )
@@ -280,9 +281,7 @@ spec = Spec(
         Property("deterministic", _deterministic, "deterministic=True says so"),
         Property("in order", _in_order, "indices alone decide the order of a sum"),
         Property("unknown index", _unknown, "a wrong index must not read elsewhere, nor pass in silence"),
-        Property(
-            "large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",), gpu_memory=40 * 2**30
-        ),
+        large(_large, gpu_memory=40 * 2**30),
     ],
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,

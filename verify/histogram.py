@@ -22,6 +22,7 @@ from trifold.spec import (
     Spec,
     Target,
     TensorCase,
+    large,
     shapes,
     tensors,
 )
@@ -214,7 +215,7 @@ spec = Spec(
     properties=[
         Property("closed edges", _edges_are_closed, "each number of the range is in one bin, and no other number is"),
         Property("many", _many, "threads take several vectors of so many elements", implementations=("port",)),
-        Property("large", _large, "an index or a count in 32 bits wraps", ("cuda",), ("port",), gpu_memory=28 * 2**30),
+        large(_large, gpu_memory=28 * 2**30, reason="an index or a count in 32 bits wraps"),
     ],
     benchmarks=[
         Benchmark(

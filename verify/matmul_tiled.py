@@ -20,6 +20,7 @@ from trifold.spec import (
     TensorCase,
     aliases,
     any_size,
+    large,
     tensors,
 )
 from trifold.spec.case import Layout
@@ -216,9 +217,7 @@ spec = Spec(
     ],
     properties=[
         Property("whole numbers", _whole_numbers, "each product is added once, in its place"),
-        Property(
-            "large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",), gpu_memory=40 * 2**30
-        ),
+        large(_large, gpu_memory=40 * 2**30),
     ],
     # What is rounded to the result's type is the result; what may cancel is rounded to the type of the sums.
     scale=lambda reference, a, b: reference(a, b),

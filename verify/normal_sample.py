@@ -23,6 +23,7 @@ from trifold.spec import (
     TensorCase,
     aliases,
     any_size,
+    large,
     tensors,
 )
 from trifold.spec.case import Layout
@@ -289,9 +290,7 @@ spec = Spec(
             ("port",),
             gpu_memory=24 * 2**30,
         ),
-        Property(
-            "large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",), gpu_memory=16 * 2**30
-        ),
+        large(_large, gpu_memory=16 * 2**30),
     ],
     # Relative to |z|: log at most 2 round-offs, halved by the root, which adds 1; cospi and its product 3; the products
     # and the sum with std and mean 2.

@@ -18,6 +18,7 @@ from trifold.spec import (
     Target,
     TensorCase,
     elementwise_bad_calls,
+    large,
     row_calls,
     row_edges,
 )
@@ -144,14 +145,7 @@ spec = Spec(
         Property("restores", _restores, "that is what the two numbers are for"),
         Property("halves", _halves, "q is what torch.round makes of x / scale"),
         Property("unusual rows", _unusual_rows, "a row without a scale must not spoil others, nor pass in silence"),
-        Property(
-            "large",
-            _large,
-            "an index in 32 bits wraps at 2³¹ elements",
-            devices=("cuda",),
-            implementations=("port",),
-            gpu_memory=24 * 2**30,
-        ),
+        large(_large, gpu_memory=24 * 2**30),
     ],
     results=(
         Result(tie=_near_a_half, reason="x / scale is rounded to float32, which can move it to a half or off it"),

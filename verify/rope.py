@@ -26,6 +26,7 @@ from trifold.spec import (
     Target,
     TensorCase,
     any_size,
+    large,
     tensors,
 )
 from trifold.spec.case import Layout
@@ -360,9 +361,7 @@ spec = Spec(
         Property("one of both", _one_of_both, "with adapters or a cache, one of the two is often frozen or unused"),
         Property("heads last", _heads_last, "it is read as it lies, by two strides for the heads"),
         Property("tables", _tables_without_gradient, "a gradient that is not computed must not be taken for zero"),
-        Property(
-            "large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",), gpu_memory=36 * 2**30
-        ),
+        large(_large, gpu_memory=36 * 2**30),
     ],
     zero_signs="of two products that underflow, a fused multiply-add has the sign of the one that it does not round",
     scale=_scale,

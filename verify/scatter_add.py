@@ -23,6 +23,7 @@ from trifold.spec import (
     TensorCase,
     any_size,
     flushed,
+    large,
     places,
     row_tensors,
 )
@@ -288,9 +289,7 @@ spec = Spec(
         Property("exact sums", _exact_sums, "what many threads add to one place at a time, all counts"),
         Property("out of range", _out_of_range, "a wrong index must not write elsewhere"),
         Property("wide", _wide, "a grid's second dimension ends at 65,535 blocks", implementations=("port",)),
-        Property(
-            "large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",), gpu_memory=44 * 2**30
-        ),
+        large(_large, gpu_memory=44 * 2**30),
     ],
     scale=_scale,
     working_scale=_working_scale,

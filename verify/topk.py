@@ -24,6 +24,7 @@ from trifold.spec import (
     Spec,
     Target,
     TensorCase,
+    large,
     row_shapes,
     row_specials,
     row_tensors,
@@ -213,14 +214,7 @@ spec = Spec(
     properties=[
         Property("stable sort", _is_stable_sort, "it is the beginning of one"),
         Property("every order", _every_order, "a bound on what is kept must not lose numbers where many pass it"),
-        Property(
-            "large",
-            _large,
-            "an index in 32 bits wraps at 2³¹ elements",
-            devices=("cuda",),
-            implementations=("port",),
-            gpu_memory=30 * 2**30,
-        ),
+        large(_large, gpu_memory=30 * 2**30),
     ],
     results=(
         Result(),

@@ -22,6 +22,7 @@ from trifold.spec import (
     Target,
     TensorCase,
     any_size,
+    large,
     tensors,
 )
 from trifold.spec.case import Layout
@@ -158,9 +159,7 @@ spec = Spec(
     properties=[
         Property("bits", _bit_for_bit, "nothing is computed"),
         Property("twice", _twice, "it is its own inverse"),
-        Property(
-            "large", _large, "an index in 32 bits wraps at 2³¹ elements", ("cuda",), ("port",), gpu_memory=28 * 2**30
-        ),
+        large(_large, gpu_memory=28 * 2**30),
     ],
     rounded_once="ports/transpose.py: the result has bit for bit the elements of x",
     gradients_rounded_once="ports/transpose.py: the gradient is the transpose of the upstream gradient",

@@ -25,7 +25,7 @@ from trifold.spec.rows import (
     row_tensors,
     rows_alike,
 )
-from trifold.spec.spec import BadCall, Property, Sample, Spec
+from trifold.spec.spec import BadCall, Property, Sample, Spec, large
 from trifold.spec.strategies import (
     Limits,
     aliases,
@@ -73,6 +73,7 @@ __all__ = [
     "elementwise_large_backward",
     "elementwise_smooth",
     "flushed",
+    "large",
     "places",
     "row_calls",
     "row_edges",

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from trifold.spec.call import Call
 from trifold.spec.case import TensorCase
-from trifold.spec.spec import BadCall, Property
+from trifold.spec.spec import BadCall, Property, large
 
 
 def elementwise_smooth(count: int) -> tuple[Call, ...]:
@@ -86,14 +86,7 @@ def elementwise_large(count: int, eager: Callable[..., Tensor]) -> Property:
             expected = eager(*(x[end].double() for x in inputs))
             torch.testing.assert_close(result[end].double(), expected, rtol=2e-3, atol=1e-6)
 
-    return Property(
-        "large",
-        check,
-        "an index in 32 bits wraps at 2³¹ elements",
-        devices=("cuda",),
-        implementations=("port",),
-        gpu_memory=large_memory(count),
-    )
+    return large(check, gpu_memory=large_memory(count))
 
 
 def elementwise_large_backward(count: int, eager: Callable[..., Tensor]) -> Property:
@@ -102,14 +95,7 @@ def elementwise_large_backward(count: int, eager: Callable[..., Tensor]) -> Prop
     def check(function: Callable[..., Any], device: str) -> None:
         large_backward(function, eager, shapes=[(2**31 + 1027,)] * count, end=4096, device=device)
 
-    return Property(
-        "large backward",
-        check,
-        "an index in 32 bits wraps at 2³¹ elements",
-        devices=("cuda",),
-        implementations=("port",),
-        gpu_memory=large_memory(count, backward=True),
-    )
+    return large(check, gpu_memory=large_memory(count, backward=True), name="large backward")
 
 
 def large_memory(count: int, *, backward: bool = False) -> int:

@@ -18,7 +18,7 @@ from trifold.spec.call import Call
 from trifold.spec.case import DTYPES, ROW_FILLS, ROW_LAYOUTS, Layout, TensorCase
 from trifold.spec.elementwise import large_backward, large_memory
 from trifold.spec.fills import Fill
-from trifold.spec.spec import Property
+from trifold.spec.spec import Property, large
 from trifold.spec.strategies import Limits, Strategy, any_size, calls_of, tensors, tensors_alike
 
 # All dimensions but the last: none, one row, few, no row, more than a block of 256 has warps, several dimensions.
@@ -249,14 +249,7 @@ def row_large_backward(
             device=device,
         )
 
-    return Property(
-        "large backward",
-        check,
-        "an index in 32 bits wraps at 2³¹ elements",
-        devices=("cuda",),
-        implementations=("port",),
-        gpu_memory=large_memory(count, backward=True),
-    )
+    return large(check, gpu_memory=large_memory(count, backward=True), name="large backward")
 
 
 def row_large(count: int, eager: Callable[..., Tensor], *, call: Callable[..., Tensor] = _plain_call) -> Property:
@@ -277,11 +270,4 @@ def row_large(count: int, eager: Callable[..., Tensor], *, call: Callable[..., T
             expected = call(eager, *(x[end].double() for x in inputs))
             torch.testing.assert_close(result[end].double(), expected, rtol=2e-3, atol=1e-6)
 
-    return Property(
-        "large",
-        check,
-        "an index in 32 bits wraps at 2³¹ elements",
-        devices=("cuda",),
-        implementations=("port",),
-        gpu_memory=large_memory(count),
-    )
+    return large(check, gpu_memory=large_memory(count))

@@ -74,6 +74,18 @@ class Property:
     gpu_memory: int = 0
 
 
+def large(
+    check: Callable[[Callable[..., Any], str], None],
+    *,
+    gpu_memory: int,
+    name: str = "large",
+    reason: str = "an index in 32 bits wraps at 2³¹ elements",
+) -> Property:
+    """A property of the port on a GPU alone: calls that take much of its memory. Arguments are those of
+    :class:`Property`."""
+    return Property(name, check, reason, devices=("cuda",), implementations=("port",), gpu_memory=gpu_memory)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Spec:
     """What an op must satisfy.
