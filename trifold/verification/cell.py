@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import hypothesis
 import torch
 from hypothesis import HealthCheck, Phase, settings
+from hypothesis.errors import FlakyFailure
 from torch import Tensor
 
 from trifold.build.paths import gpu_paths
@@ -40,6 +41,10 @@ _SMALL_CALLS = 3
 _ABOVE_A_BLOCK = 11  # of two: more elements than a block has threads
 _WARP = 32
 _WARPS_BEFORE = 7  # at most so many in a call that is about its tail
+_NOT_REPEATED = (
+    "When the call was repeated, it did not fail, or failed differently: the op depends on more than its arguments, "
+    "such as memory that nobody has written, or the order of threads."
+)
 _TAILS = 5000  # what the draws of these calls are salted with, and one more each
 
 
@@ -361,7 +366,8 @@ class Cell:
         """Run ``test`` on the fixed calls and on drawn ones; a failing drawn call is shrunk.
 
         Raises:
-            CheckFailed: with the call. Any other exception of ``test`` is reported as one.
+            CheckFailed: with the call. Any other exception of ``test`` is reported as one. If the same call does not
+                fail in the same way when it is repeated, the message says so.
         """
         for name, call in self.fixed_calls() if fixed else ():
             self.run_case(test, call, name)
@@ -369,9 +375,11 @@ class Cell:
             for call in self._drawn(self.limits, number):
                 try:
                     self.run_case(test, call)
-                except CheckFailed:
-                    self._shrink(lambda call: self.run_case(test, call), self.limits, number)
-                    raise
+                except CheckFailed as first:
+                    with contextlib.suppress(FlakyFailure):  # it names hypothesis's own lines, and no call
+                        self._shrink(lambda call: self.run_case(test, call), self.limits, number)
+                    message = f"{first.message}\n{_NOT_REPEATED}"
+                    raise CheckFailed(message, first.call, first.sample, first.findings) from first.__cause__
 
     def drawn_calls(self, limits: Limits, count: int, *, salt: int = 0) -> list[Call]:
         """Calls drawn within ``limits``: the same for each run of one seed."""
