@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +30,10 @@ from trifold.workspace import OpFiles
 pytestmark = pytest.mark.usefixtures("quick_builds")
 
 X = torch.tensor([3.0, 1.0, 2.0])
+FLOATS = (
+    *(2.0, -0.0, 0.1, 1 / 3, -2.5e-7, 1e-4, 9.9e-5, 123456.75, 1e9, 1.2345e15, 2.0**53, 1e16, 1.5e300),
+    *(5e-324, sys.float_info.max, sys.float_info.min, math.pi * 1e10, math.inf, -math.inf, math.nan),
+)
 
 
 @dataclass(frozen=True)
@@ -148,6 +155,12 @@ ROWS: dict[str, Row] = {
         "to_mixed(const Tensor& x) { return {plus(x, 1), {x, x}, x.numel(), total_of(x), true, \"abc\"}; }",
         (((X,), (X + 1, [X, X], 3, 6.0, True, "abc")),),
     ),
+    # A message of trifold::check has what Python's f"{n} {b}" has.
+    "to_words": Row(
+        "(Tensor x, float n, bool b) -> str",
+        "to_words(const Tensor&, double n, bool b) { return trifold::in_words(n) + \" \" + trifold::in_words(b); }",
+        tuple(((X, n, b), f"{n} {b}") for n, b in zip(FLOATS, itertools.cycle((True, False)), strict=False)),
+    ),
     "to_ints": Row("(Tensor x) -> int[]", "to_ints(const Tensor& x) { return {x.numel(), 7}; }", (((X,), [3, 7]),)),
     "to_optional": Row(
         "(Tensor x, bool n) -> Tensor?",
@@ -219,6 +232,7 @@ RETURNS = {
     "Tensor?": "std::optional<Tensor>",
     "Tensor(a!)": "Tensor",
     "int[]": "std::vector<int64_t>",
+    "str": "std::string",
     "()": "void",
     "(Tensor, Tensor)": "std::tuple<Tensor, Tensor>",
     "(Tensor, Tensor[], int, float, bool, str)":

@@ -17,8 +17,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <initializer_list>
 #include <numeric>
 #include <optional>
@@ -26,6 +30,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -71,8 +76,28 @@ struct Place {
 inline std::string in_words(std::string_view text) {
   return std::string(text);
 }
-inline std::string in_words(std::integral auto number) {
-  return std::to_string(number);
+// A bool, int or float as Python writes it: of a float, the fewest digits that give the number back.
+template <std::integral Number>
+std::string in_words(Number number) {
+  if constexpr (std::is_same_v<Number, bool>)
+    return number ? "True" : "False";
+  else
+    return std::to_string(number);
+}
+inline std::string in_words(std::floating_point auto of) {
+  const double number = of;
+  if (!std::isfinite(number)) return std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
+  char text[32];
+  int decimals = -1;
+  do std::snprintf(text, sizeof text, "%.*e", ++decimals, number);
+  while (std::strtod(text, nullptr) != number);
+  const int exponent = std::atoi(std::strchr(text, 'e') + 1);
+  if (-4 <= exponent && exponent < 16)
+    std::snprintf(text, sizeof text, "%.*f", std::max(decimals - exponent, 1), number);
+  return text;
+}
+inline std::string in_words(ScalarType type) {
+  return dtype_name(type);
 }
 inline std::string in_words(Dtype of) {
   return dtype_name(of.tensor.scalar_type());
