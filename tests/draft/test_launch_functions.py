@@ -59,6 +59,24 @@ def integers_only(x: Tensor) -> Tensor:
     return y
 """
 
+WORDS = """
+def words(x: Tensor, low: float, up: bool) -> Tensor:
+    if x.dtype != torch.float32:
+        raise RuntimeError(f"words: x must be float32, not {x.dtype}")
+    if x.dim() != 2 or not low > 0:
+        raise RuntimeError(f"words: x must be {(x.shape[0], 'any', 3)}, but is {x.shape[:-1]}, {(low,)}, {up}")
+    y = x.new_empty(x.shape)
+    launch(copy_kernel, 1, x.reshape(-1), output(y.view(-1)), x.numel())
+    return y
+"""
+
+UNTOLD = """
+def untold(x: Tensor) -> Tensor:
+    if x.dtype != torch.float32:
+        raise RuntimeError(f"untold: x must not be {x[0]}")
+    return x
+"""
+
 UNCHECKED = """
 def unchecked(x: Tensor) -> Tensor:
     return x.view(BITS[x.itemsize])
@@ -105,6 +123,14 @@ DRAFTED = {
             "using y2_t = std::conditional_t<std::is_same_v<T, float> || std::is_same_v<T, int16_t>, float, int>;",
         ],
     ),
+    "words": (
+        WORDS,
+        "",
+        [
+            """"words: x must be (", x.size(0), ", 'any', 3), but is ",""",
+            'trifold::sizes_of(x, 0, -1), ", (", low, ",), ", up);',
+        ],
+    ),
     "integers_only": (
         INTEGERS_ONLY,
         "",
@@ -115,6 +141,7 @@ DRAFTED = {
 #: Likewise, and the words in which they are refused.
 REFUSED = {
     "unchecked": (UNCHECKED, "which entry of this dict is meant is not known while drafting"),
+    "untold": (UNTOLD, "x[0] in a message is not translated"),
     "as_it_is": (AS_IT_IS, "the dtype of the kernel's argument x is not known"),
 }
 

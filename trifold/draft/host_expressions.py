@@ -270,8 +270,7 @@ class HostExpressions(Conditions):
         written: list[cpp.Expr] = []
         for part in parts:
             if isinstance(part, v.Part):
-                ends = (cpp.Name(str(part.start)), cpp.Name(str(part.stop)))
-                written.append(call("trifold::sizes_of", part.tensor.expr, *ends))
+                written.append(_range(part))
             else:
                 written.append(v.number(part).expr)
         return call("trifold::sizes", *written)
@@ -333,10 +332,19 @@ class HostExpressions(Conditions):
                 return list(parts)
             case v.Number(expr=expr):
                 return [expr]
-            case v.Shape():
+            case v.Shape(parts=(v.Part() as part,)):
                 whole = whole_shape(value)
-                if whole is not None:
-                    return [cpp.Name(f"trifold::Shape{{{text_of(whole.expr)}}}")]
+                return [cpp.Name(f"trifold::Shape{{{text_of(whole.expr)}}}") if whole else _range(part)]
+            case v.Shape(parts=parts) if any(isinstance(part, v.Part) for part in parts):
+                return [self._list(value, node)]
+            case v.Shape(parts=parts):
+                return self.in_words(parts, node)
+            case v.Sizes(expr=expr):
+                return [expr]
+            case tuple() if not any(isinstance(each, v.Text) for each in value):  # whose quotes would be missing
+                words = [[repr(each)] if isinstance(each, str) else self.in_words(each, node) for each in value]
+                separated = [part for each in words for part in (", ", *each)]
+                return ["(", *separated[1:], ",)" if len(value) == 1 else ")"]
             case v.DtypeOf(tensor=tensor) if tensor is not None:
                 return ["torch.", cpp.Name(f"trifold::Dtype{{{text_of(tensor.expr)}}}")]
             case v.Either(test=test, chosen=str() as chosen, otherwise=str() as otherwise):
@@ -345,7 +353,12 @@ class HostExpressions(Conditions):
                 return [cpp.Name(f"trifold::Place{{{text_of(tensor.expr)}}}")]
             case str() | int() | float() | torch.dtype():
                 return [str(value)]
-        raise DraftError(self.place(node), "this value in a message is not translated")
+        value_text = ast.unparse(node.value if isinstance(node, ast.FormattedValue) else node)
+        raise DraftError(
+            self.place(node),
+            f"{value_text} in a message is not translated",
+            "messages have text, numbers, shapes, dtypes and devices",
+        )
 
     # --------------------------------------------------------------------------------------------- parts
 
@@ -354,6 +367,10 @@ class HostExpressions(Conditions):
 
     def item(self, base: Any, index: ast.expr, node: ast.Subscript) -> Any:
         raise NotImplementedError
+
+
+def _range(part: v.Part) -> cpp.Expr:
+    return call("trifold::sizes_of", part.tensor.expr, cpp.Name(str(part.start)), cpp.Name(str(part.stop)))
 
 
 def _is_g(spec: ast.expr) -> bool:
