@@ -43,10 +43,26 @@ def test_drafted_files_follow_the_prototype_until_they_are_edited(workspace: Pat
     header.write_text(header.read_text() + "// mine\n")
     refused = draft(workspace)
     assert refused.returncode == 2
-    assert "cuda_src/add.cuh: edited since the last draft" in refused.stderr
+    assert "cuda_src/add.cuh: edited since it was drafted" in refused.stderr
     shown = draft(workspace, "--diff")
     assert shown.returncode == 1
     assert "-// mine" in shown.stdout.splitlines()
+    assert header.read_text().endswith("// mine\n")
+
+
+def test_generated_cpp_that_nobody_has_edited_follows_the_prototype(workspace: Path) -> None:
+    command = [sys.executable, "-m", "trifold", "new", "op", "add", "--force", "--workspace", str(workspace)]
+    subprocess.run(command, check=True, capture_output=True)
+    header, port, prototype = (workspace / name for name in ("cuda_src/add.cuh", "ports/add.py", "prototypes/add.py"))
+    generated = port.read_text()
+    prototype.write_text(prototype.read_text().replace("x[i] * x[i]", "x[i] * x[i] * x[i]"))
+    assert draft(workspace).returncode == 0
+    assert "C(x[i]) * C(x[i]) * C(x[i])" in header.read_text()
+    assert port.read_text() == generated  # its gradient, and what it says of the op, are not in the prototype
+
+    subprocess.run(command, check=True, capture_output=True)
+    header.write_text(header.read_text() + "// mine\n")
+    assert draft(workspace).returncode == 2
     assert header.read_text().endswith("// mine\n")
 
 

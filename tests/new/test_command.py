@@ -36,6 +36,8 @@ def test_a_workspace_has_all_its_files_and_one_op(workspace: Path) -> None:
         ".clang-format",
         ".github/workflows/verify.yml",
         ".gitignore",
+        f".trifold/drafts/{FIRST_OP}.cu",  # with which `trifold draft` sees that nobody has edited them
+        f".trifold/drafts/{FIRST_OP}.cuh",
         ".vscode/launch.json",
         ".vscode/settings.json",
         "README.md",

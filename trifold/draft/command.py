@@ -14,12 +14,11 @@ from typing import Annotated
 
 import typer
 
+from trifold import last_written
 from trifold.completion import op_names
 from trifold.draft.refusal import DraftError
 from trifold.errors import PrototypeError, ToolchainError, WorkspaceError
 from trifold.workspace import Workspace, import_file
-
-KEPT = Path(".trifold") / "drafts"  # the last draft of each file, in the workspace
 
 
 @dataclass(frozen=True)
@@ -110,14 +109,14 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
     from trifold.draft.wiring import draft_port
 
     module = import_file(prototype, f"trifold_drafted_{op}")
-    drafted, kept = draft_op(module, op), workspace.root / KEPT
+    drafted = draft_op(module, op)
     texts = ((files.header, drafted.header), (files.binding, drafted.binding))
-    cpp = tuple(Draft(path, kept / path.name, text) for path, text in texts)
+    cpp = tuple(Draft(path, last_written.place(path, workspace.root), text) for path, text in texts)
     try:
         wiring = draft_port(module, op)
     except DraftError as error:
         return Drafts(cpp, None, () if files.port.is_file() else (f"not drafted: {error}",))
-    port = Draft(files.port, kept / files.port.name, wiring.text)
+    port = Draft(files.port, last_written.place(files.port, workspace.root), wiring.text)
     return Drafts(cpp, port, () if port.edited else wiring.remarks)
 
 
@@ -172,7 +171,8 @@ def draft(
 ) -> None:
     """Write cuda_src/OP.cuh and .cu, the op's port in C++, and where it is missing ports/OP.py, from prototypes/OP.py.
 
-    A file that was written or edited by hand is never overwritten. With --update, what has changed in the prototype
+    A file that was written or edited by hand is never overwritten; C++ that `trifold new op` has generated, and nobody
+    has edited, is. With --update, what has changed in the prototype
     since the last draft is merged into it, unless both have changed the same lines: then nothing is written. Exit
     status 1: there was such a conflict, or --diff has shown a difference.
     """
@@ -193,7 +193,7 @@ def draft(
     if edited:
         names = " and ".join(str(path.relative_to(found.root)) for path in edited)
         raise WorkspaceError(
-            f"{names}: edited since the last draft, or not drafted at all; nothing is written",
+            f"{names}: edited since it was drafted or generated, or written by hand; nothing is written",
             f"see the differences with trifold draft {op} --diff, merge them with --update, or move the file away",
         )
     for each in drafts:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import platform
 import shlex
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from trifold import last_written
 from trifold.errors import WorkspaceError
 from trifold.new.family import FAMILIES, family_of
-from trifold.workspace import FOLDERS, Workspace
+from trifold.workspace import FOLDERS, OpFiles, Workspace
 
 FIRST_OP = "scaled_square"
 WORKFLOW = ".github/workflows/verify.yml"
@@ -77,8 +79,10 @@ def new_workspace(path: Path, *, force: bool) -> None:
         "origin": source,
     }
     texts = {root / name: text for name, text in render.workspace_texts(context).items()}
-    texts |= render.op_texts(Workspace(root).files(FIRST_OP), "elementwise", None)
+    files = Workspace(root).files(FIRST_OP)
+    texts |= render.op_texts(files, "elementwise", None)
     write.write_all(texts, force=force)
+    _keep_port(files, texts, Workspace.at(root))
     compile_commands.write(Workspace.at(root))
     print(f"{path}: a workspace with the op {FIRST_OP}\n\n    cd {shlex.quote(str(path))}\n    trifold verify")
     if source.here:
@@ -100,6 +104,13 @@ def new_op(workspace: Workspace, name: str, *, like: str, signature: str | None,
     files = workspace.files(name)
     texts = render.op_texts(files, family_of(like), signature)
     write.write_all(texts, force=force)
+    _keep_port(files, texts, workspace)
     compile_commands.refresh(workspace)
     written = "\n".join(f"    {path.relative_to(workspace.root)}" for path in files)
     print(f"{written}\n\nYours to change: grep -n 'Change here' on them. Then: trifold verify {name}")
+
+
+def _keep_port(files: OpFiles, texts: Mapping[Path, str], workspace: Workspace) -> None:
+    """The C++ is that of the generated prototype: as long as nobody edits it, `trifold draft` may write it anew."""
+    for path in (files.header, files.binding):
+        last_written.keep(path, texts[path], workspace.root)
