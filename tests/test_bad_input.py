@@ -150,6 +150,8 @@ def test_unknown_words_are_named(command: Command) -> None:
         (["--device", "gpu"], "devices: gpu is none of cpu, cuda"),
         (["--implementation", "engine"], "implementations: engine is none of prototype, port"),
         (["--check", "valeus"], "checks: valeus is none of build, bounds, values"),
+        (["--check", "valeus"], "; did you mean 'values'?"),
+        (["--check", "values,no sync"], "; on the command line, --check 'values' --check 'no sync'"),
     ):
         printed = command("verify", "add", "--workspace", GALLERY.root, *words)
         assert printed.status == 2

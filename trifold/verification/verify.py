@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -183,9 +184,15 @@ def _coverage(workspace: Workspace, files: OpFiles, root: Path) -> tuple[FileCov
 
 
 def _require(given: Iterable[str], name: str, known: Sequence[str]) -> None:
-    unknown = [value for value in given if value not in known]
-    if unknown:
-        raise ValueError(f"{name}: {', '.join(unknown)} is none of {', '.join(known)}")
+    for value in given:
+        if value in known:
+            continue
+        near = difflib.get_close_matches(value, known, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        if "," in value:
+            option = f"--{name.removesuffix('s')}"
+            hint = "; on the command line, " + " ".join(f"{option} '{each.strip()}'" for each in value.split(","))
+        raise ValueError(f"{name}: {value} is none of {', '.join(known)}{hint}")
 
 
 def _require_properties(checks: Sequence[str], reports: Sequence[OpReport]) -> None:
