@@ -212,6 +212,15 @@ def test_strides_count_only_where_there_is_more_than_one_element() -> None:
     assert form_mismatch(torch.zeros(1, 4), torch.zeros(4, 1).t()) is None
 
 
+def test_where_a_contiguous_result_may_be_meant_the_remedy_is_said() -> None:
+    dense, transposed = torch.zeros(3, 4), torch.zeros(4, 3).t()
+    assert str(form_mismatch(dense, transposed)).endswith(
+        "if contiguous is meant, return .contiguous() from the reference"
+    )
+    assert ".contiguous()" not in str(form_mismatch(transposed, dense))
+    assert ".contiguous()" not in str(form_mismatch(dense, transposed, "the real one"))
+
+
 def test_dtype_shape_and_device_count() -> None:
     x = torch.zeros(2, 3)
     assert "dtype" in str(form_mismatch(x, x.double()))

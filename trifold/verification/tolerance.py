@@ -20,6 +20,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+_REFERENCE = "the reference"
+
 
 def mismatch(
     actual: Tensor, exact: Tensor, native: Tensor, scale: Tensor | None, *, multiple: float = 4.0
@@ -160,7 +162,7 @@ def zero_sign_mismatch(actual: Tensor, exact: Tensor, native: Tensor) -> str | N
     )
 
 
-def form_mismatch(actual: Tensor, expected: Tensor, other: str = "the reference") -> str | None:
+def form_mismatch(actual: Tensor, expected: Tensor, other: str = _REFERENCE) -> str | None:
     """A difference in shape, dtype, device or strides (of dimensions with more than one element)."""
     if actual.dtype != expected.dtype:
         return f"the result's dtype is {actual.dtype}, {other}'s is {expected.dtype}"
@@ -172,7 +174,9 @@ def form_mismatch(actual: Tensor, expected: Tensor, other: str = "the reference"
         return None
     significant = [d for d, size in enumerate(actual.shape) if size > 1]
     if any(actual.stride(d) != expected.stride(d) for d in significant):
-        return f"the result's strides are {actual.stride()}, {other}'s are {expected.stride()}"
+        strides = f"the result's strides are {actual.stride()}, {other}'s are {expected.stride()}"
+        meant = other == _REFERENCE and actual.is_contiguous()
+        return f"{strides}; if contiguous is meant, return .contiguous() from the reference" if meant else strides
     return None
 
 
