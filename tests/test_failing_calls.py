@@ -1,4 +1,4 @@
-"""A failing drawn call is shrunk; of one that does not fail again, the report says so."""
+"""What is reported of a call that fails."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
-import torch
 
 from trifold.spec import Call, Limits, Spec, elementwise
 from trifold.verification.cell import Cell, CheckFailed, Search
 
 
-def failure_of(test: Callable[[Call], None]) -> CheckFailed:
+def failure_of(test: Callable[[Call], None], reference: Callable[..., Any] = lambda x: x) -> CheckFailed:
     """Of a check on drawn calls of one tensor."""
     nothing = cast(Any, None)
     spec = Spec(calls=elementwise(1))
-    cell = Cell(spec, nothing, "cpu", torch.square, Search(4), Limits(elements=100), lambda sample: None)
+    cell = Cell(spec, nothing, "cpu", reference, Search(4), Limits(elements=100), lambda sample: None)
     with pytest.raises(CheckFailed) as caught:
         cell.for_each_call(test, fixed=False)
     return caught.value
@@ -59,3 +58,12 @@ def test_a_call_that_fails_in_another_way_each_time_is_reported_as_it_failed_fir
     message = failure_of(test).message
     assert message.startswith("number 1\nWhen the call was repeated")
     assert "hypothesis" not in message.lower()
+
+
+def test_a_call_with_other_arguments_than_the_reference_has_is_the_specs_mistake() -> None:
+    def test(call: Call) -> None:
+        raise TypeError("op() missing 1 required positional argument: 'bins'")
+
+    message = failure_of(test, reference=lambda x, bins: x).message
+    assert message.startswith("the spec makes a call that does not fit the reference's parameters (x, bins): missing")
+    assert failure_of(test).message.startswith("TypeError: op() missing")

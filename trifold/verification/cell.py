@@ -458,7 +458,21 @@ class Cell:
         except KernelFault as fault:
             raise CheckFailed(str(fault), call, sample, fault.findings) from fault
         except Exception as error:
-            raise CheckFailed(f"{type(error).__name__}: {error}", call, sample) from error
+            misfit = self._misfit(call) if isinstance(error, TypeError) else ""
+            raise CheckFailed(misfit or f"{type(error).__name__}: {error}", call, sample) from error
+
+    def _misfit(self, call: Call) -> str:
+        """Why the reference cannot take a call of the spec's; "" if it can, or if that is not known."""
+        try:
+            signature = inspect.signature(self.reference)
+        except ValueError:  # a builtin function of torch's
+            return ""
+        try:
+            signature.bind(*call.args, **call.kwargs)
+        except TypeError as error:
+            parameters = ", ".join(signature.parameters)
+            return f"the spec makes a call that does not fit the reference's parameters ({parameters}): {error}"
+        return ""
 
     def died(self, error: BaseException, *, backward: bool = False) -> Failure:
         """Of the case that runs: the op's process has ended, or does not answer."""
