@@ -115,6 +115,28 @@ REGISTRATION = (
         row="compile",
         implementation="prototype",
     ),
+    Wrong(
+        name="another formula under torch.compile",
+        why="one that inductor fuses, for a part of what eager mode computes",
+        op="add",
+        edits=edits(
+            "port",
+            ("    out: Tensor =", "    if torch.compiler.is_compiling():\n        return x - y\n    out: Tensor ="),
+            ('"""add: the operator."""\n', '"""add: the operator."""\n\nimport torch\n'),
+        ),
+        row="compile",
+        implementation="prototype",
+        message="torch.compile changes the result",
+    ),
+    Wrong(
+        name="a wrong sign, with torch.compile and without",
+        why="it is not torch.compile's mistake, and the row must not say that it is",
+        op="add",
+        edits=edits("prototype", ("x[i] + y[i]", "x[i] - y[i]")),
+        row="compile",
+        implementation="prototype",
+        message="as in eager mode",
+    ),
 )
 
 CONTRACT = (

@@ -103,7 +103,7 @@ def _of_form(form: dict[str, Any]) -> Tensor:
 def _fake_function(cell: Cell) -> None:
     """The public function on fake tensors, against the reference on the calls of the values check."""
     if not cell.calls:
-        raise CheckFailed("the values check compared no case, so there is none to fake")
+        raise CheckFailed("no case passed the values check, so there is none to fake")
     for call in cell.calls[:_FAKE_CALLS]:
         cell.begin(call)
         told, _ = cell.process.beside("fake", *call.arguments(cell.device))
@@ -158,30 +158,40 @@ def _of_another_shape(cell: Cell, first: Call) -> Call:
     raise CheckFailed("the spec has no call of another shape than its first smooth one; draw sizes: Spec(calls=...)")
 
 
-def _compiled(cell: Cell, call: Call) -> Differentiated:
+def _differentiated(cell: Cell, call: Call) -> Differentiated:
     function: Callable[..., Any] = cell.implementation.function
+    return differentiate(cell, call, cell.gradient_paths(call), function, outer=unit_upstream_gradient)
+
+
+def _compiled(cell: Cell, call: Call) -> Differentiated:
     with cell.process.running(form="compiled"):
-        return differentiate(cell, call, cell.gradient_paths(call), function, outer=unit_upstream_gradient)
+        return _differentiated(cell, call)
 
 
 def _compare_compiled(cell: Cell, call: Call, got: Differentiated) -> None:
     """Within the spec's bounds of the exact results and gradients, as the op itself is."""
+    if wrong := _wrong(cell, call, got):
+        plainly = _wrong(cell, call, _differentiated(cell, call))
+        raise CheckFailed(f"torch.compile changes {wrong}" if plainly is None else f"{wrong}, as in eager mode", call)
+
+
+def _wrong(cell: Cell, call: Call, got: Differentiated) -> str | None:
+    """What is wrong of a call's results and gradients."""
     paths = cell.gradient_paths(call)
     expected = Expected.of(cell, call)
     results = (*got.results, *expected.native[len(got.results) :])
     if len(results) != len(expected.native):
-        raise CheckFailed("torch.compile changes the number of results", call)
+        return "the number of results"
     for number, (result, of_result) in enumerate(zip(results, expected.native, strict=True)):
-        wrong = form_mismatch(result, of_result) or expected.wrong(number, result)
-        if wrong:
-            raise CheckFailed(f"torch.compile changes the result: {wrong}", call)
+        if wrong := form_mismatch(result, of_result) or expected.wrong(number, result):
+            return f"the result: {wrong}"
     right = RightGradients.of(cell, call, paths, outer=unit_upstream_gradient)
     for path, grad in zip(paths, got.grads, strict=True):
         if right.native[path] is None or right.exact[path] is None:
             continue
-        wrong = "missing" if grad is None else right.wrong(path, grad)
-        if wrong:
-            raise CheckFailed(f"torch.compile changes the gradient of {cell.name(path)}: {wrong}", call)
+        if wrong := "missing" if grad is None else right.wrong(path, grad):
+            return f"the gradient of {cell.name(path)}: {wrong}"
+    return None
 
 
 def _check_random(cell: Cell, call: Call, first: Differentiated) -> None:

@@ -32,7 +32,7 @@ Impostors = Iterator[tuple[str, Tensor]]
 def sensitivity(cell: Cell) -> str:
     """Each impostor must be rejected by some case of the values check."""
     if not cell.calls:
-        raise CheckFailed("the values check compared no case, so it shows nothing")
+        raise CheckFailed("no case passed the values check, so none shows anything")
     applied: set[str] = set()
     rejected: set[str] = set()
     stale = _Stale()
