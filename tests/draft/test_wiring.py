@@ -116,6 +116,30 @@ def f_backward(grad_high: Tensor, n: int, low: Tensor) -> tuple[Tensor, Tensor]:
     ) in drafted.text
 
 
+def test_a_gradient_of_an_argument_that_gets_none_is_refused(tmp_path: Path) -> None:
+    drafted = of_text(
+        """
+def f(x: Tensor, n: int, table: Tensor) -> Tensor:
+    y = row_output(x)
+    return y
+
+def f_backward(grad_y: Tensor, n: int, table: Tensor) -> Tensor:
+    grad_x = row_output(grad_y)
+    return grad_x
+""",
+        tmp_path,
+    )
+    assert "\nimport torch\n" in drafted.text
+    assert (
+        "    if torch.is_grad_enabled():\n"
+        '        for name, value in (("table", table),):\n'
+        '            if getattr(value, "requires_grad", False):\n'
+        '                raise RuntimeError(f"f: {name} has no gradient here; pass {name}.detach()")\n'
+        "    result: Tensor = op.f(x, n, table)\n"
+    ) in drafted.text
+    assert "is_grad_enabled" not in of_gallery("sigmoid").text
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -65,6 +65,9 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
     more = [name for name in forward.parameters if name not in _parameters_of_reference(module, forward)]
     if more:
         remarks.append(f"the operator takes {', '.join(more)}, unlike reference: let {op} pass it")
+    without = gradient.without if isinstance(gradient, _Gradient) else ()
+    if without:
+        names.add_module("torch")
     lines = [*(_defined(each, fakes[each.name]) for each in launches), stated]
     parts = [
         f'"""{op}: the operator."""',
@@ -72,7 +75,7 @@ def draft_port(module: ModuleType, op: str) -> DraftedPort:
         *names.copied,
         f"def register(op: Operators) -> None:\n{textwrap.indent(chr(10).join(lines), '    ')}",
         *(gradient.functions if isinstance(gradient, _Gradient) else ()),
-        _called(module, forward),
+        _called(module, forward, without),
         "op = wire(__name__, register)\n",
     ]
     text = parts[0] + "\n\n" + "\n\n\n".join(part.strip("\n") for part in parts[1:]) + "\n"
@@ -289,6 +292,9 @@ class _Names:
                 "write ports/*.py, or make them by functions of trifold.port and torch",
             )
 
+    def add_module(self, name: str) -> None:
+        self._modules.add(name)
+
     def imports(self) -> str:
         modules = [f"import {name}" for name in sorted(self._modules)]
         groups: list[list[str]] = [[], []]
@@ -309,8 +315,11 @@ def _is_literal(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class _Gradient:
+    """``without``: the tensors among the operator's arguments that get no gradient."""
+
     autograd: str
     functions: tuple[str, ...]
+    without: tuple[str, ...]
 
 
 @dataclass
@@ -402,7 +411,8 @@ def _written_gradient(
         f"    {made} = op.{backward.name}({', '.join(backward.parameters)})",
         f"    return {returned}",
     ]
-    return _Gradient(line, (*functions, "\n".join(lines)))
+    without = [name for name, kind in forward.parameters.items() if kind.startswith("Tensor") and name not in wanted]
+    return _Gradient(line, (*functions, "\n".join(lines)), tuple(without))
 
 
 def _order(backward: _Launch, wanted: dict[str, str]) -> Any:
@@ -427,8 +437,9 @@ def _parameters_of_reference(module: ModuleType, forward: _Launch) -> list[str]:
     return list(forward.parameters if reference is None else inspect.signature(reference).parameters)
 
 
-def _called(module: ModuleType, forward: _Launch) -> str:
-    """The op's own function: with the reference's parameters, if they are the operator's."""
+def _called(module: ModuleType, forward: _Launch, without: Sequence[str]) -> str:
+    """The op's own function: with the reference's parameters, if they are the operator's. A gradient of the arguments
+    ``without`` one is refused: it must not be taken for 0."""
     reference = getattr(module, "reference", None)
     source = forward.tree.args
     if reference is not None and _parameters_of_reference(module, forward) == list(forward.parameters):
@@ -440,6 +451,16 @@ def _called(module: ModuleType, forward: _Launch) -> str:
     count = len(_returned(module, forward))
     kind = "None" if not count else "Tensor" if count == 1 else f"tuple[{', '.join(['Tensor'] * count)}]"
     body = f"    {call}" if not count else f"    result: {kind} = {call}\n    return result"
+    if without:
+        pairs = ", ".join(f'("{name}", {name})' for name in without)
+        refusal = f"{forward.name}: {{name}} has no gradient here; pass {{name}}.detach()"
+        lines = (
+            "    if torch.is_grad_enabled():",
+            f"        for name, value in ({pairs}{',' if len(without) == 1 else ''}):",
+            '            if getattr(value, "requires_grad", False):',
+            f'                raise RuntimeError(f"{refusal}")',
+        )
+        body = "\n".join((*lines, body))
     return f"{_signature(forward.name, source, kind)}\n{doc}\n{body}"
 
 
