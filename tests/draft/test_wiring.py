@@ -116,6 +116,27 @@ def f_backward(grad_high: Tensor, n: int, low: Tensor) -> tuple[Tensor, Tensor]:
     ) in drafted.text
 
 
+def test_of_a_helper_that_launches_the_fake_has_what_its_result_is_made_of(tmp_path: Path) -> None:
+    drafted = of_text(
+        """
+def f(x: Tensor, n: int) -> Tensor:
+    y = _turned(x, n)
+    return y
+
+def _turned(x: Tensor, n: int):
+    if n < 0:
+        raise RuntimeError("f: n must not be negative")
+    out = row_output(x)
+    launch(None, n, x, output(out))
+    return out
+""",
+        tmp_path,
+    )
+    assert "fake=_turned)" in drafted.text
+    assert ("\ndef _turned(x: Tensor, n: int):\n    out = row_output(x)\n    return out\n") in drafted.text
+    assert "launch" not in drafted.text
+
+
 def test_a_gradient_of_an_argument_that_gets_none_is_refused(tmp_path: Path) -> None:
     drafted = of_text(
         """

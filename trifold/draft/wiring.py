@@ -232,9 +232,7 @@ class _Names:
                 return fake
         name = f"_{launch.name}_fake"
         self._provide(launch, read_names(body) - assigned_names(body) - set(launch.parameters))
-        written = ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
-        returned = "" if launch.tree.returns is None else ast.unparse(launch.tree.returns)
-        self.copied.append(f"{_signature(name, launch.tree.args, returned)}\n{textwrap.indent(written, '    ')}")
+        self.copied.append(_function(name, launch.tree, body))
         return name
 
     @staticmethod
@@ -277,10 +275,7 @@ class _Names:
         elif getattr(trifold.port, name, None) is value and value is not None:
             self._from["trifold.port"].add(name)
         elif isinstance(value, FunctionType) and own == self._module.__name__:
-            tree, _ = function_tree(value)
-            parameters = set(inspect.signature(value).parameters)
-            self._provide(launch, read_names([tree]) - assigned_names([tree]) - parameters)
-            self.copied.append(inspect.getsource(value))
+            self._provide_helper(launch, value)
         elif own and not own.startswith(("numba", "trifold.prototype")) and own != self._module.__name__:
             self._from.setdefault(own, set()).add(name)
         elif _is_literal(value):
@@ -292,6 +287,19 @@ class _Names:
                 "write ports/*.py, or make them by functions of trifold.port and torch",
             )
 
+    def _provide_helper(self, launch: _Launch, helper: FunctionType) -> None:
+        """A function of the prototype; of one that launches or checks, what its result is made of."""
+        tree, _ = function_tree(helper)
+        parameters = set(inspect.signature(helper).parameters)
+        names = read_names([tree]) - assigned_names([tree]) - parameters
+        if any(_is_of_prototypes(vars(self._module).get(name)) for name in names):
+            body = _without_equal_returns(_what_results_need(tree.body, set()))
+            self._provide(launch, read_names(body) - assigned_names(body) - parameters)
+            self.copied.append(_function(helper.__name__, tree, body))
+        else:
+            self._provide(launch, names)
+            self.copied.append(inspect.getsource(helper))
+
     def add_module(self, name: str) -> None:
         self._modules.add(name)
 
@@ -301,6 +309,19 @@ class _Names:
         for module, names in sorted(self._from.items()):
             groups[module.startswith("trifold")].append(f"from {module} import {', '.join(sorted(names))}")
         return "\n\n".join("\n".join(each) for each in ([*modules, *groups[0]], groups[1]) if each)
+
+
+def _function(name: str, like: ast.FunctionDef, body: list[ast.stmt]) -> str:
+    """A function with another body."""
+    written = ast.unparse(ast.fix_missing_locations(ast.Module(body, [])))
+    returned = "" if like.returns is None else ast.unparse(like.returns)
+    return f"{_signature(name, like.args, returned)}\n{textwrap.indent(written, '    ')}"
+
+
+def _is_of_prototypes(value: Any) -> bool:
+    """What a port cannot have: functions of trifold.prototype that trifold.port lacks."""
+    own, name = getattr(value, "__module__", None) or "", getattr(value, "__name__", "")
+    return own.startswith("trifold.prototype") and not hasattr(trifold.port, name)
 
 
 def _is_literal(value: Any) -> bool:
@@ -471,7 +492,8 @@ def _signature(name: str, arguments: ast.arguments, returned: str) -> str:
         ast.unparse(each) + ("" if default is None else f" = {ast.unparse(default)}")
         for each, default in zip(arguments.args, defaults, strict=True)
     ]
-    line = f"def {name}({', '.join(written)}) -> {returned}:"
+    end = f") -> {returned}:" if returned else "):"
+    line = f"def {name}({', '.join(written)}{end}"
     if len(line) <= _WIDTH:
         return line
-    return "\n".join([f"def {name}(", *(f"    {each}," for each in written), f") -> {returned}:"])
+    return "\n".join([f"def {name}(", *(f"    {each}," for each in written), end])
