@@ -28,11 +28,14 @@ _OF_GRADIENTS = ("gradients", "gradcheck", "gradcheck32", "gradgradcheck")
 
 
 def right(op: DrawnOp) -> Function:
-    """With a gradient for what the spec says, and no other."""
+    """With a gradient for what the spec says, and an error where another is asked for."""
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if not args or not isinstance(args[0], Tensor):
             raise TypeError("drawn: x must be a tensor")
+        for name, value in op.given(*args, **kwargs).items():
+            if op.with_gradient and name not in op.differentiated and _requires_gradient(value):
+                raise RuntimeError(f"drawn: {name} has no gradient")
         given = {
             name: value if op.with_gradient and name in op.differentiated else mapped(value, Tensor.detach)
             for name, value in op.given(*args, **kwargs).items()
@@ -41,6 +44,12 @@ def right(op: DrawnOp) -> Function:
         return op.reference(*positional, **{a.name: given[a.name] for a in op.arguments if a.keyword})
 
     return function
+
+
+def _requires_gradient(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(map(_requires_gradient, value))
+    return isinstance(value, Tensor) and value.requires_grad
 
 
 @given(drawn_ops())

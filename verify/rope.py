@@ -192,20 +192,6 @@ def _heads_last(function: Rope, device: str) -> None:
             assert torch.equal(got, want), f"in {dtype} the layout changes numbers"
 
 
-def _tables_without_gradient(function: Rope, device: str) -> None:
-    """A table that asks for a gradient is refused: it would silently get none."""
-    x = torch.ones(2, 4, device=device, requires_grad=True)
-    for name in ("cos", "sin"):
-        tables = {"cos": torch.ones(2, 2, device=device), "sin": torch.ones(2, 2, device=device)}
-        tables[name].requires_grad_()
-        message = ""
-        try:
-            function(x, x, **tables)
-        except RuntimeError as error:
-            message = str(error)
-        assert name in message, f"{name} requires a gradient, and what is raised is {message!r}"
-
-
 def _large(function: Rope, device: str) -> None:
     """More than 2³¹ elements (float16): the first and the last head, by position and by number of heads."""
     for shape in ((2**15 + 1, 2**9, 128), (2**26 + 1, 1, 32)):
@@ -360,7 +346,6 @@ spec = Spec(
         Property("back", _back, "the gradient is the rotation by the negative angle"),
         Property("one of both", _one_of_both, "with adapters or a cache, one of the two is often frozen or unused"),
         Property("heads last", _heads_last, "it is read as it lies, by two strides for the heads"),
-        Property("tables", _tables_without_gradient, "a gradient that is not computed must not be taken for zero"),
         large(_large, gpu_memory=36 * 2**30),
     ],
     zero_signs="of two products that underflow, a fused multiply-add has the sign of the one that it does not round",

@@ -177,6 +177,15 @@ CONTRACT = (
         message="another shape: nothing is raised",
     ),
     Wrong(
+        name="a table that requires a gradient gets none",
+        why="backward returns None for it, and whoever trains the table sees no error",
+        op="rope",
+        edits=edits("port", ("if torch.is_grad_enabled():", "if False:")),
+        row="errors",
+        implementation="prototype",
+        message="cos has no gradient by Spec(gradients=...), requires one and gets none, silently",
+    ),
+    Wrong(
         name="other bits at every second call",
         why="a sum in the order in which threads arrive; here its last bit comes and goes",
         op="sigmoid",

@@ -65,7 +65,9 @@ def errors(cell: Cell) -> None:
             ) from error
         else:
             raise CheckFailed(f"{bad.name}: nothing is raised", sample=bad.name)
-    if not cell.differentiable:
+    if cell.differentiable:
+        _refuses_other_gradients(cell)
+    else:
         _refuses_gradients(cell)
 
 
@@ -96,6 +98,30 @@ def _refuses_gradients(cell: Cell) -> None:
                 ) from error
         else:
             raise CheckFailed("it has no gradient by its spec, and gives one: state it in Spec(gradients=...)", call)
+
+
+def _refuses_other_gradients(cell: Cell) -> None:
+    """An argument that has no gradient by the spec, and requires one beside those that have, is named by an error: it
+    would silently get none."""
+    call = cell.small_calls()[0]
+    paths = cell.gradient_paths(call)
+    for path in (path for path, _ in call.floating() if path not in paths):
+        name = cell.name(path)
+        cell.begin(call, f"a gradient of {name} is asked for")
+        arguments = call.arguments(cell.device)
+        inputs = require_gradients(arguments, call, [path, *paths])
+        try:
+            results = as_tuple(cell.implementation.function(*arguments[0], **arguments[1]))
+            outputs = [result.sum() for result in results if result.requires_grad]
+            grads = torch.autograd.grad(outputs, inputs, allow_unused=True) if outputs else (None,)
+        except (RuntimeError, TypeError, ValueError) as error:
+            if name.partition("[")[0] not in str(error):
+                raise CheckFailed(
+                    f"asked for a gradient of {name}, it raises no error that names it: {error}", call
+                ) from error
+        else:
+            gets = "none, silently; raise an error that names it" if grads[0] is None else "one; state it"
+            raise CheckFailed(f"{name} has no gradient by Spec(gradients=...), requires one and gets {gets}", call)
 
 
 def repeatable(cell: Cell) -> None:
