@@ -191,6 +191,14 @@ class Scope(Stmt):
 
 
 @dataclass
+class Threads(Stmt):
+    """Each thread of the block runs the body; ``told``: ``::threadIdx`` says which one."""
+
+    body: list[Stmt]
+    told: bool = False
+
+
+@dataclass
 class Dispatch(Stmt):
     """function(over, [&]<class T>() { body });"""
 

@@ -15,6 +15,7 @@ from trifold.draft.functions import Module, Parameter
 from trifold.draft.infer import Analysis
 from trifold.draft.printer import print_file
 from trifold.draft.ranges import find_ranges
+from trifold.draft.regions import by_regions
 from trifold.draft.tree import Interval
 from trifold.draft.type_names import TypeNames
 
@@ -26,13 +27,15 @@ class DraftedKernel:
     ``entry`` is the name of the ``__global__`` function, which is no template. A parameter's ``argument`` is the number
     of the Python kernel's argument that it is made of: of an array its address (``kind`` "array"), its stride or length
     in ``dimension`` or its size, all in elements; of a number the number ("value"). ``shapes`` has the
-    lengths of the shared and local arrays.
+    lengths of the shared and local arrays. ``by_regions``: an overload that runs a whole block
+    (:mod:`trifold.draft.regions`), to be appended to the text; empty: there is none.
     """
 
     text: str
     entry: str
     parameters: tuple[Parameter, ...]
     shapes: Mapping[str, tuple[int, ...]]
+    by_regions: str = ""
 
 
 def draft_kernel(
@@ -81,7 +84,13 @@ def draft_kernels(
         find_ranges(built, dict(ranges or {}))
         entries.append(module.write(built, (None,) * len(argument_types)))
     text = file_of(module, [], line_directives=line_directives)
-    return [DraftedKernel(text, each.function.name, tuple(each.parameters), module.shapes) for each in entries]
+    called = [each for each in module.parts if isinstance(each, cpp.Function) and each.qualifiers != "__global__"]
+    made = []
+    for each in entries:
+        of_block = by_regions(each.function, called) if simulated else None
+        more = "" if of_block is None else print_file(cpp.File([], [], [of_block], once=False), line_directives=True)
+        made.append(DraftedKernel(text, each.function.name, tuple(each.parameters), module.shapes, more))
+    return made
 
 
 def file_of(module: Module, comment: list[str], *, line_directives: bool = False) -> str:

@@ -154,6 +154,13 @@ class Printer:
                 self.lines.append("{")
                 self._body(body)
                 self.lines.append("}")
+            case cpp.Threads(body=body, told=told):
+                head = f"trifold::for_each_thread<{str(told).lower()}>(blockDim, [&]"
+                self.lines.append(
+                    f"{head}(uint3 threadIdx, unsigned thread_of_block) __attribute__((always_inline)) {{"
+                )
+                self._body(body)
+                self.lines.append("});")
             case cpp.Dispatch(function=function, over=over, body=body):
                 self.lines.append(f"{function}({expression(over)}, [&]<class T>() {{")
                 self._body(body)

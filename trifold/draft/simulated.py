@@ -100,7 +100,7 @@ def draft(request: Request) -> Draft | Refusal:
     except Exception as error:  # of the drafter: the kernel still runs in the interpreter
         return Refusal(f"the drafter fails: {type(error).__name__}: {error}")
     parameters = tuple(DraftParameter(p.name, p.type, p.argument, p.kind, p.dimension) for p in made.parameters)
-    return Draft(name, made.text, made.entry, parameters, made.shapes)
+    return Draft(name, made.text, made.entry, parameters, made.shapes, made.by_regions)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <stdexcept>
+#include <type_traits>
 
 #ifdef TRIFOLD_SCREEN
 #include <trifold/cpu/screen.h>
@@ -20,9 +21,15 @@ struct IndexAlong {
 };
 
 // An index that cannot be negative, and one that can.
+struct IndexFromFront : IndexAlong {};
 template <class Index>
-__device__ __forceinline__ IndexAlong from_front(Index index, int64_t length, int64_t stride) {
-  return {static_cast<int64_t>(index), length, stride};
+__device__ __forceinline__ auto from_front(Index index, int64_t length, int64_t stride) {
+  const IndexAlong along{static_cast<int64_t>(index), length, stride};
+  if constexpr (std::is_same_v<Index, uint64_t>) {
+    return along;
+  } else {
+    return IndexFromFront{along};
+  }
 }
 template <class Index>
 __device__ __forceinline__ IndexAlong from_either_end(Index index, int64_t length, int64_t stride) {
@@ -52,13 +59,14 @@ struct AccessOutside {
 inline AccessOutside outside{' ', ' ', {""}, {}, {}, 0, 0, {}, {}};
 
 template <class... At>
-[[noreturn, gnu::noinline, gnu::cold]] void refuse_access(char space, char access, ArrayName array, At... at) {
+[[noreturn, gnu::noinline, gnu::cold]] void refuse_access(uint3 thread, char space, char access, ArrayName array,
+                                                          At... at) {
 #ifdef TRIFOLD_SCREEN
   const int interval = screen::interval();
 #else
   const int interval = -1;
 #endif
-  outside = {space, access, array, threadIdx, blockIdx, interval, sizeof...(At), {at.index...}, {at.length...}};
+  outside = {space, access, array, thread, blockIdx, interval, sizeof...(At), {at.index...}, {at.length...}};
   throw std::out_of_range("an index is out of bounds");
 }
 
@@ -68,12 +76,57 @@ template <class... At>
 template <char space, char access, class T, class... At>
 __device__ __forceinline__ T* element(T* array, ArrayName name, At... at) {
   if (!(... && (static_cast<uint64_t>(at.index) < static_cast<uint64_t>(at.length)))) [[unlikely]]
-    refuse_access(space, access, name, at...);
+    refuse_access(threadIdx, space, access, name, at...);
   T* const place = array + (... + (at.index * at.stride));
 #ifdef TRIFOLD_SCREEN
   screen::note<space, access>(place);
 #endif
   return place;
+}
+
+// ---------------------------------------------------------------------------------------------- blocks by regions
+
+// A kernel that runs a whole block, region by region (trifold/draft/regions.py), is an overload with this parameter.
+struct ByRegions {};
+
+// Compilers compare this with a condition around the access, such as `i < n`; unsigned numbers are not as good.
+__forceinline__ bool is_inside(IndexFromFront at) {
+  return at.index < at.length;
+}
+__forceinline__ bool is_inside(IndexAlong at) {
+  return static_cast<uint64_t>(at.index) < static_cast<uint64_t>(at.length);
+}
+
+// element() of the thread that a region loops over.
+template <char space, char access, class T, class... At>
+__forceinline__ T* element_of(uint3 thread, T* array, ArrayName name, At... at) {
+  if (!(... && is_inside(at))) [[unlikely]] {
+    name.function = "";  // the kernel itself, of which this is a lambda
+    refuse_access(thread, space, access, name, at...);
+  }
+  return array + (... + (at.index * at.stride));
+}
+
+// The same variable: its address is computed here, instead of in each turn of a loop, where it is of thread storage.
+template <class T>
+__forceinline__ T& found_once(T& variable) {
+  T* address = &variable;
+  asm("" : "+r"(address));
+  return *address;
+}
+
+// Calls run(threadIdx, number) for each thread of the block, in order.
+template <bool told, class Run>
+__forceinline__ void for_each_thread(dim3 block, const Run& run) {
+  uint3& running = found_once(threadIdx);
+  unsigned number = 0;
+  for (unsigned z = 0; z < block.z; ++z)
+    for (unsigned y = 0; y < block.y; ++y)
+      for (unsigned x = 0; x < block.x; ++x) {
+        const uint3 thread{x, y, z};
+        if constexpr (told) running = thread;
+        run(thread, number++);
+      }
 }
 
 }  // namespace trifold

@@ -41,6 +41,7 @@ class Draft:
     entry: str
     parameters: tuple[DraftParameter, ...]
     shapes: Mapping[str, tuple[int, ...]]
+    by_regions: str
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def draft_of(request: Request) -> Draft | Refusal:
         return Refusal(answer["refused"])
     parameters = tuple(DraftParameter(**each) for each in answer["parameters"])
     shapes = {name: tuple(lengths) for name, lengths in answer["shapes"].items()}
-    return Draft(answer["name"], answer["text"], answer["entry"], parameters, shapes)
+    return Draft(answer["name"], answer["text"], answer["entry"], parameters, shapes, answer["by_regions"])
 
 
 @cache

@@ -30,12 +30,12 @@ class Outside:
     lengths: tuple[int, ...]
 
     @classmethod
-    def parse(cls, text: str) -> Outside:
+    def parse(cls, text: str, kernel: str) -> Outside:
         space, access, array, file, line, function, *numbers = text.split("\t")
         x, y, z, block_x, block_y, block_z, interval, *along = map(int, numbers)
         operation = _OPERATIONS.get(access, "read")
         passed = None if interval < 0 else interval
-        at = Access((x, y, z), (block_x, block_y, block_z), passed, operation, file, int(line), function)
+        at = Access((x, y, z), (block_x, block_y, block_z), passed, operation, file, int(line), function or kernel)
         return cls(_SPACES[space], operation, array, at, tuple(along[::2]), tuple(along[1::2]))
 
     def finding(self, kernel: str, seed: int) -> Finding:

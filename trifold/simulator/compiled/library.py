@@ -85,10 +85,10 @@ class Library:
         """
         draft, form = self._draft, self._form
         options = ["-std=c++20", "-g", *(["-DTRIFOLD_SCREEN"] if form == SCREEN else [])]
-        path = text.kept(draft.text, draft.entry)
+        path = text.kept(draft.text + (draft.by_regions if form == PLAIN else ""), draft.entry)
         try:
             product = text.build_library(
-                path, options, checked=form == CHECKED, tail=_tail(draft), capability=capability_name(None)
+                path, options, checked=form == CHECKED, tail=_tail(draft, form), capability=capability_name(None)
             )
             library = ctypes.CDLL(str(product.path))
         except (BuildError, OSError) as error:
@@ -118,10 +118,11 @@ class Library:
         return message.decode(errors="replace")
 
 
-def _tail(draft: Draft) -> str:
+def _tail(draft: Draft, form: str) -> str:
     """What the library exports, appended to the draft."""
     names = ",".join(each.name for each in draft.parameters)
     types = ", ".join(each.type for each in draft.parameters)
+    block = _by_regions(draft) if form == PLAIN and draft.by_regions else "nullptr"
     return f"""
 #line 1 "the launch of {draft.entry}"
 #include <trifold/cpu/simulated_kernel.h>
@@ -130,9 +131,28 @@ TRIFOLD_EXPORT int trifold_simulated_launch(const unsigned* shape, size_t shared
                                             int count) {{
   constexpr void (*kernel)({types}) = &::{draft.entry};
   return static_cast<int>(trifold::host::launch_simulated<kernel>(
-      kernel, {sources.quoted(Path(draft.name))}, "{names}", shape, shared, arguments, arrays, count));
+      kernel, {block}, {sources.quoted(Path(draft.name))}, "{names}", shape, shared, arguments, arrays, count));
 }}
 TRIFOLD_EXPORT const char* trifold_simulated_message() {{
   return trifold::host::message.c_str();
 }}
 """
+
+
+def _by_regions(draft: Draft) -> str:
+    """What runs a block. Where the lengths of all arrays are equal, compilers know that from a version of its own: a
+    condition on one of them then guards the accesses of all."""
+    alike: dict[tuple[str, int], list[str]] = {}
+    for each in draft.parameters:
+        if each.kind in ("length", "size"):
+            alike.setdefault((each.kind, each.dimension), []).append(each.name)
+    first = {name: names[0] for names in alike.values() for name in names}
+    tests = [f"{name} == {same}" for name, same in first.items() if name != same]
+
+    def call(arguments: list[str]) -> str:
+        return f"::{draft.entry}({', '.join(['trifold::ByRegions{}', *arguments])});"
+
+    names = [each.name for each in draft.parameters]
+    parameters = ", ".join(f"{each.type} {each.name}" for each in draft.parameters)
+    equal = f"if ({' && '.join(tests)}) return {call([first.get(name, name) for name in names])} " if tests else ""
+    return f"[]({parameters}) {{ {equal}{call(names)} }}"

@@ -151,7 +151,7 @@ class Native:
         if restore is not None and launch.goes_on:
             restore.back()
             raise FallbackError("a launch goes on after an access out of bounds")
-        outside = Outside.parse(library.message).finding(self.draft.name, launch.options.seed)
+        outside = Outside.parse(library.message, self.draft.name).finding(self.draft.name, launch.options.seed)
         finding = with_functions(outside, launch.functions)
         findings.record(finding)
         raise OutOfBounds(finding)

@@ -6,6 +6,7 @@
 
 #include <exception>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace trifold::host {
@@ -27,11 +28,39 @@ inline std::string outside_as_text() {
   return text;
 }
 
-// shape: three extents each of the grid and of a block, and whether the launch is cooperative. arrays: those among the
-// arguments (screen::Given), which only the screen asks for.
+// Runs the kernel by all threads of all blocks.
 template <auto Prototype, class... P>
-Ended launch_simulated(void (*)(P...), const char* name, const char* parameters, const unsigned* shape, size_t shared,
-                       void** arguments, [[maybe_unused]] const void* arrays, [[maybe_unused]] int count) {
+void run_by_threads(const Kernel& kernel, const P&... arguments) {
+  describe_launch(
+      kernel,
+      [](const P&... values) __attribute__((flatten)) {
+#ifdef TRIFOLD_SCREEN
+        screen::begin_thread();
+        Prototype(values...);
+        screen::end_thread();
+#else
+        Prototype(values...);
+#endif
+      },
+      run_grid, arguments...);
+}
+
+// The same, by code of a block, none of whose threads waits.
+template <class Block, class... P>
+void run_by_blocks(Kernel kernel, const Block& block, const P&... arguments) {
+  const auto run = [&] { block(arguments...); };
+  kernel.block = [](const void* context) { (*static_cast<decltype(run)*>(context))(); };
+  kernel.closure = &run;
+  kernel.closure_bytes = sizeof run;
+  run_grid(kernel);
+}
+
+// block: runs a whole block; or null. shape: three extents each of the grid and of a block, and whether the launch is
+// cooperative. arrays: those among the arguments (screen::Given), which only the screen asks for.
+template <auto Prototype, class Block, class... P>
+Ended launch_simulated(void (*)(P...), const Block& block, const char* name, const char* parameters,
+                       const unsigned* shape, size_t shared, void** arguments, [[maybe_unused]] const void* arrays,
+                       [[maybe_unused]] int count) {
   Kernel kernel{};
   kernel.code = reinterpret_cast<const void*>(Prototype);
   kernel.name = name;
@@ -46,18 +75,11 @@ Ended launch_simulated(void (*)(P...), const char* name, const char* parameters,
 #endif
   try {
     [&]<size_t... i>(std::index_sequence<i...>) {
-      describe_launch(
-          kernel,
-          [](const P&... values) __attribute__((flatten)) {
-#ifdef TRIFOLD_SCREEN
-            screen::begin_thread();
-            Prototype(values...);
-            screen::end_thread();
-#else
-            Prototype(values...);
-#endif
-          },
-          run_grid, *static_cast<remove_cvref_t<P>*>(arguments[i])...);
+      if constexpr (std::is_null_pointer_v<Block>) {
+        run_by_threads<Prototype, P...>(kernel, *static_cast<remove_cvref_t<P>*>(arguments[i])...);
+      } else {
+        run_by_blocks(kernel, block, *static_cast<remove_cvref_t<P>*>(arguments[i])...);
+      }
     }(std::index_sequence_for<P...>{});
     return Ended::well;
   } catch (const std::exception& error) {

@@ -1,0 +1,53 @@
+"""Walks over the C++ tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+from trifold.draft import cpp
+
+
+def walk(node: cpp.Expr | cpp.Stmt) -> Iterator[cpp.Expr | cpp.Stmt]:
+    """It, and all expressions and statements in it."""
+    yield node
+    for item in fields(node):
+        value = getattr(node, item.name)
+        for each in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(each, (cpp.Expr, cpp.Stmt)):
+                yield from walk(each)
+
+
+def flat(body: Iterable[cpp.Stmt]) -> Iterator[cpp.Stmt]:
+    """The statements of a list, and those that stand in place of one."""
+    for each in body:
+        if isinstance(each, cpp.Several):
+            yield from flat(each.body)
+        else:
+            yield each
+
+
+def bodies(each: cpp.Stmt) -> list[list[cpp.Stmt]]:
+    """The lists of statements of a loop or condition."""
+    return [list(flat(getattr(each, name))) for name in ("body", "otherwise") if hasattr(each, name)]
+
+
+def names(node: cpp.Expr | cpp.Stmt) -> set[str]:
+    """What it reads or assigns: threadIdx for threadIdx.x; not what it declares."""
+    texts = [each.text for each in walk(node) if isinstance(each, cpp.Name) and not each.text.startswith('"')]
+    return {text.partition(".")[0] for text in texts}
+
+
+def assigned_names(node: cpp.Stmt) -> set[str]:
+    assigned = [each.target for each in walk(node) if isinstance(each, cpp.Assign)]
+    return {each.text for each in assigned if isinstance(each, cpp.Name)}
+
+
+def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
+    """A copy in which each expression and statement is what ``change`` makes of it, the innermost ones first."""
+    if isinstance(node, (list, tuple)):
+        return type(node)(rebuilt(each, change) for each in node)
+    if not isinstance(node, (cpp.Expr, cpp.Stmt)):
+        return node
+    return change(replace(node, **{item.name: rebuilt(getattr(node, item.name), change) for item in fields(node)}))
