@@ -82,7 +82,6 @@ class Launcher:
             LaunchError: the configuration or an argument is wrong.
             KernelFault: a check found a mistake.
         """
-        global _started
         options = current()
         function: FunctionType = kernel.fn
         where = kernel.grid_dim, kernel.block_dim, kernel.dynshared_size
@@ -90,6 +89,8 @@ class Launcher:
         if configuration not in self._allowed:
             check_launch(function.__name__, *configuration)
             self._allowed.add(configuration)
+        if options.compiled and not _observers and self._runs_again(kernel, arguments, options):
+            return
         program = self._programs.of(function, debug=kernel._debug)
         if kernel.extensions or hasattr(kernel, "signatures"):
             arguments, after = _prepared(kernel, arguments)
@@ -102,8 +103,7 @@ class Launcher:
         self._programs.report_refused(program, lints="lint" in options.checks)
         for captured in program.captured:
             argument.stage_captured(staging, captured.name, captured.host)
-        _started += 1
-        _launched[function] = launched(function) + 1
+        _count(function)
         for observer in _observers:
             observer([value for value in staging.values if isinstance(value, np.ndarray)])
         with _one_at_a_time:
@@ -111,6 +111,15 @@ class Launcher:
                 yield from _Run(program, where, staging, shapes, options).all_schedules()
         for finish in staging.after:
             finish()
+
+    def _runs_again(self, kernel: Any, arguments: Sequence[Any], options: Options) -> bool:
+        """Whether it has run as native code, in the way of an earlier launch."""
+        if self._compiled is None or (launch := self._compiled.again(kernel, arguments, options)) is None:
+            return False
+        _count(kernel.fn)
+        with _one_at_a_time:
+            launch()
+        return True
 
     def _runs_compiled(
         self, kernel: Any, staging: argument.Staging, arguments: Sequence[Any], program: Program
@@ -121,7 +130,9 @@ class Launcher:
 
             self._compiled = Compiled()
         aliases = Aliases(staging)
-        ran = self._compiled.launch(kernel, staging, arguments, current(), program.functions)
+        ran = self._compiled.launch(
+            kernel, staging, arguments, current(), program.functions, again=not self._programs.refused(program)
+        )
         if ran:
             aliases.warn_if_written(staging.kernel)
         return ran
@@ -159,6 +170,12 @@ class Launcher:
             names = (*names[:-1], *(f"{names[-1]}[{i}]" for i in range(more)))
         shapes = [argument.stage(staging, name, value) for name, value in zip(names, arguments, strict=False)]
         return staging, shapes
+
+
+def _count(function: FunctionType) -> None:
+    global _started
+    _started += 1
+    _launched[function] = launched(function) + 1
 
 
 def _prepared(kernel: Any, arguments: Sequence[Any]) -> tuple[Sequence[Any], list[Callable[[], object]]]:

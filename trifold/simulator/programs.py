@@ -85,6 +85,10 @@ class Programs:
 
         return self._builders[debug].build(function, called=called, typed=typed), found
 
+    def refused(self, program: Program) -> bool:
+        """Whether each launch reports something that Numba's CUDA target would not compile of it."""
+        return bool(self._refused[program])
+
     def report_refused(self, program: Program, *, lints: bool) -> None:
         """Report what Numba's CUDA target would not compile of it."""
         for finding in self._refused[program]:

@@ -7,7 +7,6 @@ GPU does. ``numba.cuda`` gets the device's names that it lacks in simulator mode
 
 from __future__ import annotations
 
-import copy
 import functools
 import sys
 from collections.abc import Callable
@@ -108,7 +107,8 @@ class Seam:
 
     def _configured(self, kernel: Any, where: Any) -> Any:
         grid, block = self._normalized(*where[:2])
-        configured = copy.copy(kernel)
+        configured = object.__new__(type(kernel))
+        vars(configured).update(vars(kernel))
         configured.grid_dim = tuple(map(int, grid))
         configured.block_dim = tuple(map(int, block))
         configured.dynshared_size = int(where[3]) if len(where) == 4 else 0

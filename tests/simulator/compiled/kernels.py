@@ -122,3 +122,9 @@ def warps(which, x, out):
             v += cuda.shfl_down_sync(0xFFFFFFFF, v, distance)
     if i % 32 == 0:
         out[i // 32] = v
+
+
+@cuda.jit
+def doubled(x, y):
+    i = cuda.grid(1)
+    y[i] = 2 * x[i]

@@ -10,7 +10,10 @@ import torch
 
 from tests.simulator.compiled import kernels
 from trifold import KernelFault, simulator
+from trifold.errors import LaunchError
+from trifold.findings import KernelWarning
 from trifold.simulator.compiled import interpreted, native
+from trifold.simulator.launch import launched, launches
 
 REAL = np.linspace(-3, 5, 24).reshape(4, 6)
 LAYOUTS = {
@@ -67,3 +70,31 @@ def test_what_is_right_is_not_suspected(monkeypatch: pytest.MonkeyPatch) -> None
         assert out[:2].tolist() == x.reshape(2, 32).sum(1).tolist()
         for which in (1, 4, 4):
             kernels.mistakes[1, 3](which, np.ones((3, 4), np.float32), np.zeros((3, 4), np.float32))
+
+
+def twice_as_much(x: Any, y: Any) -> None:
+    with simulator.options(compiled=True, checks="none"):
+        kernels.doubled[1, 8](x, y)
+
+
+def test_a_later_launch_heeds_what_its_own_arguments_are() -> None:
+    """Launches of arguments like earlier ones are not prepared again; these are unlike them."""
+    x, y = np.arange(8.0), np.zeros(8)
+    before = launches(), launched(kernels.doubled.fn)
+    for _ in range(3):
+        twice_as_much(x, y)
+    assert (launches(), launched(kernels.doubled.fn)) == (before[0] + 3, before[1] + 3)
+    assert y.tolist() == (2 * x).tolist()
+    with pytest.warns(KernelWarning, match="x and y are the same host memory"):
+        twice_as_much(y, y)
+    with pytest.warns(KernelWarning, match="x and y are the same host memory"):
+        twice_as_much(y[:8], y)
+    twice_as_much(x, whole := np.zeros(8, np.int64))
+    assert whole.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+    y.flags.writeable = False
+    with pytest.raises(TypeError, match="y is read-only"):
+        twice_as_much(x, y)
+    with pytest.raises(KernelFault, match=r"y\[7\]"):
+        twice_as_much(x, np.zeros(7))
+    with pytest.raises(LaunchError):
+        twice_as_much(x, [0.0] * 8)

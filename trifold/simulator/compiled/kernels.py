@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -20,11 +20,15 @@ from trifold.simulator.compiled import fallbacks
 from trifold.simulator.compiled.drafts import Refusal, draft_of
 from trifold.simulator.compiled.fallbacks import FallbackError
 from trifold.simulator.compiled.library import PLAIN, BuildRefusedError
-from trifold.simulator.compiled.native import ALL, NONE, Native
+from trifold.simulator.compiled.native import ALL, NONE, Functions, Native, is_plain
 from trifold.simulator.compiled.request import NoTextError, request_for
 from trifold.simulator.settings import Options
 
 _CAST = tuple(kind for name, kind in arithmetic.CASTS.items() if isinstance(kind, type) and hasattr(kind, "item"))
+
+
+_OWNS_DATA = 4  # NPY_ARRAY_OWNDATA
+_Ran = tuple[Native, Functions]
 
 
 class Compiled:
@@ -32,6 +36,8 @@ class Compiled:
 
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[FunctionType, dict[tuple[object, ...], Native | str]] = WeakKeyDictionary()
+        # What launches without checks of simple arguments have run.
+        self._ran: WeakKeyDictionary[FunctionType, dict[tuple[object, ...], _Ran]] = WeakKeyDictionary()
 
     def launch(
         self,
@@ -39,9 +45,12 @@ class Compiled:
         staging: Staging,
         arguments: Sequence[Any],
         options: Options,
-        functions: Sequence[tuple[str, int, int]],
+        functions: Functions,
+        *,
+        again: bool,
     ) -> bool:
-        """Whether it ran; otherwise the interpreter has to, and the reason is noted.
+        """Whether it ran; otherwise the interpreter has to, and the reason is noted. ``again``: later launches of
+        arguments of the same types need nothing else (:meth:`again`).
 
         Raises:
             KernelFault, LaunchError: as of the interpreter.
@@ -68,10 +77,47 @@ class Compiled:
             except BuildRefusedError as error:
                 known[key] = str(error)
                 raise FallbackError(str(error)) from None
+            if again and is_plain(options) and (simple := _simple(kernel, arguments)) is not None:
+                self._ran.setdefault(function, {})[simple] = native, functions
         except FallbackError as error:
             fallbacks.note(function, str(error))
             return False
         return True
+
+    def again(self, kernel: Any, arguments: Sequence[Any], options: Options) -> Callable[[], None] | None:
+        """A launch like one that ran before, without checks and of arguments of the same types; None: there is none."""
+        ran = self._ran.get(kernel.fn)
+        if ran is None or not is_plain(options) or (simple := _simple(kernel, arguments)) not in ran:
+            return None
+        native, functions = ran[simple]
+        where = kernel.grid_dim, kernel.block_dim, kernel.dynshared_size
+        return lambda: native.launch_again(arguments, where, options, functions)
+
+
+def _simple(kernel: Any, arguments: Sequence[Any]) -> tuple[object, ...] | None:
+    """What decides how a launch goes, of arguments that pass as they are: numbers, and arrays of the host that share no
+    memory; None: they are not."""
+    if kernel._debug or kernel.extensions or hasattr(kernel, "signatures"):
+        return None
+    key: list[object] = []
+    arrays: set[int] = set()
+    for value in arguments:
+        kind = type(value)
+        if kind is np.ndarray:
+            flags = value.flags.num
+            if not flags & _OWNS_DATA or id(value) in arrays:
+                return None
+            arrays.add(id(value))
+            key.append((value.dtype, value.ndim, flags))
+        elif kind in (float, bool) or (kind is int and -(2**63) <= value < 2**63) or _is_number(kind):
+            key.append(kind)
+        else:
+            return None
+    return tuple(key)
+
+
+def _is_number(kind: type) -> bool:
+    return issubclass(kind, np.generic) and kind is not np.void
 
 
 def _key_of(staging: Staging, arguments: Sequence[Any]) -> tuple[object, ...]:

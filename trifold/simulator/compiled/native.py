@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,7 @@ from trifold.findings import KernelFault, OutOfBounds
 from trifold.limits import Dim3
 from trifold.simulator import settings
 from trifold.simulator.arguments import READ_ONLY, Staging
-from trifold.simulator.compiled.drafts import Draft
+from trifold.simulator.compiled.drafts import Draft, DraftParameter
 from trifold.simulator.compiled.fallbacks import FallbackError
 from trifold.simulator.compiled.findings import Outside, with_all_indices, with_functions
 from trifold.simulator.compiled.library import CHECKED, PLAIN, SCREEN, Ended, Library
@@ -51,21 +51,30 @@ def is_screened(text: str) -> bool:
     return all(_KNOWN_TO_THE_SCREEN.fullmatch(name) for name in names) and _UNKNOWN_TO_THE_SCREEN.search(text) is None
 
 
+Functions = Sequence[tuple[str, int, int]]  # files, and first and last lines, of those that run
+Where = tuple[Dim3, Dim3, int]
+
+
+def goes_on(options: Options) -> bool:
+    """Whether an access out of bounds may be skipped, which only the interpreter does."""
+    return options.keep_going or any(each.kind == "out-of-bounds" for each in settings.accepted.all())
+
+
+def is_plain(options: Options) -> bool:
+    """Whether launches run without checks, in the natural order."""
+    return options.checks == NONE and options.seed == 0 and options.schedules == 1 and not goes_on(options)
+
+
 @dataclass
 class _Launch:
     """One launch of a compiled kernel."""
 
-    staging: Staging
+    staging: Staging | None  # None: its arrays are not written back
     values: list[Any]
     shape: Any
     shared: int
     options: Options
-    functions: Sequence[tuple[str, int, int]]  # files, and first and last lines, of those that run
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether an access out of bounds may be skipped, which only the interpreter does."""
-        return self.options.keep_going or any(each.kind == "out-of-bounds" for each in settings.accepted.all())
+    functions: Functions
 
 
 @dataclass
@@ -81,6 +90,8 @@ class Native:
         self.arrays = {each.argument: each.name for each in arrays}
         self.written = {each.argument for each in arrays if not each.type.startswith("const ")}
         self.screened = is_screened(self.draft.text)
+        self._takes = [(each.argument, _taking(each)) for each in self.draft.parameters]
+        self._shapes: dict[tuple[Dim3, Dim3], Any] = {}
         self._cooperative = "this_grid" in self.draft.text
 
     def library(self, form: str) -> Library:
@@ -88,32 +99,24 @@ class Native:
             self.libraries[form] = Library(self.draft, form)
         return self.libraries[form]
 
-    def values(self, staging: Staging, arguments: Sequence[Any]) -> list[Any]:
-        """What the C++ kernel's parameters get."""
-        found: list[Any] = []
-        for each in self.draft.parameters:
-            if each.kind == "value":
-                found.append(_plain(arguments[each.argument]))
-                continue
-            array = staging.values[each.argument]
-            match each.kind:
-                case "array":
-                    found.append(array.__array_interface__["data"][0])
-                case "length":
-                    found.append(array.shape[each.dimension])
-                case "stride":
-                    found.append(array.strides[each.dimension] // array.itemsize)
-                case _:
-                    found.append(array.size)
-        return found
+    def _values(self, arguments: Sequence[Any]) -> list[Any]:
+        """What the C++ kernel's parameters get, of numbers and arrays."""
+        return [take(arguments[number]) for number, take in self._takes]
+
+    def _shape(self, grid: Dim3, block: Dim3) -> Any:
+        """As ``launch_simulated`` in trifold/cpu/simulated_kernel.h has it."""
+        shape = self._shapes.get((grid, block))
+        if shape is None:
+            shape = self._shapes[grid, block] = (ctypes.c_uint * 7)(*grid, *block, int(self._cooperative))
+        return shape
 
     def launch(
         self,
         staging: Staging,
         arguments: Sequence[Any],
-        where: tuple[Dim3, Dim3, int],
+        where: Where,
         options: Options,
-        functions: Sequence[tuple[str, int, int]],
+        functions: Functions,
     ) -> None:
         """
         Raises:
@@ -125,8 +128,11 @@ class Native:
             if staging.flags[number] & READ_ONLY:
                 raise FallbackError(f"{self.arrays[number]} is read-only, but the kernel writes to it")
         grid, block, shared = where
-        shape = (ctypes.c_uint * 7)(*grid, *block, int(self._cooperative))
-        launch = _Launch(staging, self.values(staging, arguments), shape, shared, options, functions)
+        given = [
+            value if isinstance(value, np.ndarray) else argument
+            for value, argument in zip(staging.values, arguments, strict=False)  # captured arrays come after them
+        ]
+        launch = _Launch(staging, self._values(given), self._shape(grid, block), shared, options, functions)
         natural = options.seed == 0 and options.schedules == 1
         if options.checks == NONE:
             if not natural:
@@ -137,9 +143,14 @@ class Native:
         else:
             self._run_checked(launch)
 
+    def launch_again(self, arguments: Sequence[Any], where: Where, options: Options, functions: Functions) -> None:
+        """Without checks, of numbers and arrays as an earlier launch had them. Raises as :meth:`launch`."""
+        grid, block, shared = where
+        self._run_plain(_Launch(None, self._values(arguments), self._shape(grid, block), shared, options, functions))
+
     def _run_plain(self, launch: _Launch) -> None:
         library = self.library(PLAIN)
-        restore = Contents(launch.staging, self.written) if launch.goes_on else None
+        restore = Contents(launch.staging, self.written) if launch.staging and goes_on(launch.options) else None
         ended = library.launch(launch.shape, launch.shared, launch.values)
         if ended != Ended.WELL:
             self._report_end(ended, library, restore, launch)
@@ -148,7 +159,7 @@ class Native:
         """Raise what ended a launch that ran without checks, or with the screen."""
         if ended == Ended.BY_AN_ERROR:
             raise LaunchError(library.message)
-        if restore is not None and launch.goes_on:
+        if restore is not None and goes_on(launch.options):
             restore.back()
             raise FallbackError("a launch goes on after an access out of bounds")
         outside = Outside.parse(library.message, self.draft.name).finding(self.draft.name, launch.options.seed)
@@ -157,6 +168,7 @@ class Native:
         raise OutOfBounds(finding)
 
     def _run_screened(self, launch: _Launch) -> None:
+        assert launch.staging is not None
         library = self.library(SCREEN)
         fresh = Fresh(launch.staging, self.arrays, self.written)
         contents = Contents(launch.staging, self.written)
@@ -172,6 +184,7 @@ class Native:
 
     def _run_checked(self, launch: _Launch) -> None:
         """Every schedule from the same contents; what the first one leaves stays."""
+        assert launch.staging is not None
         options = launch.options
         library = self.library(CHECKED)
         runtime.accepted.suppress(options.suppressions)
@@ -192,22 +205,24 @@ class Native:
 
     def _run_once(self, launch: _Launch, library: Library, contents: Contents, seed: int) -> None:
         ended = Ended.WELL
+        staging = launch.staging
+        assert staging is not None
 
         def call() -> None:
             nonlocal ended
             for number in self.arrays:
-                low, high = np.lib.array_utils.byte_bounds(launch.staging.values[number])
+                low, high = np.lib.array_utils.byte_bounds(staging.values[number])
                 runtime.note_memory(low, high - low)
             ended = library.launch(launch.shape, launch.shared, launch.values)
 
-        fresh = Fresh(launch.staging, self.arrays, self.written)
+        fresh = Fresh(staging, self.arrays, self.written)
         with runtime.compute_capability(launch.options.compute_capability), fresh.noted():
             found = runtime.observe(call, seed)
-        arrays = {name: launch.staging.values[number] for number, name in self.arrays.items()}
+        arrays = {name: staging.values[number] for number, name in self.arrays.items()}
         told = [with_functions(with_all_indices(each, arrays, self.draft.shapes), launch.functions) for each in found]
         mistakes = [each for each in told if each.is_mistake]
         outside = ended == Ended.OUT_OF_BOUNDS and not mistakes
-        if (mistakes and launch.options.keep_going) or (outside and launch.goes_on):
+        if (mistakes and launch.options.keep_going) or (outside and goes_on(launch.options)):
             contents.back()
             raise FallbackError("a launch goes on after a finding")
         for each in told:
@@ -220,6 +235,16 @@ class Native:
             raise LaunchError(library.message)
 
 
-def _plain(value: Any) -> Any:
-    """A number as Python has it."""
-    return value if isinstance(value, (int, float)) else value.item()
+def _taking(parameter: DraftParameter) -> Callable[[Any], Any]:
+    """What a C++ kernel's parameter gets of an argument."""
+    dimension = parameter.dimension
+    match parameter.kind:
+        case "value":
+            return lambda value: value if isinstance(value, (int, float)) else value.item()
+        case "array":
+            return lambda array: array.__array_interface__["data"][0]
+        case "length":
+            return lambda array: array.shape[dimension]
+        case "stride":
+            return lambda array: array.strides[dimension] // array.itemsize
+    return lambda array: array.size
