@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import gc
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -120,6 +123,16 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
     return Drafts(cpp, port, () if port.edited else wiring.remarks)
 
 
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Python's garbage collection takes a fifth of the time of importing torch and Numba, and finds nothing."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def _prompt(op: str, workspace: Workspace) -> str:
     """Raises what :func:`drafts_of` raises, where ports/OP.py is missing and cannot be drafted."""
     from trifold.draft.prompt import prompt
@@ -177,10 +190,11 @@ def draft(
     status 1: there was such a conflict, or --diff has shown a difference.
     """
     found = Workspace.find() if workspace is None else Workspace.at(workspace)
-    if prompt:
-        print(_prompt(op, found), end="")
-        return
-    drafted = drafts_of(op, found)
+    with _without_collecting():
+        if prompt:
+            print(_prompt(op, found), end="")
+            return
+        drafted = drafts_of(op, found)
     drafts = drafted.files
     if diff:
         differences = [each.difference() for each in drafts]

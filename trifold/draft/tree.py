@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,11 @@ Type = tuple[types.Type, ...]
 Interval = tuple[int, int]  # of an integer, both ends included
 
 
+@cache
+def _names_of_fields(kind: type) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
+
+
 @dataclass(eq=False)
 class Expr:
     place: Place
@@ -29,8 +35,8 @@ class Expr:
     interval: Interval | None = field(default=None, init=False)
 
     def children(self) -> Iterator[Expr]:
-        for item in fields(self):
-            value = getattr(self, item.name)
+        for name in _names_of_fields(type(self)):
+            value = getattr(self, name)
             if isinstance(value, Expr):
                 yield value
             elif isinstance(value, (list, tuple, dict)):
@@ -278,8 +284,8 @@ def walk(body: list[Stmt]) -> Iterator[Stmt]:
 
 def expressions(statement: Stmt) -> Iterator[Expr]:
     """The outermost expressions of a statement itself, without those of its body."""
-    for item in fields(statement):
-        value = getattr(statement, item.name)
+    for name in _names_of_fields(type(statement)):
+        value = getattr(statement, name)
         if isinstance(value, Expr):
             yield value
         elif isinstance(value, list):
