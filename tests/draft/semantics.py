@@ -485,7 +485,7 @@ def half_numbers(x, y, out):
     i = cuda.grid(1)
     h = np.float16(x[i])
     k = h * h + h / np.float16(3) - np.float16(0.1)
-    k += h
+    k += h + math.tanh(h) * np.float16(0.3) - +k
     if h > k or h < 0 or not h:
         k = -abs(k)
     out[i] = k + x[i] + y[i] * h + math.floor(h) + np.int64(k) + max(h, k) + np.float16(y[i])

@@ -7,6 +7,8 @@ Numba must not have been imported with its simulator switched on, which hides th
 from __future__ import annotations
 
 import functools
+import math
+import operator
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +16,7 @@ import numba
 from numba import cuda, types
 from numba.core import errors
 from numba.core.target_extension import target_override
-from numba.core.typing import Signature
+from numba.core.typing import Signature, signature
 from numba.core.typing.typeof import typeof
 
 from trifold.errors import PrototypeError
@@ -38,9 +40,16 @@ def _context() -> Any:
     return cuda_target.typing_context
 
 
+# numba-cuda's answers, which are the newer ones, where the CUDA target of Numba itself has others.
+_NEWER = {math.tanh: types.float16, operator.pos: types.float16}
+
+
 @functools.cache
 def resolve(function: Any, arguments: tuple[types.Type, ...]) -> Signature | None:
     """The signature of a call with arguments of these types; None: Numba has none."""
+    newer = _NEWER.get(function)
+    if newer is not None and arguments == (newer,):
+        return signature(newer, newer)
     context = _context()
     try:
         with target_override("cuda"):
