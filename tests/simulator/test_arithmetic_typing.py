@@ -141,3 +141,16 @@ def test_every_program_has_the_types_that_numba_infers(inferred_types: dict[str,
             wrong.append(f"{program} of {kind}: Numba {wanted}, here {found}")
     assert wrong == []
     assert len(inferred_types) > 500
+
+
+def test_a_number_that_decides_a_branch_is_read_again(tmp_path: Path) -> None:
+    """Numba does not type the branch that a constant rules out; here the constant may change between launches."""
+    path = tmp_path / "decided.py"
+    program = inferred.function("s = a; if FEW > 3: s = 2.5; s", "f", "found.append({})")
+    path.write_text(f"{inferred.HEADER}\n\n{program}")
+    names = runpy.run_path(str(path))
+    kernel, found = cuda.jit(names["f"]), names["found"]
+    for few in (3, 4, 3):
+        names["f"].__globals__["FEW"] = few
+        kernel[1, 1](np.ones(2, np.float32), 1)
+    assert [types_of.type_of(value) for value in found] == ["float32", "float64", "float32"]

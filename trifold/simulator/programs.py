@@ -78,7 +78,10 @@ class Programs:
         def typed(surveys: Mapping[FunctionType, Survey]) -> tuple[Any, Mapping[Any, unify.Instance]]:
             instances: dict[Any, unify.Instance] = {}
             if function in surveys and types:
-                definitions = {each: (survey.node, survey.names.resolve) for each, survey in surveys.items()}
+                definitions = {
+                    each: (survey.node, survey.names.resolve, survey.names.resolve_for_good)
+                    for each, survey in surveys.items()
+                }
                 instances = unify.instances(definitions, function, types, self._vocabulary.device_function)
             found[:] = self._findings(function.__name__, surveys, instances)
             return (function, types) if instances else None, instances

@@ -20,6 +20,7 @@ from typing import Any
 
 from trifold import _simulator
 from trifold.simulator import arithmetic, refused
+from trifold.simulator.pruned import truth
 from trifold.simulator.refused import Refusal
 from trifold.simulator.types_of import (
     ArrayType,
@@ -58,7 +59,7 @@ class Variable:
 Names = dict[str, Variable]
 
 
-Definitions = Mapping[Any, tuple[_Function, Resolve]]
+Definitions = Mapping[Any, tuple[_Function, Resolve, Resolve]]
 Key = tuple[Any, tuple[Type, ...]]  # a function and the types of its arguments
 
 
@@ -86,7 +87,7 @@ def instances(
 
     Args:
         definitions: of the kernel and of each device function: its definition, and what an expression of names and
-            attributes that are not local to it stands for.
+            attributes that are not local to it stands for; and the same where that decides what is typed.
         kernel: whose arguments are given.
         arguments: their types (:func:`~trifold.simulator.types_of.type_of`).
         device_function: the key in ``definitions`` of an object that is called; anything else for other objects.
@@ -162,9 +163,9 @@ class _Calls:
         """What is known of a function; nothing yet of one that calls itself and is being read."""
         if key not in self.found:
             made = self.found[key] = Instance()
-            definition, resolve = self._definitions[key[0]]
+            definition, resolve, decide = self._definitions[key[0]]
             if isinstance(definition, ast.FunctionDef):
-                _Reader(resolve, self, made).function(definition, key[1])
+                _Reader(resolve, decide, self, made).function(definition, key[1])
         return self.found[key]
 
     def called(self, callee: Any, arguments: tuple[Type, ...]) -> Key | None:
@@ -173,11 +174,11 @@ class _Calls:
 
 
 class _Reader:
-    def __init__(self, resolve: Resolve, calls: _Calls, instance: Instance) -> None:
+    def __init__(self, resolve: Resolve, decide: Resolve, calls: _Calls, instance: Instance) -> None:
         self._instance = instance
         self._targets: set[str] = set()
         self._calls = calls
-        self._resolve = resolve
+        self._resolve, self._decide = resolve, decide
         self._typing = Typing(resolve)
         self._names: Names | None = {}
         self._loops: list[_Flow] = []
@@ -261,6 +262,10 @@ class _Reader:
 
     def _run_If(self, node: ast.If) -> None:
         self._read(node.test)
+        known = truth(node.test, self._names or {}, self._decide)
+        if known is not None:
+            self._block(node.body if known else node.orelse)
+            return
         before = dict(self._names or {})
         self._block(node.body)
         after = self._names
@@ -458,6 +463,9 @@ class _Reader:
 
     def _conditional(self, node: ast.IfExp) -> Type:
         self._read(node.test)
+        known = truth(node.test, self._names or {}, self._decide)
+        if known is not None:
+            return self._read(node.body if known else node.orelse)
         return self._choice([node.body, node.orelse])
 
     def _choice(self, nodes: list[ast.expr]) -> Type:

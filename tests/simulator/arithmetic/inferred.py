@@ -29,6 +29,9 @@ PROGRAMS = (
     *("s = 0; for i in range(2): s += a; s + a", "s = a; for i in range(2): s = s * 2; s + a"),
     *("s = a; while n < s.real: s += 1; s + a", "s = a; for i in range(2): s = s + 2.5; s"),
     *("p, q = a, 1; p, q = q, p; p + q", "p = q = a; p += 1; q", "k = 0; for v in (1, 2): k += v * a; k"),
+    # branches that constants decide
+    *("s = a; if FEW > 3: s = 2.5; s", "s = a; if FEW == 3: s = 2.5; s", "s = a; if not FEW: s = 2.5; s"),
+    *("s = a; if FEW: s = 1.5; s * a", "s = a; if 2 < 1: s = 2.5; s", "a if FEW < 3 else n", "a if FEW else 2.5"),
     # loops over unsigned numbers
     *("k = 0; for i in range(np.uint8(3)): k = i - 1; k", "k = a; for i in range(np.uint32(1), 3): k = i + 0; k"),
     *("i = a; for i in range(np.uint16(2)): n + 1; i", "k = 1; for i in range(np.uint64(1), np.uint64(3)): k = i; k"),
@@ -67,7 +70,7 @@ def twice(a):
         s = s * 2
     return s
 """
-HEADER = f"import cmath\n\nimport numpy as np\nfrom numba import cuda\n\nfound = []\n{_DEVICE_FUNCTIONS}"
+HEADER = f"import cmath\n\nimport numpy as np\nfrom numba import cuda\n\nFEW = 3\n\nfound = []\n{_DEVICE_FUNCTIONS}"
 
 
 def cases() -> Iterator[tuple[str, str]]:

@@ -138,6 +138,7 @@ class Names:
         self._is_device_function = is_device_function
         self._scopes = [Scope(node)]
         self._read: dict[str, Any] = {}
+        self._decided: set[str] = set()
 
     @contextmanager
     def scope(self, node: _Scoped) -> Iterator[None]:
@@ -175,9 +176,20 @@ class Names:
             return value if self._is_device_function(value) else UNKNOWN
         return UNKNOWN
 
+    def resolve_for_good(self, node: ast.expr) -> Any:
+        """As :meth:`resolve`, where the program depends on the number that a name stands for."""
+        if isinstance(node, ast.Name):
+            self._decided.add(node.id)
+        return self.resolve(node)
+
     def still_hold(self) -> bool:
-        """Whether the names that were resolved still stand for the same objects, or for other plain numbers."""
-        return all(self._is_like(self._lookup(name), value) for name, value in self._read.items())
+        """Whether the names that were resolved still stand for the same objects, or for other plain numbers that decide
+        nothing."""
+        for name, value in self._read.items():
+            now = self._lookup(name)
+            if not self._is_like(now, value) or (name in self._decided and now != value):
+                return False
+        return True
 
     @staticmethod
     def _is_like(now: Any, then: Any) -> bool:
