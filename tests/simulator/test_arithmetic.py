@@ -156,7 +156,9 @@ def conversions(source: str, **types: Any) -> dict[str, str]:
             return None
 
     arguments = tuple(types.get(each.arg) for each in function.args.args)
-    found = unify.instances({"f": (function, resolve, resolve)}, "f", arguments, lambda value: None)["f", arguments].casts
+    found = unify.instances({"f": (function, resolve, resolve)}, "f", arguments, lambda value: None)[
+        "f", arguments
+    ].casts
     by_cast = {id(cast): kind for kind, cast in arithmetic.CASTS.items()}
     return {f"{node.lineno} {ast.unparse(node)}": by_cast[id(cast)] for node, cast in found.items()}  # type: ignore[attr-defined]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,14 @@ Type = tuple[types.Type, ...]
 Interval = tuple[int, int]  # of an integer, both ends included
 
 
-@cache
-def _names_of_fields(kind: type) -> tuple[str, ...]:
-    return tuple(item.name for item in fields(kind))
+_fields: dict[type, tuple[str, ...]] = {}
+
+
+def _names_of_fields(node: Any) -> tuple[str, ...]:
+    found = _fields.get(type(node))
+    if found is None:
+        found = _fields[type(node)] = tuple(item.name for item in fields(node))
+    return found
 
 
 @dataclass(eq=False)
@@ -35,7 +39,7 @@ class Expr:
     interval: Interval | None = field(default=None, init=False)
 
     def children(self) -> Iterator[Expr]:
-        for name in _names_of_fields(type(self)):
+        for name in _names_of_fields(self):
             value = getattr(self, name)
             if isinstance(value, Expr):
                 yield value
@@ -284,7 +288,7 @@ def walk(body: list[Stmt]) -> Iterator[Stmt]:
 
 def expressions(statement: Stmt) -> Iterator[Expr]:
     """The outermost expressions of a statement itself, without those of its body."""
-    for name in _names_of_fields(type(statement)):
+    for name in _names_of_fields(statement):
         value = getattr(statement, name)
         if isinstance(value, Expr):
             yield value
