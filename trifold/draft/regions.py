@@ -154,7 +154,7 @@ class _Kernel:
 
         def close() -> None:
             if pending:
-                self.regions.append(cpp.Threads(pending.copy()))
+                self.regions.append(cpp.Threads(pending.copy(), line=pending[0].line))
                 found.append(self.regions[-1])
                 pending.clear()
 
@@ -236,6 +236,9 @@ class _Kernel:
         for each in kept:
             kind = f"static thread_local {each.type.removeprefix('const ')}"
             body += _stored(kind, each.names[0], f"{each.names[0]}_of_threads", f"[{_MOST_THREADS}]")
+        first = next((each.line for each in self.kernel.body if each.line), 0)
+        for declared in body:  # a debugger that stops at the kernel shows its first line
+            declared.line = first
         parameters = [cpp.Parameter("trifold::ByRegions", ""), *self.kernel.parameters]
         body += self.body
         return replace(self.kernel, qualifiers="inline", parameters=parameters, body=body)

@@ -62,7 +62,7 @@ def kept(x: Any, out: Any) -> None:
 
 @cuda.jit
 def counted(x: Any, out: Any) -> None:
-    """Atomics, an early end of some threads, and loops within a thread; no barrier."""
+    """An early end of some threads, and loops within a thread; no barrier."""
     t = cuda.threadIdx.x
     if t % 3 == 1:
         return
