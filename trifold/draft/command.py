@@ -125,11 +125,13 @@ def drafts_of(op: str, workspace: Workspace) -> Drafts:
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Python's garbage collection takes a fifth of the time of importing torch and Numba, and finds nothing."""
+    """Python's garbage collection takes a fifth of the time of importing torch and Numba, and finds nothing. Nor does
+    it look through their modules afterwards, when the process ends."""
     gc.disable()
     try:
         yield
     finally:
+        gc.freeze()
         gc.enable()
 
 
