@@ -2,7 +2,28 @@
 
 #include <algorithm>
 
+#include "schedule.h"
+
 namespace trifold::engine {
+
+bool NumberSet::insert(uint64_t number) {
+  if (2 * (count_ + 1) > slots_.size()) {
+    std::vector<Slot> before(std::max<size_t>(2 * slots_.size(), 64));
+    before.swap(slots_);
+    count_ = 0;
+    for (const Slot& slot : before)
+      if (slot.round == round_) insert(slot.number);
+  }
+  for (size_t place = Random::mix(number);; ++place) {
+    Slot& slot = slots_[place & (slots_.size() - 1)];
+    if (slot.round != round_) {
+      slot = {number, round_};
+      ++count_;
+      return true;
+    }
+    if (slot.number == number) return false;
+  }
+}
 
 Knowledge KnowledgeGraph::add(const Node& node) {
   nodes_.push_back(node);
@@ -26,6 +47,7 @@ void KnowledgeGraph::clear() {
   last_of_block_.clear();
   has_narrow_scope_ = false;
   last_join_ = {};
+  answers_.clear();
 }
 
 // A cheap look, a few nodes deep: no is not certain.
@@ -114,8 +136,26 @@ bool KnowledgeGraph::tells(const Node& node, const Query& query) const {
 }
 
 bool KnowledgeGraph::knows(Knowledge known, uint32_t acquirer_block, const Query& query) const {
+  if (known == 0) return false;
+  Answer& answer = answer_to(known, acquirer_block, query);
+  const bool same = answer.known == known && answer.acquirer_block == acquirer_block && answer.thread == query.thread &&
+                    answer.address == query.address;
+  if (same && query.stamp <= answer.stamp) return true;
+  if (!searched(known, acquirer_block, query)) return false;
+  answer = {known, acquirer_block, query.thread, query.stamp, query.address};
+  return true;
+}
+
+KnowledgeGraph::Answer& KnowledgeGraph::answer_to(Knowledge known, uint32_t acquirer_block, const Query& query) const {
+  constexpr size_t places = 4096;
+  if (answers_.empty()) answers_.resize(places);
+  const uint64_t who = uint64_t{query.thread} << 32 | acquirer_block;
+  return answers_[Random::mix(who + Random::mix(known + query.address)) % places];
+}
+
+bool KnowledgeGraph::searched(Knowledge known, uint32_t acquirer_block, const Query& query) const {
   const auto last = last_of_block_.find(query.block);
-  if (known == 0 || last == last_of_block_.end()) return false;
+  if (last == last_of_block_.end()) return false;
   constexpr size_t few = 16;  // a search for the newest ones is short, and mostly enough
   const uint32_t location = nodes_[known].location;
   std::vector<Knowledge> tellers;
@@ -132,23 +172,19 @@ bool KnowledgeGraph::knows(Knowledge known, uint32_t acquirer_block, const Query
 
 // Depth first, newest parents last in the stack. `targets` are in descending order.
 bool KnowledgeGraph::reaches(Knowledge known, uint32_t acquirer_block, std::span<const Knowledge> targets) const {
-  struct Step {
-    Knowledge node;
-    uint32_t acquirer_block;
-  };
-  std::vector<Step> stack{{known, acquirer_block}};
-  std::unordered_set<uint64_t> visited;
-  while (!stack.empty()) {
-    const auto [number, acquirer] = stack.back();
-    stack.pop_back();
+  stack_.assign(1, {known, acquirer_block});
+  visited_.clear();
+  while (!stack_.empty()) {
+    const auto [number, acquirer] = stack_.back();
+    stack_.pop_back();
     if (number < targets.back()) continue;  // parents have smaller numbers
     const uint64_t visit = uint64_t{number} << 32 | (has_narrow_scope_ ? acquirer : 0);
-    if (!visited.insert(visit).second) continue;
+    if (!visited_.insert(visit)) continue;
     const Node& node = nodes_[number];
     const bool heard = is_for(node, acquirer);
     if (heard && std::binary_search(targets.rbegin(), targets.rend(), number)) return true;
-    stack.push_back({node.first, acquirer});
-    if (heard) stack.push_back({node.second, node.type == Type::join ? acquirer : node.block});
+    stack_.push_back({node.first, acquirer});
+    if (heard) stack_.push_back({node.second, node.type == Type::join ? acquirer : node.block});
   }
   return false;
 }

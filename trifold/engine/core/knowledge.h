@@ -7,12 +7,31 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "model.h"
 
 namespace trifold::engine {
+
+// A set of numbers that is emptied in constant time and keeps its memory: a search makes one, and searches are many.
+class NumberSet {
+ public:
+  void clear() {
+    ++round_;
+    count_ = 0;
+  }
+  // Whether it was not there.
+  bool insert(uint64_t number);
+
+ private:
+  struct Slot {
+    uint64_t number = 0;
+    uint64_t round = 0;  // in which it was inserted: in an earlier one, the slot is free
+  };
+  std::vector<Slot> slots_;  // a power of two of them; a number stands in the first free one from its place on
+  uint64_t round_ = 1;
+  size_t count_ = 0;
+};
 
 class KnowledgeGraph {
  public:
@@ -78,6 +97,18 @@ class KnowledgeGraph {
   bool contains(Knowledge whole, Knowledge part, int depth) const;
   bool tells(const Node& node, const Query& query) const;
   bool reaches(Knowledge known, uint32_t acquirer_block, std::span<const Knowledge> targets) const;
+  bool searched(Knowledge known, uint32_t acquirer_block, const Query& query) const;
+
+  // What a search has found: who acquired `known` in this block knows of that thread's accesses up to the stamp. It
+  // stays so, since nodes are only added.
+  struct Answer {
+    Knowledge known = 0;
+    uint32_t acquirer_block = 0;
+    uint32_t thread = 0;
+    Stamp stamp = 0;
+    uintptr_t address = 0;
+  };
+  Answer& answer_to(Knowledge known, uint32_t acquirer_block, const Query& query) const;
 
   std::vector<Node> nodes_{1};
   std::vector<Stamp> stamps_;
@@ -88,6 +119,14 @@ class KnowledgeGraph {
   } last_join_;                    // many threads learn the same
   bool has_narrow_scope_ = false;  // of a block or a cluster
   Dim3 grid_, cluster_;
+  struct Step {
+    Knowledge node;
+    uint32_t acquirer_block;
+  };
+  // Of a search: kept from one to the next for their memory.
+  mutable std::vector<Step> stack_;
+  mutable NumberSet visited_;
+  mutable std::vector<Answer> answers_;  // each in the place that its question has, with the last one there
 };
 
 }  // namespace trifold::engine
