@@ -184,6 +184,19 @@ SIZES = (
         message="elements differ",
         examples=60,
     ),
+    Wrong(
+        name="at most 1,024 blocks, and no loop",
+        why="the bound on the grid was copied from a kernel with a loop; in the simulator no test has as many elements",
+        op="add",
+        edits=edits(
+            "prototype",
+            ("launch_elementwise, output", "launch, output"),
+            ("launch_elementwise(add_kernel, out.numel(), ", "launch(add_kernel, min(-(-out.numel() // 256), 1024), "),
+        ),
+        row="values",
+        implementation="prototype",
+        message="elements differ",
+    ),
 )
 
 ALIASES = (

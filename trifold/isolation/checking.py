@@ -40,12 +40,13 @@ class Checking:
         return load_checked_port(self._files, gpu_paths=True if form == "gpu paths" else None)
 
     @contextlib.contextmanager
-    def watching(self, schedules: tuple[int, int] | None) -> Iterator[list[Any]]:
+    def watching(self, schedules: tuple[int, int] | None, *, native: bool = False) -> Iterator[list[Any]]:
         """Launches run with all checks, under so many schedules from a first seed on; gives what is found.
 
-        With None, launches run as they are."""
+        With None, launches run as they are; with ``native``, those of a prototype as native code or not at all."""
         if schedules is None:
-            yield []
+            with self._native() if native else contextlib.nullcontext():
+                yield []
             return
         seed, count = schedules
         options: contextlib.AbstractContextManager[Any]
@@ -65,6 +66,14 @@ class Checking:
         # What ports/<op>.py allocates is unwritten, too.
         with options, watched(), collect() as found:
             yield found
+
+    @contextlib.contextmanager
+    def _native(self) -> Iterator[None]:
+        from trifold import simulator
+        from trifold.simulator.compiled import fallbacks
+
+        with simulator.options(compiled=True, checks="none"), fallbacks.refused():
+            yield
 
     def told(self, found: list[Any]) -> Json:
         """What was found, and the comments that allow findings of what has run.

@@ -146,7 +146,8 @@ class Server:
         """Call the public function."""
         storages, generators = self._receive(request)
         self._record(request)
-        with self._guarded(request), self._aligned(request), self.checking.watching(request["schedules"]) as found:
+        watching = self.checking.watching(request["schedules"], native=bool(request.get("native")))
+        with self._guarded(request), self._aligned(request), watching as found:
             made = self.memory.storages(self.channel.incoming, storages, same_place=request.get("place") == "same")
             values = Unpacking(made.__getitem__, generators.__getitem__).value(
                 {"list": [request["args"], request["kwargs"]]}

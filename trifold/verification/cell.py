@@ -46,6 +46,7 @@ _NOT_REPEATED = (
     "such as memory that nobody has written, or the order of threads."
 )
 _TAILS = 5000  # what the draws of these calls are salted with, and one more each
+_NATIVE = 6000  # likewise
 
 
 class CheckFailed(Exception):
@@ -431,6 +432,15 @@ class Cell:
         most = below or (14 if self.simulated else 21)
         for power in range(4, most) if self.search.examples >= _SWEPT_FROM else (_ABOVE_A_BLOCK,):
             yield from self.drawn_calls(Limits(elements=2 ** (power + 1) - 1, fewest=2**power), 1, salt=power)
+
+    def native_call(self) -> Call | None:
+        """A large call for a prototype as native code: of float32, if one is drawn. Each dtype takes a build."""
+        if not self.simulated or self.search.examples < _SWEPT_FROM:
+            return None
+        with contextlib.suppress(Exception):  # the spec's, or hypothesis's
+            calls = self.drawn_calls(Limits(elements=2**20 - 1, fewest=2**19), 4, salt=_NATIVE)
+            return next((call for call in calls if call.dtype == torch.float32), calls[0])
+        return None
 
     def tail_calls(self) -> Iterator[Call]:
         """A call of each remainder that a number of elements can leave by 32: what a warp, or a vector of any width,

@@ -48,6 +48,8 @@ class Options:
         schedules: the first seed and how many orders of blocks and threads, with all checks; None: without.
         jitter: the seed of the pauses of a jittered port; 0: it makes none.
         record: note which bytes the op's kernels write.
+        native: kernels of a prototype in the simulator run as native code (:mod:`trifold.simulator.compiled`), or the
+            call raises.
         place: ``same``: the arguments lie where those of the call before lay, and no version counter says that they
             have changed.
     """
@@ -57,6 +59,7 @@ class Options:
     schedules: tuple[int, int] | None = None
     jitter: int | None = None
     record: bool = False
+    native: bool = False
     place: str = ""
 
 
@@ -233,9 +236,11 @@ class OpProcess:
                 "schedules": options.schedules,
                 "jitter": options.jitter,
                 "record": options.record,
+                "native": options.native,
                 "place": options.place,
             } | payload
-            return self._answer(channel, message, limit or self.timeout)
+            of_builds = max(self.timeout, START_S) if options.native else self.timeout
+            return self._answer(channel, message, limit or of_builds)
 
     def _answer(self, channel: Channel, message: Json, limit: float) -> Json:
         channel.socket.settimeout(limit)

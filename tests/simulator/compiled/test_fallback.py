@@ -12,7 +12,7 @@ import pytest
 
 from tests.simulator.compiled import kernels
 from trifold import simulator
-from trifold.simulator.compiled import interpreted
+from trifold.simulator.compiled import fallbacks, interpreted
 
 PROGRAM = """
 import numpy as np
@@ -48,6 +48,19 @@ def test_some_checks_are_the_interpreters() -> None:
     with simulator.options(compiled=True, checks="race"):
         kernels.warps[1, 32](0, np.arange(32.0), np.zeros(33))
     assert reason("warps") == "compiled kernels have all checks or none, not race"
+
+
+def test_where_it_is_refused_the_launch_raises_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.ones(1)
+    with simulator.options(compiled=True, checks="none"):
+        with (
+            fallbacks.refused(),
+            pytest.raises(fallbacks.NotCompiledError, match=r"prints cannot run .* not translated"),
+        ):
+            kernels.prints[1, 1](x)
+        assert capsys.readouterr().out == ""
+        kernels.prints[1, 1](x)
+    assert capsys.readouterr().out == "1.0\n"
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -5,21 +5,47 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FunctionType
+
+from trifold.errors import TrifoldError
 
 
 class FallbackError(Exception):
     """The launch runs in the interpreter, for a reason."""
 
 
+class NotCompiledError(TrifoldError):
+    """A kernel that was to run compiled, and in the interpreter not at all."""
+
+
 _reasons: dict[tuple[str, str, int], str] = {}  # by name, file and line
 _process = os.getpid()
+_refused = False
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Launches within it raise :class:`NotCompiledError` instead of running in the interpreter."""
+    global _refused
+    before, _refused = _refused, True
+    try:
+        yield
+    finally:
+        _refused = before
 
 
 def note(function: FunctionType, reason: str) -> None:
-    """A launch of this kernel runs in the interpreter. The first reason is kept."""
+    """A launch of this kernel runs in the interpreter. The first reason is kept.
+
+    Raises:
+        NotCompiledError: it may not (:func:`refused`).
+    """
     global _process
+    if _refused:
+        raise NotCompiledError(f"{function.__name__} cannot run as native code: {reason}")
     if not _reasons or _process != os.getpid():
         _process = os.getpid()
         atexit.unregister(_tell)

@@ -15,8 +15,11 @@ from trifold.verification.tolerance import form_mismatch, same_bits, share_memor
 _AGAIN = 8  # calls that come once more
 
 
-def values(cell: Cell) -> None:
-    """Every result against the exact one; the arguments must come back unchanged."""
+def values(cell: Cell) -> str | None:
+    """Every result against the exact one; the arguments must come back unchanged.
+
+    A prototype in the simulator also runs once on many elements, as native code; a kernel that cannot be translated
+    does not, and the row says so."""
     cell.calls.clear()
 
     def test(call: Call) -> None:
@@ -29,6 +32,22 @@ def values(cell: Cell) -> None:
     # The same calls again, long after others: what was kept of them by address, shape or number of the call is stale.
     for call in cell.calls[: _AGAIN * 3 : 3]:
         cell.run_case(lambda call: (compare(cell, call), None)[1], call, "again, after all others")
+    return _as_native_code(cell)
+
+
+def _as_native_code(cell: Cell) -> str | None:
+    """What was done of it, in words; None where it is not asked for."""
+    call = cell.native_call()
+    if call is None:
+        return None
+    try:
+        with cell.process.running(native=True):
+            cell.run_case(lambda call: compare(cell, call), call, "as native code")
+    except CheckFailed as error:
+        if type(error.__cause__).__name__ != "NotCompiledError":
+            raise
+        return f"not on {call.elements:,} elements: {error.__cause__}"
+    return f"on {call.elements:,} elements as native code"
 
 
 def compare(cell: Cell, call: Call) -> tuple[Tensor, ...]:
