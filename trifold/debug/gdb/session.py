@@ -193,7 +193,7 @@ def arrive(wanted: dict[str, Any]) -> None:
     program, *arguments = wanted["command"]
     gdb.execute(f"file {program}", to_string=True)
     gdb.execute(f"set args {shlex.join(arguments)}")
-    main = _internal("main")
+    main = _internal("main" if _is_known("main") else "Py_BytesMain")  # Debian's python3 is stripped
     gdb.execute("run", to_string=True)
     main.delete()
     loaded = _internal("kill")  # trifold.debug.driver calls it once the port is loaded
@@ -212,6 +212,14 @@ def arrive(wanted: dict[str, Any]) -> None:
     session.guides = False
     if not session.arrived and not _runs():
         gdb.execute("quit")
+
+
+def _is_known(function: str) -> bool:
+    try:
+        gdb.parse_and_eval(function)
+    except gdb.error:
+        return False
+    return True
 
 
 def _follow(wanted: dict[str, Any], launches: list[tuple[str, Coordinates, Coordinates]]) -> None:

@@ -87,6 +87,12 @@ bool is_shared(const void* memory, bool of_cluster, Line line) {
   return owner != nullptr && (of_cluster || owner == engine::current->block);
 }
 
+bool is_in_window(uint32_t address, Line line) {
+  constexpr uint32_t most_shared_bytes = 256 << 10, most_blocks = 16;  // of a cluster
+  const bool may_be = address >> rank_shift <= most_blocks && (address & offset_mask) < most_shared_bytes;
+  return may_be && !is_shared(reinterpret_cast<const void*>(uintptr_t{address}), true, line);
+}
+
 bool is_local(const void* memory) {
   return turn != nullptr && turn->running() != nullptr && turn->running()->holds(reinterpret_cast<uintptr_t>(memory));
 }

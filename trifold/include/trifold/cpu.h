@@ -205,6 +205,9 @@ unsigned rank_of_shared_address(uint32_t address, Line line);
 // Whether a pointer leads to shared memory of the running block, or of its cluster; to memory of the running thread.
 bool is_shared(const void* memory, bool of_cluster, Line line);
 bool is_local(const void* memory);
+// Whether a number of 32 bits is an address of shared memory, and no pointer: where the heap follows a program that is
+// loaded at a fixed address, pointers are as small.
+bool is_in_window(uint32_t address, Line line);
 
 // Operations on a barrier in shared memory (PTX's mbarrier). own_only: in the form for the block's own barriers.
 struct MBarrierArrival {

@@ -35,9 +35,9 @@ template <class... M>
 inline constexpr bool of_shared =
     has<modifier::shared_, M...> || has<modifier::shared_cta_, M...> || has<modifier::shared_cluster_, M...>;
 
-// No pointer has so small a number.
-inline bool is_in_window(uint64_t address) {
-  return address >> 32 == 0;
+// Whether it is an address of shared memory in 32 bits; few pointers have so small a number.
+inline bool is_in_window(uint64_t address, host::Line line) {
+  return address >> 32 == 0 && host::is_in_window(static_cast<uint32_t>(address), line);
 }
 
 // The place that all instructions ask where an address leads to.
@@ -47,7 +47,7 @@ __forceinline__ W* pointer(Address<R> address) {
   const uint64_t at = static_cast<uint64_t>(address.base) + static_cast<uint64_t>(address.offset);
   if constexpr (of_shared<M...>) {
     constexpr bool own_only = !has<modifier::shared_cluster_, M...>;
-    if (sizeof(R) == 4 || is_in_window(at))
+    if (sizeof(R) == 4 || is_in_window(at, address.line))
       return static_cast<W*>(host::shared_memory(static_cast<uint32_t>(at), own_only, address.line));
   } else {
     static_assert(
@@ -63,9 +63,9 @@ __forceinline__ void cvta_(D& d, A a, host::Line line = {}) {
   uint64_t address = get<T>(a);
   if constexpr (of_shared<M...>) {
     constexpr bool to = has<modifier::to_, M...>;
-    if (to && !is_in_window(address))
+    if (to && !is_in_window(address, line))
       address = host::shared_address(reinterpret_cast<const void*>(address), line);
-    else if (!to && is_in_window(address))
+    else if (!to && is_in_window(address, line))
       address = reinterpret_cast<uint64_t>(host::shared_memory(static_cast<uint32_t>(address), false, line));
   }
   put(d, address);
@@ -86,7 +86,7 @@ template <class T, class... M, class D, class A, class B>
 __forceinline__ void mapa_(D& d, A a, B rank, host::Line line = {}) {
   static_assert(sizeof(T) == 8 || of_shared<M...>, "mapa of 32 bits is mapa.shared::cluster.u32");
   const T address = get<T>(a);
-  if (sizeof(T) == 4 || (of_shared<M...> && is_in_window(address)))
+  if (sizeof(T) == 4 || (of_shared<M...> && is_in_window(address, line)))
     put(d, T{host::map_shared_address(static_cast<uint32_t>(address), get<uint32_t>(rank), line)});
   else
     put(d, static_cast<T>(reinterpret_cast<uint64_t>(
@@ -96,7 +96,7 @@ template <class T, class... M, class D, class A>
 __forceinline__ void getctarank_(D& d, A a, host::Line line = {}) {
   static_assert(sizeof(T) == 8 || of_shared<M...>, "getctarank of 32 bits is getctarank.shared::cluster.u32");
   const T address = get<T>(a);
-  const bool in_window = sizeof(T) == 4 || (of_shared<M...> && is_in_window(address));
+  const bool in_window = sizeof(T) == 4 || (of_shared<M...> && is_in_window(address, line));
   put(d, uint32_t{in_window ? host::rank_of_shared_address(static_cast<uint32_t>(address), line)
                             : host::rank_of_shared(reinterpret_cast<const void*>(uint64_t{address}), line)});
 }
