@@ -156,8 +156,7 @@ bool HostFront::wait_in_ring(Operation operation, Line line) {
 // From the running thread, which waits at the barrier, to the next one; from the last one on, past the barrier.
 inline void HostFront::pass_in_ring() {
   Fiber& fiber = *running;
-  ++ring_at_;
-  if (engine::current->index + 1 == engine::current->block->threads.size()) {
+  if (++ring_at_ == ring_edge_) {
     engine::current = &next_block_of_ring().threads[0];
   } else {
     ++engine::current;
@@ -186,7 +185,9 @@ engine::Block& HostFront::next_block_of_ring() {
       if (ring_operation_ == Operation::cluster_barrier) block->phases_seen = cluster.phase;
     }
   }
-  engine::Block& next = *ring_blocks_[ring_at_ / entered_->threads.size()];
+  const auto threads = static_cast<uint32_t>(entered_->threads.size());
+  ring_edge_ = ring_at_ + threads;
+  engine::Block& next = *ring_blocks_[ring_at_ / threads];
   if (&next != entered_) enter(next);
   *place_ = {0, 0, 0};
   return next;
@@ -215,6 +216,7 @@ bool HostFront::start_ring(Operation operation) {
     for (const Thread& thread : block->threads) ring_.push_back(static_cast<Fiber*>(thread.front));
   ring_operation_ = operation;
   ring_at_ = 0;
+  ring_edge_ = static_cast<uint32_t>(first.threads.size());
   ring_line_ = turn_.last_line;
   ring_rounds_ = 0;
   return true;

@@ -161,6 +161,7 @@ class HostFront final : public engine::FrontEnd {
   std::vector<engine::Block*> ring_blocks_;
   engine::Operation ring_operation_{};  // a block's barrier or a cluster's
   uint32_t ring_at_ = 0;                // the running thread
+  uint32_t ring_edge_ = 0;              // where another block's threads begin, or the ring ends
   Line ring_line_{nullptr, 0};
   uint64_t ring_rounds_ = 0;
   int short_rings_ = 0;  // that were left before a barrier was complete
