@@ -187,9 +187,9 @@ def draft(
     """Write cuda_src/OP.cuh and .cu, the op's port in C++, and where it is missing ports/OP.py, from prototypes/OP.py.
 
     A file that was written or edited by hand is never overwritten; C++ that `trifold new op` has generated, and nobody
-    has edited, is. With --update, what has changed in the prototype
-    since the last draft is merged into it, unless both have changed the same lines: then nothing is written. Exit
-    status 1: there was such a conflict, or --diff has shown a difference.
+    has edited, is. With --update, what has changed in the prototype since the last draft is merged into it, unless both
+    have changed the same lines: then nothing is written. Exit status 1: there was such a conflict, or --diff has shown
+    a difference.
     """
     found = Workspace.find() if workspace is None else Workspace.at(workspace)
     with _without_collecting():

@@ -25,7 +25,8 @@ Interval = tuple[int, int]  # of an integer, both ends included
 _fields: dict[type, tuple[str, ...]] = {}
 
 
-def _names_of_fields(node: Any) -> tuple[str, ...]:
+def names_of_fields(node: Any) -> tuple[str, ...]:
+    """Of a dataclass's object; looked up once for its class."""
     found = _fields.get(type(node))
     if found is None:
         found = _fields[type(node)] = tuple(item.name for item in fields(node))
@@ -39,7 +40,7 @@ class Expr:
     interval: Interval | None = field(default=None, init=False)
 
     def children(self) -> Iterator[Expr]:
-        for name in _names_of_fields(self):
+        for name in names_of_fields(self):
             value = getattr(self, name)
             if isinstance(value, Expr):
                 yield value
@@ -288,7 +289,7 @@ def walk(body: list[Stmt]) -> Iterator[Stmt]:
 
 def expressions(statement: Stmt) -> Iterator[Expr]:
     """The outermost expressions of a statement itself, without those of its body."""
-    for name in _names_of_fields(statement):
+    for name in names_of_fields(statement):
         value = getattr(statement, name)
         if isinstance(value, Expr):
             yield value

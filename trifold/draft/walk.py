@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from trifold.draft import cpp
+from trifold.draft.tree import names_of_fields
 
 
 def walk(node: cpp.Expr | cpp.Stmt) -> Iterator[cpp.Expr | cpp.Stmt]:
     """It, and all expressions and statements in it."""
     yield node
-    for item in fields(node):
-        value = getattr(node, item.name)
+    for name in names_of_fields(node):
+        value = getattr(node, name)
         for each in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(each, (cpp.Expr, cpp.Stmt)):
                 yield from walk(each)
@@ -50,4 +51,5 @@ def rebuilt(node: Any, change: Callable[[Any], Any]) -> Any:
         return type(node)(rebuilt(each, change) for each in node)
     if not isinstance(node, (cpp.Expr, cpp.Stmt)):
         return node
-    return change(replace(node, **{item.name: rebuilt(getattr(node, item.name), change) for item in fields(node)}))
+    made = {name: rebuilt(getattr(node, name), change) for name in names_of_fields(node)}
+    return change(replace(node, **made))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 from trifold.torch_calls import TorchCalls
+
+from .tensors import tensors_in
 
 _LEAST = 8  # elements: fewer numbers may be the same by chance
 _MOST = 64  # tensors that are kept
@@ -43,8 +45,8 @@ class Computed(TorchCalls):
 
     def called(self, function: Any, arguments: tuple[Any, ...], result: Any) -> None:
         name = function.name().partition("::")[2].partition(".")[0]
-        results = list(_tensors(result))
-        numbers = [one for one in _tensors(arguments) if one.is_floating_point() and one.numel() > 0]
+        results = list(tensors_in(result))
+        numbers = [one for one in tensors_in(arguments) if one.is_floating_point() and one.numel() > 0]
         if all(one.untyped_storage().data_ptr() in self._known for one in numbers):
             self._know(results)
         else:
@@ -90,14 +92,6 @@ class Computed(TorchCalls):
             if made.numel() == flat.numel() and _is_linear(flat, made.to(flat.dtype).contiguous().flatten()):
                 return source
         return ""
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tuple | list):
-        for one in value:
-            yield from _tensors(one)
 
 
 def _is_linear(result: Tensor, made: Tensor) -> bool:

@@ -39,7 +39,7 @@ from .computed import Computed
 from .device_memory import DriverError, gpu_is_lost, let_autograd_finish, wait_asleep
 from .memory import Held, Memory
 from .source import without_reference
-from .tensors import Json, Packed, Unpacking, flattened
+from .tensors import Json, Packed, Unpacking, bytes_of_storage, flattened, tensors_in
 
 _GPU_ALIGNMENT = 512  # bytes, of what torch's allocator for GPUs gives
 _GUARDED_BYTES = 64 * 2**20  # larger blocks are not guarded on the CPU
@@ -155,10 +155,10 @@ class Server:
             args, kwargs = values
             self._set_random_state(request)
             self._set_jitter(request)
-            owners = [torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made]
+            owners = [bytes_of_storage(storage) for storage in made]
             with _mode(request["mode"]), self._computing(request, owners, None) as computed:
                 result = self.function(request["form"])(*args, **kwargs)
-            tensors = list(_tensors(values))
+            tensors = list(tensors_in(values))
             inputs = {id(value): value for value in tensors if value.requires_grad}
             held = Held(owners, owners, inputs=list(inputs.values()))
             reply = self._answer(result, held, owners, list(generators.values()), request)
@@ -181,7 +181,7 @@ class Server:
                 undefined: Any = torch._C._functions.UndefinedGrad
                 pairs = [(undefined()(o), torch.zeros_like(o)) for o in held.outputs]
             self._set_jitter(request)
-            owners = [*held.arguments, *(torch.empty(0, dtype=torch.uint8, device=s.device).set_(s) for s in made)]
+            owners = [*held.arguments, *(bytes_of_storage(storage) for storage in made)]
             with self._computing(request, owners, self._computed) as computed:
                 found_grads = torch.autograd.grad(
                     [output for output, _ in pairs],
@@ -378,16 +378,6 @@ def _sources(computed: Computed | None, result: Any) -> list[str]:
         return []
     values, _ = flattened(result)
     return [computed.source_of(value) if isinstance(value, Tensor) else "" for value in values]
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict):
-        yield from _tensors(list(value.values()))
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _tensors(one)
 
 
 def _random_state(place: Json) -> Tensor:

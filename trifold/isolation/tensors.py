@@ -6,7 +6,7 @@ argument stay what they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,8 +20,22 @@ Json = Any
 
 def bytes_of(tensor: Tensor) -> Tensor:
     """All bytes of a tensor's storage, as a tensor of its device that shares its memory."""
-    storage = tensor.untyped_storage()
+    return bytes_of_storage(tensor.untyped_storage())
+
+
+def bytes_of_storage(storage: torch.UntypedStorage) -> Tensor:
     return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Those among lists, tuples and dicts of any depth, in order."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict):
+        yield from tensors_in(list(value.values()))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from tensors_in(one)
 
 
 @dataclass

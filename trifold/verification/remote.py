@@ -26,7 +26,7 @@ from torch import Tensor
 from trifold.findings import Finding, from_json
 from trifold.isolation import guard
 from trifold.isolation.channel import LEAST_ON_GPU, Arena, Channel, Closed
-from trifold.isolation.tensors import Packed, Unpacking, bytes_of
+from trifold.isolation.tensors import Packed, Unpacking, bytes_of, bytes_of_storage, tensors_in
 from trifold.verification.remote_autograd import Answer, Call, Handle
 from trifold.verification.remote_errors import OpDied, cause_of_death, raised
 from trifold.verification.remote_process import START_S, Process, Start, kill_group, wait_for
@@ -148,8 +148,7 @@ class OpProcess:
 
     def function(self, *args: Any, **kwargs: Any) -> Any:
         """Call the op's public function, in the mode of autograd that holds here."""
-        tensors = [value for value in _flat((args, kwargs)) if isinstance(value, Tensor)]
-        inputs = list({id(value): value for value in tensors if value.requires_grad}.values())
+        inputs = list({id(value): value for value in tensors_in((args, kwargs)) if value.requires_grad}.values())
         if not torch.is_grad_enabled() or not inputs:
             return self.call(args, kwargs, _mode()).result()
         answers: list[Answer] = []
@@ -423,7 +422,7 @@ class OpProcess:
         if kept is None or kept.storage.nbytes() != place["bytes"]:
             kept = self._results[number] = _Result(self._storage(place))
         else:
-            self._copy(place, torch.empty(0, dtype=torch.uint8, device=kept.storage.device).set_(kept.storage))
+            self._copy(place, bytes_of_storage(kept.storage))
         return kept.storage
 
     def _keep(self, number: int, tensor: Tensor) -> None:
@@ -467,16 +466,6 @@ def _forget(process: weakref.ref[OpProcess], number: int) -> None:
     owner = process()
     if owner is not None:
         owner.forget_result(number)
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from _flat(tuple(value.values()))
-    elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _flat(one)
-    else:
-        yield value
 
 
 def _mode() -> str:

@@ -69,7 +69,7 @@ def is_plain(options: Options) -> bool:
 class _Launch:
     """One launch of a compiled kernel."""
 
-    staging: Staging | None  # None: its arrays are not written back
+    staging: Staging
     values: list[Any]
     shape: Any
     shared: int
@@ -146,29 +146,33 @@ class Native:
     def launch_again(self, arguments: Sequence[Any], where: Where, options: Options, functions: Functions) -> None:
         """Without checks, of numbers and arrays as an earlier launch had them. Raises as :meth:`launch`."""
         grid, block, shared = where
-        self._run_plain(_Launch(None, self._values(arguments), self._shape(grid, block), shared, options, functions))
+        library = self.library(PLAIN)
+        ended = library.launch(self._shape(grid, block), shared, self._values(arguments))
+        if ended != Ended.WELL:
+            self._report_end(ended, library, None, options, functions)
 
     def _run_plain(self, launch: _Launch) -> None:
         library = self.library(PLAIN)
-        restore = Contents(launch.staging, self.written) if launch.staging and goes_on(launch.options) else None
+        restore = Contents(launch.staging, self.written) if goes_on(launch.options) else None
         ended = library.launch(launch.shape, launch.shared, launch.values)
         if ended != Ended.WELL:
-            self._report_end(ended, library, restore, launch)
+            self._report_end(ended, library, restore, launch.options, launch.functions)
 
-    def _report_end(self, ended: Ended, library: Library, restore: Contents | None, launch: _Launch) -> None:
+    def _report_end(
+        self, ended: Ended, library: Library, restore: Contents | None, options: Options, functions: Functions
+    ) -> None:
         """Raise what ended a launch that ran without checks, or with the screen."""
         if ended == Ended.BY_AN_ERROR:
             raise LaunchError(library.message)
-        if restore is not None and goes_on(launch.options):
+        if restore is not None and goes_on(options):
             restore.back()
             raise FallbackError("a launch goes on after an access out of bounds")
-        outside = Outside.parse(library.message, self.draft.name).finding(self.draft.name, launch.options.seed)
-        finding = with_functions(outside, launch.functions)
+        outside = Outside.parse(library.message, self.draft.name).finding(self.draft.name, options.seed)
+        finding = with_functions(outside, functions)
         findings.record(finding)
         raise OutOfBounds(finding)
 
     def _run_screened(self, launch: _Launch) -> None:
-        assert launch.staging is not None
         library = self.library(SCREEN)
         fresh = Fresh(launch.staging, self.arrays, self.written)
         contents = Contents(launch.staging, self.written)
@@ -177,14 +181,13 @@ class Native:
         if ended == Ended.WELL:
             return
         if ended != Ended.SUSPECTED:
-            self._report_end(ended, library, contents, launch)
+            self._report_end(ended, library, contents, launch.options, launch.functions)
         contents.back()
         self._run_checked(launch)
         self.false_alarms += 1
 
     def _run_checked(self, launch: _Launch) -> None:
         """Every schedule from the same contents; what the first one leaves stays."""
-        assert launch.staging is not None
         options = launch.options
         library = self.library(CHECKED)
         runtime.accepted.suppress(options.suppressions)
@@ -206,7 +209,6 @@ class Native:
     def _run_once(self, launch: _Launch, library: Library, contents: Contents, seed: int) -> None:
         ended = Ended.WELL
         staging = launch.staging
-        assert staging is not None
 
         def call() -> None:
             nonlocal ended
@@ -228,7 +230,7 @@ class Native:
         for each in told:
             findings.record(each)
         if outside:
-            self._report_end(ended, library, None, launch)
+            self._report_end(ended, library, None, launch.options, launch.functions)
         if mistakes:
             raise (OutOfBounds if mistakes[0].kind == "out-of-bounds" else KernelFault)(*mistakes)
         if ended != Ended.WELL:
