@@ -1,19 +1,22 @@
-"""Compares generated kernels' drafts, compiled for the CPU, with the simulator.
+"""Compares generated kernels' drafts, compiled for the CPU or for a GPU, with the simulator.
 
-    python -m tests.draft.differential COUNT [FIRST]    of the seeds from FIRST on; 0
+    python -m tests.draft.differential COUNT [FIRST] [--device cuda]    of the seeds from FIRST on; 0
 
-prints each seed whose kernel is refused or computes something else, and ends with status 1 if there is one. Integers
-must be the same; floats within what is left of functions of mathematics that differ by some ulps.
+prints each seed whose kernel is refused or computes something else, and ends with status 1 if there is one. On a GPU
+the simulator is compared with Numba's own code, too. Integers must be the same; floats within what is left of functions
+of mathematics that differ by some ulps, and of products and sums that Numba's compiler contracts.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import runpy
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +37,10 @@ def write(folder: Path, seed: int) -> Path:
     return path
 
 
-def drafts(folder: Path, files: list[str]) -> dict[str, str]:
+def drafts(folder: Path, files: list[str], device: str = "cpu") -> dict[str, str]:
     """Run modules with their drafts, in a process without the simulator; by file why there is no result, or ""."""
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
-    command = [sys.executable, "-W", "ignore", "-m", "tests.draft.running", str(folder), *files]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.draft.running", device, str(folder), *files]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr)
@@ -51,11 +54,13 @@ def simulated(file: Path) -> dict[str, Any]:
     return outputs
 
 
-def disagreement(file: Path) -> str:
-    """Which results of a module with its draft differ from the simulator's."""
+def disagreement(file: Path, of: Sequence[str] = ("",)) -> str:
+    """Which results of a module with its draft differ from the simulator's; ``of``: ".numba" are those of Numba."""
     expected = simulated(file)
-    with np.load(file.with_suffix(".npz")) as found:
-        wrong = [name for name, values in expected.items() if not _agree(found[name], values)]
+    wrong = []
+    for one in of:
+        with np.load(file.with_suffix(f"{one}.npz")) as found:
+            wrong += [name + one for name, values in expected.items() if not _agree(found[name], values)]
     return " and ".join(wrong)
 
 
@@ -65,16 +70,17 @@ def _agree(found: Any, expected: Any) -> bool:
     return bool(np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True))
 
 
-def compare(seeds: range) -> dict[int, str]:
+def compare(seeds: range, device: str = "cpu") -> dict[int, str]:
     """What is wrong with the draft of each seed of which something is."""
+    of = ("", ".numba") if device == "cuda" else ("",)
     problems: dict[int, str] = {}
     for first in range(seeds.start, seeds.stop, _TOGETHER):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             files = {seed: write(folder, seed) for seed in range(first, min(first + _TOGETHER, seeds.stop))}
-            reasons = drafts(folder, [str(file) for file in files.values()])
+            reasons = drafts(folder, [str(file) for file in files.values()], device)
             for seed, file in files.items():
-                problem = reasons[str(file)] or disagreement(file)
+                problem = reasons[str(file)] or disagreement(file, of)
                 if problem:
                     problems[seed] = problem
                     print(f"seed {seed}: {problem}", flush=True)
@@ -82,8 +88,12 @@ def compare(seeds: range) -> dict[int, str]:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Compares generated kernels' drafts with the simulator.")
+    parser.add_argument("count", type=int)
+    parser.add_argument("first", type=int, nargs="?", default=0)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    asked = parser.parse_args()
     simulator.install()
-    count, start = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    found = compare(range(start, start + count))
-    print(f"{count - len(found)} of {count} agree")
+    found = compare(range(asked.first, asked.first + asked.count), asked.device)
+    print(f"{asked.count - len(found)} of {asked.count} agree")
     sys.exit(bool(found))

@@ -1,9 +1,10 @@
-"""Runs modules of kernels with their drafts, compiled for the CPU, in place of their kernels.
+"""Runs modules of kernels with their drafts, compiled for the CPU or with nvcc for a GPU, in place of their kernels.
 
-    python -m tests.draft.running FOLDER FILE…
+    python -m tests.draft.running cpu|cuda FOLDER FILE…
 
 writes what the ``main`` of each module gives as FOLDER/<its name>.npz, and prints, as JSON, by file why it has none: ""
-where it has. It is run in a process of its own, in which Numba's simulator is not switched on.
+where it has. On a GPU, FOLDER/<its name>.numba.npz is what Numba's own code gives there. It is run in a process of its
+own, in which Numba's simulator is not switched on.
 
 Each module runs twice: first its launches only draft, then all drafts are compiled as one text, then they are launched.
 """
@@ -15,6 +16,7 @@ import re
 import runpy
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -74,16 +76,20 @@ __global__ void any_of(int which, const unsigned char* arguments) {{
 """
 
 
-def packed(draft: DraftedKernel, arguments: tuple[Any, ...], kinds: tuple[Any, ...]) -> np.ndarray:
-    """The slots that a draft's parameters are read from."""
+def packed(
+    draft: DraftedKernel, arguments: tuple[Any, ...], kinds: tuple[Any, ...]
+) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    """The slots that a draft's parameters are read from; the arrays, by where in these their addresses are."""
     from numba.np import numpy_support
 
     slots = np.zeros((max(len(draft.parameters), 1), _SLOT), np.uint8)
-    for slot, parameter in zip(slots, draft.parameters, strict=False):
+    arrays: dict[int, np.ndarray] = {}
+    for number, (slot, parameter) in enumerate(zip(slots, draft.parameters, strict=False)):
         given = arguments[parameter.argument]
         match parameter.kind:
             case "array":
                 value: Any = np.uint64(given.ctypes.data)
+                arrays[number * _SLOT] = given
             case "stride":
                 value = np.int64(given.strides[parameter.dimension] // given.itemsize)
             case "length":
@@ -93,7 +99,7 @@ def packed(draft: DraftedKernel, arguments: tuple[Any, ...], kinds: tuple[Any, .
             case _:
                 value = numpy_support.as_dtype(kinds[parameter.argument]).type(given)
         slot[: value.nbytes] = np.frombuffer(value.tobytes(), np.uint8)
-    return slots.reshape(-1)
+    return slots.reshape(-1), arrays
 
 
 def _extent(given: Any) -> tuple[int, ...]:
@@ -145,12 +151,41 @@ def _limited(main: Any) -> Any:
         signal.alarm(0)
 
 
-def run(folder: Path, files: list[str]) -> dict[str, str]:
-    launches = _Launches()
+def compiled_for(device: str, text: str, folder: Path) -> Callable[..., None]:
+    """Launches the kernel ``any_of`` of a text: grid, block, which, slots, the arrays in these, shared bytes, whether
+    the blocks wait for one another."""
+    if device == "cuda":
+        from tests.draft.on_gpu import OnGpu
+
+        return OnGpu(text, folder)
+    kernel = RawKernel(text, "any_of", ("-std=c++20",), checks=False)
+    kernel.compile()
+
+    def launch(grid: Any, block: Any, which: int, slots: Any, _arrays: Any, shared: int, cooperative: bool) -> None:
+        kernel(grid, block, (np.int32(which), slots), shared_mem=shared, cooperative=cooperative)
+
+    return launch
+
+
+def run_by_numba(folder: Path, files: list[str]) -> dict[str, str]:
+    """The results of Numba's own code, on the GPU; by file why there are none."""
     reasons: dict[str, str] = {}
+    for file in files:
+        try:
+            outputs = _limited(runpy.run_path(file)["main"])
+        except Exception as error:
+            reasons[file] = f"Numba: {type(error).__name__}: {error}"
+        else:
+            np.savez(folder / f"{Path(file).stem}.numba.npz", **outputs)
+    return reasons
+
+
+def run(device: str, folder: Path, files: list[str]) -> dict[str, str]:
+    reasons: dict[str, str] = run_by_numba(folder, files) if device == "cuda" else {}
+    launches = _Launches()
     mains: dict[str, Any] = {}
     drafts: dict[str, Drafts] = {}
-    for file in files:
+    for file in [each for each in files if each not in reasons]:
         mains[file], drafts[file] = runpy.run_path(file)["main"], Drafts()
         launches.launch = lambda kernel, _, __, kinds, own=drafts[file]: own.add(kernel, kinds)  # type: ignore[method-assign,misc]
         try:
@@ -158,8 +193,7 @@ def run(folder: Path, files: list[str]) -> dict[str, str]:
         except (DraftError, TimeoutError) as error:
             reasons[file] = str(error)
     every = [each for file in files if file not in reasons for each in drafts[file].of.values()]
-    compiled = RawKernel(in_one(every), "any_of", ("-std=c++20",), checks=False)
-    compiled.compile()
+    compiled = compiled_for(device, in_one(every), folder)
     for file in files:
         if file in reasons:
             continue
@@ -167,16 +201,15 @@ def run(folder: Path, files: list[str]) -> dict[str, str]:
         def launch(kernel: Any, configuration: Any, arguments: Any, kinds: Any, own: str = file) -> None:
             grid, block, *others = configuration
             draft = drafts[own].of[kernel, kinds]
-            slots = packed(draft, arguments, kinds)
+            slots, arrays = packed(draft, arguments, kinds)
             shared = int(others[1]) if len(others) > 1 else 0
             cooperative = "this_grid" in draft.text
-            where = (np.int32(every.index(draft)), slots)
-            compiled(_extent(grid), _extent(block), where, shared_mem=shared, cooperative=cooperative)
+            compiled(_extent(grid), _extent(block), every.index(draft), slots, arrays, shared, cooperative)
 
         launches.launch = launch  # type: ignore[method-assign]
         try:
             outputs = _limited(mains[file])
-        except (TimeoutError, TrifoldError) as error:
+        except (TimeoutError, TrifoldError, RuntimeError) as error:
             reasons[file] = str(error)
         else:
             np.savez(folder / Path(file).stem, **outputs)
@@ -185,4 +218,4 @@ def run(folder: Path, files: list[str]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(Path(sys.argv[1]), sys.argv[2:])))
+    print(json.dumps(run(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])))

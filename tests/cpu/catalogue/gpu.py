@@ -64,7 +64,7 @@ class GpuKernel:
         def launch(*arguments: Any) -> None:
             values = [value_of(argument) for argument in arguments]
             everything = [*values, *self.more(*values)]
-            memory = _Copies([value for value in everything if isinstance(value, np.ndarray)])
+            memory = Copies([value for value in everything if isinstance(value, np.ndarray)])
             words = [memory.address(v) if isinstance(v, np.ndarray) else int(v) for v in everything]
             reals = [0.0 if isinstance(v, np.ndarray) else float(v) for v in everything]
             problem = self.library.catalogue_start(
@@ -81,7 +81,7 @@ class GpuKernel:
         return launch
 
 
-class _Copies:
+class Copies:
     """The memory of arrays on the GPU; arrays that overlap share theirs."""
 
     def __init__(self, arrays: list[Array]) -> None:
