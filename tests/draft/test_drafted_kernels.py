@@ -57,6 +57,12 @@ def test_drafts_of_generated_kernels_compute_the_same() -> None:
     assert compare(range(12)) == {}
 
 
+@pytest.mark.gpu
+@pytest.mark.slow(seconds=60)
+def test_on_a_gpu_drafts_and_numbas_code_compute_what_the_simulator_does() -> None:
+    assert compare(range(20), "cuda") == {}
+
+
 _MODULE = """
 import numpy as np
 from numba import cuda

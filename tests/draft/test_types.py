@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+INSTALLED = {each.metadata["Name"] for each in importlib.metadata.distributions()}
+
+
+@pytest.mark.skipif("numba-cuda" in INSTALLED, reason="its pipeline is another one than that of numba's own target")
 def test_types_are_numbas() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
     command = [sys.executable, "-m", "tests.draft.numba_types"]

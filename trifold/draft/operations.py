@@ -254,10 +254,10 @@ _NUMBER_TYPES = [
 OPERATIONS: dict[Any, Operation] = {
     **{getattr(math, name): Operation(_asked, _mathematics(text)) for name, text in _MATH.items()},
     **{getattr(cmath, name): Operation(_asked, _call_to(f"trifold::{name}")) for name in _CMATH},
-    **{getattr(cuda.fp16, name): Operation(_asked, _call_to(f"__{name}")) for name in _HALF_ARITHMETIC},
-    **{getattr(cuda.fp16, name): Operation(_asked, _call_to(f"__{name}")) for name in _HALF_COMPARISONS},
+    **{getattr(oracle.half_functions(), name): Operation(_asked, _call_to(f"__{name}")) for name in _HALF_ARITHMETIC},
+    **{getattr(oracle.half_functions(), name): Operation(_asked, _call_to(f"__{name}")) for name in _HALF_COMPARISONS},
     **{
-        getattr(cuda.fp16, name): Operation(_fixed(types.float16, types.float16), _call_to(name))
+        getattr(oracle.half_functions(), name): Operation(_fixed(types.float16, types.float16), _call_to(name))
         for name in _HALF_MATHEMATICS
     },
     complex: Operation(_asked, lambda writer, call: writer.complex_of(call)),

@@ -7,6 +7,7 @@ Numba must not have been imported with its simulator switched on, which hides th
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import operator
 from types import SimpleNamespace
@@ -75,6 +76,11 @@ def shuffled_type(kind: types.Type) -> types.Type | None:
         return None if found is None else found.return_type
     found = resolve(intrinsic, (types.int32, types.int32, kind, types.int32, types.int32))
     return None if found is None else found.return_type[0]
+
+
+def half_functions() -> Any:
+    """What has the functions of float16: ``hadd`` and others. In numba-cuda it is a module, not imported by itself."""
+    return getattr(cuda, "fp16", None) or importlib.import_module("numba.cuda.fp16")
 
 
 def grid_group() -> types.Type:
