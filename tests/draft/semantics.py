@@ -546,6 +546,14 @@ def grid_of_two_dimensions(x, y, out):
 
 
 @cuda.jit
+def signs_of_the_least(x, y, out):
+    i = cuda.grid(1)
+    byte = np.int8(x[i] // 1000 - 128)
+    word = np.int32(x[i] // 1000 - 2**31)
+    out[i] = -byte + abs(byte) * 3.0 + -word / 2 + abs(word) * 5.0 + (y[i] & -word)
+
+
+@cuda.jit
 def unsigned_signs(x, y, out):
     i = cuda.grid(1)
     b = np.uint8(x[i] + 20)
@@ -665,6 +673,7 @@ _OF_FLOATS = (
     several_dynamic_arrays,
     grid_of_two_dimensions,
     unsigned_signs,
+    signs_of_the_least,
     joins_of_several_types,
     joins_of_a_constant,
     calls_in_chains,

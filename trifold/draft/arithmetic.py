@@ -268,14 +268,16 @@ class Arithmetic:
         return cpp.Prefix("-", self.convert(operand, result), type=result)
 
     def in_own_type(self, operator: str, operand: cpp.Expr, own: Type) -> cpp.Expr:
-        """``-`` and ``~`` of an unsigned number, which Numba computes before it widens it."""
+        """``-`` and ``~``, which Numba computes in the operand's type before it widens the result."""
         kind = own[0]
         assert isinstance(kind, types.Integer)
-        computed: cpp.Expr = cpp.Prefix(operator, self.convert(operand, own), type=own, interval=limits(kind))
-        if kind.bitwidth < types.int32.bitwidth:  # C++ computes in int
-            int32 = self.each(types.int32, own)
-            computed = self.convert(cpp.Prefix(operator, self.convert(operand, own), type=int32), own)
-        return computed
+        least_has_negative = types.int64 if kind.signed else kind
+        computed_in = types.int32 if kind.bitwidth < types.int32.bitwidth else least_has_negative
+        if computed_in == kind:
+            return cpp.Prefix(operator, self.convert(operand, own), type=own, interval=limits(kind))
+        narrow = self.convert(operand, own)
+        wide = narrow if computed_in == types.int32 else self.convert(narrow, self.each(computed_in, own))
+        return self.convert(cpp.Prefix(operator, wide, type=self.each(computed_in, own)), own)
 
     def invert(self, operand: cpp.Expr, result: Type, interval: Interval | None) -> cpp.Expr:
         operand, _ = self._of_one_type(operand), self._one_of(result)

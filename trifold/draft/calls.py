@@ -72,12 +72,13 @@ class Calls(Views):
             return cpp.CallTo("fabs", (self.numbers.convert(value, call.type),), type=call.type)
         if not all(isinstance(each, types.Integer) and each.signed for each in call.type):
             return value
-        kind = (
-            value.type
-            if value.type == self.each(types.int32) and fits(call.interval, types.int32)
-            else self.each(types.int64)
-        )
-        assert kind is not None
+        if call.interval is None or call.interval[0] < 0:
+            # Of the least number it is that number, which is cut to its type.
+            narrow = all(each.bitwidth < types.int32.bitwidth for each in call.type)
+            kind = self.each(types.int32 if narrow else types.int64)
+            return self.numbers.convert(cpp.CallTo("abs", (self.numbers.convert(value, kind),), type=kind), call.type)
+        small = value.type == self.each(types.int32) and fits(call.interval, types.int32)
+        kind = self.each(types.int32 if small else types.int64)
         return cpp.CallTo("abs", (self.numbers.convert(value, kind),), type=kind, interval=call.interval)
 
     def rounded(self, call: t.Call) -> cpp.Expr:

@@ -18,6 +18,7 @@ from trifold.draft.calls import Calls
 from trifold.draft.cpp import fits
 from trifold.draft.libdevice import WITH_OUTPUTS
 from trifold.draft.operations import OPERATIONS
+from trifold.draft.ranges import overflows
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
 from trifold.draft.variables import Variables
@@ -211,7 +212,9 @@ class Expressions(Calls):
         if value.type == self.boolean:
             value = self.numbers.convert(value, self.each(types.int32))
         own = tuple(each.args[0] for each in expression.signature)
-        if op in (operator.neg, operator.invert) and all(isinstance(x, types.Integer) and not x.signed for x in own):
+        unsigned = all(isinstance(x, types.Integer) and not x.signed for x in own)
+        narrow = own != result and op is operator.neg and overflows(operand.interval, expression.signature)
+        if (op in (operator.neg, operator.invert) and unsigned) or narrow:
             return self.numbers.in_own_type("-" if op is operator.neg else "~", value, own)
         if op is operator.neg:
             return self.numbers.negate(value, result, expression.interval)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from numba import cuda, types
+from numba.core.typing import Signature
 
 from trifold.draft import tree as t
 from trifold.draft.cpp import limits
@@ -202,6 +203,8 @@ class _Ranges:
             case t.Choice(chosen=chosen, otherwise=otherwise):
                 return _union([chosen.interval, otherwise.interval])
             case t.Unary(operator=op, operand=operand):
+                if op is operator.neg and overflows(operand.interval, expression.signature):
+                    return _union(limits(each.args[0]) for each in expression.signature)
                 return _unary(op, operand.interval, bounds)
             case t.Binary(operator=op, left=left, right=right):
                 if left.interval is None or right.interval is None:
@@ -227,7 +230,10 @@ class _Ranges:
             return choose(low for low, _ in known), choose(high for _, high in known)
         if call.function is abs and arguments[0] is not None:
             low, high = arguments[0]
-            return (0 if low <= 0 <= high else min(abs(low), abs(high))), max(abs(low), abs(high))
+            largest = max(abs(low), abs(high))
+            if largest > bounds[1]:
+                return bounds  # that of the least number is itself
+            return (0 if low <= 0 <= high else min(abs(low), abs(high))), largest
         if call.function in (cuda.popc, cuda.ffs, cuda.clz):
             return 0, 64
         if call.function in _CONVERSIONS or isinstance(call.function, types.Integer):
@@ -259,6 +265,13 @@ def _unary(op: object, operand: Interval | None, bounds: Interval) -> Interval |
     if op is operator.pos:
         return operand
     return (0, 1) if op is operator.not_ else bounds
+
+
+def overflows(operand: Interval | None, signature: Sequence[Signature]) -> bool:
+    """Whether the operand of a negation may be the least number of its type, which is its own negative there: Numba
+    computes in that type, and then widens the result."""
+    least = [limits(each.args[0]) for each in signature]
+    return any(each is not None and each[0] < 0 and (operand is None or operand[0] <= each[0]) for each in least)
 
 
 def _corners(combine: object, a: Interval, b: Interval) -> Interval:

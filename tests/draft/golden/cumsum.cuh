@@ -123,7 +123,8 @@ __device__ __forceinline__ Wide sum_before(int tile, int64_t apart, int* states,
       const int state = other >= 0 ? atomicAdd(&states[other], 0) : AGGREGATE;
       known = static_cast<int>(__ballot_sync(ALL_LANES, state == PREFIX));
       const int missing = static_cast<int>(__ballot_sync(ALL_LANES, state == NOTHING));
-      const int64_t nearer = known != 0 ? (known & -static_cast<int64_t>(known)) - 1 : ALL_LANES;
+      const int64_t nearer =
+          known != 0 ? static_cast<int64_t>(known & static_cast<int>(-static_cast<int64_t>(known))) - 1 : ALL_LANES;
       waits = (missing & nearer) != 0;
       if (waits) __nanosleep(uint32_t{20});
     }
