@@ -60,14 +60,19 @@ def disagreement(file: Path, of: Sequence[str] = ("",)) -> str:
     wrong = []
     for one in of:
         with np.load(file.with_suffix(f"{one}.npz")) as found:
-            wrong += [name + one for name, values in expected.items() if not _agree(found[name], values)]
-    return " and ".join(wrong)
+            for name, values in expected.items():
+                differ = np.argwhere(~_agree(found[name], values))
+                if len(differ):
+                    at = tuple(differ[0].tolist())
+                    wrong.append(f"{name}{one}{list(at)} is {found[name][at]}, and {values[at]} in the simulator")
+    return "; ".join(wrong)
 
 
-def _agree(found: Any, expected: Any) -> bool:
+def _agree(found: Any, expected: Any) -> Any:
+    """Of each element."""
     if expected.dtype.kind not in "fc":
-        return bool(np.array_equal(found, expected))
-    return bool(np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True))
+        return found == expected
+    return np.isclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True)
 
 
 def compare(seeds: range, device: str = "cpu") -> dict[int, str]:

@@ -91,4 +91,8 @@ def test_a_draft_that_computes_something_else_is_found(tmp_path: Path) -> None:
     assert set(drafts(tmp_path, [str(file) for file in files.values()]).values()) == {""}
     for name, (dtype, simulated, _) in cases.items():
         files[name].write_text(_MODULE.format(operation=simulated, dtype=dtype))
-    assert {name: disagreement(file) for name, file in files.items()} == {"floor": "y", "factor": "y", "same": ""}
+    assert {name: disagreement(file) for name, file in files.items()} == {
+        "floor": "y[0] is -3, and -4 in the simulator",
+        "factor": "y[0] is -14.0, and -14.007 in the simulator",
+        "same": "",
+    }
