@@ -93,6 +93,6 @@ def test_a_draft_that_computes_something_else_is_found(tmp_path: Path) -> None:
         files[name].write_text(_MODULE.format(operation=simulated, dtype=dtype))
     assert {name: disagreement(file) for name, file in files.items()} == {
         "floor": "y[0] is -3, and -4 in the simulator",
-        "factor": "y[0] is -14.0, and -14.007 in the simulator",
+        "factor": "y[0] is -14.007, and -14.0 in the simulator",
         "same": "",
     }
