@@ -139,23 +139,16 @@ _ELSE = ("NameError", "SyntaxError", "ImportError", "AttributeError", "BuildErro
 
 def outcome(op: str, row: str, workspace: Workspace, *, seconds: float = 60.0) -> Outcome:
     """What ``row`` says of the op's port in ``workspace`` on the GPU, where a case may take so many seconds."""
-    return outcomes(op, [row], workspace, seconds=seconds)[row]
-
-
-def outcomes(op: str, rows: Sequence[str], workspace: Workspace, *, seconds: float = 60.0) -> dict[str, Outcome]:
-    """What each of the rows says, see :func:`outcome`."""
     (report,) = verify(
         op,
         workspace=workspace,
         implementations=["port"],
         devices=["cuda"],
-        checks=rows,
+        checks=[row],
         examples=1,
         timeout=seconds,
     ).ops
-    return {
-        row: _of_row(row, [one for one in report.rows if one.check == row or one.check not in rows]) for row in rows
-    }
+    return _of_row(row, report.rows)
 
 
 def _of_row(row: str, reported: Sequence[Row]) -> Outcome:
