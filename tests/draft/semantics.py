@@ -546,6 +546,14 @@ def grid_of_two_dimensions(x, y, out):
 
 
 @cuda.jit
+def quotients_of_wide_words(x, y, out):
+    i = cuda.grid(1)
+    word = np.uint64(x[i]) + np.uint64(2**63 + 12345)
+    power = word**2
+    out[i] = word // 205 + word % 7 + 2 // (power | 1) + (y[i] // (word | 1)) * 3 + max(word, y[i]) / 2
+
+
+@cuda.jit
 def signs_of_the_least(x, y, out):
     i = cuda.grid(1)
     byte = np.int8(x[i] // 1000 - 128)
@@ -674,6 +682,7 @@ _OF_FLOATS = (
     grid_of_two_dimensions,
     unsigned_signs,
     signs_of_the_least,
+    quotients_of_wide_words,
     joins_of_several_types,
     joins_of_a_constant,
     calls_in_chains,

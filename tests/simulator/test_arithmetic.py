@@ -190,6 +190,17 @@ def test_an_accumulator_is_converted_in_its_loop_only_where_it_matters() -> None
     assert conversions(source, x="float32", start="float32") == {}
 
 
+def test_of_a_product_of_a_variable_with_itself_one_factor_is_converted() -> None:
+    source = """
+    def f(x):
+        u = x
+        for i in range(4):
+            u = u * u + 1.5
+        return i
+    """
+    assert conversions(source, x="float32") == {"5 u": "float64"}
+
+
 def test_the_operand_of_an_augmented_assignment_takes_the_type_of_the_sum() -> None:
     source = """
     def f(x, y):

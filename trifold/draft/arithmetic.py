@@ -240,7 +240,7 @@ class Arithmetic:
         self, operator: str, left: cpp.Expr, right: cpp.Expr, result: Type, interval: Interval | None
     ) -> cpp.Expr:
         """Python's ``//`` and ``%``: C++'s where no operand is negative and the divisor not 0."""
-        plain = _integers(result) and all(x.interval is not None for x in (left, right))
+        plain = _integers(result) and all(fits(x.interval, each) for x in (left, right) for each in result)
         if plain and left.interval[0] >= 0 and right.interval[0] >= 1:  # type: ignore[index]
             return self.combine("/" if operator == "//" else "%", left, right, result, interval)
         if not _integers(result):

@@ -207,10 +207,13 @@ class _Ranges:
                     return _union(limits(each.args[0]) for each in expression.signature)
                 return _unary(op, operand.interval, bounds)
             case t.Binary(operator=op, left=left, right=right):
-                if left.interval is None or right.interval is None:
+                sides = [left.interval, right.interval]
+                if op not in _MODULAR:
+                    sides = [_converted(side, expression.signature, place) for place, side in enumerate(sides)]
+                if sides[0] is None or sides[1] is None:
                     return None
                 combine = _BINARY.get(op)
-                return bounds if combine is None else combine(left.interval, right.interval) or bounds
+                return bounds if combine is None else combine(sides[0], sides[1]) or bounds
             case t.Call():
                 return self._called(expression, bounds)
         return bounds
@@ -225,7 +228,7 @@ class _Ranges:
         if call.function in (min, max):
             if any(each is None for each in arguments):
                 return None
-            known = [each for each in arguments if each is not None]
+            known = [each if _within(each, bounds) else bounds for each in arguments if each is not None]
             choose = min if call.function is min else max
             return choose(low for low, _ in known), choose(high for _, high in known)
         if call.function is abs and arguments[0] is not None:
@@ -272,6 +275,22 @@ def overflows(operand: Interval | None, signature: Sequence[Signature]) -> bool:
     computes in that type, and then widens the result."""
     least = [limits(each.args[0]) for each in signature]
     return any(each is not None and each[0] < 0 and (operand is None or operand[0] <= each[0]) for each in least)
+
+
+def _within(inner: Interval, outer: Interval) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+# Where these have room for the result, it does not matter that an operand was converted to another type before.
+_MODULAR = (operator.add, operator.sub, operator.mul, operator.iadd, operator.isub, operator.imul)
+
+
+def _converted(interval: Interval | None, signature: Sequence[Signature] | None, place: int) -> Interval | None:
+    """The range of an operand after its conversion to what the operation computes in: a uint64 may be negative then."""
+    bounds = [limits(each.args[place]) for each in signature or ()]
+    if interval is None or all(each is None or _within(interval, each) for each in bounds):
+        return interval
+    return _union(bounds)
 
 
 def _corners(combine: object, a: Interval, b: Interval) -> Interval:

@@ -20,6 +20,7 @@ from typing import Any
 
 from trifold import _simulator
 from trifold.simulator import arithmetic, refused
+from trifold.simulator.meeting import UNKNOWN, Flow, Names, Variable, meet, merged, of_type
 from trifold.simulator.pruned import truth
 from trifold.simulator.refused import Refusal
 from trifold.simulator.types_of import (
@@ -39,24 +40,6 @@ _Function = ast.FunctionDef | ast.Lambda
 _INDEX = type(_simulator.threadIdx)
 _CLZ = _simulator.functions["cuda.clz"]
 _MOST_PASSES = 24  # a type widens at most from bool to complex128, one loop's after another's
-
-
-@dataclass(frozen=True)
-class Variable:
-    """What is known of a name at one place.
-
-    Attributes:
-        type: Numba's.
-        real: the types that the value may have when the program runs.
-        narrow: it is an int32, kept as an int64, as a thread's index is.
-    """
-
-    type: Type
-    real: frozenset[Type]
-    narrow: bool = False
-
-
-Names = dict[str, Variable]
 
 
 Definitions = Mapping[Any, tuple[_Function, Resolve, Resolve]]
@@ -113,40 +96,6 @@ def may_need_casts(function: _Function) -> bool:
     return False
 
 
-def _known(kind: Type) -> Variable:
-    return Variable(kind, frozenset((kind,)))
-
-
-_UNKNOWN = _known(None)
-
-
-def _merged(first: Variable, second: Variable) -> Variable:
-    if first == second:
-        return first
-    return Variable(unified(first.type, second.type), first.real | second.real, first.narrow and second.narrow)
-
-
-class _Flow:
-    """The names at one place, or None where the place is not reached; what leaves loops is collected apart."""
-
-    def __init__(self) -> None:
-        self.breaks: list[Names] = []
-        self.continues: list[Names] = []
-
-
-def _meet(places: Iterable[Names | None]) -> Names | None:
-    result: Names | None = None
-    for place in places:
-        if place is None:
-            continue
-        if result is None:
-            result = dict(place)
-            continue
-        for name, variable in place.items():
-            result[name] = _merged(result[name], variable) if name in result else variable
-    return result
-
-
 class _Calls:
     """Functions by the types that they are called with.
 
@@ -181,7 +130,7 @@ class _Reader:
         self._resolve, self._decide = resolve, decide
         self._typing = Typing(resolve)
         self._names: Names | None = {}
-        self._loops: list[_Flow] = []
+        self._loops: list[Flow] = []
         self._returned: list[Variable] = []
         # Of earlier passes: the type of each expression, and the names as they were where a loop began again.
         self._types: dict[ast.AST, Type] = {}
@@ -204,11 +153,11 @@ class _Reader:
 
     def function(self, node: ast.FunctionDef, arguments: tuple[Type, ...]) -> None:
         parameters = (*node.args.posonlyargs, *node.args.args)
-        names = {each.arg: _UNKNOWN for each in (*parameters, *node.args.kwonlyargs)}
-        names.update({each.arg: _known(kind) for each, kind in zip(parameters, arguments, strict=False)})
+        names = {each.arg: UNKNOWN for each in (*parameters, *node.args.kwonlyargs)}
+        names.update({each.arg: of_type(kind) for each, kind in zip(parameters, arguments, strict=False)})
         for extra in (node.args.vararg, node.args.kwarg):
             if extra is not None:
-                names[extra.arg] = _UNKNOWN
+                names[extra.arg] = UNKNOWN
         for _ in range(_MOST_PASSES):
             self._changed = False
             self._names = dict(names)
@@ -220,7 +169,7 @@ class _Reader:
             if not self._changed:
                 break
         if self._names is None and self._returned:  # else it may end without a value
-            self._instance.returned = functools.reduce(_merged, self._returned)
+            self._instance.returned = functools.reduce(merged, self._returned)
 
     # Statements ---------------------------------------------------------------------------------------------------
 
@@ -271,7 +220,7 @@ class _Reader:
         after = self._names
         self._names = before
         self._block(node.orelse)
-        self._names = _meet((after, self._names))
+        self._names = meet((after, self._names))
 
     def _run_While(self, node: ast.While) -> None:
         self._loop(node, lambda: self._read(node.test))
@@ -282,8 +231,8 @@ class _Reader:
         self._loop(node, lambda: self._assign(node.target, item))
 
     def _loop(self, node: ast.While | ast.For, start: Callable[[], Any]) -> None:
-        header = _meet((self._names, *self._again.get(node, ()))) or {}
-        flow = _Flow()
+        header = meet((self._names, *self._again.get(node, ()))) or {}
+        flow = Flow()
         self._loops.append(flow)
         self._names = dict(header)
         start()
@@ -295,11 +244,11 @@ class _Reader:
             self._again[node], self._changed = again, True
         if isinstance(node, ast.While):  # CPython tests once before the loop, and once more at its end
             endless = isinstance(node.test, ast.Constant) and node.test.value
-            self._names = None if endless else _meet((condition, *again))
+            self._names = None if endless else meet((condition, *again))
         else:  # one that ends has not assigned its target once more
-            self._names = _meet((header, condition))
+            self._names = meet((header, condition))
         self._block(node.orelse)
-        self._names = _meet((self._names, *flow.breaks))
+        self._names = meet((self._names, *flow.breaks))
 
     def _run_Break(self, node: ast.Break) -> None:
         self._loops[-1].breaks.append(self._names or {})
@@ -310,7 +259,7 @@ class _Reader:
         self._names = None
 
     def _run_Return(self, node: ast.Return) -> None:
-        self._returned.append(_UNKNOWN if node.value is None else self._value(node.value))
+        self._returned.append(UNKNOWN if node.value is None else self._value(node.value))
         self._names = None
 
     def _run_Raise(self, node: ast.Raise) -> None:
@@ -333,12 +282,12 @@ class _Reader:
 
     def _run_FunctionDef(self, node: ast.FunctionDef) -> None:
         if self._names is not None:
-            self._names[node.name] = _UNKNOWN
+            self._names[node.name] = UNKNOWN
 
     def _assign(self, target: ast.expr, kind: Type) -> None:
         if isinstance(target, ast.Name):
             if self._names is not None:
-                self._names[target.id] = _known(kind)
+                self._names[target.id] = of_type(kind)
         elif isinstance(target, ast.Tuple | ast.List):
             kinds = kind if isinstance(kind, tuple) and len(kind) == len(target.elts) else (None,) * len(target.elts)
             for part, member in zip(target.elts, kinds, strict=True):
@@ -379,7 +328,7 @@ class _Reader:
     def _widened(self, node: ast.AST, kind: Type) -> Type:
         """The expression's type, of this type now, with what it was in earlier passes."""
         result = unified(self._types[node], kind) if node in self._types else kind
-        if self._types.get(node, _UNKNOWN) != result:
+        if self._types.get(node, UNKNOWN) != result:
             self._types[node], self._changed = result, True
         if result != kind and isinstance(node, ast.BinOp | ast.UnaryOp | ast.Call):
             self._cast(node, result)
@@ -391,10 +340,10 @@ class _Reader:
         if isinstance(node, ast.Name) and node in self._instance.casts:
             del self._instance.casts[node]
             return self._variable(node.id)
-        return _known(kind)
+        return of_type(kind)
 
     def _variable(self, name: str) -> Variable:
-        return (self._names or {}).get(name, _UNKNOWN)
+        return (self._names or {}).get(name, UNKNOWN)
 
     def _name(self, node: ast.Name) -> Type:
         if self._names is not None and node.id in self._names:
@@ -443,8 +392,15 @@ class _Reader:
         left, right = self._read(node.left), self._read(node.right)
         result = operated(node.op, left, right)
         self._drop(node.left, lambda real: operated(node.op, real, right) == result)
-        self._drop(node.right, lambda real: operated(node.op, left, real) == result)
+        lefts = self._real_types(node.left, left)  # after that: of x * x one is converted
+        self._drop(node.right, lambda real: all(operated(node.op, each, real) == result for each in lefts))
         return result
+
+    def _real_types(self, node: ast.expr, kind: Type) -> frozenset[Type]:
+        """The types that a value may have when it is used."""
+        if isinstance(node, ast.Name) and node not in self._instance.casts and node.id in (self._names or {}):
+            return self._variable(node.id).real
+        return frozenset((kind,))
 
     def _unary(self, node: ast.UnaryOp) -> Type:
         operand = self._read(node.operand)
@@ -494,7 +450,7 @@ class _Reader:
         if key is None:
             return None
         self._instance.calls[node] = key
-        returned = self._calls.instance(key).returned or _UNKNOWN
+        returned = self._calls.instance(key).returned or UNKNOWN
         if returned.real != {returned.type}:
             self._cast(node, returned.type)
         return returned.type

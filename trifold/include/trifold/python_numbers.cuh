@@ -67,13 +67,14 @@ __host__ __device__ __forceinline__ T floor_mod(A dividend, B divisor) {
 // x ** exponent, in the order of Numba's multiplications.
 template <int exponent, class T>
 __host__ __device__ __forceinline__ T power(T x) {
-  T result = 1;
+  using Factor = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+  Factor result = 1, factor = static_cast<Factor>(x);  // integers wrap round
 #pragma unroll
   for (int left = exponent < 0 ? -exponent : exponent; left > 0; left /= 2) {
-    if (left % 2 == 1) result *= x;
-    x *= x;
+    if (left % 2 == 1) result *= factor;
+    factor *= factor;
   }
-  return exponent < 0 ? T(1) / result : result;
+  return exponent < 0 ? T(1) / static_cast<T>(result) : static_cast<T>(result);
 }
 
 // The same, of an exponent that is no constant. Of integers, a negative power of 0 is the least number of the type, and
