@@ -7,10 +7,23 @@
 // The least that must move: `a` and `b` read once and `out` written once. A block reads 2·64·inner numbers for 64·64
 // results, so that `a` is read columns / 64 times, and `b` rows / 64 times, mostly from the L2 cache.
 //
-// Products are added up in the order of k, in float for half types and float, in double for double, and rounded once.
+// Products are added up in the order of k, in float or double, and rounded once.
+//
+// Half types go through tensor cores (matmul_halves_kernel), which add up in float, too, but several products at a
+// time.
 #pragma once
 
-#include <trifold/cuda.cuh>
+#include <trifold/async_copies.cuh>
+#include <trifold/reduce.cuh>
+#include <trifold/vector.cuh>
+
+#include <mma.h>
+
+#include <type_traits>
+
+#if defined(TRIFOLD_GPU_ARCH) && TRIFOLD_GPU_ARCH < 800
+#error "matmul_tiled needs tensor cores for bfloat16 and asynchronous copies: build it for sm_80 or newer"
+#endif
 
 inline constexpr int matmul_tile = 64, matmul_step = 16;          // numbers across a tile, and along k
 inline constexpr int matmul_side = 16, matmul_own = 4;            // threads across a tile, and a thread's numbers
@@ -78,4 +91,242 @@ __global__ void __launch_bounds__(matmul_threads)
       if (row < rows && column < columns) out[row * columns + column] = T(sums[i][j]);
     }
   }
+}
+
+// ------------------------------------------------------------------------------------------ half types
+
+// A block makes a tile of 128 × 128 numbers, or of 64 × 64 where there are few, by four warps, of which each has a
+// quarter: 4 × 4 or 2 × 2 accumulators of 16 × 16, in registers. The tiles of `a` and `b` come by asynchronous copies,
+// some steps of 32 along k ahead. All four warps wait for each other once a step.
+//
+// A tensor core multiplies exactly, and adds 8 or 16 products and a float at a time. It aligns them to the largest one
+// and cuts off what is below its last bit, or some bits below that: the sum of K products is off by less than K
+// units in the last place of the largest sum on the way, but by more than sums that are rounded.
+
+inline constexpr int halves_step = 32, halves_threads = 128;
+inline constexpr int halves_side = 16;   // of a fragment
+inline constexpr int halves_blocks = 2;  // that a multiprocessor holds, so that one multiplies while another waits
+
+// Numbers across the tiles, and the steps that shared memory has room for: the more, the sooner a step is done.
+inline constexpr int large_tile = 128, small_tile = 64;
+template <int tile>
+inline constexpr int halves_stages = tile == large_tile ? 3 : 6;
+
+// `a`, or the transpose of `b`: `size` by k, of which element (i, k) lies i · stride + k · k_stride elements after
+// `first`. In pieces: along the dimension in which elements are neighbours in memory, it consists of aligned 16 bytes.
+template <class T>
+struct Factor {
+  const T* first;
+  int64_t size, stride, k_stride;
+  bool in_pieces;
+};
+
+template <class Use, class T, class Layout = void>
+using Fragment = nvcuda::wmma::fragment<Use, halves_side, halves_side, halves_side, T, Layout>;
+
+// A tile of a factor in shared memory. Its lines are along k or across it, as elements lie next to one another in
+// global memory. Each is 16 bytes longer than a multiple of 64: eight lines, as ldmatrix reads them, begin in different
+// banks.
+template <class T, int tile, bool along_k>
+struct alignas(32) FactorTile {
+  static constexpr int lines = along_k ? tile : halves_step, length = along_k ? halves_step : tile;
+  static constexpr int pitch = length + trifold::Vector<T>::size;
+  T line[lines][pitch];
+
+  __device__ __forceinline__ const T* at(int i, int k) const { return along_k ? &line[i][k] : &line[k][i]; }
+};
+
+// Copies a factor's tiles, one after the other along k. A thread has the same piece of some lines of each.
+template <class T, int tile, bool along_k>
+class TileCopies {
+  using Piece = trifold::Vector<T>;
+  using Tile = FactorTile<T, tile, along_k>;
+  static constexpr int pieces = Tile::length / Piece::size, lines_at_once = halves_threads / pieces;
+
+ public:
+  // Of rows of `a`, or columns of `b`, from `first_i` on.
+  __device__ __forceinline__ TileCopies(const Factor<T>& from, int64_t first_i)
+      : line_(static_cast<int>(threadIdx.x) / pieces),
+        place_(static_cast<int>(threadIdx.x) % pieces * Piece::size),
+        i_left_(static_cast<int>(min(from.size - first_i, int64_t{tile}))),
+        in_pieces_(from.in_pieces),
+        line_stride_(along_k ? from.stride : from.k_stride),
+        place_stride_(along_k ? from.k_stride : from.stride),
+        step_stride_(halves_step * from.k_stride),
+        from_(from.first + first_i * from.stride + line_ * line_stride_ + place_ * place_stride_) {}
+
+  // Starts to copy the next tile, of which `k_left` numbers along k are in the matrix. Others become 0.
+  __device__ __forceinline__ void next(Tile& to, int k_left) {
+    const int lines_left = (along_k ? i_left_ : k_left) - line_, inside = (along_k ? k_left : i_left_) - place_;
+    const T* from = from_;
+    T* at = &to.line[line_][place_];
+    if (in_pieces_) {
+#pragma unroll
+      for (int line = 0; line < Tile::lines; line += lines_at_once, at += lines_at_once * Tile::pitch) {
+        if (line < lines_left && inside > 0)
+          trifold::copy_async(trifold::shared_address(at), from, sizeof(Piece));
+        else
+          *reinterpret_cast<Piece*>(at) = {};
+        from += lines_at_once * line_stride_;
+      }
+    } else {
+#pragma unroll 1
+      for (int line = 0; line < Tile::lines; line += lines_at_once, at += lines_at_once * Tile::pitch) {
+        Piece piece;
+#pragma unroll
+        for (int e = 0; e < Piece::size; ++e)
+          piece.value[e] = line < lines_left && e < inside ? from[e * place_stride_] : T(0.0f);
+        *reinterpret_cast<Piece*>(at) = piece;
+        from += lines_at_once * line_stride_;
+      }
+    }
+    from_ += step_stride_;
+  }
+
+ private:
+  int line_, place_, i_left_;
+  bool in_pieces_;
+  int64_t line_stride_, place_stride_, step_stride_;
+  const T* from_;
+};
+
+// wmma::load_matrix_sync from shared memory. Of bfloat16, nvcc (13.0) does not see which memory it is, and has each
+// lane load 4 bytes at a time from a generic address in place of one ldmatrix: here the instruction names the memory.
+template <class Use, class T, class Layout>
+__device__ __forceinline__ void load_fragment(Fragment<Use, T, Layout>& to, const T* from, int pitch) {
+#ifdef TRIFOLD_GPU_ARCH
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    constexpr bool of_a = std::is_same_v<Use, nvcuda::wmma::matrix_a>;
+    constexpr bool by_rows = std::is_same_v<Layout, nvcuda::wmma::row_major>;
+    uint32_t words[4];
+    const unsigned address = trifold::shared_address(from);
+#define TRIFOLD_LOAD(matrix, layout)                                                                            \
+  asm volatile("wmma.load." matrix ".sync.aligned." layout ".m16n16k16.shared.bf16 {%0, %1, %2, %3}, [%4], %5;" \
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])                                 \
+               : "r"(address), "r"(pitch)                                                                       \
+               : "memory")
+    if constexpr (of_a && by_rows) TRIFOLD_LOAD("a", "row");
+    if constexpr (of_a && !by_rows) TRIFOLD_LOAD("a", "col");
+    if constexpr (!of_a && by_rows) TRIFOLD_LOAD("b", "row");
+    if constexpr (!of_a && !by_rows) TRIFOLD_LOAD("b", "col");
+#undef TRIFOLD_LOAD
+    memcpy(to.x, words, sizeof words);
+    return;
+  }
+#endif
+  nvcuda::wmma::load_matrix_sync(to, from, pitch);
+}
+
+template <class T, int tile, bool a_along_k, bool b_along_k>
+struct Stage {
+  FactorTile<T, tile, a_along_k> a;
+  FactorTile<T, tile, b_along_k> b;
+};
+
+// A warp's numbers of `out`, a square of `side`.
+template <class T, int side, bool a_along_k, bool b_along_k>
+class Accumulators {
+  template <bool by_rows>
+  using Layout = std::conditional_t<by_rows, nvcuda::wmma::row_major, nvcuda::wmma::col_major>;
+  static constexpr int count = side / halves_side;
+  Fragment<nvcuda::wmma::accumulator, float> sums_[count][count];
+
+ public:
+  // Floats from one row of a fragment to the next in shared memory.
+  static constexpr int pitch = halves_side + 4;
+
+  __device__ __forceinline__ Accumulators() {
+#pragma unroll
+    for (auto& row : sums_) {
+#pragma unroll
+      for (auto& sums : row) nvcuda::wmma::fill_fragment(sums, 0.0f);
+    }
+  }
+
+  // Adds the products of a step, of rows from `row` and columns from `column` on.
+  template <int tile>
+  __device__ __forceinline__ void add(const Stage<T, tile, a_along_k, b_along_k>& stage, int row, int column) {
+#pragma unroll
+    for (int k = 0; k < halves_step; k += halves_side) {
+      Fragment<nvcuda::wmma::matrix_b, T, Layout<!b_along_k>> of_b[count];
+#pragma unroll
+      for (int j = 0; j < count; ++j) load_fragment(of_b[j], stage.b.at(column + j * halves_side, k), stage.b.pitch);
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        Fragment<nvcuda::wmma::matrix_a, T, Layout<a_along_k>> of_a;
+        load_fragment(of_a, stage.a.at(row + i * halves_side, k), stage.a.pitch);
+#pragma unroll
+        for (int j = 0; j < count; ++j) nvcuda::wmma::mma_sync(sums_[i][j], of_a, of_b[j], sums_[i][j]);
+      }
+    }
+  }
+
+  // Rounds the numbers and stores them at `out`, as far as there are rows and columns. Which of them a lane has only
+  // wmma knows: each fragment goes through the warp's `staged`, from where a lane takes eight numbers of a row.
+  __device__ __forceinline__ void store(T* out, int64_t row_stride, int64_t rows, int64_t columns, float* staged) {
+    using Piece = trifold::Vector<T>;
+    const int lane = static_cast<int>(threadIdx.x) % trifold::warp_threads;
+    const int row = lane / 2, column = lane % 2 * Piece::size;
+    const bool in_pieces = trifold::elements_to_boundary(out) == 0 && row_stride % Piece::size == 0;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+#pragma unroll
+      for (int j = 0; j < count; ++j) {
+        nvcuda::wmma::store_matrix_sync(staged, sums_[i][j], pitch, nvcuda::wmma::mem_row_major);
+        __syncwarp();
+        Piece rounded;
+#pragma unroll
+        for (int e = 0; e < Piece::size; ++e) rounded.value[e] = T(staged[row * pitch + column + e]);
+        __syncwarp();
+        const int64_t first_row = i * halves_side + row, first_column = j * halves_side + column;
+        T* const to = out + first_row * row_stride + first_column;
+        if (first_row >= rows) continue;
+        if (in_pieces && first_column + Piece::size <= columns) {
+          *reinterpret_cast<Piece*>(to) = rounded;
+        } else {
+#pragma unroll
+          for (int e = 0; e < Piece::size; ++e)
+            if (first_column + e < columns) to[e] = rounded.value[e];
+        }
+      }
+    }
+  }
+};
+
+// Tiles are numbered along the rows of `out`.
+template <class T, int tile, bool a_along_k, bool b_along_k>
+__global__ void __launch_bounds__(halves_threads, halves_blocks)
+    matmul_halves_kernel(Factor<T> a, Factor<T> b, T* out, int64_t inner) {
+  constexpr int stages = halves_stages<tile>, side = tile / 2;  // of a warp's square
+  auto* const stage = trifold::dynamic_shared_lines<Stage<T, tile, a_along_k, b_along_k>>();
+  const int64_t rows = a.size, columns = b.size, tiles_a_row = (columns + tile - 1) / tile;
+  const int64_t first_row = blockIdx.x / tiles_a_row * tile, first_column = blockIdx.x % tiles_a_row * tile;
+  const int warp = static_cast<int>(threadIdx.x) / trifold::warp_threads;
+  const int own_row = warp / 2 * side, own_column = warp % 2 * side;
+
+  TileCopies<T, tile, a_along_k> of_a(a, first_row);
+  TileCopies<T, tile, b_along_k> of_b(b, first_column);
+  const int steps = static_cast<int>((inner + halves_step - 1) / halves_step);
+  const auto load = [&](int step) {
+    if (step < steps) {
+      const int k_left = static_cast<int>(min(inner - int64_t{step} * halves_step, int64_t{halves_step}));
+      of_a.next(stage[step % stages].a, k_left);
+      of_b.next(stage[step % stages].b, k_left);
+    }
+    trifold::commit_copies();  // a group for each step, of no copies after the last one
+  };
+#pragma unroll
+  for (int step = 0; step < stages - 1; ++step) load(step);
+  Accumulators<T, side, a_along_k, b_along_k> sums;
+  for (int step = 0; step < steps; ++step) {
+    trifold::wait_for_copies<stages - 2>();
+    __syncthreads();  // all threads' copies of this step are there, and all warps have done with the step before
+    load(step + stages - 1);
+    sums.add(stage[step % stages], own_row, own_column);
+  }
+
+  __syncthreads();
+  float* const staged = trifold::dynamic_shared_lines<float>() + warp * halves_side * sums.pitch;
+  sums.store(out + (first_row + own_row) * columns + first_column + own_column, columns, rows - first_row - own_row,
+             columns - first_column - own_column, staged);
 }

@@ -27,10 +27,13 @@ def _backward(ctx, grad):  # type: ignore[no-untyped-def]
 
 
 def matmul_tiled(a: Tensor, b: Tensor) -> Tensor:
-    """The matrix product ``a @ b``, by tiles in shared memory and without tensor cores.
+    """The matrix product ``a @ b``, by tiles in shared memory; of half types by tensor cores.
 
     A kernel to read and to learn from: float32 is exact to the bits of float32 (no TF32), and every product is added up
     in the order of K. For speed use ``torch.matmul``.
+
+    A tensor core adds up 8 or 16 products of half types at a time, in float32, and cuts sums off where others round
+    them: a long sum of numbers of one sign is off by up to K units of float32's last place, always towards zero.
 
     Args:
         a: shape (M, K), any strides; float64, float32, float16 or bfloat16; on the CPU or a CUDA device.
@@ -38,7 +41,7 @@ def matmul_tiled(a: Tensor, b: Tensor) -> Tensor:
 
     Returns:
         A contiguous tensor of shape (M, N), in that dtype; zeros where K is 0. Half types are multiplied and added up
-        in float32, and rounded once.
+        in float32, as above, and rounded to their own type once.
 
     Raises:
         RuntimeError: another dtype, or shapes, dtypes or devices that do not fit; the message names both.

@@ -1,4 +1,8 @@
-"""matmul_tiled: the reference, and the prototype of cuda_src/matmul_tiled.cuh."""
+"""matmul_tiled: the reference, and the prototype of cuda_src/matmul_tiled.cuh.
+
+Numba has no wmma: half types take these tiles, too, and are added up in float32. The port multiplies them by tensor
+cores, a step at a time.
+"""
 
 from numba import cuda
 from torch import Tensor

@@ -35,6 +35,7 @@ _SMALL: tuple[Fill, ...] = ("tiny", "subnormal")
 
 _SIDES = (1, 2, 3, 5, 16, 17, 33, 64, 65, 100)
 _TILE, _STEP = 64, 16
+_BOTH_WAYS: tuple[Layout, ...] = ("contiguous", "transposed")
 
 
 def _work(rows: int, inner: int, columns: int) -> int:
@@ -92,7 +93,11 @@ def _call(
 
 def _error_of_sum(a: Tensor, b: Tensor) -> Tensor:
     """|a|·|b|·(1 + K/4): of K sums in a row each may be off by a round-off of what it has come to, always in the same
-    direction where all terms are one number. Four times that is allowed."""
+    direction where all terms are one number. Four times that is allowed.
+
+    It holds for tensor cores, too. They align up to 16 products and the sum so far to the largest of these and cut them
+    off, from sm_80 on at least one bit after its last place: each product costs at most half a unit in the last place,
+    a round-off (Fasi et al., "Numerical behavior of NVIDIA tensor cores", 2021)."""
     return a.abs() @ b.abs() * (1 + a.shape[1] / 4)
 
 
@@ -107,12 +112,13 @@ def _gradient_working_scale(
 
 
 def _whole_numbers(function: Callable[..., Tensor], device: str) -> None:
-    """Products of small integers are exact, in each place of a tile and of its edges, and in each layout."""
+    """Products of small integers are exact, in each place of a tile and of its edges, and in each layout; sums of them
+    are rounded to half types once."""
     generator = torch.Generator().manual_seed(1)
-    for m, k, n in ((64, 16, 64), (67, 19, 130), (5, 200, 3), (1, 1, 1), (3, 0, 2)):
+    for m, k, n in ((64, 16, 64), (67, 19, 130), (5, 200, 3), (136, 24, 72), (1, 1, 1), (3, 0, 2)):
         a, b = (torch.randint(-4, 5, shape, generator=generator) for shape in ((m, k), (k, n)))
         expected = a @ b
-        for dtype in (torch.float32, torch.float64):
+        for dtype in DTYPES:
             x, y = a.to(device, dtype), b.to(device, dtype)
             for left in (x, x.t().contiguous().t()):
                 for right in (y, y.t().contiguous().t()):
@@ -194,6 +200,18 @@ spec = Spec(
             _call(4, 3, 0, dtype),
             _call(2, 0, 3, dtype),
         )
+    ]
+    # Of half types, more steps than shared memory has room for, of small tiles and of large ones; each layout of these,
+    # by 16 bytes; and by elements.
+    + [
+        call
+        for dtype in (torch.float16, torch.bfloat16)
+        for call in (
+            _call(16, 232, 24, dtype),
+            _call(136, 104, 72, dtype),
+            *(_call(136, 24, 72, dtype, layouts=(x, y)) for x in _BOTH_WAYS for y in _BOTH_WAYS),
+            _call(131, 19, 67, dtype),
+        )
     ],
     bad_calls=[
         _bad_call("integers", ("a", "int64"), a=torch.ones(2, 3).long(), b=torch.ones(3, 4).long()),
@@ -224,10 +242,10 @@ spec = Spec(
     working_scale=lambda reference, a, b: _error_of_sum(a, b),
     gradient_scale=_gradient_scale,
     gradient_working_scale=_gradient_working_scale,
-    rounded_once="ports/matmul_tiled.py: half types are multiplied and added up in float32",
+    rounded_once="ports/matmul_tiled.py: half types are multiplied and added up in float32, on a GPU by tensor cores",
     gradients_rounded_once="the gradients are products of the same kernel",
     zero_signs="a sum begins with +0 here, and in torch's libraries with the first product for some shapes",
-    # No target: torch's own has tensor cores for half types, and years of work for float32.
+    # No target: torch's own has instructions for tensor cores that wmma has not, and years of work.
     benchmarks=[
         Benchmark(
             name=name,
