@@ -10,7 +10,6 @@ using trifold::ceil_div, trifold::Tensor;
 
 constexpr const char* name = "matmul_tiled";
 
-// How large a part of the result each multiprocessor can have: from one large tile each on, large ones read less.
 int64_t multiprocessors() {
 #ifndef TRIFOLD_CPU
   int device = 0, count = 0;
@@ -24,6 +23,11 @@ int64_t multiprocessors() {
 
 int64_t tiles_of(int64_t rows, int64_t columns, int64_t tile) {
   return ceil_div(rows, tile) * ceil_div(columns, tile);
+}
+
+// Large tiles read less, if each multiprocessor has one.
+bool has_large_tiles(int64_t rows, int64_t columns) {
+  return std::min(rows, columns) > small_tile && tiles_of(rows, columns, large_tile) >= multiprocessors();
 }
 
 // `size` and `stride` are of a factor's rows, or columns; the others are along k.
@@ -55,20 +59,26 @@ void launch_halves(trifold::Stream stream, const Tensor& a, bool a_along_k, cons
     if (b_along_k) return start.template operator()<tile, false, true>();
     start.template operator()<tile, false, false>();
   };
-  if (std::min(rows, columns) > small_tile && tiles_of(rows, columns, large_tile) >= multiprocessors())
+  if (has_large_tiles(rows, columns))
     choose_layout.template operator()<large_tile>();
   else
     choose_layout.template operator()<small_tile>();
 }
 
+// A thread has no registers for a large tile's share of doubles.
 template <class T>
 void launch_tiles(trifold::Stream stream, const Tensor& a, bool a_along_k, const Tensor& b, bool b_along_k,
                   const Tensor& out) {
   const int64_t rows = a.size(0), columns = b.size(1), inner = a.size(1);
-  const auto tiles = static_cast<unsigned>(tiles_of(rows, columns, matmul_tile));
-  trifold::launch<matmul_tiled_kernel<T>>(stream, dim3(tiles), dim3(matmul_side, matmul_side), 0, trifold::data<T>(a),
-                                          a.stride(0), a.stride(1), a_along_k, trifold::data<T>(b), b.stride(1),
-                                          b.stride(0), b_along_k, trifold::mutable_data<T>(out), rows, columns, inner);
+  const auto start = [&]<int tile>() {
+    trifold::launch<matmul_tiled_kernel<T, tile>>(stream, dim3(static_cast<unsigned>(tiles_of(rows, columns, tile))),
+                                                  dim3(matmul_side, matmul_side), 0, trifold::data<T>(a), a.stride(0),
+                                                  a.stride(1), a_along_k, trifold::data<T>(b), b.stride(1), b.stride(0),
+                                                  b_along_k, trifold::mutable_data<T>(out), rows, columns, inner);
+  };
+  if constexpr (sizeof(T) == sizeof(float))
+    if (has_large_tiles(rows, columns)) return start.template operator()<large_tile>();
+  start.template operator()<small_tile>();
 }
 
 Tensor matmul_tiled(const Tensor& a, const Tensor& b) {

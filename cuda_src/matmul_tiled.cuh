@@ -2,10 +2,13 @@
 //
 // A block makes a tile of 64 × 64 numbers of `out`. It goes through `inner` in steps of 16: all threads copy 16 columns
 // of 64 rows of `a`, and 16 rows of 64 columns of `b`, to shared memory, where each number is read by 16 threads. A
-// thread makes 4 × 4 numbers, in registers: of 8 numbers from shared memory come 16 products.
+// thread makes 4 × 4 numbers, in registers: of 8 numbers from shared memory come 16 products. The next step's copies,
+// which are asynchronous, are under way meanwhile. Large results of float have tiles of four such parts: a thread makes
+// 4 × 4 numbers of each, and 64 products of 16 numbers from shared memory.
 //
 // The least that must move: `a` and `b` read once and `out` written once. A block reads 2·64·inner numbers for 64·64
-// results, so that `a` is read columns / 64 times, and `b` rows / 64 times, mostly from the L2 cache.
+// results, so that `a` is read columns / 64 times, and `b` rows / 64 times, mostly from the L2 cache; of large results
+// half as often.
 //
 // Products are added up in the order of k, in float or double, and rounded once.
 //
@@ -25,70 +28,93 @@
 #error "matmul_tiled needs tensor cores for bfloat16 and asynchronous copies: build it for sm_80 or newer"
 #endif
 
-inline constexpr int matmul_tile = 64, matmul_step = 16;          // numbers across a tile, and along k
-inline constexpr int matmul_side = 16, matmul_own = 4;            // threads across a tile, and a thread's numbers
+inline constexpr int small_tile = 64, large_tile = 128;           // numbers across a tile
+inline constexpr int matmul_step = 16;                            // numbers along k
+inline constexpr int matmul_side = 16, matmul_own = 4;            // threads across a part, and a thread's numbers
+inline constexpr int matmul_part = matmul_side * matmul_own;      // numbers across a part
 inline constexpr int matmul_threads = matmul_side * matmul_side;  // of a block
-inline constexpr int matmul_loads = matmul_tile * matmul_step / matmul_threads;  // of a thread, for each tile
 
-// Rows of 68 numbers: those of neighbouring k begin four banks apart, and on 16 bytes.
-template <class C>
-using MatmulTile = C[matmul_step][matmul_tile + 4];
+// Rows of four more numbers: those of neighbouring k begin four banks apart, and on 16 bytes.
+template <class T, int tile>
+using MatmulTile = T[matmul_step][tile + 4];
 
-// tile[k][i] = matrix[first_i + i, first_k + k], and 0 outside of the matrix, whose element (i, k) lies
+// Starts to copy tile[k][i] = matrix[first_i + i, first_k + k], and 0 outside of the matrix, whose element (i, k) lies
 // i · stride + k · k_stride elements from its first one. Neighbouring threads read along the dimension in which
 // elements lie next to one another: along k, or across it.
-template <class T, class C>
-__device__ __forceinline__ void load_tile(MatmulTile<C>& tile, const T* matrix, int64_t stride, int64_t k_stride,
+template <class T, int width>
+__device__ __forceinline__ void load_tile(MatmulTile<T, width>& tile, const T* matrix, int64_t stride, int64_t k_stride,
                                           bool along_k, int64_t first_i, int64_t size, int64_t first_k, int64_t inner) {
   const int thread = static_cast<int>(threadIdx.y * matmul_side + threadIdx.x);
+  const int i = along_k ? thread / matmul_step : thread % width, k = along_k ? thread % matmul_step : thread / width;
+  // From one of the thread's elements to the next.
+  const int i_step = along_k ? matmul_threads / matmul_step : 0, k_step = along_k ? 0 : matmul_threads / width;
+  const int i_left = static_cast<int>(min(size - first_i, int64_t{width})) - i;
+  const int k_left = static_cast<int>(min(inner - first_k, int64_t{matmul_step})) - k;
+  const T* from = matrix + (first_i + i) * stride + (first_k + k) * k_stride;
+  T* to = &tile[k][i];
 #pragma unroll
-  for (int load = 0; load < matmul_loads; ++load) {
-    const int element = load * matmul_threads + thread;
-    const int i = along_k ? element / matmul_step : element % matmul_tile;
-    const int k = along_k ? element % matmul_step : element / matmul_tile;
-    const bool inside = first_i + i < size && first_k + k < inner;
-    tile[k][i] = inside ? C(matrix[(first_i + i) * stride + (first_k + k) * k_stride]) : C(0);
+  for (int load = 0; load < width * matmul_step / matmul_threads; ++load) {
+    if (load * i_step < i_left && load * k_step < k_left)
+      trifold::copy_element_async(to, from);
+    else
+      *to = 0;
+    from += i_step * stride + k_step * k_stride;
+    to += i_step + k_step * (width + 4);
   }
 }
 
 // The strides of `b` are of its transpose: of a column, and of k. Tiles are numbered along the rows of `out`.
-template <class T>
-__global__ void __launch_bounds__(matmul_threads)
+template <class T, int tile>
+__global__ void __launch_bounds__(matmul_threads, 2)
     matmul_tiled_kernel(const T* a, int64_t a_stride, int64_t a_k_stride, bool a_along_k, const T* b, int64_t b_stride,
                         int64_t b_k_stride, bool b_along_k, T* out, int64_t rows, int64_t columns, int64_t inner) {
-  using C = trifold::compute_t<T>;
-  alignas(16) __shared__ MatmulTile<C> a_tile;
-  alignas(16) __shared__ MatmulTile<C> b_tile;
-  const int64_t tiles_a_row = (columns + matmul_tile - 1) / matmul_tile;
-  const int64_t first_row = blockIdx.x / tiles_a_row * matmul_tile;
-  const int64_t first_column = blockIdx.x % tiles_a_row * matmul_tile;
-  const int own_row = static_cast<int>(threadIdx.y) * matmul_own,
-            own_column = static_cast<int>(threadIdx.x) * matmul_own;
+  constexpr int parts = tile / matmul_part, own = parts * matmul_own;
+  alignas(16) __shared__ MatmulTile<T, tile> a_tile[2];  // of this step, and of the next
+  alignas(16) __shared__ MatmulTile<T, tile> b_tile[2];
+  const int64_t tiles_a_row = (columns + tile - 1) / tile;
+  const int64_t first_row = blockIdx.x / tiles_a_row * tile;
+  const int64_t first_column = blockIdx.x % tiles_a_row * tile;
+  // The thread's number i of a row or column of the tile: four that follow one another in each part.
+  const auto row_of = [](int i) {
+    return i / matmul_own * matmul_part + int(threadIdx.y) * matmul_own + i % matmul_own;
+  };
+  const auto column_of = [](int j) {
+    return j / matmul_own * matmul_part + int(threadIdx.x) * matmul_own + j % matmul_own;
+  };
 
-  C sums[matmul_own][matmul_own] = {};
+  const auto load = [&](int64_t first_k, int slot) {
+    load_tile<T, tile>(a_tile[slot], a, a_stride, a_k_stride, a_along_k, first_row, rows, first_k, inner);
+    load_tile<T, tile>(b_tile[slot], b, b_stride, b_k_stride, b_along_k, first_column, columns, first_k, inner);
+  };
+  T sums[own][own] = {};
+  if (inner > 0) load(0, 0);
+  int slot = 0;
   for (int64_t first_k = 0; first_k < inner; first_k += matmul_step) {
-    load_tile(a_tile, a, a_stride, a_k_stride, a_along_k, first_row, rows, first_k, inner);
-    load_tile(b_tile, b, b_stride, b_k_stride, b_along_k, first_column, columns, first_k, inner);
-    __syncthreads();
+    trifold::wait_for_all_copies();
+    __syncthreads();  // also for the warps that still multiply what the next copies overwrite
+    if (first_k + matmul_step < inner) load(first_k + matmul_step, 1 - slot);
 #pragma unroll
     for (int k = 0; k < matmul_step; ++k) {
+      T of_b[own];
 #pragma unroll
-      for (int i = 0; i < matmul_own; ++i) {
-        const C of_a = a_tile[k][own_row + i];
+      for (int j = 0; j < own; ++j) of_b[j] = b_tile[slot][k][column_of(j)];
 #pragma unroll
-        for (int j = 0; j < matmul_own; ++j) sums[i][j] += of_a * b_tile[k][own_column + j];
+      for (int i = 0; i < own; ++i) {
+        const T of_a = a_tile[slot][k][row_of(i)];
+#pragma unroll
+        for (int j = 0; j < own; ++j) sums[i][j] += of_a * of_b[j];
       }
     }
-    __syncthreads();
+    slot = 1 - slot;
   }
 
 #pragma unroll
-  for (int i = 0; i < matmul_own; ++i) {
-    const int64_t row = first_row + own_row + i;
+  for (int i = 0; i < own; ++i) {
+    const int64_t row = first_row + row_of(i);
 #pragma unroll
-    for (int j = 0; j < matmul_own; ++j) {
-      const int64_t column = first_column + own_column + j;
-      if (row < rows && column < columns) out[row * columns + column] = T(sums[i][j]);
+    for (int j = 0; j < own; ++j) {
+      const int64_t column = first_column + column_of(j);
+      if (row < rows && column < columns) out[row * columns + column] = sums[i][j];
     }
   }
 }
@@ -107,8 +133,7 @@ inline constexpr int halves_step = 32, halves_threads = 128;
 inline constexpr int halves_side = 16;   // of a fragment
 inline constexpr int halves_blocks = 2;  // that a multiprocessor holds, so that one multiplies while another waits
 
-// Numbers across the tiles, and the steps that shared memory has room for: the more, the sooner a step is done.
-inline constexpr int large_tile = 128, small_tile = 64;
+// The steps that shared memory has room for: the more, the sooner a step is done.
 template <int tile>
 inline constexpr int halves_stages = tile == large_tile ? 3 : 6;
 

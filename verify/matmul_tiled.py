@@ -201,8 +201,11 @@ spec = Spec(
             _call(2, 0, 3, dtype),
         )
     ]
-    # Of half types, more steps than shared memory has room for, of small tiles and of large ones; each layout of these,
-    # by 16 bytes; and by elements.
+    # Large tiles; of half types also more steps than shared memory has room for, and large tiles of each layout, by 16
+    # bytes and by elements.
+    + [
+        *(_call(131, 35, 67, torch.float32, layouts=(x, x)) for x in _BOTH_WAYS),
+    ]
     + [
         call
         for dtype in (torch.float16, torch.bfloat16)

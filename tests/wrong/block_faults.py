@@ -103,13 +103,9 @@ BARRIERS = (
     ),
     fault(
         "the next tile overwrites what warps still multiply",
-        "the barrier before the products was thought to be all",
+        "each thread waits for its copies, and only for these",
         "matmul_tiled",
-        Edit(
-            "header",
-            "own_column + j];\n      }\n    }\n    __syncthreads();\n",
-            "own_column + j];\n      }\n    }\n",
-        ),
+        Edit("header", "trifold::wait_for_all_copies();\n    __syncthreads();", "trifold::wait_for_all_copies();\n   "),
         "barrier",
         "forward",
         "findings",

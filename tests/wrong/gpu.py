@@ -228,8 +228,8 @@ GPU = (
         edits=edits(
             "header",
             (
-                "own_column + j];\n      }\n    }\n    __syncthreads();\n  }\n",
-                "own_column + j];\n      }\n    }\n  }\n",
+                "trifold::wait_for_all_copies();\n    __syncthreads();",
+                "trifold::wait_for_all_copies();\n    if (first_k == 0) __syncthreads();",
             ),
         ),
         row="jitter",

@@ -18,6 +18,13 @@ __device__ __forceinline__ void copy_async(unsigned to, const void* from, int by
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
+// Copies one element of 4 or 8 bytes to shared memory.
+template <class T>
+__device__ __forceinline__ void copy_element_async(T* to, const T* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(shared_address(to)), "l"(from), "n"(sizeof(T))
+               : "memory");
+}
+
 // Commits a group of copies.
 __device__ __forceinline__ void commit_copies() {
   asm volatile("cp.async.commit_group;" ::: "memory");
