@@ -14,14 +14,16 @@ struct Results {
 
 template <class T, int V, int team>
 void launch_team(Stream stream, const Rows& x, Results to) {
-  constexpr int block = std::max(team, quantize_block);
+  constexpr int block = block_of_teams<team>;
   trifold::launch_early<quantize_int8_rows_kernel<T, V, team>>(
       stream, trifold::block_a_row(trifold::ceil_div(x.count, block / team)), block, 0, x.data<T>(), x.stride, to.q,
       to.scales, x.count, static_cast<int>(x.columns));
 }
 
-// The threads that hold a row in registers, at most; longer rows are shared by blocks.
-constexpr int largest_team = 1024;
+// The threads that hold a row in registers: the fewest that can. Longer rows are shared by blocks.
+constexpr int smallest_team = 8;
+template <int V>
+constexpr int largest_team = V > 1 ? 1024 : 512;
 
 // About as many blocks as a large GPU runs at once share out all rows. Each reads the largest sizes of all parts of its
 // row, so that they must not be many.
@@ -30,7 +32,7 @@ constexpr int64_t blocks_in_parts = 16 * 132;
 template <class T, int V>
 void launch_parts(Stream stream, const Rows& x, Results to) {
   using C = trifold::compute_t<T>;
-  constexpr int64_t least = quantize_numbers * quantize_block;
+  constexpr int64_t least = 32 * quantize_block;
   const int64_t most = std::max<int64_t>(blocks_in_parts / x.count, 1);
   const int64_t stretch =
       trifold::ceil_div(trifold::ceil_div(x.columns, std::min(trifold::ceil_div(x.columns, least), most)), least) *
@@ -48,20 +50,32 @@ void launch_parts(Stream stream, const Rows& x, Results to) {
 
 template <class T, int V>
 void launch_quantize(Stream stream, const Rows& x, Results to) {
-  constexpr int warp = trifold::warp_threads;
   constexpr bool narrow = sizeof(T) < sizeof(double);
-  if (x.columns > int64_t{narrow ? largest_team : quantize_block} * quantize_numbers) {
+  constexpr int64_t of_thread = narrow ? quantize_numbers<V> : 32;
+  if (x.columns > (narrow ? largest_team<V> : quantize_block) * of_thread) {
     launch_parts<T, V>(stream, x, to);
   } else if constexpr (!narrow) {
     trifold::launch<quantize_int8_kernel<T>>(stream, trifold::block_a_row(x.count), quantize_block, 0, x.data<T>(),
                                              x.stride, to.q, to.scales, x.count, x.columns);
-  } else if (x.columns <= warp * quantize_numbers) {
-    launch_team<T, V, warp>(stream, x, to);
-  } else if (x.columns <= quantize_block * quantize_numbers) {
+  } else if (x.columns <= smallest_team * of_thread) {
+    launch_team<T, V, smallest_team>(stream, x, to);
+  } else if (x.columns <= trifold::warp_threads * of_thread) {
+    launch_team<T, V, trifold::warp_threads>(stream, x, to);
+  } else if (x.columns <= quantize_block * of_thread) {
     launch_team<T, V, quantize_block>(stream, x, to);
+  } else if (x.columns <= 2 * quantize_block * of_thread) {
+    launch_team<T, V, 2 * quantize_block>(stream, x, to);
   } else {
-    launch_team<T, V, largest_team>(stream, x, to);
+    launch_team<T, V, largest_team<V>>(stream, x, to);
   }
+}
+
+// Whether q can be stored by as many numbers as x is loaded by: both rows come to a boundary at the same number.
+template <class T>
+bool in_step(const Rows& x, const int8_t* q) {
+  constexpr int64_t size = trifold::Vector<T>::size;
+  const auto first = reinterpret_cast<uintptr_t>(q) + trifold::elements_to_boundary(x.data<T>());
+  return first % size == 0 && (x.stride - x.columns) % size == 0;
 }
 
 std::tuple<Tensor, Tensor> quantize_int8(const Tensor& x) {
@@ -75,7 +89,7 @@ std::tuple<Tensor, Tensor> quantize_int8(const Tensor& x) {
     trifold::dispatch_floating(x.scalar_type(), [&]<class T>() {
       const trifold::OnDevice device(x);
       const Results to{trifold::mutable_data<int8_t>(q), trifold::mutable_data<float>(scale)};
-      if (trifold::in_pieces<T>(rows.data<T>(), rows.stride, rows.columns))
+      if (in_step<T>(rows, to.q))
         launch_quantize<T, trifold::Vector<T>::size>(device.stream(), rows, to);
       else
         launch_quantize<T, 1>(device.stream(), rows, to);

@@ -4,74 +4,119 @@
 // Rows of x begin `x_stride` elements apart; those of q follow one another. x is read once and q written once:
 // sizeof(T) + 1 bytes an element, or 2·sizeof(T) + 1 where a row is too long for registers and is read twice.
 //
+// Loads are of 16 bytes, and stores of as many numbers, also where rows begin between 16-byte boundaries: a row is cut
+// at the boundaries of x, and the few numbers before the first and after the last one move one at a time.
+//
 // The quotient is the correctly rounded one, and halves go to the even number. A row whose scale rounds to 0, such as
 // one of zeros or of no number, has scale 1 and q = 0; one with nan or an infinity, or of float64 whose scale leaves
 // the range of float32, has scale nan or inf, and q = 0.
 #pragma once
 
-#include <trifold/cuda.cuh>
-#include <trifold/reduce.cuh>
-#include <trifold/vector.cuh>
+#include <trifold/packed.cuh>
 
 inline constexpr int quantize_block = trifold::threads_per_block;
+
+// The nearest whole number, of halves the even one. What is added to a float leaves no bits for fractions, so that the
+// sum is rounded, and its last bits are the number: one instruction, where a conversion takes the time of four.
+__device__ __forceinline__ int8_t nearest(float x) {
+  return static_cast<int8_t>(__float_as_int(x + 0x1.8p23f));
+}
+__device__ __forceinline__ int8_t nearest(double x) {
+  return static_cast<int8_t>(static_cast<int>(rint(x)));
+}
 
 // The scale of a row, and what it makes of a number.
 template <class C>
 struct Quantizer {
   float scale;
-  C inverse;
+  C lift, divisor, inverse;
 
   explicit __device__ __forceinline__ Quantizer(C largest) {
     scale = static_cast<float>(largest / C(127));
     if (scale == 0.0f) scale = 1.0f;
-    inverse = C(1) / C(scale);
+    // Of a small scale the inverse, or remainders, would leave the range of float: both numbers are made larger.
+    lift = C(scale < 1e-30f ? 0x1p64f : 1.0f);
+    divisor = C(scale) * lift;
+    inverse = C(1) / divisor;
   }
 
-  // x / scale in three operations, where a division takes more than memory leaves time for. The remainder of a first
-  // quotient is exact, and what it adds makes the second one right to the last bit (Markstein 1990), unless it is
-  // subnormal.
+  // x / scale in a few operations, where a division takes more than memory leaves time for. The remainder of a first
+  // quotient is exact, and what it adds makes the second one right to the last bit (Markstein 1990).
   __device__ __forceinline__ C quotient(C x) const {
-    if (scale < 1e-30f) return x / C(scale);
-    const C close = x * inverse;
-    return fma(fma(-close, C(scale), x), inverse, close);
+    const C lifted = x * lift, close = lifted * inverse;
+    return fma(fma(-close, divisor, lifted), inverse, close);
   }
 
   __device__ __forceinline__ int8_t operator()(C x) const {
-    if (!isfinite(scale)) return 0;
     // A scale that is subnormal has few bits, and quotients may then exceed 127.
-    return static_cast<int8_t>(static_cast<int>(rint(fmin(fmax(quotient(x), C(-127)), C(127)))));
+    const int8_t q = nearest(fmin(fmax(quotient(x), C(-127)), C(127)));
+    return isfinite(scale) ? q : int8_t{0};
   }
 };
 
-// V numbers that one load or store moves; 1 where rows do not begin at 16-byte boundaries, or end between them.
+// V numbers that one load or store moves.
 template <class T, int V>
 struct alignas(sizeof(T) * V) Piece {
   T value[V];
 
-  template <class C>
-  __device__ __forceinline__ C larger(C largest) const {
-#pragma unroll
-    for (int j = 0; j < V; ++j) largest = trifold::Max{}(largest, static_cast<C>(fabs(C(value[j]))));
-    return largest;
-  }
-
-  template <class C>
-  __device__ __forceinline__ Piece<int8_t, V> quantized(const Quantizer<C>& quantizer) const {
-    Piece<int8_t, V> q;
-#pragma unroll
-    for (int j = 0; j < V; ++j) q.value[j] = quantizer(C(value[j]));
-    return q;
-  }
+  __device__ __forceinline__ trifold::compute_t<T> operator[](int j) const { return trifold::compute_t<T>(value[j]); }
 };
 
+// Half types stay packed, where they take half as many registers as floats.
 template <int V, class T>
-__device__ __forceinline__ const Piece<T, V>& piece_at(const T* row, int64_t i) {
-  return *reinterpret_cast<const Piece<T, V>*>(row + i);
+__device__ __forceinline__ auto load(const T* from) {
+  if constexpr (V > 1 && sizeof(T) < sizeof(double)) {
+    return trifold::read(from);
+  } else {
+    return *reinterpret_cast<const Piece<T, V>*>(from);
+  }
 }
-template <int V>
-__device__ __forceinline__ Piece<int8_t, V>& piece_at(int8_t* row, int64_t i) {
-  return *reinterpret_cast<Piece<int8_t, V>*>(row + i);
+
+template <int V, class P, class C>
+__device__ __forceinline__ C larger(const P& piece, C largest) {
+#pragma unroll
+  for (int j = 0; j < V; ++j) largest = trifold::Max{}(largest, fabs(piece[j]));
+  return largest;
 }
+
+template <int V, class P, class C>
+__device__ __forceinline__ void store(int8_t* to, const P& piece, const Quantizer<C>& quantizer) {
+  Piece<int8_t, V> q;
+#pragma unroll
+  for (int j = 0; j < V; ++j) q.value[j] = quantizer(piece[j]);
+  *reinterpret_cast<Piece<int8_t, V>*>(to) = q;
+}
+
+// The numbers from `first` to `last` of a row: pieces of V of them from the first 16-byte boundary on, and edges, which
+// are the numbers before and after these. With V = 1 all are pieces.
+template <int V, class Index>
+struct Cut {
+  Index first, begin, end, last;  // the pieces are those from begin to end
+
+  template <class T>
+  __device__ __forceinline__ Cut(const T* row, Index first, Index last) : first(first), last(last) {
+    begin = V == 1 ? first : min(first + trifold::elements_to_boundary(row + first), last);
+    end = begin + (last - begin) / V * V;
+  }
+
+  __device__ __forceinline__ int before() const { return static_cast<int>(begin - first); }
+  __device__ __forceinline__ int edges() const { return before() + static_cast<int>(last - end); }
+  __device__ __forceinline__ Index edge(int i) const { return i < before() ? first + i : end + i - before(); }
+
+  // The largest size of the edges that a thread of a team has, and their quotients.
+  template <class T, class C>
+  __device__ __forceinline__ C larger_edges(const T* row, C largest, int thread, int team) const {
+#pragma unroll 1
+    for (int i = thread; i < edges(); i += team) largest = larger<1>(load<1>(row + edge(i)), largest);
+    return largest;
+  }
+  template <class T, class C>
+  __device__ __forceinline__ void quantize_edges(const T* row, int8_t* q, const Quantizer<C>& quantizer, int thread,
+                                                 int team) const {
+#pragma unroll 1
+    for (int i = thread; i < edges(); i += team) store<1>(q + edge(i), load<1>(row + edge(i)), quantizer);
+  }
+};
 
 // A block a row, in two passes over it: the largest size, then the quotients.
 template <class T>
@@ -82,67 +127,77 @@ __global__ void quantize_int8_kernel(const T* x, int64_t x_stride, int8_t* q, fl
     const T* in = x + row * x_stride;
     int8_t* out = q + row * columns;
     C largest = 0;
-    for (int64_t i = threadIdx.x; i < columns; i += quantize_block) largest = piece_at<1>(in, i).larger(largest);
+    for (int64_t i = threadIdx.x; i < columns; i += quantize_block) largest = larger<1>(load<1>(in + i), largest);
     largest = trifold::block_max<quantize_block>(largest);
     const Quantizer<C> quantizer(largest);
     if (threadIdx.x == 0) scales[row] = quantizer.scale;
-    for (int64_t i = threadIdx.x; i < columns; i += quantize_block)
-      piece_at<1>(out, i) = piece_at<1>(in, i).quantized(quantizer);
+    for (int64_t i = threadIdx.x; i < columns; i += quantize_block) store<1>(out + i, load<1>(in + i), quantizer);
   }
 }
 
-inline constexpr int quantize_numbers = 32;  // a thread, in registers
+// A thread of a team has so many numbers in registers: 128 bytes of them, or 32 where they come one at a time.
+template <int V>
+inline constexpr int quantize_numbers = V > 1 ? 8 * V : 32;
 
-// The largest of a team's values, a warp's or the block's.
+// The largest of a team's values, a part of a warp's or the block's.
 template <int team, class C>
 __device__ __forceinline__ C team_max(C value) {
-  if constexpr (team == trifold::warp_threads) {
-    return trifold::warp_max(value);
+  if constexpr (team <= trifold::warp_threads) {
+    return trifold::warp_reduce<team>(value, trifold::Max{});
   } else {
     return trifold::block_max<team>(value);
   }
 }
 
-// The same in one pass: a team of threads, a warp or the block, holds its row in registers.
+template <int team>
+inline constexpr int block_of_teams = team > quantize_block ? team : quantize_block;
+
+// The same in one pass: a team of threads, a part of a warp or the block, holds its row in registers.
 template <class T, int V, int team>
-__global__ void __launch_bounds__(team > quantize_block ? team : quantize_block)
+__global__ void __launch_bounds__(block_of_teams<team>)
     quantize_int8_rows_kernel(const T* x, int64_t x_stride, int8_t* q, float* scales, int64_t rows, int columns) {
   using C = trifold::compute_t<T>;
-  constexpr int teams = (team > quantize_block ? team : quantize_block) / team, pieces = quantize_numbers / V;
+  constexpr int teams = block_of_teams<team> / team, pieces = quantize_numbers<V> / V;
   const int thread = static_cast<int>(threadIdx.x) % team;
   trifold::wait_for_earlier_kernels();
-  const int64_t step = static_cast<int64_t>(gridDim.x) * teams;
-  for (int64_t row = static_cast<int64_t>(blockIdx.x) * teams + threadIdx.x / team; row < rows; row += step) {
+  // All teams of a warp go on together, the last ones without a row.
+  for (int64_t first = static_cast<int64_t>(blockIdx.x) * teams; first < rows;
+       first += static_cast<int64_t>(gridDim.x) * teams) {
+    const int64_t row = first + threadIdx.x / team;
+    const bool exists = row < rows;
     const T* in = x + row * x_stride;
     int8_t* out = q + row * columns;
-    Piece<T, V> held[pieces];
-#pragma unroll
-    for (int k = 0; k < pieces; ++k) {
-      const int i = (k * team + thread) * V;
-      if (i < columns) held[k] = piece_at<V>(in, i);
-    }
-    C largest = 0;
+    const Cut<V, int> cut(in, 0, exists ? columns : 0);
+    const int begin = cut.begin + thread * V;
+    decltype(load<V>(in)) held[pieces];
 #pragma unroll
     for (int k = 0; k < pieces; ++k)
-      if ((k * team + thread) * V < columns) largest = held[k].larger(largest);
-    const Quantizer<C> quantizer(team_max<team>(largest));
-    if (thread == 0) scales[row] = quantizer.scale;
+      if (const int i = begin + k * team * V; i < cut.end) held[k] = load<V>(in + i);
+    C largest = cut.larger_edges(in, C(0), thread, team);
 #pragma unroll
     for (int k = 0; k < pieces; ++k) {
-      const int i = (k * team + thread) * V;
-      if (i < columns) piece_at<V>(out, i) = held[k].quantized(quantizer);
+      if (begin + k * team * V < cut.end) largest = larger<V>(held[k], largest);
+      if constexpr (V > 1) held[k].stay();
     }
+    const Quantizer<C> quantizer(team_max<team>(largest));
+    if (exists && thread == 0) scales[row] = quantizer.scale;
+#pragma unroll
+    for (int k = 0; k < pieces; ++k)
+      if (const int i = begin + k * team * V; i < cut.end) store<V>(out + i, held[k], quantizer);
+    cut.quantize_edges(in, out, quantizer, thread, team);
   }
 }
 
-// A row's share of `stretch` numbers, which several blocks go through.
+// The share of a row that is blockIdx.x's, of `stretch` numbers at most: several blocks go through it.
+template <int V>
 struct Stretch {
-  int64_t row, first, last;
+  int64_t row;
+  Cut<V, int64_t> cut;
 
-  __device__ __forceinline__ Stretch(int64_t parts, int64_t stretch, int64_t columns)
-      : row(blockIdx.x / parts), first(blockIdx.x % parts * stretch) {
-    last = first + stretch < columns ? first + stretch : columns;
-  }
+  template <class T>
+  __device__ __forceinline__ Stretch(const T* x, int64_t x_stride, int64_t columns, int64_t parts, int64_t stretch)
+      : row(blockIdx.x / parts),
+        cut(x + row * x_stride, blockIdx.x % parts * stretch, min((blockIdx.x % parts + 1) * stretch, columns)) {}
 };
 
 // Of rows that are shared by `parts` blocks each: the largest size in each part.
@@ -152,12 +207,12 @@ __global__ void __launch_bounds__(quantize_block)
                              int64_t parts, int64_t stretch) {
   using C = trifold::compute_t<T>;
   trifold::wait_for_earlier_kernels();
-  const Stretch part(parts, stretch, columns);
-  const T* in = x + part.row * x_stride;
-  C largest = 0;
+  const auto [row, cut] = Stretch<V>(x, x_stride, columns, parts, stretch);
+  const T* in = x + row * x_stride;
+  C largest = cut.larger_edges(in, C(0), static_cast<int>(threadIdx.x), quantize_block);
 #pragma unroll 4
-  for (int64_t i = part.first + threadIdx.x * V; i < part.last; i += quantize_block * V)
-    largest = piece_at<V>(in, i).larger(largest);
+  for (int64_t i = cut.begin + threadIdx.x * V; i < cut.end; i += quantize_block * V)
+    largest = larger<V>(load<V>(in + i), largest);
   largest = trifold::block_max<quantize_block>(largest);
   if (threadIdx.x == 0) largest_of_part[blockIdx.x] = largest;
 }
@@ -169,15 +224,16 @@ __global__ void __launch_bounds__(quantize_block)
                                float* scales, int64_t columns, int64_t parts, int64_t stretch) {
   using C = trifold::compute_t<T>;
   trifold::wait_for_earlier_kernels();
-  const Stretch part(parts, stretch, columns);
-  const T* in = x + part.row * x_stride;
-  int8_t* out = q + part.row * columns;
+  const auto [row, cut] = Stretch<V>(x, x_stride, columns, parts, stretch);
+  const T* in = x + row * x_stride;
+  int8_t* out = q + row * columns;
   C largest = 0;
   for (int64_t i = threadIdx.x; i < parts; i += quantize_block)
-    largest = trifold::Max{}(largest, largest_of_part[part.row * parts + i]);
+    largest = trifold::Max{}(largest, largest_of_part[row * parts + i]);
   const Quantizer<C> quantizer(trifold::block_max<quantize_block>(largest));
-  if (threadIdx.x == 0 && part.first == 0) scales[part.row] = quantizer.scale;
+  if (threadIdx.x == 0 && cut.first == 0) scales[row] = quantizer.scale;
 #pragma unroll 4
-  for (int64_t i = part.first + threadIdx.x * V; i < part.last; i += quantize_block * V)
-    piece_at<V>(out, i) = piece_at<V>(in, i).quantized(quantizer);
+  for (int64_t i = cut.begin + threadIdx.x * V; i < cut.end; i += quantize_block * V)
+    store<V>(out + i, load<V>(in + i), quantizer);
+  cut.quantize_edges(in, out, quantizer, static_cast<int>(threadIdx.x), quantize_block);
 }

@@ -137,7 +137,9 @@ spec = Spec(
         Sample("long", Call((TensorCase((2, 70_001), torch.bfloat16),)), "blocks that share a row have one scale"),
     ],
     edges=[
-        *row_edges(1, columns=(1, 33, 256, 1024, 1025, 4097, 8192, 8193, 32_768)),
+        *row_edges(1, columns=(1, 33, 256, 1024, 1025, 4097, 8192, 8193, 32_768, 40_001)),
+        # Rows of x and of q that come to a boundary at different numbers, which move one at a time.
+        *(Call((TensorCase((3, n), dtype, "offset"),)) for dtype in DTYPES for n in (257, 1024, 4097, 8200, 20_000)),
         *(Call((TensorCase(shape, dtype),)) for dtype in DTYPES for shape in ((2, 8200), (3, 0), (0, 3), (300, 7))),
     ],
     bad_calls=elementwise_bad_calls("x"),
