@@ -9,13 +9,13 @@ using trifold::Rows, trifold::ScalarType, trifold::Tensor;
 constexpr const char* name = "cumsum";
 
 // How many blocks of the kernels of a type run at once on the current device.
-template <class T>
+template <class T, int V>
 int64_t resident_blocks() {
 #ifndef TRIFOLD_CPU
   int device = 0, multiprocessors = 0;
   STD_CUDA_CHECK(cudaGetDevice(&device));
   STD_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  return int64_t{blocks_a_multiprocessor<sum_t<T>>} * multiprocessors;
+  return int64_t{blocks_a_multiprocessor<T, V>} * multiprocessors;
 #else
   return 4;  // few enough to run on one thread of the CPU; several, so that checks see them take turns
 #endif
@@ -67,8 +67,8 @@ Tensor cumsum_of(const Tensor& x, bool reverse) {
   if (rows.empty()) return result;
   const trifold::OnDevice device(x);
   result_t<T>* const y = trifold::mutable_data<result_t<T>>(result);
-  const int64_t resident = resident_blocks<T>();
   const auto start = [&]<int V>() {
+    const int64_t resident = resident_blocks<T, V>();
     // So many rows keep all blocks busy, and what is left over in the end is little.
     const bool many = rows.count >= 2 * resident;
     if (many || rows.columns <= tile_of<cumsum_block>)

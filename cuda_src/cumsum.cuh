@@ -5,21 +5,18 @@
 // bytes an element; 12 where int32 becomes int64.
 //
 // A row is cut into tiles. The threads of a tile scan it in registers, and add what all tiles before it sum up to.
-//   cumsum_rows_kernel: a warp or a block walks along its row, and carries that sum along. For many rows.
+//   cumsum_rows_kernel: a warp or a block walks along its row, and carries that sum along. For many rows. The loads of
+//     the next tile are under way while one is scanned.
 //   cumsum_tiles_kernel: blocks take tiles of all rows, and find that sum by looking back at what the tiles before have
 //     published (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). For few rows.
+//     A block claims its next tile while it looks back, and loads it while it stores.
 #pragma once
 
-#include <trifold/cuda.cuh>
+#include <trifold/packed.cuh>
 #include <trifold/reduce.cuh>
 
 inline constexpr int cumsum_block = trifold::threads_per_block;
 inline constexpr int numbers_a_thread = 16;
-
-// How many blocks a multiprocessor holds at least, which is how many registers a thread may take: those of wide sums
-// take twice as many.
-template <class Sum>
-inline constexpr int blocks_a_multiprocessor = sizeof(Sum) > 4 ? 2 : 4;
 
 // How many numbers so many threads have at once: a tile.
 template <int threads>
@@ -50,11 +47,34 @@ using sum_t = typename CumsumTypes<T>::Sum;
 template <class T>
 using carry_t = typename CumsumTypes<T>::Carry;
 
+// How many blocks a multiprocessor holds at least, which is how many registers a thread may take: of two tiles'
+// numbers, one as in memory, and of the places of those that come one at a time.
+template <class T, int V>
+inline constexpr int blocks_a_multiprocessor = sizeof(sum_t<T>) > 4 ? (V == 1 ? 1 : 2)
+                                               : V == 1             ? 2
+                                               : sizeof(T) > 2      ? 3
+                                                                    : 4;
+
 // V numbers that one load or store moves. A row can be cut into those where V divides its length and it begins at a
 // 16-byte boundary; other rows are taken with V = 1.
 template <class T, int V>
 struct alignas(V > 1 ? 16 : alignof(T)) Piece {
   T value[V];
+
+  // By 16 bytes: of an assignment nvcc (13.0) makes a store for each number.
+  __device__ __forceinline__ void store_if(bool condition, T* to) const {
+    if constexpr (V > 1) {
+      trifold::Packed<T> packed[sizeof value / trifold::vector_bytes];
+      memcpy(packed, value, sizeof value);
+#pragma unroll
+      for (const trifold::Packed<T>& each : packed) {
+        trifold::write_if(condition, to, each);
+        to += each.size;
+      }
+    } else if (condition) {
+      *to = value[0];
+    }
+  }
 };
 
 // Where a thread's pieces of a tile are in their row. A warp has a stretch of numbers that follow one another, and
@@ -78,12 +98,13 @@ __device__ __forceinline__ PiecesAt<V> pieces_at(int64_t first, int64_t columns,
           left < tile_of<team> ? static_cast<int>(left) : tile_of<team>};
 }
 
-// A thread's share of a tile.
+// A thread's share of a tile as it is in memory, so that its loads can be under way while the thread works on another.
 template <class T, int V>
-struct Share {
+struct Loaded {
   static constexpr int pieces = numbers_a_thread / V;
-  using Sum = sum_t<T>;
-  Sum value[pieces][V];
+  // Half types stay packed.
+  using Own = std::conditional_t<(V > 1 && sizeof(T) < sizeof(double)), trifold::Packed<T>, Piece<T, V>>;
+  Own piece[pieces];
 
   // From a row, of which the team's tile begins at position `first`; 0 after the row's end.
   template <int team>
@@ -92,10 +113,32 @@ struct Share {
     const T* const begin = row + at.column;
 #pragma unroll
     for (int k = 0; k < pieces; ++k) {
-      Piece<T, V> piece{};
-      if (at.has(k)) piece = *reinterpret_cast<const Piece<T, V>*>(begin + k * at.step);
+      piece[k] = {};
+      if (at.has(k)) piece[k] = *reinterpret_cast<const Own*>(begin + k * at.step);
+    }
+  }
+
+  __device__ __forceinline__ T get(int k, int j) const {
+    if constexpr (std::is_same_v<Own, Piece<T, V>>) {
+      return piece[k].value[j];
+    } else {
+      return piece[k].get(j);
+    }
+  }
+};
+
+// The same as numbers to be added up.
+template <class T, int V>
+struct Share {
+  static constexpr int pieces = numbers_a_thread / V;
+  using Sum = sum_t<T>;
+  Sum value[pieces][V];
+
+  __device__ __forceinline__ Share(const Loaded<T, V>& from, bool reverse) {
 #pragma unroll
-      for (int j = 0; j < V; ++j) value[k][j] = Sum(piece.value[reverse ? V - 1 - j : j]);
+    for (int k = 0; k < pieces; ++k) {
+#pragma unroll
+      for (int j = 0; j < V; ++j) value[k][j] = Sum(from.get(k, reverse ? V - 1 - j : j));
     }
   }
 
@@ -111,7 +154,7 @@ struct Share {
       Piece<Result, V> piece;
 #pragma unroll
       for (int j = 0; j < V; ++j) piece.value[j] = Result(value[k][reverse ? V - 1 - j : j] + before);
-      if (at.has(k)) *reinterpret_cast<Piece<Result, V>*>(begin + k * at.step) = piece;
+      piece.store_if(at.has(k), begin + k * at.step);
     }
   }
 
@@ -174,16 +217,20 @@ __device__ __forceinline__ TileSums<sum_t<T>> team_scan(Share<T, V>& share) {
 
 // A team of threads, a warp or the block, walks along its row.
 template <class T, int V, int team>
-__global__ void __launch_bounds__(cumsum_block, blocks_a_multiprocessor<sum_t<T>>)
+__global__ void __launch_bounds__(cumsum_block, blocks_a_multiprocessor<T, V>)
     cumsum_rows_kernel(const T* x, int64_t x_stride, result_t<T>* y, int64_t rows, int64_t columns, bool reverse) {
   constexpr int teams = cumsum_block / team;
   trifold::wait_for_earlier_kernels();
   const int64_t step = static_cast<int64_t>(gridDim.x) * teams;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * teams + threadIdx.x / team; row < rows; row += step) {
+    const T* const in = x + row * x_stride;
     carry_t<T> carry = 0;
+    Loaded<T, V> next;
+    next.template load<team>(in, 0, columns, reverse);
     for (int64_t first = 0; first < columns; first += tile_of<team>) {
-      Share<T, V> share;
-      share.template load<team>(x + row * x_stride, first, columns, reverse);
+      Share<T, V> share(next, reverse);
+      if (const int64_t then = first + tile_of<team>; then < columns)
+        next.template load<team>(in, then, columns, reverse);
       const auto sums = team_scan<team>(share);
       share.template store<team>(y + row * columns, first, columns, reverse, sum_t<T>(carry) + sums.before);
       carry += carry_t<T>(sums.total);
@@ -259,7 +306,7 @@ __device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const T
 // Blocks claim tiles in order, as many as there are: a tile then waits for those alone that a block already works on,
 // however few blocks run at once. `rows` rows have tiles.states in order of their numbers.
 template <class T, int V>
-__global__ void __launch_bounds__(cumsum_block, blocks_a_multiprocessor<sum_t<T>>)
+__global__ void __launch_bounds__(cumsum_block, blocks_a_multiprocessor<T, V>)
     cumsum_tiles_kernel(const T* x, int64_t x_stride, result_t<T>* y, int64_t rows, int64_t columns, bool reverse,
                         int* states, carry_t<T>* aggregates, carry_t<T>* prefixes, int* claimed) {
   using Carry = carry_t<T>;
@@ -269,28 +316,38 @@ __global__ void __launch_bounds__(cumsum_block, blocks_a_multiprocessor<sum_t<T>
   trifold::wait_for_earlier_kernels();
   const Tiles<Carry> tiles{states, aggregates, prefixes, claimed};
   const int64_t count = rows * ((columns + tile_of<team> - 1) / tile_of<team>);
-  while (true) {
-    if (threadIdx.x == 0) claim = atomicAdd(tiles.claimed, 1);
-    __syncthreads();
-    const int64_t tile = claim;
-    if (tile >= count) return;
+  Loaded<T, V> next;
+  const auto load = [&](int64_t tile) {
+    if (tile < count)
+      next.template load<team>(x + tile % rows * x_stride, tile / rows * tile_of<team>, columns, reverse);
+  };
+  if (threadIdx.x == 0) claim = atomicAdd(tiles.claimed, 1);
+  __syncthreads();
+  int64_t tile = claim;
+  load(tile);
+  while (tile < count) {
     const int64_t row = tile % rows, first = tile / rows * tile_of<team>;
-    Share<T, V> share;
-    share.template load<team>(x + row * x_stride, first, columns, reverse);
+    Share<T, V> share(next, reverse);
     const auto sums = team_scan<team>(share);
     if (threadIdx.x < trifold::warp_threads) {
       const Carry total(sums.total);
       Carry earlier = 0;
-      if (tile >= rows) {
-        if (threadIdx.x == 0) tiles.publish(&states[tile], &aggregates[tile], total, aggregate);
-        earlier = sum_before(tile, rows, tiles);
+      int next_claim = 0;
+      if (threadIdx.x == 0) {
+        if (tile >= rows) tiles.publish(&states[tile], &aggregates[tile], total, aggregate);
+        // Comes while the warp looks back. Earlier, others would wait for a tile that is claimed and not yet begun.
+        next_claim = atomicAdd(tiles.claimed, 1);
       }
+      if (tile >= rows) earlier = sum_before(tile, rows, tiles);
       if (threadIdx.x == 0) {
         tiles.publish(&states[tile], &prefixes[tile], earlier + total, prefix);
         carry = earlier;
+        claim = next_claim;
       }
     }
     __syncthreads();
+    tile = claim;
+    load(tile);
     share.template store<team>(y + row * columns, first, columns, reverse, sum_t<T>(carry) + sums.before);
   }
 }
