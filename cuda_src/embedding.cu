@@ -11,6 +11,7 @@ using trifold::ceil_div, trifold::Rows, trifold::Tensor, trifold::threads_per_bl
 
 constexpr const char* name = "embedding";
 
+constexpr int64_t most_lanes = 32;      // threads that share a row
 constexpr int64_t most_tiles = 65'535;  // blocks in the second dimension of a grid
 
 // From so many positions a row on average, a block adds up a row of grad_weight. It depends on shapes alone, and so do
@@ -47,15 +48,15 @@ Tensor dense(const Tensor& x) {
 }
 
 // A launch in which `lanes` threads share a row of so many Parts, each of which takes `loads` of them at a time: a
-// block has as many rows as it has threads left.
+// block has as many rows as it has threads left, times `rows_a_thread`.
 struct RowLaunch {
   dim3 grid, block;
 
-  RowLaunch(int64_t rows, int64_t parts, int64_t loads, bool block_a_row = false) {
-    const auto lanes = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(parts, 32))));
+  RowLaunch(int64_t rows, int64_t parts, int64_t loads, int64_t rows_a_thread, bool block_a_row = false) {
+    const auto lanes = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min<int64_t>(parts, most_lanes))));
     const int64_t height = threads_per_block / lanes, tiles = ceil_div(parts, lanes * loads);
     block = dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(height));
-    grid = dim3(static_cast<unsigned>(ceil_div(rows, block_a_row ? 1 : height)),
+    grid = dim3(static_cast<unsigned>(ceil_div(rows, block_a_row ? 1 : height * rows_a_thread)),
                 static_cast<unsigned>(std::min(tiles, most_tiles)));
   }
 };
@@ -91,10 +92,17 @@ Tensor embedding(const Tensor& indices, const Tensor& weight, bool) {
     const bool in_pieces = weight.stride(1) == 1 && trifold::in_pieces(first, weight.stride(0), columns) &&
                            trifold::in_pieces<T>(to, columns, columns);
     with_part<T>(in_pieces, [&]<class Part>() {
-      const RowLaunch shape(positions, columns / Part::size, embedding_loads);
-      trifold::launch<embedding_kernel<Part>>(device.stream(), shape.grid, shape.block, 0, trifold::data<int64_t>(flat),
-                                              first, weight.stride(0), weight.stride(1), to, positions, vocabulary,
-                                              columns);
+      const int64_t parts = columns / Part::size;
+      const auto start = [&]<int rows_a_thread>() {
+        const RowLaunch shape(positions, parts, embedding_loads / rows_a_thread, rows_a_thread);
+        trifold::launch_early<embedding_kernel<Part, rows_a_thread>>(
+            device.stream(), shape.grid, shape.block, 0, trifold::data<int64_t>(flat), first, weight.stride(0),
+            weight.stride(1), to, positions, vocabulary, columns);
+      };
+      if (parts <= most_lanes)
+        start.template operator()<embedding_loads>();
+      else
+        start.template operator()<1>();
     });
     trifold::check_launch();
   });
@@ -108,15 +116,17 @@ void add_by_atomics(trifold::Stream stream, const Rows& grad, const Tensor& indi
   const int64_t vocabulary = grad_weight.size(0), columns = grad_weight.size(1), elements = vocabulary * columns;
   const Tensor buffer = rounds ? trifold::scratch<T, C>(grad_weight, elements) : grad_weight;
   auto* const sums = reinterpret_cast<C*>(trifold::mutable_data<T>(buffer));
-  trifold::launch<embedding_zero_kernel<C>>(stream, block_of_elements(elements), threads_per_block, 0, sums, elements);
+  const dim3 blocks_of_four = block_of_elements(ceil_div(elements, FourNumbers<C>::size));
+  trifold::launch_early<embedding_zero_kernel<C>>(stream, blocks_of_four, threads_per_block, 0, sums, elements);
   if (grad.count > 0) {
-    const RowLaunch shape(grad.count, columns, 1);
-    trifold::launch<embedding_add_kernel<T>>(stream, shape.grid, shape.block, 0, grad.data<T>(), grad.stride,
-                                             trifold::data<int64_t>(indices), sums, grad.count, vocabulary, columns);
+    const RowLaunch shape(grad.count, columns, 1, embedding_loads);
+    trifold::launch_early<embedding_add_kernel<T>>(stream, shape.grid, shape.block, 0, grad.data<T>(), grad.stride,
+                                                   trifold::data<int64_t>(indices), sums, grad.count, vocabulary,
+                                                   columns);
   }
   if constexpr (rounds)
-    trifold::launch<embedding_round_kernel<T>>(stream, block_of_elements(elements), threads_per_block, 0, sums,
-                                               trifold::mutable_data<T>(grad_weight), elements);
+    trifold::launch_early<embedding_round_kernel<T>>(stream, blocks_of_four, threads_per_block, 0, sums,
+                                                     trifold::mutable_data<T>(grad_weight), elements);
 }
 
 template <class T>
@@ -134,7 +144,7 @@ void add_in_order(trifold::Stream stream, const Rows& grad, const Tensor& indice
   const bool in_pieces = trifold::in_pieces(from, grad.stride, columns) && trifold::in_pieces<T>(to, columns, columns);
   with_part<T>(in_pieces, [&]<class Part>() {
     const bool block_a_row = grad.count / vocabulary >= many_positions;
-    const RowLaunch shape(vocabulary, columns / Part::size, 1, block_a_row);
+    const RowLaunch shape(vocabulary, columns / Part::size, 1, 1, block_a_row);
     const auto start = [&]<auto Kernel>() {
       trifold::launch<Kernel>(stream, shape.grid, shape.block, 0, from, grad.stride, sorted,
                               static_cast<const int64_t*>(first_of_row), to, vocabulary, columns);

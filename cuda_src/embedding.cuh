@@ -19,7 +19,8 @@
 #include <trifold/cuda.cuh>
 #include <trifold/packed.cuh>
 
-// How many loads of a thread are under way at a time in `embedding_kernel`.
+// How many loads of a thread are under way at a time: in `embedding_kernel` of one row, or of as many rows where a row
+// is short; in `embedding_add_kernel` of as many rows.
 inline constexpr int embedding_loads = 4;
 
 // What a thread moves at a time is a Part: an element, or 16 bytes of a row.
@@ -32,7 +33,9 @@ struct Element {
   static __device__ __forceinline__ Element all(T value) { return {value}; }
   static __device__ __forceinline__ Element read(const T* from) { return {*from}; }
   static __device__ __forceinline__ Element round(const trifold::compute_t<T> (&sums)[size]) { return {T(sums[0])}; }
-  __device__ __forceinline__ void write(T* to) const { *to = value; }
+  __device__ __forceinline__ void write_if(bool condition, T* to) const {
+    if (condition) *to = value;
+  }
   __device__ __forceinline__ trifold::compute_t<T> operator[](int) const { return trifold::compute_t<T>(value); }
 };
 
@@ -47,7 +50,8 @@ struct Piece {
   static __device__ __forceinline__ Piece round(const float (&sums)[size]) {
     return {trifold::pack<T>([&](int i) { return sums[i]; })};
   }
-  __device__ __forceinline__ void write(T* to) const { trifold::write(to, packed); }
+  // Of an assignment nvcc (13.0) makes four stores of 4 bytes.
+  __device__ __forceinline__ void write_if(bool condition, T* to) const { trifold::write_if(condition, to, packed); }
   __device__ __forceinline__ float operator[](int i) const { return packed[i]; }
 };
 
@@ -55,42 +59,68 @@ __device__ __forceinline__ bool is_row(int64_t index, int64_t vocabulary) {
   return index >= 0 && index < vocabulary;
 }
 
-// The row that this thread works on: blockDim.y of them a block, each shared by blockDim.x threads.
+// The first of the rows that this thread works on, which are blockDim.y apart: so many times blockDim.y a block, each
+// row shared by blockDim.x threads.
+template <int rows_a_thread = 1>
 __device__ __forceinline__ int64_t row_of_thread() {
-  return static_cast<int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  return static_cast<int64_t>(blockIdx.x) * blockDim.y * rows_a_thread + threadIdx.y;
 }
 
-template <class Part, class T = typename Part::Type>
+template <class Part, int rows_a_thread, class T = typename Part::Type>
 __global__ void embedding_kernel(const int64_t* indices, const T* weight, int64_t row_stride, int64_t column_stride,
                                  T* out, int64_t positions, int64_t vocabulary, int64_t columns) {
-  const int64_t position = row_of_thread();
-  if (position >= positions) return;
-  const int64_t index = indices[position];
-  const bool known = is_row(index, vocabulary);
-  const T* const from = weight + (known ? index : 0) * row_stride;
-  T* const to = out + position * columns;
-  const int64_t width = static_cast<int64_t>(blockDim.x) * Part::size, tile = embedding_loads * width;
-  for (int64_t first = blockIdx.y * tile + threadIdx.x * Part::size; first < columns; first += gridDim.y * tile) {
-    Part part[embedding_loads];
+  constexpr int loads = embedding_loads / rows_a_thread;  // of a row
+  trifold::wait_for_earlier_kernels();
+  const int64_t position = row_of_thread<rows_a_thread>(), apart = blockDim.y;
+  const T* from[rows_a_thread];  // the row, or null
 #pragma unroll
-    for (int k = 0; k < embedding_loads; ++k) {
-      const int64_t column = first + k * width;
-      part[k] = known && column < columns ? Part::read(from + column * column_stride) : Part::all(T(NAN));
+  for (int r = 0; r < rows_a_thread; ++r) {
+    const int64_t index = position + r * apart < positions ? indices[position + r * apart] : -1;
+    from[r] = is_row(index, vocabulary) ? weight + index * row_stride : nullptr;
+  }
+  const int64_t width = static_cast<int64_t>(blockDim.x) * Part::size, tile = loads * width;
+  for (int64_t first = blockIdx.y * tile + threadIdx.x * Part::size; first < columns; first += gridDim.y * tile) {
+    Part part[rows_a_thread][loads];
+#pragma unroll
+    for (int r = 0; r < rows_a_thread; ++r) {
+#pragma unroll
+      for (int k = 0; k < loads; ++k) {
+        const int64_t column = first + k * width;
+        part[r][k] = Part::all(T(NAN));
+        if (from[r] != nullptr && column < columns) part[r][k] = Part::read(from[r] + column * column_stride);
+      }
     }
 #pragma unroll
-    for (int k = 0; k < embedding_loads; ++k) {
-      const int64_t column = first + k * width;
-      if (column < columns) part[k].write(to + column);
+    for (int r = 0; r < rows_a_thread; ++r) {
+#pragma unroll
+      for (int k = 0; k < loads; ++k) {
+        const int64_t column = first + k * width, row = position + r * apart;
+        part[r][k].write_if(row < positions && column < columns, out + row * columns + column);
+      }
     }
   }
 }
 
 // ------------------------------------------------------------------------------------------ backward, by atomics
 
+// A thread has four sums: 16 bytes of float. `sums` begins on a 16-byte boundary.
+template <class C>
+struct alignas(4 * sizeof(C)) FourNumbers {
+  static constexpr int size = 4;
+  C value[size];
+};
+
 template <class C>
 __global__ void embedding_zero_kernel(C* sums, int64_t n) {
-  const int64_t i = trifold::thread_index();
-  if (i < n) sums[i] = 0;
+  using Four = FourNumbers<C>;
+  trifold::wait_for_earlier_kernels();
+  const int64_t first = trifold::thread_index() * Four::size;
+  if (first + Four::size <= n) {
+    *reinterpret_cast<Four*>(sums + first) = {};
+  } else {
+#pragma unroll 1
+    for (int64_t i = first; i < n; ++i) sums[i] = 0;
+  }
 }
 
 // The threads of a warp add to elements that follow one another: such atomics travel together.
@@ -99,19 +129,38 @@ __global__ void embedding_add_kernel(const T* grad, int64_t grad_stride, const i
                                      trifold::compute_t<T>* sums, int64_t positions, int64_t vocabulary,
                                      int64_t columns) {
   using C = trifold::compute_t<T>;
-  const int64_t position = row_of_thread();
-  if (position >= positions) return;
-  const int64_t index = indices[position];
-  if (!is_row(index, vocabulary)) return;
-  const int64_t width = blockDim.x;
-  for (int64_t column = blockIdx.y * width + threadIdx.x; column < columns; column += gridDim.y * width)
-    atomicAdd(&sums[index * columns + column], C(grad[position * grad_stride + column]));
+  trifold::wait_for_earlier_kernels();
+  const int64_t position = row_of_thread<embedding_loads>(), width = blockDim.x;
+  for (int64_t column = blockIdx.y * width + threadIdx.x; column < columns; column += gridDim.y * width) {
+    int64_t index[embedding_loads];
+    C number[embedding_loads];
+#pragma unroll
+    for (int r = 0; r < embedding_loads; ++r) {
+      const int64_t row = position + r * blockDim.y;
+      index[r] = row < positions ? indices[row] : -1;
+      number[r] = row < positions ? C(grad[row * grad_stride + column]) : C(0);
+    }
+#pragma unroll
+    for (int r = 0; r < embedding_loads; ++r)
+      if (is_row(index[r], vocabulary)) atomicAdd(&sums[index[r] * columns + column], number[r]);
+  }
 }
 
 template <class T>
 __global__ void embedding_round_kernel(const float* sums, T* grad_weight, int64_t n) {
-  const int64_t i = trifold::thread_index();
-  if (i < n) grad_weight[i] = T(sums[i]);
+  using Four = FourNumbers<float>;
+  trifold::wait_for_earlier_kernels();
+  const int64_t first = trifold::thread_index() * Four::size;
+  if (first + Four::size <= n) {
+    const Four four = *reinterpret_cast<const Four*>(sums + first);
+    FourNumbers<T> rounded;
+#pragma unroll
+    for (int i = 0; i < Four::size; ++i) rounded.value[i] = T(four.value[i]);
+    *reinterpret_cast<FourNumbers<T>*>(grad_weight + first) = rounded;
+  } else {
+#pragma unroll 1
+    for (int64_t i = first; i < n; ++i) grad_weight[i] = T(sums[i]);
+  }
 }
 
 // ------------------------------------------------------------------------------------------ backward, in order
@@ -154,7 +203,7 @@ __global__ void embedding_sum_kernel(const T* grad, int64_t grad_stride, const i
   for (int64_t column = blockIdx.y * width + threadIdx.x * Part::size; column < columns; column += gridDim.y * width) {
     trifold::compute_t<T> sums[Part::size] = {};
     add_rows<Part>(sums, grad + column, grad_stride, order, starts[v], starts[v + 1], 1);
-    Part::round(sums).write(grad_weight + v * columns + column);
+    Part::round(sums).write_if(true, grad_weight + v * columns + column);
   }
 }
 
@@ -183,7 +232,7 @@ __global__ void embedding_long_sum_kernel(const T* grad, int64_t grad_stride, co
 #pragma unroll
         for (int e = 0; e < Part::size; ++e) sums[e] += of_thread[e][other];
       }
-      Part::round(sums).write(grad_weight + v * columns + column);
+      Part::round(sums).write_if(true, grad_weight + v * columns + column);
     }
     __syncthreads();
   }
