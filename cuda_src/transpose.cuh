@@ -40,9 +40,9 @@ __global__ void transpose_kernel(const T* x, int64_t matrix_stride, int64_t row_
                                  int64_t columns, int64_t tiles) {
   __shared__ T staged[tile_edge][tile_pitch];
   const int lane = static_cast<int>(threadIdx.x);
-  trifold::wait_for_earlier_kernels();
   for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
     const Tile tile(index, rows, columns);
+    trifold::wait_for_earlier_kernels();  // not before the divisions
     const T* from = x + tile.matrix * matrix_stride;
     T* to = y + tile.matrix * rows * columns;
 #pragma unroll
@@ -73,26 +73,28 @@ __global__ void transpose_words_kernel(const uint32_t* x, int64_t matrix_stride,
   constexpr uint32_t mask = (uint32_t{1} << bits) - 1;
   __shared__ uint32_t staged[pack][tile_edge][tile_pitch];
   const int lane = static_cast<int>(threadIdx.x);
-  trifold::wait_for_earlier_kernels();
   for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
     const Tile tile(index, rows, columns);
+    trifold::wait_for_earlier_kernels();  // not before the divisions
     const uint32_t* from = x + tile.matrix * matrix_stride;
     uint32_t* to = y + tile.matrix * rows * columns * pack;
+    uint32_t word[tile_edge / tile_height][pack];  // all loads come before the first use of one
 #pragma unroll
     for (int step = 0; step < tile_edge; step += tile_height) {
-      const int i = step + static_cast<int>(threadIdx.y);
-      const int64_t row = tile.row + i, column = tile.column + lane;
-      if (row < rows && column < columns) {
-        uint32_t word[pack];
+      const int64_t row = tile.row + step + threadIdx.y, column = tile.column + lane;
+      const bool inside = row < rows && column < columns;
 #pragma unroll
-        for (int k = 0; k < pack; ++k) word[k] = from[(row * pack + k) * row_stride + column];
+      for (int k = 0; k < pack; ++k)
+        word[step / tile_height][k] = inside ? from[(row * pack + k) * row_stride + column] : 0;
+    }
 #pragma unroll
-        for (int j = 0; j < pack; ++j) {
-          uint32_t turned = 0;  // element j of each of the words
+    for (int step = 0; step < tile_edge; step += tile_height) {
 #pragma unroll
-          for (int k = 0; k < pack; ++k) turned |= ((word[k] >> (j * bits)) & mask) << (k * bits);
-          staged[j][i][lane] = turned;
-        }
+      for (int j = 0; j < pack; ++j) {
+        uint32_t turned = 0;  // element j of each of the words
+#pragma unroll
+        for (int k = 0; k < pack; ++k) turned |= ((word[step / tile_height][k] >> (j * bits)) & mask) << (k * bits);
+        staged[j][step + threadIdx.y][lane] = turned;
       }
     }
     __syncthreads();
