@@ -43,11 +43,8 @@ struct Operand {
 
   int64_t groups() const { return trifold::ceil_div(heads.count, heads_a_thread); }
 
-  template <class T>
-  bool in_vectors(const T* first) const {
-    constexpr int64_t size = Vector<T>::size;
-    return trifold::elements_to_boundary(first) == 0 && heads.outer_stride % size == 0 &&
-           heads.inner_stride % size == 0 && heads.row_stride % size == 0;
+  bool in_pieces(int64_t size) const {
+    return heads.outer_stride % size == 0 && heads.inner_stride % size == 0 && heads.row_stride % size == 0;
   }
 };
 
@@ -98,13 +95,16 @@ void launch_rope(trifold::Stream stream, const Operand& q, const Operand& k, con
     trifold::launch_early<rope_kernel<T, size>>(stream, grid, block, 0, q_first, q.heads, k_first, k.heads, cos, sin,
                                                 q_out, k_out, positions, pairs, inverse);
   };
-  const auto choose = [&](const T* q_first, const T* k_first, auto*... others) {
-    const bool in_vectors = pairs % Vector<T>::size == 0 && q.in_vectors(q_first) && k.in_vectors(k_first) &&
-                            ((trifold::elements_to_boundary(others) == 0) && ...);
-    if (in_vectors)
-      with.template operator()<Vector<T>::size>(q_first, k_first, others...);
-    else
-      with.template operator()<1>(q_first, k_first, others...);
+  const auto choose = [&](auto*... all) {
+    const auto fits = [&](int64_t size) {
+      return pairs % size == 0 && q.in_pieces(size) && k.in_pieces(size) &&
+             ((reinterpret_cast<uintptr_t>(all) % (size * sizeof(T)) == 0) && ...);
+    };
+    constexpr int vector = Vector<T>::size;
+    if (fits(vector)) return with.template operator()<vector>(all...);
+    if constexpr (vector > 2)
+      if (fits(2)) return with.template operator()<2>(all...);
+    with.template operator()<1>(all...);
   };
   choose(trifold::data<T>(q.tensor), trifold::data<T>(k.tensor), trifold::data<T>(cos), trifold::data<T>(sin),
          trifold::mutable_data<T>(q_out), trifold::mutable_data<T>(k_out));

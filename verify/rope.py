@@ -314,6 +314,7 @@ spec = Spec(
             _call((9, 33, 64), (5,), dtype, table_layout="transposed"),
             _call((9, 33, 64), (5,), dtype, table_layout="offset"),
             _call((3, 257, 6), (3,), dtype, "transposed"),
+            _call((5, 33, 20), (2,), dtype),  # pairs of columns, but no vectors
             _call((1, 2, 1026), (1,), dtype),
             _call((2, 1, 4, 3, 16), (4,), dtype, "transposed"),
             _call((0, 3, 16), (2,), dtype),
