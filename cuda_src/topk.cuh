@@ -204,10 +204,21 @@ __global__ void __launch_bounds__(argmax_block)
   using C = trifold::compute_t<T>;
   const int64_t row = trifold::thread_index<argmax_block>() / team;
   const int lane = static_cast<int>(threadIdx.x) % team;
+  constexpr int early = team < topk_most ? 2 : 1;  // of the thread's gradients: all but in the smallest teams
   trifold::wait_for_earlier_kernels();
   const Slice<T> slice(grad_x + row * columns, columns, share);
+  const T zero = T(C(0));
+  // Loaded before the zeros are stored, behind which they would wait.
+  int64_t column[early];
+  T grad[early];
+#pragma unroll
+  for (int i = 0; i < early; ++i) {
+    const int j = lane + i * team;
+    const bool exists = row < rows && j < k;
+    column[i] = exists ? indices[row * k + j] - slice.begin : -1;
+    grad[i] = exists ? grad_values[row * k + j] : zero;
+  }
   if (row < rows) {
-    const T zero = T(C(0));
     trifold::Vector<T> zeros;
 #pragma unroll
     for (T& value : zeros.value) value = zero;
@@ -218,10 +229,13 @@ __global__ void __launch_bounds__(argmax_block)
     __syncthreads();
   else
     __syncwarp();
+  const auto put = [&](int64_t column, T grad) {
+    if (column >= 0 && column < slice.length) slice.first[column] = grad;
+  };
+#pragma unroll
+  for (int i = 0; i < early; ++i) put(column[i], grad[i]);
   if (row < rows) {
-    for (int j = lane; j < k; j += team) {
-      const int64_t column = indices[row * k + j] - slice.begin;
-      if (column >= 0 && column < slice.length) slice.first[column] = grad_values[row * k + j];
-    }
+    for (int j = lane + early * team; j < k; j += team)
+      put(indices[row * k + j] - slice.begin, grad_values[row * k + j]);
   }
 }
