@@ -10,10 +10,8 @@
 // rows in the same way.
 #pragma once
 
-#include <trifold/cuda.cuh>
 #include <trifold/launch.cuh>
-#include <trifold/reduce.cuh>
-#include <trifold/vector.cuh>
+#include <trifold/packed.cuh>
 
 #include <algorithm>
 #include <type_traits>
@@ -72,8 +70,9 @@ struct Slice {
   __device__ __forceinline__ int edge(int i) const { return i < head ? i : i + vectors * size; }
   __device__ __forceinline__ int column(int v) const { return head + v * size; }
 
-  __device__ __forceinline__ trifold::Vector<T> load(int v) const {
-    return *reinterpret_cast<const trifold::Vector<T>*>(first + column(v));
+  template <class V = trifold::Vector<T>>
+  __device__ __forceinline__ V load(int v) const {
+    return *reinterpret_cast<const V*>(first + column(v));
   }
   __device__ __forceinline__ void store(int v, const trifold::Vector<T>& vector) const {
     *reinterpret_cast<trifold::Vector<T>*>(first + column(v)) = vector;
@@ -89,7 +88,16 @@ __device__ __forceinline__ trifold::compute_t<T> largest_of(const trifold::Vecto
   return largest;
 }
 
+template <class T>
+__device__ __forceinline__ float largest_of(const trifold::Packed<T>& packed) {
+  float largest = packed[0];
+#pragma unroll
+  for (int e = 1; e < trifold::Packed<T>::size; ++e) largest = trifold::Max{}(largest, packed[e]);
+  return largest;
+}
+
 inline constexpr int argmax_block = trifold::threads_per_block;
+inline constexpr int argmax_loads = 4;  // of a thread, under way at a time; also of the last ones of its row
 
 // use.template operator()<team>() with the number of threads for a slice of so many columns: four loads or more each,
 // where it has as many.
@@ -128,14 +136,22 @@ __device__ __forceinline__ Candidate<trifold::compute_t<T>> best_of_thread(const
     const int column = slice.edge(i);
     edge = Better{}(edge, Candidate<C>{C(slice.first[column]), column});
   }
+  using Own = std::conditional_t<(sizeof(T) < sizeof(double)), trifold::Packed<T>, trifold::Vector<T>>;
   C largest = -C(INFINITY);
   int found = -1;
-#pragma unroll 4
-  for (int v = lane; v < slice.vectors; v += team) {
-    const C here = largest_of(slice.load(v));
-    if (is_larger(here, largest)) {
-      largest = here;
-      found = v;
+  for (int first = lane; first < slice.vectors; first += argmax_loads * team) {
+    Own own[argmax_loads];
+#pragma unroll
+    for (int p = 0; p < argmax_loads; ++p)
+      if (first + p * team < slice.vectors) own[p] = slice.template load<Own>(first + p * team);
+#pragma unroll
+    for (int p = 0; p < argmax_loads; ++p) {
+      if (first + p * team >= slice.vectors) break;
+      const C here = largest_of(own[p]);
+      if (is_larger(here, largest)) {
+        largest = here;
+        found = first + p * team;
+      }
     }
   }
   if (found >= 0) {
