@@ -48,10 +48,10 @@ void launch_halves(trifold::Stream stream, const Tensor& a, bool a_along_k, cons
     constexpr auto kernel = matmul_halves_kernel<T, tile, a_first, b_first>;
     constexpr std::size_t shared = halves_stages<tile> * sizeof(Stage<T, tile, a_first, b_first>);
     trifold::permit_shared<kernel>(shared);
-    trifold::launch<kernel>(stream, dim3(static_cast<unsigned>(tiles_of(rows, columns, tile))), halves_threads, shared,
-                            factor<T>(a, rows, a.stride(0), inner, a.stride(1), a_first),
-                            factor<T>(b, columns, b.stride(1), inner, b.stride(0), b_first),
-                            trifold::mutable_data<T>(out), inner);
+    trifold::launch_early<kernel>(stream, dim3(static_cast<unsigned>(tiles_of(rows, columns, tile))), halves_threads,
+                                  shared, factor<T>(a, rows, a.stride(0), inner, a.stride(1), a_first),
+                                  factor<T>(b, columns, b.stride(1), inner, b.stride(0), b_first),
+                                  trifold::mutable_data<T>(out), inner);
   };
   const auto choose_layout = [&]<int tile>() {
     if (a_along_k && b_along_k) return start.template operator()<tile, true, true>();
@@ -71,10 +71,10 @@ void launch_tiles(trifold::Stream stream, const Tensor& a, bool a_along_k, const
                   const Tensor& out) {
   const int64_t rows = a.size(0), columns = b.size(1), inner = a.size(1);
   const auto start = [&]<int tile>() {
-    trifold::launch<matmul_tiled_kernel<T, tile>>(stream, dim3(static_cast<unsigned>(tiles_of(rows, columns, tile))),
-                                                  dim3(matmul_side, matmul_side), 0, trifold::data<T>(a), a.stride(0),
-                                                  a.stride(1), a_along_k, trifold::data<T>(b), b.stride(1), b.stride(0),
-                                                  b_along_k, trifold::mutable_data<T>(out), rows, columns, inner);
+    trifold::launch_early<matmul_tiled_kernel<T, tile>>(
+        stream, dim3(static_cast<unsigned>(tiles_of(rows, columns, tile))), dim3(matmul_side, matmul_side), 0,
+        trifold::data<T>(a), a.stride(0), a.stride(1), a_along_k, trifold::data<T>(b), b.stride(1), b.stride(0),
+        b_along_k, trifold::mutable_data<T>(out), rows, columns, inner);
   };
   if constexpr (sizeof(T) == sizeof(float))
     if (has_large_tiles(rows, columns)) return start.template operator()<large_tile>();

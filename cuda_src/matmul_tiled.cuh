@@ -17,8 +17,7 @@
 #pragma once
 
 #include <trifold/async_copies.cuh>
-#include <trifold/reduce.cuh>
-#include <trifold/vector.cuh>
+#include <trifold/packed.cuh>
 
 #include <mma.h>
 
@@ -87,6 +86,7 @@ __global__ void __launch_bounds__(matmul_threads, 2)
     load_tile<T, tile>(b_tile[slot], b, b_stride, b_k_stride, b_along_k, first_column, columns, first_k, inner);
   };
   T sums[own][own] = {};
+  trifold::wait_for_earlier_kernels();
   if (inner > 0) load(0, 0);
   int slot = 0;
   for (int64_t first_k = 0; first_k < inner; first_k += matmul_step) {
@@ -289,7 +289,7 @@ class Accumulators {
   // Rounds the numbers and stores them at `out`, as far as there are rows and columns. Which of them a lane has only
   // wmma knows: each fragment goes through the warp's `staged`, from where a lane takes eight numbers of a row.
   __device__ __forceinline__ void store(T* out, int64_t row_stride, int64_t rows, int64_t columns, float* staged) {
-    using Piece = trifold::Vector<T>;
+    using Piece = trifold::Packed<T>;
     const int lane = static_cast<int>(threadIdx.x) % trifold::warp_threads;
     const int row = lane / 2, column = lane % 2 * Piece::size;
     const bool in_pieces = trifold::elements_to_boundary(out) == 0 && row_stride % Piece::size == 0;
@@ -299,20 +299,16 @@ class Accumulators {
       for (int j = 0; j < count; ++j) {
         nvcuda::wmma::store_matrix_sync(staged, sums_[i][j], pitch, nvcuda::wmma::mem_row_major);
         __syncwarp();
-        Piece rounded;
-#pragma unroll
-        for (int e = 0; e < Piece::size; ++e) rounded.value[e] = T(staged[row * pitch + column + e]);
+        const Piece rounded = trifold::pack<T>([&](int e) { return staged[row * pitch + column + e]; });
         __syncwarp();
         const int64_t first_row = i * halves_side + row, first_column = j * halves_side + column;
         T* const to = out + first_row * row_stride + first_column;
-        if (first_row >= rows) continue;
-        if (in_pieces && first_column + Piece::size <= columns) {
-          *reinterpret_cast<Piece*>(to) = rounded;
-        } else {
+        const bool whole = in_pieces && first_row < rows && first_column + Piece::size <= columns;
+        trifold::write_if(whole, to, rounded);
+        if (whole || first_row >= rows) continue;
 #pragma unroll
-          for (int e = 0; e < Piece::size; ++e)
-            if (first_column + e < columns) to[e] = rounded.value[e];
-        }
+        for (int e = 0; e < Piece::size; ++e)
+          if (first_column + e < columns) to[e] = rounded.get(e);
       }
     }
   }
@@ -340,6 +336,7 @@ __global__ void __launch_bounds__(halves_threads, halves_blocks)
     }
     trifold::commit_copies();  // a group for each step, of no copies after the last one
   };
+  trifold::wait_for_earlier_kernels();
 #pragma unroll
   for (int step = 0; step < stages - 1; ++step) load(step);
   Accumulators<T, side, a_along_k, b_along_k> sums;
