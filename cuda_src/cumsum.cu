@@ -8,14 +8,13 @@ using trifold::Rows, trifold::ScalarType, trifold::Tensor;
 
 constexpr const char* name = "cumsum";
 
-// How many blocks of the kernels of a type run at once on the current device.
-template <class T, int V>
-int64_t resident_blocks() {
+// How many blocks run at once on the current device, of which a multiprocessor holds so many.
+int64_t resident_blocks([[maybe_unused]] int of_a_multiprocessor) {
 #ifndef TRIFOLD_CPU
   int device = 0, multiprocessors = 0;
   STD_CUDA_CHECK(cudaGetDevice(&device));
   STD_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  return int64_t{blocks_a_multiprocessor<T, V>} * multiprocessors;
+  return int64_t{of_a_multiprocessor} * multiprocessors;
 #else
   return 4;  // few enough to run on one thread of the CPU; several, so that checks see them take turns
 #endif
@@ -68,13 +67,13 @@ Tensor cumsum_of(const Tensor& x, bool reverse) {
   const trifold::OnDevice device(x);
   result_t<T>* const y = trifold::mutable_data<result_t<T>>(result);
   const auto start = [&]<int V>() {
-    const int64_t resident = resident_blocks<T, V>();
+    const int64_t resident = resident_blocks(row_blocks_a_multiprocessor<T, V>);
     // So many rows keep all blocks busy, and what is left over in the end is little.
     const bool many = rows.count >= 2 * resident;
     if (many || rows.columns <= tile_of<cumsum_block>)
       launch_rows<T, V>(device.stream(), rows, y, reverse, many);
     else
-      launch_tiles<T, V>(device.stream(), rows, y, reverse, resident);
+      launch_tiles<T, V>(device.stream(), rows, y, reverse, resident_blocks(tile_blocks_a_multiprocessor<T>));
   };
   const bool whole = trifold::in_pieces<T>(rows.data<T>(), rows.stride, rows.columns) &&
                      trifold::in_pieces<result_t<T>>(y, rows.columns, rows.columns);

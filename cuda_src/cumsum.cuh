@@ -9,7 +9,6 @@
 //     the next tile are under way while one is scanned.
 //   cumsum_tiles_kernel: blocks take tiles of all rows, and find that sum by looking back at what the tiles before have
 //     published (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). For few rows.
-//     A block claims its next tile while it looks back, and loads it while it stores.
 #pragma once
 
 #include <trifold/packed.cuh>
@@ -47,13 +46,17 @@ using sum_t = typename CumsumTypes<T>::Sum;
 template <class T>
 using carry_t = typename CumsumTypes<T>::Carry;
 
-// How many blocks a multiprocessor holds at least, which is how many registers a thread may take: of two tiles'
-// numbers, one as in memory, and of the places of those that come one at a time.
+// How many blocks a multiprocessor holds at least, which is how many registers a thread may take: those of wide sums
+// take twice as many.
+template <class T>
+inline constexpr int tile_blocks_a_multiprocessor = sizeof(sum_t<T>) > 4 ? 2 : 4;
+
+// Where a thread has two tiles' numbers, one as in memory, and of numbers that come one at a time their places.
 template <class T, int V>
-inline constexpr int blocks_a_multiprocessor = sizeof(sum_t<T>) > 4 ? (V == 1 ? 1 : 2)
-                                               : V == 1             ? 2
-                                               : sizeof(T) > 2      ? 3
-                                                                    : 4;
+inline constexpr int row_blocks_a_multiprocessor = sizeof(sum_t<T>) > 4 ? (V == 1 ? 1 : 2)
+                                                   : V == 1             ? 2
+                                                   : sizeof(T) > 2      ? 3
+                                                                        : 4;
 
 // V numbers that one load or store moves. A row can be cut into those where V divides its length and it begins at a
 // 16-byte boundary; other rows are taken with V = 1.
@@ -217,7 +220,7 @@ __device__ __forceinline__ TileSums<sum_t<T>> team_scan(Share<T, V>& share) {
 
 // A team of threads, a warp or the block, walks along its row.
 template <class T, int V, int team>
-__global__ void __launch_bounds__(cumsum_block, blocks_a_multiprocessor<T, V>)
+__global__ void __launch_bounds__(cumsum_block, row_blocks_a_multiprocessor<T, V>)
     cumsum_rows_kernel(const T* x, int64_t x_stride, result_t<T>* y, int64_t rows, int64_t columns, bool reverse) {
   constexpr int teams = cumsum_block / team;
   trifold::wait_for_earlier_kernels();
@@ -306,7 +309,7 @@ __device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const T
 // Blocks claim tiles in order, as many as there are: a tile then waits for those alone that a block already works on,
 // however few blocks run at once. `rows` rows have tiles.states in order of their numbers.
 template <class T, int V>
-__global__ void __launch_bounds__(cumsum_block, blocks_a_multiprocessor<T, V>)
+__global__ void __launch_bounds__(cumsum_block, tile_blocks_a_multiprocessor<T>)
     cumsum_tiles_kernel(const T* x, int64_t x_stride, result_t<T>* y, int64_t rows, int64_t columns, bool reverse,
                         int* states, carry_t<T>* aggregates, carry_t<T>* prefixes, int* claimed) {
   using Carry = carry_t<T>;
@@ -316,38 +319,29 @@ __global__ void __launch_bounds__(cumsum_block, blocks_a_multiprocessor<T, V>)
   trifold::wait_for_earlier_kernels();
   const Tiles<Carry> tiles{states, aggregates, prefixes, claimed};
   const int64_t count = rows * ((columns + tile_of<team> - 1) / tile_of<team>);
-  Loaded<T, V> next;
-  const auto load = [&](int64_t tile) {
-    if (tile < count)
-      next.template load<team>(x + tile % rows * x_stride, tile / rows * tile_of<team>, columns, reverse);
-  };
-  if (threadIdx.x == 0) claim = atomicAdd(tiles.claimed, 1);
-  __syncthreads();
-  int64_t tile = claim;
-  load(tile);
-  while (tile < count) {
+  while (true) {
+    if (threadIdx.x == 0) claim = atomicAdd(tiles.claimed, 1);
+    __syncthreads();
+    const int64_t tile = claim;
+    if (tile >= count) return;
     const int64_t row = tile % rows, first = tile / rows * tile_of<team>;
-    Share<T, V> share(next, reverse);
+    Loaded<T, V> loaded;
+    loaded.template load<team>(x + row * x_stride, first, columns, reverse);
+    Share<T, V> share(loaded, reverse);
     const auto sums = team_scan<team>(share);
     if (threadIdx.x < trifold::warp_threads) {
       const Carry total(sums.total);
       Carry earlier = 0;
-      int next_claim = 0;
-      if (threadIdx.x == 0) {
-        if (tile >= rows) tiles.publish(&states[tile], &aggregates[tile], total, aggregate);
-        // Comes while the warp looks back. Earlier, others would wait for a tile that is claimed and not yet begun.
-        next_claim = atomicAdd(tiles.claimed, 1);
+      if (tile >= rows) {
+        if (threadIdx.x == 0) tiles.publish(&states[tile], &aggregates[tile], total, aggregate);
+        earlier = sum_before(tile, rows, tiles);
       }
-      if (tile >= rows) earlier = sum_before(tile, rows, tiles);
       if (threadIdx.x == 0) {
         tiles.publish(&states[tile], &prefixes[tile], earlier + total, prefix);
         carry = earlier;
-        claim = next_claim;
       }
     }
     __syncthreads();
-    tile = claim;
-    load(tile);
     share.template store<team>(y + row * columns, first, columns, reverse, sum_t<T>(carry) + sums.before);
   }
 }

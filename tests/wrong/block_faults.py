@@ -35,14 +35,14 @@ LOOK_BACK = (
     ),
     fault(
         "the other warps do not wait for the sum that one looks up",
-        "it is read before the barrier that is there for it",
+        "there is a barrier in the loop already, at its beginning",
         "cumsum",
         Edit(
             "header",
-            "    __syncthreads();\n    tile = claim;\n    load(tile);\n    share.template store<team>("
-            "y + row * columns, first, columns, reverse, sum_t<T>(carry) + ",
-            "    const sum_t<T> early(carry);\n    __syncthreads();\n    tile = claim;\n    load(tile);\n"
-            "    share.template store<team>(y + row * columns, first, columns, reverse, early + ",
+            "    __syncthreads();\n    share.template store<team>(y + row * columns, first, columns, reverse, "
+            "sum_t<T>(carry) + sums.before);\n  }\n",
+            "    share.template store<team>(y + row * columns, first, columns, reverse, sum_t<T>(carry) + "
+            "sums.before);\n  }\n",
         ),
         "barrier",
         "backward",
