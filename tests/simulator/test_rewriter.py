@@ -115,10 +115,13 @@ def dynamic(callee: Any) -> Any:
     return {math.sqrt: device_sqrt}.get(callee, callee)
 
 
+conversions = {np.float32: lambda value: ("float32", value)}
+
+
 def runtime(site: Callable[[int], int]) -> Runtime:
     arithmetic: dict[type[ast.AST], Any] = {ast.Mult: product, ast.Div: quotient, ast.Add: total}
     awaited = lambda result: result if isinstance(result, types.GeneratorType) else Returned(result)  # noqa: E731
-    return Runtime(arithmetic, (index,), dynamic, awaited, site, poll=7)
+    return Runtime(arithmetic, (index,), dynamic, awaited, conversions, site, poll=7)
 
 
 builder = Builder(
@@ -294,6 +297,43 @@ def test_a_nested_function_as_a_value() -> None:
         return second(a)
 
     assert run(kernel, 3)[0] == 3
+
+
+def test_an_array_s_type_of_numbers_converts_without_waiting() -> None:
+    @jit
+    def kernel(a):
+        C = a.dtype.type
+        D = C
+
+        def nested():
+            return C(2)
+
+        return C(1), nested(), D is C
+
+    assert not program(kernel).waits
+    assert run(kernel, np.zeros(1, np.float32))[0] == (("float32", 1), ("float32", 2), True)
+
+
+def test_a_name_that_is_also_something_else_is_called_as_a_value() -> None:
+    @jit
+    def waits(a):
+        barrier()
+        return a
+
+    @jit
+    def kernel(a, other):
+        C = a.dtype.type
+        if other:
+            C = waits
+        return C(3)
+
+    assert run(kernel, np.zeros(1, np.float32), True)[0] == 3
+
+    @jit
+    def parameter(C):
+        return C(4)
+
+    assert run(parameter, waits)[0] == 4
 
 
 def test_a_lambda_kernel_and_several_on_one_line() -> None:

@@ -195,7 +195,20 @@ def _arithmetic(debug: bool) -> Mapping[type[ast.AST], Any]:
     return functions
 
 
+class _Conversions(dict[Any, Any]):
+    """What converts to a type of numbers; looked up by each thread of a kernel that has ``C = x.dtype.type``."""
+
+    def __missing__(self, kind: Any) -> Any:
+        conversion = arithmetic.device_function(kind) or kind
+        if isinstance(kind, type):
+            self[kind] = conversion
+        return conversion
+
+
+_conversions = _Conversions()
+
+
 def runtime(site: Callable[[int], int], dynamic: Any, awaited: Any, debug: bool) -> Runtime:
     """What rewritten code calls, for one function."""
     indices = tuple(getattr(_simulator, name) for name in _INDICES)
-    return Runtime(_arithmetic(debug), indices, dynamic, awaited, site, _simulator.OP_POLL)
+    return Runtime(_arithmetic(debug), indices, dynamic, awaited, _conversions, site, _simulator.OP_POLL)

@@ -30,8 +30,8 @@ class _Unknown:
 UNKNOWN: Final = _Unknown()
 
 
-def bound_names(node: _Scoped) -> set[str]:
-    """The names that are local to a function or comprehension, its parameters included."""
+def _bindings(node: _Scoped) -> _Bindings:
+    """Of a function, its parameters included, or of a comprehension."""
     collector = _Bindings()
     if isinstance(node, ast.FunctionDef | ast.Lambda):
         collector.visit_arguments(node.args)
@@ -40,11 +40,20 @@ def bound_names(node: _Scoped) -> set[str]:
     else:
         for generator in node.generators:
             collector.visit(generator.target)
-    return collector.bound - collector.elsewhere
+    return collector
 
 
 class _Bindings(ast.NodeVisitor):
+    """What the statements of one scope bind.
+
+    Attributes:
+        number_types: names that stand for the type of an array's numbers: ``C = x.dtype.type``.
+        bound: other names.
+        elsewhere: those that are other scopes'.
+    """
+
     def __init__(self) -> None:
+        self.number_types: set[str] = set()
         self.bound: set[str] = set()
         self.elsewhere: set[str] = set()
 
@@ -52,6 +61,13 @@ class _Bindings(ast.NodeVisitor):
         for argument in (*node.posonlyargs, *node.args, *node.kwonlyargs, node.vararg, node.kwarg):
             if argument is not None:
                 self.bound.add(argument.arg)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        match node:
+            case ast.Assign([ast.Name(name)], ast.Attribute(ast.Attribute(_, "dtype"), "type")):
+                self.number_types.add(name)
+            case _:
+                self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> None:
         if not isinstance(node.ctx, ast.Load):
@@ -92,10 +108,13 @@ class _Bindings(ast.NodeVisitor):
 
 
 class Scope:
-    """The local names of a function or comprehension, and the nested functions among them."""
+    """The local names of a function or comprehension, and among them nested functions, and types of arrays' numbers."""
 
     def __init__(self, node: _Scoped) -> None:
-        self.bound = bound_names(node)
+        bindings = _bindings(node)
+        self.bound = (bindings.bound | bindings.number_types) - bindings.elsewhere
+        rebound = [name for inner in ast.walk(node) if isinstance(inner, ast.Nonlocal) for name in inner.names]
+        self.number_types = bindings.number_types - bindings.bound - bindings.elsewhere - {*rebound}
         self.functions: dict[str, Definition] = {}
         if isinstance(node, ast.FunctionDef):
             self._find_functions(node)
@@ -154,8 +173,16 @@ class Names:
 
     def local_function(self, name: str) -> Definition | None:
         """The nested function that a local name always stands for."""
-        owner = next((scope for scope in reversed(self._scopes) if name in scope.bound), None)
+        owner = self._owner(name)
         return owner.functions.get(name) if owner else None
+
+    def is_number_type(self, name: str) -> bool:
+        """Whether a local name always stands for the type of an array's numbers."""
+        owner = self._owner(name)
+        return owner is not None and name in owner.number_types
+
+    def _owner(self, name: str) -> Scope | None:
+        return next((scope for scope in reversed(self._scopes) if name in scope.bound), None)
 
     def resolve(self, node: ast.expr) -> Any:
         """The object that an expression of names and attributes stands for, or UNKNOWN."""

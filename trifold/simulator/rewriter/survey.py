@@ -68,6 +68,11 @@ class DynamicCall:
 
 
 @dataclass(frozen=True)
+class Conversion:
+    """What converts to the type of numbers that the expression gives."""
+
+
+@dataclass(frozen=True)
 class Inject:
     """The object in place of the expression."""
 
@@ -89,7 +94,7 @@ class Ask:
     value: Any
 
 
-Decision = Wait | DeviceCall | LocalCall | DynamicCall | Inject | Capture | Ask
+Decision = Wait | DeviceCall | LocalCall | DynamicCall | Conversion | Inject | Capture | Ask
 
 
 class Vocabulary(Protocol):
@@ -275,6 +280,8 @@ class Survey(ast.NodeVisitor):
             self._local_call(node, function)
         elif isinstance(function, ast.Name) and (local := self.names.local_function(function.id)) is not None:
             self._local_call(node, local)
+        elif isinstance(function, ast.Name) and self.names.is_number_type(function.id):
+            self.decisions[function] = Conversion()
         elif isinstance(function, ast.Attribute):
             self.visit(function.value)
             if function.attr == "sync" and not node.args and not node.keywords:  # only a grid group has it

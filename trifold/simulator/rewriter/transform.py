@@ -18,6 +18,7 @@ from trifold.simulator.rewriter.survey import (
     Ask,
     Body,
     Capture,
+    Conversion,
     DeviceCall,
     DynamicCall,
     Inject,
@@ -45,6 +46,7 @@ class Runtime:
         indices: objects whose x, y, z are small integers; a product of two needs no care.
         dynamic: (callee) -> what to call for it; its result goes through ``awaited``.
         awaited: (result of a dynamic call) -> an iterator that waits if it must and returns the result.
+        conversions: [type of an array's numbers] -> what converts to it.
         site: (line) -> the number of a place where threads wait.
         poll: the request of a thread that polls.
     """
@@ -53,6 +55,7 @@ class Runtime:
     indices: tuple[Any, ...]
     dynamic: Any
     awaited: Any
+    conversions: Mapping[Any, Any]
     site: Callable[[int], int]
     poll: int
 
@@ -191,6 +194,10 @@ class Transform:
             case Capture(name, array):
                 holder = self._object(node, self._captured(name, array))
                 return _at(node, ast.Attribute(holder, "array", ast.Load()))
+            case Conversion():
+                assert isinstance(node, ast.Name)
+                known = self._object(node, self._runtime.conversions)
+                return _at(node, ast.Subscript(known, self._copy(node), ast.Load()))
         assert isinstance(node, ast.Call)
         match decision:
             case Wait(operation):
