@@ -49,6 +49,7 @@ class Fiber {
   // Inaccessible memory below the stack: who recurses too deep comes there.
   bool guard_holds(uintptr_t address) const { return stack_ - 1 - address < guard_bytes; }
   uintptr_t begin() const { return stack_; }
+  uintptr_t end() const { return stack_ + bytes_; }
 
   static constexpr size_t guard_bytes = 64 << 10;  // a whole page on all machines; only addresses, no memory
 

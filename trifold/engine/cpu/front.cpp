@@ -59,7 +59,7 @@ Fiber& HostFront::enter(Thread& thread) {
     *place_ = {index % threads.x, index / threads.x % threads.y, index / threads.x / threads.y};
   }
   if (thread.front == nullptr) thread.front = &pool_.take();
-  running = static_cast<Fiber*>(thread.front);
+  runs(*static_cast<Fiber*>(thread.front));
   engine::current = &thread;
   return *running;
 }
@@ -169,7 +169,7 @@ inline void HostFront::pass_in_ring() {
       }
     }
   }
-  running = ring_[ring_at_];
+  runs(*ring_[ring_at_]);
   fiber.pass_to(*running);
 }
 

@@ -67,6 +67,9 @@ struct Turn {
   engine::Site stopped_site() const;
 };
 
+// Of the fiber that has run last on this OS thread.
+extern constinit thread_local uintptr_t end_of_stack [[gnu::tls_model("initial-exec")]];
+
 // What a thread of a block does while another one runs.
 enum class Doing : uint8_t { has_ended, runs_later, waits };
 struct Whereabouts {
@@ -121,7 +124,10 @@ class HostFront final : public engine::FrontEnd {
   void interrupt() {
     if (running != nullptr) interrupted_ = std::exchange(running, nullptr);
   }
-  void proceed() { running = std::exchange(interrupted_, nullptr); }
+  void proceed() {
+    running = std::exchange(interrupted_, nullptr);
+    if (running != nullptr) end_of_stack = running->end();
+  }
   // Ends the launch at the interrupted thread, which is not resumed.
   [[noreturn]] void abandon(engine::Finding finding);
 
@@ -133,6 +139,10 @@ class HostFront final : public engine::FrontEnd {
 
  private:
   [[gnu::noinline]] engine::Outcome run(engine::Thread& thread);
+  void runs(Fiber& fiber) {
+    running = &fiber;
+    end_of_stack = fiber.end();
+  }
   Fiber& enter(engine::Thread& thread);
   void enter(engine::Block& block);
   bool start_ring(engine::Operation operation);

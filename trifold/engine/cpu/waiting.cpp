@@ -25,6 +25,7 @@ static_assert(static_cast<int>(Wait::mma) == static_cast<int>(Operation::mma));
 static_assert(static_cast<int>(Wait::multiply_matrices) == static_cast<int>(Operation::multiply_matrices));
 
 constinit thread_local Turn* turn = nullptr;
+constinit thread_local uintptr_t end_of_stack = 0;
 
 void end_thread() {
   if (engine::current->undecided != 0) [[unlikely]]
