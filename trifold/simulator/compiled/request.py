@@ -123,7 +123,7 @@ class _Describing:
             return Meaning("tuple", tuple(self._meaning(each, ()) for each in value))
         if callable(value) and _top(getattr(value, "__module__", None) or "") in _SHARED:
             try:
-                return Meaning("plain", pickle.dumps(value), repr(value))
+                return Meaning("plain", pickle.dumps(value))  # by its name; repr() may have an address
             except (pickle.PicklingError, AttributeError, TypeError):
                 return Meaning("opaque", getattr(value, "__name__", type(value).__name__))
         return self._object(value, paths)
