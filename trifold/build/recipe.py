@@ -103,6 +103,9 @@ CHECKED_FLAGS = (
     "-Wno-unknown-pragmas",
 )
 
+# Checks need lines and functions of a port's debug information, a fourth of it. (gdb has a build of its own.)
+_LINES_ALONE = "-g1"
+
 # libtrifold_host checks what these functions of the C library access, too: they stay calls, of their own names.
 CHECKED_LINK_FLAGS = ("-Wl,--wrap=memcpy,--wrap=memmove,--wrap=memset",)
 
@@ -174,6 +177,7 @@ def for_checks(binding: Path, namespace: str, *, gpu_paths: bool = False) -> Rec
     compile_flags = (
         "-std=c++20",
         *CHECKED_FLAGS,
+        _LINES_ALONE,
         *definitions(namespace, "CPU"),
         *_paths(capability, gpu_paths),
         *(f"-I{folder}" for folder in (binding.parent, sources.INCLUDE_ROOT, sources.CPU_INCLUDE_ROOT)),
