@@ -38,12 +38,20 @@ def _number(kind: Any) -> Any | None:
     return None if kind is None else arithmetic.device_function(kind)
 
 
+# What only a compiler for GPUs asks about: options of numba.cuda.jit that its simulator does not take.
+_OPTIONS_OF_COMPILERS = frozenset(
+    {"abi", "extensions", "forceinline", "launch_bounds", "lineinfo", "lto", "max_registers", "nopython"}
+    | {"shared_memory_carveout"}
+)
+
+
 def keeping_signatures(jit: Callable[..., Any]) -> Callable[..., Any]:
     """``cuda.jit`` that notes a kernel's signatures in its ``signatures``."""
     sigutils = sys.modules[sys.modules[jit.__module__].is_signature.__module__]
 
     @functools.wraps(jit)
     def keeping(func_or_sig: Any = None, *arguments: Any, **keywords: Any) -> Any:
+        keywords = {name: value for name, value in keywords.items() if name not in _OPTIONS_OF_COMPILERS}
         made = jit(func_or_sig, *arguments, **keywords)
         if not (sigutils.is_signature(func_or_sig) or isinstance(func_or_sig, list)):
             return made
