@@ -24,9 +24,9 @@ def semantics(path: str, form: str) -> object:
     from trifold.draft.kernel import draft_kernels
 
     asked = []
-    for name, dtypes in kernels.KERNELS.items():
+    for kernel, dtypes in kernels.KERNELS.values():
         arrays = [numba.from_dtype(np.dtype(each))[::1] for each in (*dtypes, np.float64)]
-        asked.append((getattr(kernels, name), arrays))
+        asked.append((kernel, arrays))
     drafted = draft_kernels(asked, simulated=form == "simulated")
     Path(path).write_text(drafted[0].text, encoding="utf-8")
     return {each.entry: [(p.argument, p.kind, p.dimension) for p in each.parameters] for each in drafted}

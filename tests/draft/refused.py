@@ -7,7 +7,13 @@ from numba import complex64, cuda, float32, float64, int64, uint8
 from numba.cuda import libdevice
 
 LENGTHS = [4, 8]
+LENGTHS_OF_PARTS = (4, 8)
 TURNS = np.array([1, 1j])
+
+
+@cuda.jit(device=True)
+def checked_sign(v):
+    return v > 0
 
 
 @cuda.jit
@@ -27,9 +33,15 @@ def raises(x):
         raise ValueError  # refused: raise
 
 
+@cuda.jit(device=True)
+def checked(v):
+    assert v > 0  # refused: assert in a device function
+    return v
+
+
 @cuda.jit
 def asserts(x):
-    assert x[0] > 0  # refused: assert
+    x[0] = checked(x[1])
 
 
 @cuda.jit
@@ -57,7 +69,7 @@ def mixed_tuple(x):
 
 @cuda.jit
 def prints(x):
-    print(x[0])  # refused: print is not translated
+    print(x[0], x)  # refused: Numba prints no array
 
 
 @cuda.jit
@@ -95,7 +107,56 @@ def slice_backwards(x):
 
 @cuda.jit
 def copies_a_slice(x):
-    x[0:2] = x[2:4]  # refused: an array is not assigned to a part of an array
+    x[0:2] = x[2:4]  # refused: a part of an array is assigned to a part of the same one
+
+
+@cuda.jit
+def other_lengths(x):
+    held = cuda.local.array(4, float32)
+    other = cuda.local.array(3, float32)
+    held[:] = other  # refused: 3 elements are assigned to 4
+    x[0] = held[0]
+
+
+@cuda.jit
+def too_many_dimensions(x):
+    held = cuda.local.array((2, 4), float32)
+    held[0] = held  # refused: an array of 2 dimensions is assigned to
+    x[0] = held[0, 0]
+
+
+@cuda.jit
+def enumerates_a_range(x):
+    for k, v in enumerate(range(3)):  # refused: range
+        x[k] = v
+
+
+@cuda.jit
+def zips_into_one(x, y):
+    for both in zip(x, y):  # noqa: B905  # refused: this loop over zip is not translated
+        x[0] = both[0]
+
+
+@cuda.jit
+def unpacks_a_rest(x):
+    first, *others = LENGTHS_OF_PARTS  # refused: an assignment to a starred name
+    x[0] = first + len(others)
+
+
+@cuda.jit(device=True)
+def ordered(a, b):
+    return (a, b) if checked_sign(b - a) else (b, a)  # refused: a tuple that a call chooses
+
+
+@cuda.jit
+def a_call_chooses(x):
+    a, b = ordered(x[0], x[1])
+    x[0] = a * 2 + b
+
+
+@cuda.jit
+def left_out(x):
+    x[0] = checked_sign()  # refused: checked_sign takes v
 
 
 @cuda.jit
@@ -128,11 +189,6 @@ def recursion(x):
 @cuda.jit
 def atomic_on_bytes(x):
     cuda.atomic.add(x, 0, 1)  # refused: an atomic operation on
-
-
-@cuda.jit
-def rounds_to_decimals(x):
-    x[0] = round(x[1], 2)  # refused: round to decimals
 
 
 @cuda.jit
@@ -174,7 +230,13 @@ KERNELS = {
     "loses_digits": [float64[::1], int64],
     "recursion": [_ARRAY],
     "atomic_on_bytes": [_BYTES],
-    "rounds_to_decimals": [_ARRAY],
+    "other_lengths": [_ARRAY],
+    "too_many_dimensions": [_ARRAY],
+    "enumerates_a_range": [_ARRAY],
+    "zips_into_one": [_ARRAY, _ARRAY],
+    "unpacks_a_rest": [_ARRAY],
+    "a_call_chooses": [_ARRAY],
+    "left_out": [_ARRAY],
     "unknown_module": [_ARRAY],
     "starred_call": [_ARRAY],
     "returns_a_value": [_ARRAY],

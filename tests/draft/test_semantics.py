@@ -20,9 +20,11 @@ HERE = Path(__file__).parent
 
 
 def _kernels() -> list[str]:
-    """The names of all kernels of semantics.py, without importing Numba."""
-    tree = ast.parse((HERE / "semantics.py").read_text(encoding="utf-8"))
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list]
+    """The names of all kernels of semantics_*.py, without importing Numba."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in sorted(HERE.glob("semantics_*.py"))]
+    functions = [
+        node for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list
+    ]
     return [node.name for node in functions if isinstance(node.decorator_list[0], ast.Attribute)]
 
 

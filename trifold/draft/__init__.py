@@ -1,11 +1,13 @@
 """Drafting: the C++ port of an op, written from its prototype. A small compiler.
 
 source      a kernel's text, its comments and what its names stand for
-builder     Python's syntax tree → the typed tree (tree), in static single assignment form
-infer       types, as Numba's CUDA typing context (oracle) says; operations is the one table of what is known
+builder     Python's syntax tree → the typed tree (tree), in static single assignment form; targets and loops are parts
+            of it, folding is what it knows before any thread runs
+infer       types, as Numba's CUDA typing context (oracle) says; operations is the one table of what is known,
+            with those of libdevice, ufuncs and vectors; records are structs
 ranges      the range of each integer
 variables   which variable of C++ holds which assignments
-functions, statements, expressions, arithmetic, arrays      the typed tree → the C++ tree (cpp)
+functions, statements, parts, tuples, expressions, arithmetic, arrays      the typed tree → the C++ tree (cpp)
 printer     the C++ tree → text
 """
 

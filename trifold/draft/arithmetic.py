@@ -12,6 +12,7 @@ from numba import types
 
 from trifold.draft import cpp
 from trifold.draft.cpp import fits, limits
+from trifold.draft.records import Records
 from trifold.draft.tree import Interval, Type
 from trifold.draft.type_names import TypeNames
 
@@ -28,6 +29,7 @@ class Arithmetic:
 
     def __init__(self, names: TypeNames) -> None:
         self.names = names
+        self.records = Records()
         self.used: set[str] = set()  # of the names, in the function that is being written
 
     def each(self, kind: types.Type, like: Type) -> Type:
@@ -38,6 +40,8 @@ class Arithmetic:
             return cpp.NAMES[kind[0]]
         if all(isinstance(each, types.UniTuple) for each in kind):
             return f"trifold::Array<{self.name(tuple(each.dtype for each in kind))}, {len(kind[0])}>"
+        if len(set(kind)) == 1 and isinstance(kind[0], types.Record):
+            return self.records.name(kind[0])
         name = self.names.of_number(kind)
         if name is not None:
             self.used.add(name)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+import enum
 import operator
-from collections.abc import Callable
+from collections.abc import Collection
 from types import ModuleType
 from typing import Any
 
@@ -13,48 +14,25 @@ from numba import cuda
 
 from trifold.draft import oracle
 from trifold.draft import tree as t
+from trifold.draft.folding import BINARY, COMPARE, UNARY, folded, truth
+from trifold.draft.loops import Loops
 from trifold.draft.refusal import DraftError, Place
 from trifold.draft.source import Source
 
-BINARY = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-}
-UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Invert: operator.invert,
-    ast.Not: operator.not_,
-}
-COMPARE = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
 METHODS = {"conjugate": oracle.conjugate, "sync": oracle.sync}
 INDEX_STUBS = (cuda.threadIdx, cuda.blockIdx, cuda.blockDim, cuda.gridDim)
 
 Names = dict[str, t.Version]
 
 
-class Builder:
+class Builder(Loops):
     """Builds one function. ``names`` is None where control does not arrive."""
 
-    def __init__(self, source: Source, is_kernel: bool) -> None:
+    def __init__(self, source: Source, is_kernel: bool, absent: Collection[str] = ()) -> None:
+        """``absent``: the parameters that are None."""
         self.source = source
+        self.absent = absent
+        self.is_kernel = is_kernel
         self.local = {*source.parameters, *t.assigned_names(source.tree.body)}
         self.versions: list[t.Version] = []
         self.returns: list[t.Return] = []
@@ -121,6 +99,14 @@ class Builder:
                 old = self._expression(ast.copy_location(ast.Name(target.id, ast.Load()), target))
                 combined = t.Binary(place, BINARY[type(op)], old, self._expression(value), in_place=True)
                 return [self._let(target.id, combined, place, last)]
+            case ast.AugAssign(
+                target=ast.Subscript(value=holder, slice=ast.Constant(value=str(name)))
+                | ast.Attribute(value=holder, attr=name),
+                op=op,
+                value=value,
+            ):
+                record = self._expression(holder)
+                return [t.Store(place, last, record, [], self._expression(value), BINARY[type(op)], member=name)]
             case ast.AugAssign(target=ast.Subscript() as target, op=op, value=value):
                 base, indices = self._expression(target.value), self._indices(target.slice)
                 return [t.Store(place, last, base, indices, self._expression(value), BINARY[type(op)])]
@@ -140,6 +126,8 @@ class Builder:
                 self.returns.append(returned)
                 self.names = None
                 return [returned]
+            case ast.Assert(test=test):
+                return self._assert(test, place, last)
             case ast.Break() | ast.Continue():
                 stops = isinstance(node, ast.Break)
                 self.leaving[-1][0 if stops else 1].append(dict(self.names or {}))
@@ -147,70 +135,20 @@ class Builder:
                 return [t.Break(place, last) if stops else t.Continue(place, last)]
         raise DraftError(place, f"{_words(node)} is not translated")
 
-    def _let(self, name: str, value: t.Expr, place: Place, last: int) -> t.Let:
-        version = self._version(name, place)
-        version.value = value
-        return t.Let(place, last, version, value)
-
-    def _assign(self, target: ast.expr, value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
-        match target, value:
-            case ast.Name(id=name), ast.Attribute(attr="type", value=ast.Attribute(attr="dtype", value=array)):
-                self.dtypes[name] = self._expression(array)
-                return []
-        match target:
-            case ast.Name(id=name):
-                return [self._let(name, self._expression(value), place, last)]
-            case ast.Subscript(value=base, slice=index):
-                built = self._expression(value)
-                return [t.Store(place, last, self._expression(base), self._indices(index), built)]
-            case ast.Tuple(elts=elements) if all(isinstance(each, ast.Name) for each in elements):
-                built, versions = self._expression(value), []
-                for part, each in enumerate(elements):
-                    assert isinstance(each, ast.Name)
-                    version = self._version(each.id, place)
-                    if isinstance(built, t.TupleOf) and part < len(built.elements):
-                        version.value = built.elements[part]
-                    else:
-                        version.value, version.part = built, part
-                    versions.append(version)
-                return [t.Unpack(place, last, versions, built)]
-            case ast.Tuple(elts=elements) if all(isinstance(each, (ast.Name, ast.Subscript)) for each in elements):
-                return self._assign_parts(elements, value, place, last)
-        raise DraftError(place, "this assignment is not translated", "assign to one variable or element at a time")
-
-    def _assign_all(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
-        """``a = b = value``: the value is computed once."""
-        if _folded(value) is not None:
-            return [each for target in targets for each in self._assign(target, value, place, last)]
-        first, *others = targets
-        if not isinstance(first, ast.Name):
-            first, others = self._new_name("value", first), targets
-        built: list[t.Stmt] = [self._let(first.id, self._expression(value), place, last)]
-        again = ast.copy_location(ast.Name(first.id, ast.Load()), first)
-        for target in others:
-            built += self._assign(target, again, place, last)
-        return built
-
-    def _new_name(self, wanted: str, at: ast.expr) -> ast.Name:
-        """A variable that the kernel's text does not have."""
-        name = wanted
-        while name in self.local:
-            name += "_"
-        self.local.add(name)
-        return ast.copy_location(ast.Name(name, ast.Load()), at)
-
-    def _assign_parts(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
-        """``a[i], b = ...``: all values are computed, then assigned from left to right."""
-        names: list[ast.expr] = [self._new_name(f"new{number}", target) for number, target in enumerate(targets)]
-        whole = ast.copy_location(ast.Tuple(names, ast.Store()), targets[0])
-        built = self._assign(whole, value, place, last)
-        for target, own in zip(targets, names, strict=True):
-            built += self._assign(target, own, place, last)
-        return built
+    def _assert(self, test: ast.expr, place: Place, last: int) -> list[t.Stmt]:
+        """Without ``debug=True``, Numba ends a thread whose assertion fails, and says nothing."""
+        if not self.is_kernel:
+            raise DraftError(
+                place, "assert in a device function, which ends its caller, is not translated", "leave it out"
+            )
+        if truth(built := self._expression(test)) is True:
+            return []
+        ends = t.Return(place, last, None, of_assert=True)
+        return [t.If(place, last, t.Unary(place, operator.not_, built), [ends], [])]
 
     def _if(self, node: ast.If, place: Place) -> list[t.Stmt]:
         test = self._expression(node.test)
-        known = _truth(test)
+        known = truth(test)
         if known is not None:  # as in Numba, the other branch is not even typed
             return self._block(node.body if known else node.orelse)
         built = t.If(place, node.test.end_lineno or node.lineno, test, [], [])
@@ -220,74 +158,6 @@ class Builder:
         built.otherwise = self._block(node.orelse)
         self._join([after, self.names], place, built)
         return [built]
-
-    def _while(self, node: ast.While, place: Place) -> list[t.Stmt]:
-        heads = self._heads(t.assigned_names(node.body), place)
-        test = self._expression(node.test)
-        built = t.While(place, node.test.end_lineno or node.lineno, test, [], [])
-        forever = _truth(test) is True
-        self._loop(built, heads, node.body, node.orelse, place, ends=not forever)
-        return [built]
-
-    def _for(self, node: ast.For, place: Place) -> list[t.Stmt]:
-        if not isinstance(node.target, ast.Name):
-            raise DraftError(place, "a loop over several variables is not translated", "index the arrays in the loop")
-        last = node.iter.end_lineno or node.lineno
-        built: t.ForRange | t.ForTuple
-        values = self._expression(node.iter)
-        if isinstance(values, t.Call) and values.function is range:
-            built = t.ForRange(place, last, values.arguments, [], [])
-        else:
-            built = t.ForTuple(place, last, values, [], [])
-        heads = self._heads(t.assigned_names([node]), place)
-        before = dict(self.names or {})
-        version = self._version(node.target.id, place)
-        if isinstance(built, t.ForRange):
-            version.counts = built
-        else:
-            version.runs_over = built
-        built.version = version
-        self._loop(built, heads, node.body, node.orelse, place, ends=True, after=before)
-        return [built]
-
-    def _heads(self, assigned: set[str], place: Place) -> list[t.Version]:
-        """Before a loop: what its body assigns also arrives from the body's end."""
-        assert self.names is not None
-        heads = []
-        for name in sorted(assigned):
-            version = t.Version(name, sum(other.name == name for other in self.versions), place)
-            version.is_join = True
-            version.sources = [self.names[name]] if name in self.names else []
-            self.versions.append(version)
-            self.names[name] = version
-            heads.append(version)
-        return heads
-
-    def _loop(
-        self,
-        built: t.While | t.ForRange | t.ForTuple,
-        heads: list[t.Version],
-        body: list[ast.stmt],
-        otherwise: list[ast.stmt],
-        place: Place,
-        *,
-        ends: bool,
-        after: Names | None = None,
-    ) -> None:
-        exit_names = after if after is not None else dict(self.names or {})
-        self.leaving.append(([], []))
-        built.body = self._block(body)
-        breaks, continues = self.leaving.pop()
-        for arriving in (self.names, *continues):
-            for head in heads:
-                if arriving is not None and head.name in arriving and arriving[head.name] is not head:
-                    head.sources.append(arriving[head.name])
-        for head in heads:
-            head.joined_at = built
-        self.names = dict(exit_names) if ends else None
-        if ends and otherwise:
-            built.otherwise = self._block(otherwise)
-        self._join([self.names, *breaks], place, built)
 
     # --------------------------------------------------------------------------------------------- expressions
 
@@ -309,9 +179,9 @@ class Builder:
 
     def _expression(self, node: ast.expr) -> t.Expr:
         place = self.source.place(node)
-        folded = _folded(node)
-        if folded is not None:
-            return t.Constant(place, folded, None, self.source.text(node))
+        value = folded(node)
+        if value is not None:
+            return t.Constant(place, value, None, self.source.text(node))
         match node:
             case ast.Name(id=name) if name in self.local:
                 if self.names is None or name not in self.names:
@@ -327,18 +197,66 @@ class Builder:
                 return t.Binary(place, BINARY[type(op)], self._expression(left), self._expression(right))
             case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in COMPARE for op in ops):
                 operands = [self._expression(each) for each in (left, *others)]
+                if len(ops) == 1 and any(isinstance(each, t.Known) for each in operands):
+                    return self._compare_members(ops[0], operands, place)
                 return t.Compare(place, [COMPARE[type(op)] for op in ops], operands)
+            case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
+                return t.Constant(place, self._is_none(left) == isinstance(op, ast.Is))
             case ast.BoolOp(op=op, values=values):
-                return t.Logical(place, isinstance(op, ast.And), [self._expression(value) for value in values])
-            case ast.IfExp(test=test, body=body, orelse=orelse):
-                return t.Choice(place, *(self._expression(each) for each in (test, body, orelse)))
+                return self._logical(isinstance(op, ast.And), values, place)
+            case ast.IfExp():
+                return self._choice(node, place)
             case ast.Call(func=function, args=arguments, keywords=keywords):
                 return self._call(function, arguments, keywords, place)
+            case ast.Subscript(value=base, slice=ast.Constant(value=str(name))):  # of a record
+                return t.Attribute(place, self._expression(base), name)
             case ast.Subscript(value=base, slice=index):
                 return t.Item(place, self._expression(base), self._indices(index))
             case ast.Tuple(elts=elements):
                 return t.TupleOf(place, [self._expression(element) for element in elements])
         raise DraftError(place, f"{_words(node)} is not translated")
+
+    def _is_none(self, node: ast.expr) -> bool:
+        """Of a parameter: no other variable can be None."""
+        if isinstance(node, ast.Constant):
+            return node.value is None
+        read = self._expression(node)
+        if isinstance(read, t.Known):
+            return read.value is None
+        return isinstance(read, t.Read) and read.version.parameter is not None and read.version.name in self.absent
+
+    def _compare_members(self, op: ast.cmpop, operands: list[t.Expr], place: Place) -> t.Expr:
+        """Of an enumeration whose members are no integers."""
+        members = [each.value for each in operands if isinstance(each, t.Known) and isinstance(each.value, enum.Enum)]
+        if len(members) < 2 or not isinstance(op, ast.Eq | ast.NotEq):
+            return t.Compare(place, [COMPARE[type(op)]], operands)
+        same = len({(type(each).__name__, each.name) for each in members}) == 1
+        return t.Constant(place, same == isinstance(op, ast.Eq))
+
+    def _logical(self, all_of: bool, values: list[ast.expr], place: Place) -> t.Expr:
+        """As in Numba, what follows an operand that is known to decide is not even typed."""
+        operands: list[t.Expr] = []
+        for value in values:
+            operand = self._expression(value)
+            known = operand.value if isinstance(operand, t.Constant) and operand.value in (True, False) else None
+            if known is None or known is not all_of or value is values[-1]:
+                operands.append(operand)
+            if known is (not all_of):
+                break
+        return operands[0] if len(operands) == 1 else t.Logical(place, all_of, operands)
+
+    def _choice(self, node: ast.IfExp, place: Place) -> t.Expr:
+        test = self._expression(node.test)
+        known = truth(test)
+        if known is not None:
+            return self._expression(node.body if known else node.orelse)
+        chosen, otherwise = self._expression(node.body), self._expression(node.orelse)
+        parts = [each.elements for each in (chosen, otherwise) if isinstance(each, t.TupleOf)]
+        if len(parts) < 2 or len(parts[0]) != len(parts[1]):
+            return t.Choice(place, test, chosen, otherwise)
+        if any(isinstance(each, t.Call) for each in t.walk_expression(test)):
+            raise DraftError(place, "a tuple that a call chooses is not translated", "assign the condition before")
+        return t.TupleOf(place, [t.Choice(place, test, a, b) for a, b in zip(*parts, strict=True)])
 
     def _call(self, function: ast.expr, arguments: list[ast.expr], keywords: list[ast.keyword], place: Place) -> t.Expr:
         if any(isinstance(each, ast.Starred) for each in arguments) or any(k.arg is None for k in keywords):
@@ -352,10 +270,11 @@ class Builder:
         if not isinstance(called, t.Known):
             raise DraftError(place, "only functions from outside the kernel can be called")
         if called.value is len and len(arguments) == 1:
-            measured = self._expression(arguments[0])
-            if isinstance(measured, t.TupleOf):
-                return t.Constant(place, len(measured.elements))
-            return t.Item(place, t.Attribute(place, measured, "shape"), [t.Constant(place, 0)])
+            return self._length_of(arguments[0])
+        if called.value is float and len(arguments) == 1:
+            match arguments[0]:
+                case ast.Constant(value=str(text)):  # "nan", "inf"
+                    return t.Constant(place, _number_of(text, place))
         if called.value is cuda.const.array_like and len(arguments) == 1:
             constant = self._expression(arguments[0])
             if not isinstance(constant, t.Table):
@@ -363,8 +282,26 @@ class Builder:
             return constant
         if called.value is divmod and len(arguments) == 2:
             return self._quotient_and_rest(arguments, place)
-        named = {str(k.arg): self._expression(k.value) for k in keywords}
-        return t.Call(place, called.value, [self._expression(each) for each in arguments], named)
+        if called.value is pow and len(arguments) == 2:
+            return t.Binary(place, operator.pow, self._expression(arguments[0]), self._expression(arguments[1]))
+        if called.value is print:
+            return t.Call(
+                place, print, [self._printed(each) for each in arguments], {k.arg or "": called for k in keywords}
+            )
+        named = {str(k.arg): self._argument(k.value) for k in keywords}
+        return t.Call(place, called.value, [self._argument(each) for each in arguments], named)
+
+    def _printed(self, node: ast.expr) -> t.Expr:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return t.Constant(self.source.place(node), node.value)
+        built = self._expression(node)
+        text = isinstance(built, t.Known) and isinstance(built.value, str)
+        return t.Constant(built.place, built.value) if text else built  # type: ignore[attr-defined]
+
+    def _argument(self, node: ast.expr) -> t.Expr:
+        if isinstance(node, ast.Constant) and node.value is None:
+            return t.Constant(self.source.place(node), None)
+        return self._expression(node)
 
     def _quotient_and_rest(self, arguments: list[ast.expr], place: Place) -> t.Expr:
         """``divmod(a, b)``: ``(a // b, a % b)``."""
@@ -384,6 +321,8 @@ class Builder:
         return None
 
     def _attribute(self, base: t.Expr, name: str, place: Place) -> t.Expr:
+        if isinstance(base, t.Constant) and base.of_enumeration and name == "value":
+            return base
         if not isinstance(base, t.Known) or base.value in INDEX_STUBS:
             return t.Attribute(place, base, name)
         if not hasattr(base.value, name):
@@ -396,6 +335,8 @@ class Builder:
         return self._known(getattr(base.value, name), f"{prefix}{name}", place)
 
     def _known(self, value: Any, name: str, place: Place) -> t.Expr:
+        if isinstance(value, enum.Enum):
+            return self._member(value, place)
         if isinstance(value, (bool, int, float, complex, np.number, np.bool_)):
             return t.Constant(place, value, name)
         if isinstance(value, np.ndarray) and value.size:
@@ -406,43 +347,25 @@ class Builder:
                 return t.TupleOf(place, [_unnamed(each) for each in elements], name)
         return t.Known(place, value)
 
+    def _member(self, member: enum.Enum, place: Place) -> t.Expr:
+        """Of an enumeration: one of integers is its number."""
+        if not isinstance(member, int):
+            return t.Known(place, member)
+        name = f"{type(member).__name__.lstrip('_')}_{member.name}"
+        return t.Constant(place, int(member), None if name in self.local else name, of_enumeration=True)
+
+
+def _number_of(text: str, place: Place) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise DraftError(place, f"{text!r} is no number") from None
+
 
 def _unnamed(expression: t.Expr) -> t.Expr:
     if isinstance(expression, (t.Constant, t.TupleOf)):
         expression.name = None
     return expression
-
-
-def _folded(node: ast.expr) -> Any:
-    """The value of an expression of literals, which CPython computes before Numba sees it; else None."""
-    match node:
-        case ast.Constant(value=value) if isinstance(value, (bool, int, float, complex)):
-            return value
-        case ast.UnaryOp(op=op, operand=operand):
-            value = _folded(operand)
-            return None if value is None else UNARY[type(op)](value)
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in BINARY:
-            a, b = _folded(left), _folded(right)
-            if a is None or b is None:
-                return None
-            try:
-                return BINARY[type(op)](a, b)
-            except (ArithmeticError, ValueError, TypeError):
-                return None
-    return None
-
-
-def _truth(test: t.Expr) -> bool | None:
-    """Whether a condition holds, if no thread can change that; else None."""
-    match test:
-        case t.Constant(value=value):
-            return bool(value)
-        case t.Unary(operator=operator.not_, operand=operand):
-            known = _truth(operand)
-            return None if known is None else not known
-        case t.Compare(operators=[compare], operands=[t.Constant(value=a), t.Constant(value=b)]):
-            return bool(compare(a, b))
-    return None
 
 
 def _mark_reads(body: list[t.Stmt]) -> None:

@@ -11,6 +11,8 @@ from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Type
 from trifold.draft.views import Views
 
+_OF_MASKS = (cuda.match_any_sync, cuda.match_all_sync)
+
 
 class Calls(Views):
     """Mixed into :class:`trifold.draft.expressions.Expressions`."""
@@ -26,8 +28,10 @@ class Calls(Views):
         """A function that is overloaded, or takes what its arguments are converted to."""
         wanted = self._parameter_types(call)
         values = [self.value(argument) for argument in call.arguments]
-        arguments = tuple(self.numbers.convert(value, kind) for value, kind in zip(values, wanted, strict=True))
-        return cpp.CallTo(name, arguments, type=call.type, interval=call.interval)
+        arguments = [self.numbers.convert(value, kind) for value, kind in zip(values, wanted, strict=True)]
+        if call.function in _OF_MASKS:
+            arguments[0] = values[0]  # as it is written
+        return cpp.CallTo(name, tuple(arguments), type=call.type, interval=call.interval)
 
     def mathematics(self, name: str, call: t.Call) -> cpp.Expr:
         """A function of C++'s library, which has none of half types."""
@@ -36,6 +40,43 @@ class Calls(Views):
         float32 = self.each(types.float32)
         arguments = tuple(self.numbers.convert(self.value(each), float32) for each in call.arguments)
         return self.numbers.convert(cpp.CallTo(name, arguments, type=float32), self.each(types.float16))
+
+    def universal(self, of_floats: str, of_integers: str, call: t.Call) -> cpp.Expr:
+        """One of NumPy's functions that is another one of integers, or gives these as they are."""
+        kinds = self._parameter_types(call)[0]
+        if not all(isinstance(each, types.Integer | types.Boolean) for each in kinds):
+            return self.call(of_floats, call)
+        if not of_integers:
+            return self.numbers.convert(self.value(call.arguments[0]), call.type or kinds)
+        return self.absolute(call) if of_integers == "abs" else self.call(of_integers, call)
+
+    def selected(self, call: t.Call) -> cpp.Expr:
+        """``cuda.selp``: both values are computed."""
+        test, *values = call.arguments
+        chosen, otherwise = (self.value(each) for each in values)
+        assert call.type is not None
+        return self.numbers.choose(self.condition(test), chosen, otherwise, call.type, call.interval)
+
+    def printed(self, call: t.Call) -> cpp.Expr:
+        """``print``, in the format that Numba gives ``printf``."""
+        if self.module.simulated:
+            raise DraftError(call.place, "print is not translated", "the interpreter runs it")
+        formats, values = [], []
+        for argument, (kind, *others) in zip(call.arguments, self._parameter_types(call), strict=True):
+            if isinstance(argument, t.Constant) and isinstance(argument.value, str):
+                formats.append(argument.value.replace("%", "%%"))
+                continue
+            wanted = types.float64
+            if isinstance(kind, types.Integer):
+                wanted = types.int64 if kind.signed else types.uint64
+            formats.append("%f" if wanted == types.float64 else "%lld" if wanted == types.int64 else "%llu")
+            value = self.value(argument)
+            if others or value.type != self.each(wanted) or wanted != types.float64:
+                name = {types.float64: "double", types.int64: "long long", types.uint64: "unsigned long long"}[wanted]
+                value = cpp.Cast(name, value, type=self.each(wanted))
+            values.append(value)
+        text = cpp.Name(_string_literal(" ".join(formats) + "\n"))
+        return cpp.CallTo("printf", (text, *values), type=call.type)
 
     def method(self, name: str, call: t.Call) -> cpp.Expr:
         (base,) = call.arguments
@@ -83,7 +124,7 @@ class Calls(Views):
 
     def rounded(self, call: t.Call) -> cpp.Expr:
         if len(call.arguments) != 1:
-            raise DraftError(call.place, "round to decimals is not translated", "multiply, round, and divide")
+            return self.call("trifold::python_round", call)
         (kind,) = self._parameter_types(call)
         value = self.numbers.convert(self.value(call.arguments[0]), kind)
         nearest = cpp.CallTo("rint", (value,), type=kind)
@@ -157,9 +198,6 @@ class Calls(Views):
             return self.numbers.truth(raw)
         return cpp.CallTo(name, arguments, type=wanted, interval=call.interval)
 
-    def bits(self, name: str, call: t.Call) -> cpp.Expr:
-        return self.bits_of(cpp.CallTo(name, (), type=self.each(types.uint32)), call)
-
     def bits_of(self, value: cpp.Expr, call: t.Call) -> cpp.Expr:
         """A mask, which Numba takes for a signed number."""
         return cpp.Cast("int", value, type=self.each(types.int32), interval=limits(types.int32))
@@ -210,3 +248,10 @@ class Calls(Views):
             name = f"trifold::atomic_{name.removeprefix('atomic').lower()}"
         address = cpp.Prefix("&", element)
         return cpp.CallTo(name, (address, *values), type=kind, interval=call.interval)
+
+
+def _string_literal(text: str) -> str:
+    written = "".join(
+        chr(byte) if 32 <= byte < 127 and chr(byte) not in '"\\' else f"\\{byte:03o}" for byte in text[:-1].encode()
+    )
+    return f'"{written}\\n"'

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from numba import types
 
-from trifold.draft import oracle
+from trifold.draft import oracle, vectors
 from trifold.draft.tree import Interval, Type
 
 
@@ -267,7 +267,14 @@ class PairsDefinition:
     pairs: list[tuple[str, str]]
 
 
-Part = Struct | Function | ConstantDefinition | TableDefinition | PairsDefinition | AliasDefinition
+@dataclass
+class Assertion:
+    """static_assert(test)."""
+
+    test: str
+
+
+Part = Assertion | Struct | Function | ConstantDefinition | TableDefinition | PairsDefinition | AliasDefinition
 
 
 @dataclass
@@ -297,6 +304,7 @@ NAMES = {
     types.complex128: "trifold::Complex<double>",
     oracle.grid_group(): "cooperative_groups::grid_group",
     types.none: "void",
+    **vectors.NAMES,
 }
 
 

@@ -19,6 +19,7 @@ from trifold.draft.cpp import fits
 from trifold.draft.libdevice import WITH_OUTPUTS
 from trifold.draft.operations import OPERATIONS
 from trifold.draft.ranges import overflows
+from trifold.draft.records import is_record
 from trifold.draft.refusal import DraftError
 from trifold.draft.tree import Interval, Type
 from trifold.draft.variables import Variables
@@ -66,6 +67,7 @@ class Expressions(Calls):
         self.instances = instances
         self.variables: Variables
         self.arrays: dict[t.Version, Array] = {}
+        self.records: dict[t.Version, cpp.Expr] = {}
         self.parts: dict[t.Version, list[cpp.Expr]] = {}  # of a tuple, each in a variable of its own
 
     def each(self, kind: types.Type) -> Type:
@@ -174,6 +176,8 @@ class Expressions(Calls):
 
     def _attribute(self, expression: t.Attribute) -> cpp.Expr:
         base, name = expression.base, expression.name
+        if is_record(base.type):
+            return self.member(base, name, expression.type, expression.interval)
         if name == "laneid":
             return cpp.CallTo("trifold::lane_id", (), type=self.each(types.int32), interval=(0, 31))
         if isinstance(base, t.Known):
@@ -186,9 +190,20 @@ class Expressions(Calls):
         if name == "ndim":
             dimensions = self.array(base).dimensions
             return cpp.Literal(str(dimensions), dimensions, type=self.each(types.int32), interval=(dimensions,) * 2)
-        if name in ("real", "imag"):
+        if name in ("real", "imag", "x", "y", "z", "w"):
             return cpp.Member(self.value(base), name, type=expression.type)
         raise DraftError(expression.place, f".{name} is not translated here")
+
+    def member(self, record: t.Expr, name: str, kind: Type | None, interval: Interval | None) -> cpp.Expr:
+        """A field of an element of an array."""
+        if self.module.simulated:
+            raise DraftError(record.place, "records are not translated", "the interpreter runs it")
+        if isinstance(record, t.Read) and record.version in self.records:
+            return cpp.Member(self.records[record.version], name, type=kind, interval=interval)
+        if not isinstance(record, t.Item):
+            raise DraftError(record.place, "this record is not translated", "take it from an array: p = points[i]")
+        element, _ = self.element(record.base, record.indices, "read")
+        return cpp.Member(element, name, type=kind, interval=interval)
 
     def table_name(self, table: t.Table) -> str:
         assert table.type is not None

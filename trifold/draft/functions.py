@@ -132,6 +132,8 @@ class Module:
                 )
                 if not function.is_kernel:
                     expressions.arrays[version].space = "passed"
+            elif set(kind) == {types.none}:
+                kinds.append(kind)
             else:
                 variable = expressions.variables.of[version]
                 if not function.is_kernel and len(variable.versions) == 1:
@@ -191,6 +193,8 @@ class Module:
             name = expressions.variables.of[version].name
             kind = version.type
             assert kind is not None
+            if set(kind) == {types.none}:
+                continue  # what a call leaves out
             if kinds[number] is not None:
                 parameters.append(Parameter(name, self.numbers.name(kinds[number]), number, "value"))  # type: ignore[arg-type]
                 continue
@@ -247,6 +251,8 @@ class Module:
         arguments: list[cpp.Expr] = []
         for number, (argument, array) in enumerate(zip(call.arguments, arrays, strict=True)):
             kind = written.types[number]
+            if set(kind or ()) == {types.none}:
+                continue
             if array is None:
                 assert kind is not None
                 arguments.append(self.numbers.convert(expressions.value(argument), kind))

@@ -11,7 +11,7 @@ import torch
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.builder import COMPARE
+from trifold.draft.folding import COMPARE
 from trifold.draft.printer import expression
 from trifold.draft.refusal import DraftError, Place
 

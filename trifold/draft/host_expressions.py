@@ -12,8 +12,8 @@ import torch
 
 from trifold.draft import cpp
 from trifold.draft import host_values as v
-from trifold.draft.builder import BINARY, UNARY
 from trifold.draft.cpp import fits
+from trifold.draft.folding import BINARY, UNARY
 from trifold.draft.host_conditions import SIGNS, Conditions, call, infix, opposite, text_of, whole_shape
 from trifold.draft.refusal import DraftError
 

@@ -9,12 +9,13 @@ from typing import Any
 
 from numba import types
 
-from trifold.draft import oracle
+from trifold.draft import oracle, vectors
 from trifold.draft import tree as t
 from trifold.draft.builder import INDEX_STUBS, Builder
 from trifold.draft.operations import OPERATIONS, dtype_named, typed_call
+from trifold.draft.records import member_type
 from trifold.draft.refusal import DraftError
-from trifold.draft.source import read
+from trifold.draft.source import Source, read
 
 _MOST_ROUNDS = 30
 _PARTIAL = None  # the type of an expression of which an operand's type is not known yet
@@ -42,7 +43,10 @@ class Analysis:
             )
         self.running.append(function)
         try:
-            built = Builder(source, is_kernel).function
+            absent = [
+                name for name, kind in zip(source.parameters, arguments, strict=True) if set(kind) == {types.none}
+            ]
+            built = Builder(source, is_kernel, absent).function
             _Inference(built, arguments, self).run()
         finally:
             self.running.pop()
@@ -143,10 +147,18 @@ class _Inference:
         base, value = statement.base, statement.value
         if base.type is None or value.type is None:
             return
-        element = self._element(base, statement.indices)
+        element = (
+            self._element(base, statement.indices)
+            if statement.member is None
+            else tuple(member_type(each, statement.member, statement.place) for each in base.type)
+        )
         for each, given in zip(element, value.type, strict=True):
-            if not isinstance(given, types.Number | types.Boolean):
-                raise DraftError(statement.place, "an array is not assigned to a part of an array", "write a loop")
+            if isinstance(given, types.Array):
+                if not isinstance(each, types.Array) or given.ndim > each.ndim:
+                    what = f"an array of {given.ndim} dimensions is assigned to {each}"
+                    raise DraftError(statement.place, what, "assign an element, or write a loop")
+            elif not isinstance(given, types.Number | types.Boolean):
+                raise DraftError(statement.place, f"{given} is not assigned to an element", "assign numbers")
             if isinstance(each, types.Array) and statement.operator is not None:
                 raise DraftError(statement.place, "an array is not changed as a whole", "write a loop")
         if statement.operator is not None:
@@ -283,7 +295,12 @@ class _Inference:
             return _PARTIAL
         found: list[types.Type] = []
         for each in base.type:
-            if isinstance(each, types.BaseTuple) and name == "shape":
+            part = vectors.member_type(each, name)
+            if part is not None:
+                found.append(part)
+            elif isinstance(each, types.Record):
+                found.append(member_type(each, name, expression.place))
+            elif isinstance(each, types.BaseTuple) and name == "shape":
                 found.append(types.UniTuple(types.int64, 1))  # of len
             elif isinstance(each, types.Array) and name in ("shape", "size", "ndim"):
                 found.append(types.UniTuple(types.int64, each.ndim) if name == "shape" else types.int64)
@@ -299,15 +316,18 @@ class _Inference:
         function = expression.function
         python = getattr(function, "py_func", None)
         known = _operation(function)
+        counts = len(expression.arguments), len(expression.keywords)
+        if known is None and python is not None and counts != (python.__code__.co_argcount, 0):
+            _bind(expression, read(python))
         arguments = [*expression.arguments, *expression.keywords.values()]
+        for argument in arguments:
+            self.type(argument)  # also of those that are left out
         if known is None and python is None:
             name = getattr(function, "__qualname__", getattr(function, "__name__", str(function)))
             raise DraftError(expression.place, f"{name} is not translated")
         if known is None:
             if any(argument.type is None for argument in arguments):
                 return _PARTIAL
-            if expression.keywords:
-                raise DraftError(expression.place, "arguments by name are not translated", "pass them by position")
             given = [argument.type for argument in expression.arguments if argument.type]
             callee = self.analysis.analyse(python, given, is_kernel=False)
             expression.callees = callee
@@ -329,6 +349,18 @@ def _operation(function: Any) -> Any:
         return OPERATIONS.get(function)
     except TypeError:  # unhashable
         return None
+
+
+def _bind(call: t.Call, source: Source) -> None:
+    """Arguments by name, and those that are left out, at their places."""
+    given = dict(zip(source.parameters, call.arguments, strict=False)) | call.keywords
+    doubled = len(given) < len(call.arguments) + len(call.keywords)
+    for name, value in source.defaults.items():
+        given.setdefault(name, t.Constant(call.place, value))
+    if doubled or set(given) != set(source.parameters):
+        wanted = ", ".join(source.parameters) or "nothing"
+        raise DraftError(call.place, f"{source.name} takes {wanted}")
+    call.arguments, call.keywords = [given[name] for name in source.parameters], {}
 
 
 def _is_series(kind: types.Type) -> bool:

@@ -19,6 +19,12 @@ from trifold.draft.regions import by_regions
 from trifold.draft.tree import Interval
 from trifold.draft.type_names import TypeNames
 
+# What <trifold/python_numbers.cuh> has.
+_NUMBERS = (
+    r"trifold::(Array|floor_|power|python_|numpy_|in_range|slice_|atomic_|lane_id|lanes_below|number_t|degrees|radians|"
+    r"eq_sync|match_all_sync)"
+)
+
 
 @dataclass(frozen=True)
 class DraftedKernel:
@@ -99,13 +105,18 @@ def file_of(module: Module, comment: list[str], *, line_directives: bool = False
     aliases = [each for each in module.numbers.names.definitions if re.search(rf"\b{each.name}\b", functions)]
     used = set(re.findall(r"\w+", functions))
     includes = ["<trifold/cuda.cuh>"]
-    if re.search(r"trifold::(Array|floor_|power|python_|in_range|slice_|atomic_|lane_id|number_t)", functions):
+    if re.search(_NUMBERS, functions):
         includes.append("<trifold/python_numbers.cuh>")
     if re.search(r"trifold::(Complex|conjugate)", functions):
         includes.append("<trifold/complex_numbers.cuh>")
+    if "printf(" in functions:
+        includes.append("<cstdio>")
     if "cooperative_groups::" in functions:
         includes.append("<cooperative_groups.h>")
     if module.simulated:
         includes.append("<trifold/simulated.cuh>")
-    parts = [*module.constant_definitions(used), *aliases, *module.parts]
+    records = module.numbers.records.definitions(functions)
+    if records:
+        includes.append("<cstddef>")
+    parts = [*records, *module.constant_definitions(used), *aliases, *module.parts]
     return print_file(cpp.File(comment, includes, parts), line_directives=line_directives)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from numba import types
+from numba import cuda, types
 from numba.cuda import libdevice, libdevicefuncs
 
 # Intrinsics, which have two underscores in C++; and names that differ.
@@ -56,3 +57,8 @@ def _all() -> tuple[dict[Any, str], dict[Any, WithOutputs]]:
 
 #: By what Numba calls them: functions of numbers, and those that write results through pointers.
 FUNCTIONS, WITH_OUTPUTS = _all()
+WITH_OUTPUTS |= {
+    math.frexp: WithOutputs("frexp", returns=True),
+    math.modf: WithOutputs("modf", returns=True),
+    cuda.match_all_sync: WithOutputs("trifold::match_all_sync", returns=True),
+}

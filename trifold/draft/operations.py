@@ -14,7 +14,7 @@ from numba.core.typing import signature
 from numba.core.typing.npydecl import parse_dtype
 from numba.np import numpy_support
 
-from trifold.draft import libdevice, oracle
+from trifold.draft import libdevice, oracle, ufuncs, vectors
 from trifold.draft import tree as t
 from trifold.draft.refusal import DraftError
 
@@ -56,6 +56,40 @@ def _asked(call: t.Call, instance: int) -> Any:
     if found is None:
         name = getattr(call.function, "__name__", str(call.function))
         raise DraftError(call.place, f"Numba has no {name} of {', '.join(map(str, arguments)) or 'nothing'} for CUDA")
+    return found
+
+
+def _universal(call: t.Call, instance: int) -> Any:
+    """Of one of NumPy's functions of numbers."""
+    arguments = _arguments(call, instance)
+    if arguments is None:
+        return None
+    found = ufuncs.loop_of(call.function, arguments)
+    if found is None:
+        raise DraftError(
+            call.place,
+            f"NumPy's {call.function.__name__} of {', '.join(map(str, arguments))} is not translated",
+            "convert the arguments, or use the function of math",
+        )
+    return found
+
+
+def _printed(call: t.Call, instance: int) -> Any:
+    arguments = _arguments(call, instance)
+    if arguments is None:
+        return None
+    for argument, kind in zip(call.arguments, arguments, strict=False):
+        if not isinstance(kind, types.Integer | types.UnicodeType) and kind not in (types.float32, types.float64):
+            raise DraftError(argument.place, f"Numba prints no {kind} on a GPU", "print numbers and strings")
+    if call.keywords or len(arguments) > 32:  # more than these Numba prints as a format
+        raise DraftError(call.place, "print takes up to 32 numbers and strings, and nothing by name")
+    return signature(types.none, *arguments)
+
+
+def _vector(call: t.Call, instance: int) -> Any:
+    found = _asked(call, instance)
+    if found is not None and not all(isinstance(each, types.Number) for each in found.args):
+        raise DraftError(call.place, "a vector made of vectors is not translated", "pass the numbers")
     return found
 
 
@@ -218,17 +252,22 @@ def _mathematics(name: str) -> Write:
     return lambda writer, call: writer.mathematics(name, call)
 
 
+def _of_numbers(of_floats: str, of_integers: str) -> Write:
+    return lambda writer, call: writer.universal(of_floats, of_integers, call)
+
+
 def _atomic_call(name: str) -> Write:
     return lambda writer, call: writer.atomic(name, call)
 
 
 _MATH = {
     "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh", "atan": "atan", "atan2": "atan2",
-    "atanh": "atanh", "ceil": "ceil", "copysign": "copysign", "cos": "cos", "cosh": "cosh", "erf": "erf",
-    "erfc": "erfc", "exp": "exp", "expm1": "expm1", "fabs": "fabs", "floor": "floor", "fmod": "fmod",
-    "gamma": "tgamma", "hypot": "hypot", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan",
-    "lgamma": "lgamma", "log": "log", "log10": "log10", "log1p": "log1p", "log2": "log2", "pow": "pow",
-    "sin": "sin", "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
+    "atanh": "atanh", "ceil": "ceil", "copysign": "copysign", "cos": "cos", "cosh": "cosh",
+    "degrees": "trifold::degrees", "erf": "erf", "erfc": "erfc", "exp": "exp", "expm1": "expm1", "fabs": "fabs",
+    "floor": "floor", "fmod": "fmod", "gamma": "tgamma", "hypot": "hypot", "isfinite": "isfinite", "isinf": "isinf",
+    "isnan": "isnan", "ldexp": "ldexp", "lgamma": "lgamma", "log": "log", "log10": "log10", "log1p": "log1p",
+    "log2": "log2", "pow": "pow", "radians": "trifold::radians", "remainder": "remainder", "sin": "sin",
+    "sinh": "sinh", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh", "trunc": "trunc",
 }  # fmt: skip
 
 _CMATH = {
@@ -242,6 +281,7 @@ _HALF_MATHEMATICS = (
 )  # fmt: skip
 
 _INT32 = types.int32
+_MATCH_ANY = "__match_any_sync"
 _NUMBER_CLASSES = [
     np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16, np.float32,
     np.float64, np.complex64, np.complex128,
@@ -260,6 +300,10 @@ OPERATIONS: dict[Any, Operation] = {
         getattr(oracle.half_functions(), name): Operation(_fixed(types.float16, types.float16), _call_to(name))
         for name in _HALF_MATHEMATICS
     },
+    **{each: Operation(_universal, _call_to(text)) for each, text in ufuncs.OF_FLOATS.items()},
+    **{each: Operation(_universal, _call_to(text)) for each, text in ufuncs.OF_TESTS.items()},
+    **{each: Operation(_universal, _of_numbers(*texts)) for each, texts in ufuncs.OF_NUMBERS.items()},
+    **{each: Operation(_vector, _call_to(text)) for each, text in vectors.MAKERS.items()},
     complex: Operation(_asked, lambda writer, call: writer.complex_of(call)),
     oracle.conjugate: Operation(_same, _call_to("trifold::conjugate")),
     oracle.sync: Operation(_synchronised, lambda writer, call: writer.method("sync", call)),
@@ -303,7 +347,14 @@ OPERATIONS: dict[Any, Operation] = {
     cuda.any_sync: Operation(
         _fixed(types.boolean, _INT32, types.boolean), lambda writer, call: writer.warp("__any_sync", call)
     ),
-    cuda.activemask: Operation(_fixed(_INT32), lambda writer, call: writer.bits("__activemask", call)),
+    cuda.eq_sync: Operation(
+        _fixed(types.boolean, _INT32, types.boolean), lambda writer, call: writer.warp("trifold::eq_sync", call)
+    ),
+    cuda.match_any_sync: Operation(_asked, lambda writer, call: writer.bits_of(writer.call(_MATCH_ANY, call), call)),
+    cuda.activemask: Operation(_asked, _call_to("__activemask")),
+    cuda.lanemask_lt: Operation(_asked, _call_to("trifold::lanes_below")),
+    print: Operation(_printed, lambda writer, call: writer.printed(call)),
+    cuda.selp: Operation(_asked, lambda writer, call: writer.selected(call)),
     **{stub: Operation(_asked, _call_to(name)) for stub, name in libdevice.FUNCTIONS.items()},
     **dict.fromkeys(libdevice.WITH_OUTPUTS, Operation(_asked, lambda writer, call: writer.not_unpacked(call))),
     cuda.popc: Operation(_asked, lambda writer, call: writer.counted("__popc", call)),

@@ -109,6 +109,8 @@ class Printer:
                 case cpp.Struct(name=name, template=template, members=members):
                     self.lines += [f"template <{template}>"] if template else []
                     self.lines += [f"struct {name} {{", *(f"{kind} {member};" for kind, member in members), "};"]
+                case cpp.Assertion(test=test):
+                    self._put(f"static_assert({test});")
                 case cpp.Function():
                     self.function(part)
         return "\n".join(self.lines).strip() + "\n"

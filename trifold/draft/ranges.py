@@ -190,6 +190,8 @@ class _Ranges:
                 if name != "x" and stub in (cuda.blockIdx, cuda.gridDim):
                     high = min(high, 65535)
                 return low, 63 if name == "z" and stub is cuda.threadIdx else high
+            case t.Attribute(base=base) if isinstance((base.type or (None,))[0], types.Record):
+                return bounds
             case t.Attribute(name="size" | "ndim"):
                 return 0, MOST_ELEMENTS
             case t.Item(base=t.Attribute(name="shape")):

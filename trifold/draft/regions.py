@@ -41,9 +41,11 @@ _KNOWN = re.compile(
     r"__double_as_\w+|__half"
 )
 # What may wait for other threads, or depends on which thread runs without saying so.
-_OTHERS = re.compile(r"cooperative_groups|volatile|asm|nanosleep|lane_id")
+_OTHERS = re.compile(r"cooperative_groups|volatile|asm|nanosleep|lane_id|lanes_below|eq_sync|match_\w+_sync|printf")
 # Functions of numbers alone; and those that cost no more than to keep what they compute.
-_PURE = re.compile(r"(?:std::)?[a-z]\w*|__\w+_rn|trifold::(?:floor_div|floor_mod|power|python_\w+|number_t).*")
+_PURE = re.compile(
+    r"(?:std::)?[a-z]\w*|__\w+_rn|trifold::(?:floor_div|floor_mod|power|(?:python|numpy)_\w+|number_t|degrees|radians).*"
+)
 _CHEAP = re.compile(r"min|max|abs|trifold::floor_(?:div|mod).*")
 _LOOPS = (cpp.For, cpp.ForEach, cpp.While)
 _THREAD = "thread_of_block"

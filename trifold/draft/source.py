@@ -57,6 +57,12 @@ class Source:
         return tuple(argument.arg for argument in self.tree.args.args)
 
     @property
+    def defaults(self) -> dict[str, Any]:
+        """The values of parameters that a call may leave out."""
+        values = self.function.__defaults__ or ()
+        return dict(zip(self.parameters[len(self.parameters) - len(values) :], values, strict=True))
+
+    @property
     def lines_begin(self) -> int:
         """The number of the first of ``lines``: the first decorator's."""
         return min([self.tree.lineno, *(each.lineno for each in self.tree.decorator_list)])
@@ -99,20 +105,39 @@ def read(function: FunctionType) -> Source:
         place = Place(path, function.__code__.co_firstlineno)
         raise DraftError(place, f"the text of {function.__name__} is not available ({error})") from None
     text = textwrap.dedent("".join(lines))
-    module = ast.parse(text)
-    ast.increment_lineno(module, first - 1)
-    tree = module.body[0]
-    place = Place(path, first)
-    if not isinstance(tree, ast.FunctionDef):
-        raise DraftError(place, "only functions written with def are translated", "write the lambda as a function")
+    tree = _definition(text, first, Place(path, first))
     arguments = tree.args
-    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs or arguments.defaults:
+    if arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs:
         raise DraftError(
             Place(path, tree.lineno),
-            f"{tree.name} has parameters with defaults, or of other kinds than plain positional ones",
+            f"{tree.name} has parameters of other kinds than plain positional ones",
             "give it plain positional parameters",
         )
     return Source(function, tree, path, tuple(_comments(text, first - 1)), tuple(text.splitlines()))
+
+
+def _definition(text: str, first: int, place: Place) -> ast.FunctionDef:
+    """The function that a text defines: by ``def``, or as the one lambda of a statement."""
+    try:
+        module = ast.parse(text)
+    except SyntaxError:  # of a lambda: the text begins or ends within a statement
+        raise DraftError(place, "this function's text is no whole statement", "write it with def") from None
+    ast.increment_lineno(module, first - 1)
+    (statement, *_) = module.body
+    if isinstance(statement, ast.FunctionDef):
+        return statement
+    lambdas = [each for each in ast.walk(statement) if isinstance(each, ast.Lambda)]
+    if len(lambdas) != 1:
+        raise DraftError(place, "one of several lambdas in a statement is not translated", "write it with def")
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            pass
+        case _:
+            name = "function"
+    (own,) = lambdas
+    returned = ast.copy_location(ast.Return(own.body), own.body)
+    made = ast.FunctionDef(name, own.args, [returned], [])
+    return ast.copy_location(made, statement)
 
 
 def _comments(text: str, lines_before: int) -> list[Comment]:

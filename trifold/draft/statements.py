@@ -13,10 +13,12 @@ from trifold.draft.arrays import Array, Extent
 from trifold.draft.cpp import fits
 from trifold.draft.expressions import SIGNS, Expressions, is_tuple
 from trifold.draft.operations import array_arguments, shape_of
+from trifold.draft.parts import Parts, stored_types
+from trifold.draft.records import is_record
 from trifold.draft.refusal import DraftError
 from trifold.draft.remarks import Remarks
 from trifold.draft.tree import Type
-from trifold.draft.tuples import Tuples, names_in
+from trifold.draft.tuples import names_in
 from trifold.draft.variables import Variable
 from trifold.draft.views import NEW_ARRAYS
 
@@ -28,7 +30,7 @@ class _Loop:
     flag: str | None  # the variable that says that it was left by break
 
 
-class Statements(Tuples):
+class Statements(Parts):
     """The body of one function."""
 
     def __init__(self, function: t.Function, expressions: Expressions, result: Type | None) -> None:
@@ -69,7 +71,7 @@ class Statements(Tuples):
         found: list[cpp.Stmt] = []
         for variable in self.write.variables.all:
             if variable.before is statement and not variable.starts and not variable.of_loop:
-                if any(isinstance(each, types.Array | types.Tuple) for each in variable.type):
+                if any(isinstance(each, types.Array | types.Tuple | types.Record) for each in variable.type):
                     raise DraftError(statement.place, f"{variable.name} is different arrays by different ways")
                 found.append(cpp.Declare(self.numbers.name(variable.type), [variable.name]))
         return found
@@ -97,7 +99,9 @@ class Statements(Tuples):
             case t.Unpack():
                 return self._unpack(statement)
             case t.Store():
-                if any(isinstance(each, types.Array) for each in _stored_types(statement)):
+                if statement.member is not None:
+                    return [self._store_member(statement, statement.member)]
+                if any(isinstance(each, types.Array) for each in stored_types(statement)):
                     return self._fill(statement)
                 return [self._store(statement)]
             case t.Evaluate(value=value):
@@ -110,6 +114,8 @@ class Statements(Tuples):
                 return self._for(statement)
             case t.ForTuple():
                 return self._for_tuple(statement)
+            case t.Return(of_assert=True) if self.write.module.simulated:
+                raise DraftError(statement.place, "assert is not translated", "the interpreter raises it")
             case t.Return(value=value):
                 return [cpp.Return(None if value is None else self._returned(value))]
             case t.Break():
@@ -126,6 +132,8 @@ class Statements(Tuples):
             return [self._new_array(version, value)]
         if any(isinstance(each, types.Array) for each in version.type or ()):
             return self._alias(version, value, statement)
+        if is_record(version.type):
+            return self._record(version, value, statement)
         if not version.is_read:
             # Its value is not needed, what happens on the way is.
             has_effect = any(isinstance(each, t.Call) for each in t.walk_expression(value))
@@ -136,7 +144,11 @@ class Statements(Tuples):
             compound = self._in_place(version, value)
             if compound is not None:
                 return [compound]
-        return [self._assign(version, self.write.value(value), statement)]
+        written = self._assign(version, self.write.value(value), statement)
+        match written:
+            case cpp.Assign(target=cpp.Name(text=name), operator="=", value=cpp.Name(text=same)) if name == same:
+                return []  # a number in the type that it has
+        return [written]
 
     def _has_others(self, version: t.Version) -> bool:
         """Whether the name of an array or tuple is assigned anything else that is read."""
@@ -178,46 +190,6 @@ class Statements(Tuples):
         if array.stored is not None:
             return cpp.Assign(element, "=", self._as_stored(value, array.stored, kind))
         return cpp.Assign(element, "=", self.numbers.assigned(value, kind))
-
-    def _fill(self, statement: t.Store) -> list[cpp.Stmt]:
-        """A number is assigned to each element of a part of an array."""
-        part = t.Item(statement.place, statement.base, statement.indices)
-        view = self.write.view(part)
-        kind = tuple(each.dtype for each in statement.base.type or () if isinstance(each, types.Array))
-        value = self.write.value(statement.value)
-        before: list[cpp.Stmt] = []
-        if not isinstance(value, (cpp.Literal, cpp.Name)):
-            name = self._name("filling")
-            assert value.type is not None
-            before = [cpp.Declare(f"const {self.numbers.name(value.type)}", [name], value)]
-            value = cpp.Name(name, type=value.type, interval=value.interval)
-        int64 = self.write.each(types.int64)
-        counters: list[cpp.Expr] = [cpp.Name(self._name(wanted), type=int64) for wanted in "ijkl"[: view.dimensions]]
-        element = self.write.element_at(view, counters, "write")
-        stored = (
-            self.numbers.assigned(value, kind) if view.stored is None else self._as_stored(value, view.stored, kind)
-        )
-        loop: cpp.Stmt = cpp.Assign(element, "=", stored)
-        for dimension in reversed(range(view.dimensions)):
-            counter = counters[dimension]
-            loop = self._counting(counter, view.describe(Extent.length, dimension), [loop])
-        return [*before, loop]
-
-    def _counting(self, counter: cpp.Expr, length: cpp.Expr, body: list[cpp.Stmt]) -> cpp.Stmt:
-        """A loop from 0."""
-        assert isinstance(counter, cpp.Name)
-        test = cpp.Infix("<", counter, length)
-        step = cpp.Assign(counter, "+=", cpp.Literal("1", 1))
-        return cpp.For("int64_t", counter.text, cpp.Literal("0", 0), test, step, body)
-
-    def _as_stored(self, value: cpp.Expr, stored: str, kind: Type) -> cpp.Expr:
-        """A number in the type that it is stored in. One that is loaded and stored keeps its bits, of a nan too."""
-        if isinstance(value, cpp.Cast) and value.stored == stored:
-            return value.operand
-        if isinstance(value, cpp.Ternary) and _is_loaded(value.chosen, value.otherwise):
-            parts = (self._as_stored(each, stored, kind) for each in (value.chosen, value.otherwise))
-            return cpp.Ternary(value.test, *parts)
-        return cpp.Cast(stored, value if value.type == kind else self.numbers.convert(value, kind))
 
     # --------------------------------------------------------------------------------------------- loops
 
@@ -422,24 +394,6 @@ class Statements(Tuples):
 
         view.describe = held
         return declared
-
-
-def _stored_types(statement: t.Store) -> list[types.Type]:
-    """What a store writes to: elements, or arrays."""
-    found: list[types.Type] = []
-    for each in statement.base.type or ():
-        assert isinstance(each, types.Array)
-        indices = statement.indices
-        if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
-            indices = indices[0].elements
-        whole = len(indices) == each.ndim and not any(isinstance(index, t.Slice) for index in indices)
-        found.append(each.dtype if whole else each)
-    return found
-
-
-def _is_loaded(*values: cpp.Expr) -> bool:
-    """Whether one of them is an element of an array."""
-    return any(isinstance(each, cpp.Cast) and each.stored is not None for each in values)
 
 
 def _breaks(body: list[t.Stmt]) -> bool:

@@ -56,6 +56,7 @@ class Constant(Expr):
     value: Any
     name: str | None = None
     text: str | None = None  # as written
+    of_enumeration: bool = False
 
 
 @dataclass(eq=False)
@@ -202,6 +203,7 @@ class Store(Stmt):
     value: Expr
     operator: Any = None  # of `base[indices] op= value`
     signature: Any = None
+    member: str | None = None  # of a record, which the base is, without indices
 
 
 @dataclass(eq=False)
@@ -243,6 +245,7 @@ class ForTuple(Stmt):
 @dataclass(eq=False)
 class Return(Stmt):
     value: Expr | None
+    of_assert: bool = False  # the thread ends where an assertion fails
 
 
 @dataclass(eq=False)

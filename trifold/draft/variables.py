@@ -84,7 +84,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 
 def _is_array(kind: Type) -> bool:
-    return any(isinstance(each, types.Array) for each in kind)
+    return any(isinstance(each, types.Array | types.Record) for each in kind)
 
 
 def _related(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
@@ -118,7 +118,7 @@ def _require_type(join: t.Version, source: t.Version) -> None:
     """A variable of a wider type holds what is assigned; one that is also read in its own type would lose that."""
     if source.type == join.type or source.type is None or join.type is None:
         return
-    if any(isinstance(each, types.BaseTuple | types.Array) for each in join.type):
+    if any(isinstance(each, types.BaseTuple | types.Array | types.Record) for each in join.type):
         raise DraftError(source.place, f"{join.name} is of different types by different ways")
 
 

@@ -21,6 +21,44 @@ struct Array {
   __host__ __device__ __forceinline__ const T& operator[](int i) const { return elements[i]; }
 };
 
+// NumPy's functions where C++'s differ: of two floats, a nan is the larger and the smaller one.
+template <class T>
+__host__ __device__ __forceinline__ T numpy_maximum(T a, T b) {
+  return a >= b || a != a ? a : b;
+}
+template <class T>
+__host__ __device__ __forceinline__ T numpy_minimum(T a, T b) {
+  return a <= b || a != a ? a : b;
+}
+template <class T>
+__host__ __device__ __forceinline__ T numpy_sign(T x) {
+  if constexpr (std::is_unsigned_v<T>) {
+    return x != 0 ? T(1) : T(0);
+  } else {
+    return x > T(0) ? T(1) : x < T(0) ? T(-1) : x;  // x: also a nan, and a zero of either sign
+  }
+}
+template <class T>
+__host__ __device__ __forceinline__ T degrees(T x) {
+  return x * T(180 / 3.14159265358979323846);
+}
+template <class T>
+__host__ __device__ __forceinline__ T radians(T x) {
+  return x * T(3.14159265358979323846 / 180);
+}
+
+// round(x, digits), as Numba rounds: in double, half to even.
+template <class T>
+__host__ __device__ __forceinline__ T python_round(T x, int64_t digits) {
+  if (x - x != 0) return x;  // a nan or an infinity
+  const double factor = pow(10.0, static_cast<double>(digits > 22 ? digits - 22 : digits < 0 ? -digits : digits));
+  const double rest = digits > 22 ? 1e22 : 1.0;
+  const double y = digits < 0 ? static_cast<double>(x) / factor : static_cast<double>(x) * factor * rest;
+  if (y - y != 0) return x;  // too large
+  const double z = rint(y);
+  return static_cast<T>(digits < 0 ? z * factor : z / rest / factor);
+}
+
 // a // b, rounded down. Of integers 0 where b is 0.
 template <class A, class B, class T = std::common_type_t<A, B>>
 __host__ __device__ __forceinline__ T floor_div(A dividend, B divisor) {
@@ -132,6 +170,26 @@ __device__ __forceinline__ int64_t slice_length(int64_t length, int64_t start, i
 // The thread's place in its warp, in a block of any dimensions.
 __device__ __forceinline__ int lane_id() {
   return static_cast<int>((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
+}
+
+// The lanes before one's own, as bits.
+__device__ __forceinline__ uint32_t lanes_below() {
+  return (1u << lane_id()) - 1;
+}
+
+// Whether the predicate is the same in all lanes of the mask.
+__device__ __forceinline__ int eq_sync(unsigned mask, bool predicate) {
+  const int all = __all_sync(mask, predicate), none = __all_sync(mask, !predicate);
+  return all || none;
+}
+
+// The mask where the value is the same in all its lanes, else 0.
+template <class T>
+__device__ __forceinline__ int match_all_sync(unsigned mask, T value, bool* is_same) {
+  int same = 0;
+  const unsigned lanes = __match_all_sync(mask, value, &same);
+  *is_same = same != 0;
+  return static_cast<int>(lanes);
 }
 
 // Atomic operations on 64-bit integers, for which CUDA has other names than <cstdint>.

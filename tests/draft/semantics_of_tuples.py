@@ -1,0 +1,195 @@
+"""What tuples, sequences, parts of arrays, enumerations and arguments mean; see semantics.py."""
+
+import enum
+
+import numpy as np
+from numba import cuda, float32, float64
+
+FACTOR = 3
+SIGNED = -1
+SCALE = 0.5
+_TABLE = (2, 3, 5, 7)
+
+
+class Op(enum.IntEnum):
+    ADD = 1
+    MUL = 2
+    NEITHER = 7
+
+
+class Mode(enum.Enum):
+    SLOW = 1
+    FAST = 5
+
+
+MODE = Mode.FAST
+_WAYS = ((1, 2), (3, 4), (5, 6))
+
+
+@cuda.jit
+def enumerations(x, y, out):
+    i = cuda.grid(1)
+    if y[i] == Op.ADD:
+        out[i] = Op.MUL + x[i]
+    elif y[i] >= Op.MUL:
+        out[i] = Op.NEITHER * 2 - Op.ADD.value
+    else:
+        out[i] = Mode.FAST.value if MODE == Mode.FAST else 0
+
+
+@cuda.jit(device=True)
+def clamped(v, low=0.25, high=0.75):
+    return min(max(v, low), high)
+
+
+@cuda.jit(device=True)
+def with_bias(v, bias=None, factor=2):
+    if bias is not None:
+        v += bias
+    return v * factor
+
+
+@cuda.jit
+def defaults(x, y, out):
+    i = cuda.grid(1)
+    v = float64(x[i])
+    out[i] = clamped(v) + clamped(v, -1.5) * 3 + clamped(v, -3.0, 3.0) * 5
+    out[i] += with_bias(v) + with_bias(v, 0.5) + with_bias(v, None, 3) * 7 + with_bias(v, 1.5, 4)
+
+
+squared = cuda.jit(device=True)(lambda v: v * v)
+
+
+@cuda.jit
+def lambdas(x, y, out):
+    i = cuda.grid(1)
+    out[i] = squared(x[i]) + squared(y[i])
+
+
+@cuda.jit
+def absent(x, y, out):
+    i = cuda.grid(1)
+    total = 0.5
+    if x is not None:
+        total += x[i]
+    if out is None:
+        total = y  # of another type
+    out[i] = total
+
+
+@cuda.jit(device=True)
+def sum_and_product(a, b):
+    return (a + b, a - b), a * b
+
+
+@cuda.jit
+def nested_tuples(x, y, out):
+    i = cuda.grid(1)
+    (total, rest), product = sum_and_product(x[i], 2.0)
+    pair, again = sum_and_product(total, rest)
+    (a, b), (c, d) = (total, product), (rest, again)
+    (a, b), c = (b, a), c + d
+    out[i] = a + b * 3 + c * 5 + pair[0] * 7 + pair[1] * 11
+
+
+@cuda.jit
+def tuples_are_chosen(x, y, out):
+    i = cuda.grid(1)
+    low, high = (x[i], y[i]) if x[i] < y[i] else (y[i], x[i])
+    low, high = (high, low) if i % 2 else (low, high)
+    low, high = (high + 1, low) if abs(y[i]) < 3 else (low, high)
+    out[i] = low * 3 + high
+
+
+@cuda.jit
+def enumerated(x, y, out):
+    i = cuda.grid(1)
+    total = 0.0
+    for k, factor in enumerate(_TABLE):
+        total += k * factor * x[i]
+    for k, value in enumerate(x[:5], 2):
+        total += k * value
+    for k, (a, b) in enumerate(_WAYS):
+        if k == 2:
+            break
+        total += a - b * k
+    out[i] = total + k
+
+
+@cuda.jit
+def zipped(x, y, out):
+    i = cuda.grid(1)
+    total = 0.0
+    for a, b in zip(_TABLE, (0.5, 1.5, 2.5)):  # noqa: B905
+        total += a * b + x[i]
+    for k, (v, w) in enumerate(zip(x, y[3:9])):  # noqa: B905
+        total += v * w * k
+    for a, b in _WAYS:
+        total -= a * b
+    out[i] = total
+
+
+@cuda.jit
+def parts_are_assigned(x, y, out):
+    i = cuda.grid(1)
+    held = cuda.local.array((3, 4), float64)
+    row = cuda.local.array(4, float32)
+    held[:] = 0.5
+    row[:] = x[:4]
+    row[1:3] = y[i]
+    held[1, :] = row
+    held[2, 1:] = row[:-1]
+    held[0:1] = row
+    total = 0.0
+    for r in range(3):
+        for c in range(4):
+            total = total * 3 + held[r, c]
+    out[i] = total
+
+
+@cuda.jit
+def votes_and_matches(x, y, out):
+    i = cuda.grid(1)
+    same = cuda.match_any_sync(0xFFFFFFFF, y[i])
+    lanes, whole = cuda.match_all_sync(0xFFFFFFFF, i * 0 + 3)
+    out[i] = cuda.popc(same) + cuda.popc(cuda.lanemask_lt()) * 3 + cuda.any_sync(0xFFFFFFFF, y[i] > 7)
+    out[i] += cuda.eq_sync(0xFFFFFFFF, y[i] > 70) * 5 + cuda.eq_sync(0xFFFFFFFF, y[i] > 2) * 7 + cuda.popc(lanes)
+    if whole and cuda.popc(cuda.activemask()) == 32:
+        out[i] += 100 + cuda.selp(y[i] > 2, 1.5, -2.5)
+
+
+@cuda.jit(device=True)
+def crossed(a, b):
+    return cuda.float64x3(a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x)
+
+
+@cuda.jit
+def vectors(x, y, out):
+    i = cuda.grid(1)
+    v = cuda.double3(x[i], x[i] * 2, 3)
+    w = cuda.float64x3(1.0, y[i], 0.5)
+    single = cuda.float3(1.0, y[i], 0.5)
+    pair = cuda.int32x2(y[i], 7)
+    if i % 2:
+        v = crossed(v, w)
+    out[i] = v.x + v.y * 2 + v.z * 3 + pair.x * pair.y + single.y - single.z
+
+
+_OF_FLOATS = (
+    enumerations,
+    defaults,
+    lambdas,
+    absent,
+    nested_tuples,
+    tuples_are_chosen,
+    enumerated,
+    zipped,
+    parts_are_assigned,
+    votes_and_matches,
+    vectors,
+)
+
+#: Each kernel, and the types of x and y.
+KERNELS = {
+    **dict.fromkeys(_OF_FLOATS, (np.float32, np.int64)),
+}

@@ -1,0 +1,154 @@
+"""Assignments to parts of arrays, for :class:`trifold.draft.statements.Statements`: loops over their elements."""
+
+from __future__ import annotations
+
+from numba import types
+
+from trifold.draft import cpp
+from trifold.draft import tree as t
+from trifold.draft.arithmetic import Arithmetic
+from trifold.draft.arrays import Array, Extent
+from trifold.draft.expressions import SIGNS
+from trifold.draft.records import member_type
+from trifold.draft.refusal import DraftError
+from trifold.draft.tree import Type
+from trifold.draft.tuples import Tuples
+
+
+class Parts(Tuples):
+    """Mixed into the statements."""
+
+    numbers: Arithmetic
+
+    def _fill(self, statement: t.Store) -> list[cpp.Stmt]:
+        """A number, or the elements of another array, are assigned to those of a part of an array."""
+        view = self.write.view(t.Item(statement.place, statement.base, statement.indices))
+        kind = tuple(each.dtype for each in statement.base.type or () if isinstance(each, types.Array))
+        int64 = self.write.each(types.int64)
+        counters: list[cpp.Expr] = [cpp.Name(self._name(wanted), type=int64) for wanted in "ijkl"[: view.dimensions]]
+        before: list[cpp.Stmt] = []
+        source: Array | None = None
+        if any(isinstance(each, types.Array) for each in statement.value.type or ()):
+            source = self._source(statement, view)
+            place = self.write.element_at(source, counters[view.dimensions - source.dimensions :], "read")
+            own = tuple(each.dtype for each in statement.value.type or () if isinstance(each, types.Array))
+            value = self.write.loaded(source, place, own, None)
+        else:
+            value = self.write.value(statement.value)
+            if not isinstance(value, (cpp.Literal, cpp.Name)):
+                name = self._name("filling")
+                assert value.type is not None
+                before = [cpp.Declare(f"const {self.numbers.name(value.type)}", [name], value)]
+                value = cpp.Name(name, type=value.type, interval=value.interval)
+        element = self.write.element_at(view, counters, "write")
+        stored = (
+            self.numbers.assigned(value, kind) if view.stored is None else self._as_stored(value, view.stored, kind)
+        )
+        loop: cpp.Stmt = cpp.Assign(element, "=", stored)
+        for dimension in reversed(range(view.dimensions)):
+            length = self._length(view, source, dimension)
+            loop = self._counting(counters[dimension], length, [loop])
+        return [*before, loop]
+
+    def _source(self, statement: t.Store, view: Array) -> Array:
+        """The array whose elements are assigned. They are read one by one, so that it must be another array."""
+        source = self.write.array(statement.value)
+        if _origin(statement.value) is _origin(statement.base):
+            raise DraftError(
+                statement.place, "a part of an array is assigned to a part of the same one", "write a loop"
+            )
+        for number in range(source.dimensions):
+            lengths = [array.describe(Extent.length, array.dimensions - 1 - number) for array in (source, view)]
+            known = {each.value for each in lengths if isinstance(each, cpp.Literal)}
+            if len(known) == 2:
+                what = f"{lengths[0].value} elements are assigned to {lengths[1].value}"  # type: ignore[attr-defined]
+                raise DraftError(statement.place, what, "assign a part of the same shape, or write a loop")
+        return source
+
+    def _length(self, view: Array, source: Array | None, dimension: int) -> cpp.Expr:
+        length = view.describe(Extent.length, dimension)
+        own = dimension - view.dimensions + (source.dimensions if source is not None else 0)
+        if source is None or own < 0:
+            return length
+        other = source.describe(Extent.length, own)
+        if isinstance(length, cpp.CallTo) and isinstance(other, (cpp.Literal, cpp.Name)):
+            length, other = other, length  # both are the same
+        if not self.write.module.simulated or length == other:
+            return length
+        # The one that is shorter is out of bounds.
+        int64 = self.write.each(types.int64)
+        return cpp.CallTo("max", tuple(self.numbers.convert(each, int64) for each in (length, other)), type=int64)
+
+    # --------------------------------------------------------------------------------------------- records
+
+    def _record(self, version: t.Version, value: t.Expr, statement: t.Let) -> list[cpp.Stmt]:
+        """A name of a record is a reference: what is assigned to a field of it, the array's element gets."""
+        if self._has_others(version) or not isinstance(value, t.Item):
+            raise DraftError(
+                statement.place, f"{version.name} is no element of an array, or several in turn", "use two names"
+            )
+        element, array = self.write.element(value.base, value.indices, "read")
+        name = self._array_name(version)
+        kind = self.numbers.name(version.type or ())
+        written = array.root is None or array.root in self.write.module.written(self.function)
+        self.write.records[version] = cpp.Name(name, type=version.type)
+        return [cpp.Declare(f"{kind}&" if written else f"const {kind}&", [name], element)]
+
+    def _store_member(self, statement: t.Store, member: str) -> cpp.Stmt:
+        kind = tuple(member_type(each, member, statement.place) for each in statement.base.type or ())
+        target = self.write.member(statement.base, member, kind, None)
+        value = self.write.value(statement.value)
+        if statement.operator is not None:
+            if statement.operator not in SIGNS:
+                raise DraftError(statement.place, "this operator is not translated here", "write p.x = p.x // y")
+            result = tuple(each.return_type for each in statement.signature)
+            value = self.numbers.combine(SIGNS[statement.operator], target, value, result, None)
+        return cpp.Assign(target, "=", self.numbers.assigned(value, kind))
+
+    def _has_others(self, version: t.Version) -> bool:
+        raise NotImplementedError
+
+    def _counting(self, counter: cpp.Expr, length: cpp.Expr, body: list[cpp.Stmt]) -> cpp.Stmt:
+        """A loop from 0."""
+        assert isinstance(counter, cpp.Name)
+        test = cpp.Infix("<", counter, length)
+        step = cpp.Assign(counter, "+=", cpp.Literal("1", 1))
+        return cpp.For("int64_t", counter.text, cpp.Literal("0", 0), test, step, body)
+
+    def _as_stored(self, value: cpp.Expr, stored: str, kind: Type) -> cpp.Expr:
+        """A number in the type that it is stored in. One that is loaded and stored keeps its bits, of a nan too."""
+        if isinstance(value, cpp.Cast) and value.stored == stored:
+            return value.operand
+        if isinstance(value, cpp.Ternary) and _is_loaded(value.chosen, value.otherwise):
+            parts = (self._as_stored(each, stored, kind) for each in (value.chosen, value.otherwise))
+            return cpp.Ternary(value.test, *parts)
+        return cpp.Cast(stored, value if value.type == kind else self.numbers.convert(value, kind))
+
+
+def stored_types(statement: t.Store) -> list[types.Type]:
+    """What a store writes to: elements, or arrays."""
+    found: list[types.Type] = []
+    for each in statement.base.type or ():
+        assert isinstance(each, types.Array)
+        indices = statement.indices
+        if len(indices) == 1 and isinstance(indices[0], t.TupleOf):
+            indices = indices[0].elements
+        whole = len(indices) == each.ndim and not any(isinstance(index, t.Slice) for index in indices)
+        found.append(each.dtype if whole else each)
+    return found
+
+
+def _is_loaded(*values: cpp.Expr) -> bool:
+    """Whether one of them is an element of an array."""
+    return any(isinstance(each, cpp.Cast) and each.stored is not None for each in values)
+
+
+def _origin(expression: t.Expr) -> object:
+    """The version of the variable that an array is, or is a part of."""
+    while isinstance(expression, t.Item) or (isinstance(expression, t.Read) and expression.version.value is not None):
+        inner = expression.base if isinstance(expression, t.Item) else expression.version.value
+        if isinstance(inner, t.Call):
+            break  # a new array
+        assert inner is not None
+        expression = inner
+    return expression.version if isinstance(expression, t.Read) else expression

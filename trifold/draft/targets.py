@@ -1,0 +1,130 @@
+"""Assignments, for :class:`trifold.draft.builder.Builder`: what is assigned to several targets, or taken apart."""
+
+from __future__ import annotations
+
+import ast
+
+from trifold.draft import tree as t
+from trifold.draft.folding import folded
+from trifold.draft.refusal import DraftError, Place
+
+
+class Targets:
+    """Mixed into the builder."""
+
+    local: set[str]
+    dtypes: dict[str, t.Expr]
+
+    def _version(self, name: str, place: Place) -> t.Version:
+        raise NotImplementedError
+
+    def _expression(self, node: ast.expr) -> t.Expr:
+        raise NotImplementedError
+
+    def _indices(self, node: ast.expr) -> list[t.Expr]:
+        raise NotImplementedError
+
+    def _let(self, name: str, value: t.Expr, place: Place, last: int) -> t.Let:
+        version = self._version(name, place)
+        version.value = value
+        return t.Let(place, last, version, value)
+
+    def _assign(self, target: ast.expr, value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
+        match target, value:
+            case ast.Name(id=name), ast.Attribute(attr="type", value=ast.Attribute(attr="dtype", value=array)):
+                self.dtypes[name] = self._expression(array)
+                return []
+        match target:
+            case ast.Name(id=name):
+                return [self._let(name, self._expression(value), place, last)]
+            case ast.Subscript(value=base, slice=ast.Constant(value=str(name))) | ast.Attribute(value=base, attr=name):
+                built = self._expression(value)
+                return [t.Store(place, last, self._expression(base), [], built, member=name)]
+            case ast.Subscript(value=base, slice=index):
+                built = self._expression(value)
+                return [t.Store(place, last, self._expression(base), self._indices(index), built)]
+            case ast.Tuple(elts=elements) | ast.List(elts=elements):
+                if any(isinstance(each, ast.Starred) for each in elements):
+                    break_up = "assign the elements one by one"
+                    raise DraftError(place, "an assignment to a starred name is not translated", break_up)
+                return self._unpack(elements, value, place, last)
+        raise DraftError(place, "this assignment is not translated", "assign to one variable or element at a time")
+
+    def _unpack(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
+        if isinstance(value, ast.IfExp) and any(isinstance(each, ast.Call) for each in ast.walk(value.test)):
+            name = self._new_name("chosen", value)  # the condition chooses each part: it is computed once
+            held: list[t.Stmt] = [self._let(name.id, self._expression(value.test), place, last)]
+            choice = ast.copy_location(ast.IfExp(name, value.body, value.orelse), value)
+            return [*held, *self._unpack(targets, choice, place, last)]
+        flat = _flattened(targets, value)
+        if flat is not None:
+            targets, parts = flat
+            value = ast.copy_location(ast.Tuple(parts, ast.Load()), value)
+        if not all(isinstance(each, ast.Name) for each in targets):
+            return self._assign_parts(targets, value, place, last)
+        built, versions = self._expression(value), []
+        for part, each in enumerate(targets):
+            assert isinstance(each, ast.Name)
+            version = self._version(each.id, place)
+            if isinstance(built, t.TupleOf) and part < len(built.elements):
+                version.value = built.elements[part]
+            else:
+                version.value, version.part = built, part
+            versions.append(version)
+        return [t.Unpack(place, last, versions, built)]
+
+    def _assign_all(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
+        """``a = b = value``: the value is computed once."""
+        if folded(value) is not None:
+            return [each for target in targets for each in self._assign(target, value, place, last)]
+        first, *others = targets
+        if not isinstance(first, ast.Name):
+            first, others = self._new_name("value", first), targets
+        built: list[t.Stmt] = [self._let(first.id, self._expression(value), place, last)]
+        again = ast.copy_location(ast.Name(first.id, ast.Load()), first)
+        for target in others:
+            built += self._assign(target, again, place, last)
+        return built
+
+    def _new_name(self, wanted: str, at: ast.expr) -> ast.Name:
+        """A variable that the kernel's text does not have."""
+        name = wanted
+        while name in self.local:
+            name += "_"
+        self.local.add(name)
+        return ast.copy_location(ast.Name(name, ast.Load()), at)
+
+    def _assign_parts(self, targets: list[ast.expr], value: ast.expr, place: Place, last: int) -> list[t.Stmt]:
+        """``a[i], b = ...`` or ``(a, b), c = ...``: all values are computed, then assigned from left to right."""
+        in_order = any(
+            isinstance(each, ast.Subscript | ast.Attribute) for target in targets for each in ast.walk(target)
+        )
+        names: list[ast.expr] = []
+        for number, target in enumerate(targets):
+            direct = isinstance(target, ast.Name) and not in_order
+            names.append(target if direct else self._new_name(_part_name(target, number), target))
+        whole = ast.copy_location(ast.Tuple(names, ast.Store()), targets[0])
+        built = self._assign(whole, value, place, last)
+        for target, own in zip(targets, names, strict=True):
+            if target is not own:
+                built += self._assign(target, own, place, last)
+        return built
+
+
+def _part_name(target: ast.expr, number: int) -> str:
+    """What a part of a tuple is called that is taken apart in turn."""
+    if isinstance(target, ast.Tuple) and all(isinstance(each, ast.Name) for each in target.elts):
+        return "_".join(each.id for each in target.elts if isinstance(each, ast.Name))
+    return f"new{number}"
+
+
+def _flattened(targets: list[ast.expr], value: ast.expr) -> tuple[list[ast.expr], list[ast.expr]] | None:
+    """``(a, b), c = (x, y), z`` as ``a, b, c = x, y, z``; None: it is another assignment."""
+    if not isinstance(value, ast.Tuple) or len(value.elts) != len(targets):
+        return None
+    flat: tuple[list[ast.expr], list[ast.expr]] = [], []
+    for target, part in zip(targets, value.elts, strict=True):
+        inner = _flattened(target.elts, part) if isinstance(target, ast.Tuple | ast.List) else None
+        for own, more in zip(flat, inner or ([target], [part]), strict=True):
+            own += more
+    return flat

@@ -1,0 +1,32 @@
+"""CUDA's vector types: ``cuda.float32x3`` is ``float3``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.cuda.vector_types import VectorType, vector_types
+
+_NUMBERS = {
+    types.int8: "char", types.int16: "short", types.int32: "int", types.int64: "longlong", types.uint8: "uchar",
+    types.uint16: "ushort", types.uint32: "uint", types.uint64: "ulonglong", types.float32: "float",
+    types.float64: "double",
+}  # fmt: skip
+
+#: In C++, by Numba's types.
+NAMES: dict[Any, str] = {
+    each: f"{_NUMBERS[each.base_type]}{each.num_elements}"
+    for each in vector_types.values()
+    if each.base_type in _NUMBERS
+}
+
+#: What makes a vector: of what kernels call, the name in C++.
+MAKERS: dict[Any, str] = {each.user_facing_object: f"make_{name}" for each, name in NAMES.items()}
+
+
+def member_type(kind: types.Type, name: str) -> types.Type | None:
+    """The type of x, y, z or w of a vector; None: it is none, or has no such part."""
+    if not isinstance(kind, VectorType) or name not in kind.attr_names:
+        return None
+    base: types.Type = kind.base_type
+    return base
