@@ -134,7 +134,7 @@ class Expressions:
         return f"({self.flag(scope, depth - 1)} {word} {self.flag(scope, depth - 1)})"
 
     def real(self, scope: Scope, depth: int = _DEEPEST) -> str:
-        form = self._choices.below(12) if depth else 0
+        form = self._choices.below(14) if depth else 0
         if form <= 1:
             return self._choices.one((*scope.raw, *scope.floats, "0.5", "2.0", "RATIO", "1"))
         left = self.real(scope, depth - 1)
@@ -155,7 +155,11 @@ class Expressions:
         if form == 8 and scope.functions:
             operands = f"{self.real(scope, depth - 1)}, {self.integer(scope, depth - 1)}"
             return f"{self._choices.one(scope.functions)}({operands})"
+        if form == 10:
+            return f"np.{self._choices.one(('sin', 'cos', 'arctan', 'tanh'))}(np.float64({left}))"
         right = self.real(scope, depth - 1)
+        if form == 11:
+            return f"np.{self._choices.one(('maximum', 'minimum', 'fmax'))}(np.float64({left}), np.float64({right}))"
         if form == 9:
             return f"({left} / ({right} * {right} + 1.5))"
         return f"({left} {self._choices.one(('+', '-', '*'))} {right})"
@@ -229,7 +233,7 @@ class Program:
         return [*lines, f"c = {self._make.complex(first, 1)}"]
 
     def _statement(self, scope: Scope, depth: int) -> list[str]:
-        form = self._choices.below(14 if depth else 8)
+        form = self._choices.below(19 if depth else 8)
         if form <= 1:
             name = self._choices.one([*self._kinds])
             return [f"{name} = np.{self._kinds[name]}({self._make.integer(scope)})"]
@@ -252,9 +256,24 @@ class Program:
             if form >= 9:
                 lines += [f"elif {self._make.flag(scope, 1)}:", *self._block(scope, depth)]
             return [*lines, "else:", *self._block(scope, depth)] if form >= 10 else lines
+        if form == 14:
+            part = self._choices.one(("[:]", "[1:3]", "[2:]", "[::2]"))
+            return [f"local{part} = np.int32({self._make.integer(scope, 1)})"]
+        if form == 15:
+            (first, second), real = self._kinds, self._make.real(scope, 1)
+            values = [f"np.{kind}({self._make.integer(scope, 1)})" for kind in self._kinds.values()]
+            return [f"({first}, f0), {second} = ({values[0]}, {real}), {values[1]}"]
+        if form == 16:
+            return [f"f0, f1 = (f1, f0) if {self._make.flag(scope, 1)} else (f0, f1)"]
         self._loops += 1
         name = f"k{self._loops}"
         inner = scope.with_integers(name)
+        if form == 17:
+            lines = [f"for {name}, w{name} in enumerate(WIDTHS):"]
+            return [*lines, *self._block(scope.with_integers(name, f"w{name}"), depth)]
+        if form == 18:
+            lines = [f"for {name}, w{name} in zip(WIDTHS, local):"]
+            return [*lines, *self._block(scope.with_integers(name), depth)]
         if form == 11:
             bound = f"np.{self._choices.one(('uint8', 'int32', 'uint32', 'int64'))}({self._make.integer(scope, 1)} & 3)"
             return [f"for {name} in range({bound}):", *self._block(inner, depth)]

@@ -58,7 +58,7 @@ def test_a_seed_gives_the_same_program_and_another_one_another() -> None:
 
 
 def test_a_failing_program_shrinks_to_what_fails() -> None:
-    numbers = next(drawn for seed in range(99) if "cuda.popc" in fuzz.module(drawn := fuzz.drawn(seed)))
+    numbers = next(drawn for seed in range(5, 99) if "cuda.popc" in fuzz.module(drawn := fuzz.drawn(seed)))
     small = fuzz.module(fuzz.shrunk(numbers, lambda text: "cuda.popc" in text))
     assert "cuda.popc" in small
     assert len(small) < len(fuzz.module(numbers))
