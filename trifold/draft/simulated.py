@@ -5,6 +5,7 @@ Reads requests (:class:`trifold.simulator.compiled.request.Request`, pickled) an
 
 from __future__ import annotations
 
+import enum
 import importlib
 import json
 import linecache
@@ -65,6 +66,7 @@ class _Functions:
         inner = [each for each in code.co_consts if hasattr(each, "co_name") and each.co_name == text.name]
         names: dict[str, Any] = {"__builtins__": __builtins__, "__name__": "drafted"}
         function = FunctionType(inner[-1], names)
+        function.__defaults__ = tuple(map(self.value, text.defaults)) or None
         names.update({name: self.value(meaning) for name, meaning in text.meanings.items()})
         return function
 
@@ -81,6 +83,10 @@ class _Functions:
                 return value
             case "function":
                 return self.function(meaning.value)
+            case "member":
+                enumeration, name, number, is_integer = meaning.value
+                kind: Any = enum.IntEnum if is_integer else enum.Enum
+                return getattr(kind(enumeration, {name: number}), name)
             case "tuple":
                 return tuple(map(self.value, meaning.value))
             case "object":

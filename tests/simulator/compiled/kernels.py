@@ -1,5 +1,6 @@
 """Kernels that the tests run in both ways. Each does several things, chosen by a number, so that it is built once."""
 
+import enum
 import math
 
 import numpy as np
@@ -9,13 +10,17 @@ WEIGHTS = np.array([0.5, -1.5, 2.5])
 OFFSET = 3
 
 
+class Scale(enum.IntEnum):
+    DOUBLE = 2
+
+
 class Settings:
     FACTOR = 7
 
 
 @cuda.jit(device=True)
-def weighted(x, i):
-    return x[i] * WEIGHTS[i % 3] + OFFSET
+def weighted(x, i, offset=OFFSET):
+    return x[i] * WEIGHTS[i % 3] + offset
 
 
 @cuda.jit
@@ -56,7 +61,7 @@ def arguments(whole, wide, real, single, flag, matrix, ints, out):
         out[i, 0] = v if flag else -v
         out[i, 1] = whole // 3 + wide % 7 + ints[-1 - i % ints.size] * Settings.FACTOR
         out[i, 2] = math.sqrt(abs(row[0])) + weighted(row, i % 3)
-        out[i, 3] = math.exp(single) * ints.size
+        out[i, 3] = math.exp(single) * ints.size * Scale.DOUBLE
 
 
 @cuda.jit

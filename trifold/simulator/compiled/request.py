@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import enum
 import hashlib
 import inspect
 import os
@@ -24,7 +25,7 @@ from numba.core import types
 
 # Modules that a drafting process imports itself.
 _SHARED = frozenset({"builtins", "math", "cmath", "operator", "numpy", "numba", "trifold"})
-_PLAIN = (bool, int, float, complex, str, np.generic, np.dtype, types.Type)
+_PLAIN = (bool, int, float, complex, str, type(None), np.generic, np.dtype, types.Type)
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Meaning:
     """What a name stands for.
 
     ``kind``: "plain" (``value`` is a pickle), "module" (its name), "cuda" (a dotted name in numba.cuda), "function"
-    (the number of a :class:`FunctionText`), "object" (``value`` has the meaning of each attribute), "tuple" (of each
+    (the number of a :class:`FunctionText`), "member" (of an enumeration: its name, its own, its value, and whether it
+    is an integer), "object" (``value`` has the meaning of each attribute), "tuple" (of each
     part), or "opaque" (a name to speak of it).
     """
 
@@ -50,6 +52,7 @@ class FunctionText:
     first_line: int
     lines: tuple[str, ...]
     meanings: dict[str, Meaning]
+    defaults: tuple[Meaning, ...] = ()  # of the last parameters
 
 
 @dataclass
@@ -105,7 +108,8 @@ class _Describing:
         self._request.functions.append(_PENDING)
         path = path_of(inspect.getsourcefile(function) or function.__code__.co_filename)
         meanings = {name: self._meaning(value, paths) for name, value, paths in _names(function, tree)}
-        self._request.functions[number] = FunctionText(function.__name__, path, first, tuple(lines), meanings)
+        defaults = tuple(self._meaning(value, ()) for value in function.__defaults__ or ())
+        self._request.functions[number] = FunctionText(function.__name__, path, first, tuple(lines), meanings, defaults)
         return number
 
     def _meaning(self, value: Any, paths: Iterable[tuple[str, ...]]) -> Meaning:
@@ -115,6 +119,9 @@ class _Describing:
             return Meaning("cuda", name)
         if isinstance(value, ModuleType) and _top(value.__name__) in _SHARED:
             return Meaning("module", value.__name__)
+        if isinstance(value, enum.Enum):
+            told = type(value).__name__, value.name, value.value, isinstance(value, int)
+            return Meaning("member", told) if isinstance(value.value, _PLAIN) else Meaning("opaque", value.name)
         if isinstance(value, _PLAIN) or (isinstance(value, type) and _top(value.__module__) in _SHARED):
             return Meaning("plain", pickle.dumps(value), repr(value))
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
