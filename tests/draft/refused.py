@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from numba import complex64, cuda, float32, float64, int64, uint8
+from numba import complex64, cuda, float32, float64, from_dtype, int64, uint8
 from numba.cuda import libdevice
 
 LENGTHS = [4, 8]
@@ -206,6 +206,50 @@ def returns_a_value(x):
     return x[0]  # refused: a kernel returns nothing
 
 
+@cuda.jit
+def packed_record(points, x):
+    x[0] = points[0].x  # refused: a record without the alignment of C++
+
+
+@cuda.jit
+def unknown_field(points, x):
+    x[0] = points[0].z  # refused: the record has no field z
+
+
+@cuda.jit
+def copies_a_record(points, x):
+    points[1] = points[0]  # refused: is not assigned to an element
+
+
+@cuda.jit(device=True)
+def sum_of(point):
+    return point.x + point.y  # refused: this record is not translated
+
+
+@cuda.jit
+def passes_a_record(points, x):
+    x[0] = sum_of(points[0])
+
+
+@cuda.jit
+def records_in_turn(points, x):
+    p = points[0]  # refused: p is no element of an array, or several in turn
+    if x[0] > 1:
+        p = points[1]
+    x[0] = p.x
+
+
+@cuda.jit
+def changes_a_vector(x):
+    v = cuda.float32x2(x[0], x[1])
+    v.x = 2  # refused: float32x2 has no fields that can be assigned
+    x[0] = v.x
+
+
+_PACKED, _ALIGNED = (
+    from_dtype(np.dtype([("x", kind), ("y", np.float64)], align=align))[::1]
+    for kind, align in ((np.int8, False), (np.float32, True))
+)
 _ARRAY, _BYTES, _COMPLEX = float32[::1], uint8[::1], complex64[::1]
 
 #: Each kernel, and its argument types.
@@ -240,4 +284,10 @@ KERNELS = {
     "unknown_module": [_ARRAY],
     "starred_call": [_ARRAY],
     "returns_a_value": [_ARRAY],
+    "packed_record": [_PACKED, _ARRAY],
+    "unknown_field": [_ALIGNED, _ARRAY],
+    "copies_a_record": [_ALIGNED, _ARRAY],
+    "passes_a_record": [_ALIGNED, _ARRAY],
+    "records_in_turn": [_ALIGNED, _ARRAY],
+    "changes_a_vector": [_ARRAY],
 }

@@ -55,6 +55,7 @@ _ATOMICS = ("add", "sub", "max", "min", "and_", "or_", "xor", "exch", "cas", "in
 _WITH_EFFECTS = {
     *(getattr(cuda.atomic, name) for name in _ATOMICS),
     *(cuda.shfl_sync, cuda.shfl_up_sync, cuda.shfl_down_sync, cuda.shfl_xor_sync, cuda.ballot_sync, cuda.all_sync),
+    *(cuda.eq_sync, cuda.match_any_sync, cuda.match_all_sync, print),
     *(cuda.any_sync, cuda.activemask, cuda.syncthreads_count, cuda.syncthreads_and, cuda.syncthreads_or),
 }
 _MOST_WRITTEN_OUT = 4  # of the factors of a power

@@ -281,6 +281,7 @@ class Statements(Parts):
         loads = any(
             (isinstance(each, t.Item) and not (isinstance(each.base, t.Attribute) and each.base.name == "shape"))
             or (isinstance(each, t.Call) and each.callees is not None)
+            or (isinstance(each, t.Attribute) and is_record(each.base.type))
             for each in t.walk_expression(bound)
         )
         if not loads and not (changed & names_in(value)):

@@ -22,6 +22,8 @@ def step(particles, dt, wall, energy):
     p = particles[i]
     p.x += p.v * dt
     reflect(particles, i, wall)
+    for _ in range(p.hits + 1):  # as many times as before the first
+        p.hits += 2
     energy[i] = 0.5 * p.mass * p.v * p["v"] + p.hits
 
 
