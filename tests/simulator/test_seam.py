@@ -211,6 +211,21 @@ def test_a_device_function_as_a_value_that_waits():
     assert out.tolist() == [3, 2, 1, 0]
 
 
+@cuda.jit
+def components(x, out):
+    v = cuda.float32x3(x[0], 0.1, 3)
+    out[0] = v.x * v.y * v.z
+    w = cuda.uint8x2(300, x[1])
+    out[1] = w.x + 1000 * w.y
+
+
+def test_components_of_a_vector_have_its_type():
+    out = np.zeros(2)
+    components[1, 1](np.array([1 / 3, 7.9]), out)
+    expected = np.float32(1 / 3) * np.float32(0.1) * np.float32(3)
+    assert out.tolist() == [float(expected), 44 + 7000]
+
+
 def test_a_launch_in_a_kernel_is_refused():
     @cuda.jit
     def kernel(out):

@@ -17,6 +17,7 @@ from trifold import _simulator
 from trifold.errors import LaunchError
 from trifold.limits import cooperative_blocks
 from trifold.simulator import breakpoints, stepping, uninitialised
+from trifold.simulator.arithmetic import cast_to
 from trifold.simulator.device import DeviceVocabulary, cg, device_names, refuse_configured
 from trifold.simulator.launch import Launcher
 from trifold.simulator.programs import Programs
@@ -35,6 +36,7 @@ class Seam:
         from numba.cuda.errors import normalize_kernel_dimensions
         from numba.cuda.simulator.cudadrv import devicearray
         from numba.cuda.simulator.kernel import FakeCUDAKernel, FakeOverload
+        from numba.cuda.simulator.vector_types import SimulatedVectorType
 
         self._cuda = cuda
         self._kernel_class = FakeCUDAKernel
@@ -47,6 +49,7 @@ class Seam:
         self._replace(FakeCUDAKernel, "__getitem__", lambda kernel, where: self._configured(kernel, where))
         self._replace(FakeCUDAKernel, "forall", self._forall(FakeCUDAKernel.forall))
         self._replace(FakeOverload, "max_cooperative_grid_blocks", _cooperative_blocks)
+        self._replace(SimulatedVectorType, "__init__", _converting(SimulatedVectorType.__init__))
         self._replace_jit()
         for name, value in device_names().items():
             self._replace(cuda, name, value)
@@ -134,6 +137,19 @@ def _nothing_to_do(*arguments: Any) -> None:
 def _cooperative_blocks(overload: Any, blockdim: Any, dynsmemsize: int = 0) -> int:
     """For ``kernel.overloads[signature].max_cooperative_grid_blocks``; Numba's own simulator allows one."""
     return cooperative_blocks(current().compute_capability, blockdim, dynsmemsize)
+
+
+def _converting(before: Callable[..., None]) -> Callable[..., None]:
+    """The components of ``float32x3`` and the like become numbers of its type; Numba's simulator keeps what it gets."""
+
+    @functools.wraps(before)
+    def made(vector: Any, *components: Any) -> None:
+        before(vector, *components)
+        cast = cast_to(type(vector).__name__.partition("x")[0])
+        if cast is not None:
+            vars(vector).update({name: cast(getattr(vector, name)) for name in vector._attrs})
+
+    return made
 
 
 def _allocating(allocate: Callable[..., Any]) -> Callable[..., Any]:
