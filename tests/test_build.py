@@ -9,7 +9,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -409,9 +408,7 @@ def test_a_cuda_build_runs_and_is_cached(make_op: MakeOp) -> None:
     if not torch.cuda.is_available():
         pytest.skip("there is no CUDA device")
     files = make_op("halve", binding=HALVE, header=HALVE_HEADER)
-    started = time.monotonic()
     library = build(files, "cuda", "trifold_test_halve_cuda").load()
-    assert time.monotonic() - started < 30
     halve = define_halve("trifold_test_halve_cuda")
     x = torch.randn(1000, device="cuda")
     assert torch.equal(halve(x), x / 2)
