@@ -25,9 +25,12 @@ int64_t tiles_of(int64_t rows, int64_t columns, int64_t tile) {
   return ceil_div(rows, tile) * ceil_div(columns, tile);
 }
 
-// Large tiles read less, if each multiprocessor has one.
-bool has_large_tiles(int64_t rows, int64_t columns) {
-  return std::min(rows, columns) > small_tile && tiles_of(rows, columns, large_tile) >= multiprocessors();
+// Large tiles read less, if each multiprocessor has one. Short sums take little more than a launch with either: they
+// have large tiles too, so that small calls check these on any GPU.
+bool has_large_tiles(int64_t rows, int64_t columns, int64_t inner) {
+  constexpr int64_t short_sum = 40;
+  return std::min(rows, columns) > small_tile &&
+         (inner <= short_sum || tiles_of(rows, columns, large_tile) >= multiprocessors());
 }
 
 // `size` and `stride` are of a factor's rows, or columns; the others are along k.
@@ -59,7 +62,7 @@ void launch_halves(trifold::Stream stream, const Tensor& a, bool a_along_k, cons
     if (b_along_k) return start.template operator()<tile, false, true>();
     start.template operator()<tile, false, false>();
   };
-  if (has_large_tiles(rows, columns))
+  if (has_large_tiles(rows, columns, inner))
     choose_layout.template operator()<large_tile>();
   else
     choose_layout.template operator()<small_tile>();
@@ -77,7 +80,7 @@ void launch_tiles(trifold::Stream stream, const Tensor& a, bool a_along_k, const
         b_along_k, trifold::mutable_data<T>(out), rows, columns, inner);
   };
   if constexpr (sizeof(T) == sizeof(float))
-    if (has_large_tiles(rows, columns)) return start.template operator()<large_tile>();
+    if (has_large_tiles(rows, columns, inner)) return start.template operator()<large_tile>();
   start.template operator()<small_tile>();
 }
 

@@ -115,7 +115,10 @@ def _whole_numbers(function: Callable[..., Tensor], device: str) -> None:
     """Products of small integers are exact, in each place of a tile and of its edges, and in each layout; sums of them
     are rounded to half types once."""
     generator = torch.Generator().manual_seed(1)
-    for m, k, n in ((64, 16, 64), (67, 19, 130), (5, 200, 3), (136, 24, 72), (1, 1, 1), (3, 0, 2)):
+    sizes = [(64, 16, 64), (67, 19, 130), (5, 200, 3), (136, 24, 72), (1, 1, 1), (3, 0, 2)]
+    if device != "cpu":
+        sizes.append((1600, 200, 1700))  # a large tile for each multiprocessor, and more steps than are under way
+    for m, k, n in sizes:
         a, b = (torch.randint(-4, 5, shape, generator=generator) for shape in ((m, k), (k, n)))
         expected = a @ b
         for dtype in DTYPES:

@@ -238,8 +238,8 @@ class OpProcess:
                 "native": options.native,
                 "place": options.place,
             } | payload
-            of_builds = max(self.timeout, START_S) if options.native else self.timeout
-            return self._answer(channel, message, limit or of_builds)
+            builds = options.native or options.form == "compiled"  # by compilers that a busy machine slows down
+            return self._answer(channel, message, limit or (max(self.timeout, START_S) if builds else self.timeout))
 
     def _answer(self, channel: Channel, message: Json, limit: float) -> Json:
         channel.socket.settimeout(limit)
