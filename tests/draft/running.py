@@ -97,7 +97,9 @@ def packed(
             case "size":
                 value = np.int64(given.size)
             case _:
-                value = numpy_support.as_dtype(kinds[parameter.argument]).type(given)
+                kind = kinds[parameter.argument]
+                whole = np.asarray(given, numpy_support.as_dtype(getattr(kind, "dtype", kind)))  # a tuple of one type
+                value = whole if whole.ndim else whole[()]
         slot[: value.nbytes] = np.frombuffer(value.tobytes(), np.uint8)
     return slots.reshape(-1), arrays
 

@@ -222,8 +222,18 @@ class Calls(Views):
     def misplaced_array(self, call: t.Call) -> cpp.Expr:
         raise DraftError(call.place, "an array is assigned to a name", "write name = cuda.shared.array(...)")
 
+    def atomic_of_first(self, name: str, call: t.Call) -> cpp.Expr:
+        """Without an index: on the first element of a one-dimensional array."""
+        base, *others = call.arguments
+        first = t.Constant(call.place, 0)
+        first.type, first.interval = self.each(types.int64), (0, 0)
+        return self._atomic(name, call, base, first, others)
+
     def atomic(self, name: str, call: t.Call) -> cpp.Expr:
         base, index, *others = call.arguments
+        return self._atomic(name, call, base, index, others)
+
+    def _atomic(self, name: str, call: t.Call, base: t.Expr, index: t.Expr, others: list[t.Expr]) -> cpp.Expr:
         element, array = self.element(base, [index], "atomic")
         kind = call.type
         assert kind is not None

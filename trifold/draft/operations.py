@@ -365,6 +365,7 @@ OPERATIONS: dict[Any, Operation] = {
     cuda.cbrt: Operation(_asked, _call_to("cbrt")),
     cuda.shared.array: Operation(_new_array, lambda writer, call: writer.misplaced_array(call)),
     cuda.local.array: Operation(_new_array, lambda writer, call: writer.misplaced_array(call)),
+    cuda.atomic.compare_and_swap: Operation(_atomic, lambda writer, call: writer.atomic_of_first("atomicCAS", call)),
     **{
         getattr(cuda.atomic, name): Operation(_atomic, _atomic_call(text))
         for name, text in {
