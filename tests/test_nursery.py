@@ -99,11 +99,13 @@ def test_where_the_nursery_was_killed_workers_are_fresh() -> None:
 
 def test_none_is_open_where_it_would_not_pay() -> None:
     assert nursery._open, "that of the tests"
-    few, many = [ADD] * 2, [ADD] * 3
+    on_gpu = CellName("add", "port", "cuda")
+    many = [ADD] * 2
     held = nursery._open.pop()
     try:
-        with nursery.opened_for(few):
-            assert not nursery._open
+        for few in ([ADD], [ADD, on_gpu], [on_gpu] * 2):
+            with nursery.opened_for(few):
+                assert not nursery._open
         with nursery.opened_for(many):
             assert len(nursery._open) == 1
             with nursery.opened_for(many):
