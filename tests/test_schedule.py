@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.wrong.entry import GALLERY
 from trifold.cells import CELLS, CellName, Device
 from trifold.machine.cells import Machine
+from trifold.verification.durations import durations, keep_durations
 from trifold.verification.job import Job
 from trifold.verification.schedule import in_order, worker_pool
+from trifold.workspace import Workspace
 
 OPS = [op.name for op in GALLERY.select(())]
 ALL = [Job(str(GALLERY.root), CellName(op, kind, device)) for kind, device in CELLS for op in OPS]
@@ -47,3 +51,24 @@ def test_more_workers_than_cores_where_some_wait_for_a_gpu_with_memory_for_them(
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)))
     with worker_pool(machine) as pool:
         assert pool._max_workers == workers
+
+
+def test_cells_that_have_been_measured_start_by_their_seconds() -> None:
+    slow, quick = CellName("add", "prototype", "cpu"), CellName("layer_norm", "port", "cpu")
+    on_cpu = [job for job in ALL if job.cell.device == "cpu"]
+    some = [job.cell for job in in_order(GALLERY, on_cpu, {slow: 400.0, quick: 1.0})]
+    assert some[0] == slow
+    assert some[-1] == quick
+    seconds = {job.cell: float(7 * number % len(on_cpu)) for number, job in enumerate(on_cpu)}
+    assert [job.cell for job in in_order(GALLERY, on_cpu, seconds)] == sorted(seconds, key=lambda cell: -seconds[cell])
+
+
+def test_seconds_are_kept_with_those_of_other_cells(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    one, other = ALL[0].cell, ALL[-1].cell
+    assert durations(workspace) == {}
+    keep_durations(workspace, {one: 1.5, other: 2.0})
+    keep_durations(workspace, {other: 3.0})
+    assert durations(workspace) == {one: 1.5, other: 3.0}
+    (tmp_path / ".trifold" / "durations.json").write_text("[[1]]")
+    assert durations(workspace) == {}

@@ -20,6 +20,7 @@ from trifold.source_hashes import changed_sources, source_hashes
 from trifold.verification.certificate import remove_certificate, toolkit_digest, write_certificate
 from trifold.verification.checks import CHECKS
 from trifold.verification.coverage import FileCoverage, measured, require_tools
+from trifold.verification.durations import durations, keep_durations
 from trifold.verification.job import Job
 from trifold.verification.report import ALL_CHECKS, BUILD, INTERRUPTED, PROPERTY, Failure, OpReport, Report, Row
 from trifold.verification.runner import Stop, asked_checks, run_cell
@@ -125,6 +126,9 @@ def verify(
         _require_properties(checks, reports)
     if not coverage:
         whole = complete and not checks
+        if whole and examples is None:
+            took = {job.cell: sum(row.seconds for row in some) for job, some in zip(jobs, rows, strict=True)}
+            keep_durations(workspace, {cell: seconds for cell, seconds in took.items() if not machine.lacks(cell)})
         report = _certified(workspace, report, sources, changed, toolkit=toolkit, seed=seed, whole=whole)
     if not complete:
         raise Interrupted(report)
@@ -225,7 +229,7 @@ def _run(
     with Stop() as stop, nursery.opened_for(cells), worker_pool(machine) as pool:
         started = {
             job: pool.submit(rows_of_cell, workspace, job, machine, timeout, watch, stop)
-            for job in in_order(workspace, jobs)
+            for job in in_order(workspace, jobs, durations(workspace))
         }
         futures = [started[job] for job in jobs]
         try:

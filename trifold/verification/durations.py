@@ -1,0 +1,37 @@
+"""How long each cell of a workspace has taken, in its last whole run: the longest ones are to start first."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from trifold.cells import CellName
+from trifold.workspace import Workspace
+
+
+def durations(workspace: Workspace) -> dict[CellName, float]:
+    """Seconds of each cell that has been run as a whole; what cannot be read is unknown."""
+    found: dict[CellName, float] = {}
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        for op, implementation, device, seconds in json.loads(_path(workspace).read_text(encoding="utf-8")):
+            found[CellName(op, implementation, device)] = float(seconds)
+    return found
+
+
+def keep_durations(workspace: Workspace, measured: Mapping[CellName, float]) -> None:
+    """Add to what is known. Without the right to write there, nothing is kept."""
+    known = {**durations(workspace), **measured}
+    path = _path(workspace)
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(exist_ok=True)
+        rows = [[cell.op, cell.implementation, cell.device, round(known[cell], 1)] for cell in sorted(known, key=str)]
+        scratch.write_text(json.dumps(rows), encoding="utf-8")
+        scratch.replace(path)
+
+
+def _path(workspace: Workspace) -> Path:
+    return workspace.root / ".trifold" / "durations.json"
