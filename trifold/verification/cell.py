@@ -47,7 +47,7 @@ _NOT_REPEATED = (
 )
 _TAILS = 5000  # what the draws of these calls are salted with, and one more each
 _NATIVE = 6000  # likewise
-_MOST_NATIVE_ROWS = 2048
+_NATIVE_ROWS = range(1025, 4097)
 
 
 class CheckFailed(Exception):
@@ -435,16 +435,16 @@ class Cell:
             yield from self.drawn_calls(Limits(elements=2 ** (power + 1) - 1, fewest=2**power), 1, salt=power)
 
     def native_call(self) -> Call | None:
-        """A large call for a prototype as native code: of few rows and of float32, if such are drawn.
+        """A large call for a prototype as native code: of some thousand rows and of float32, if such are drawn.
 
-        Each dtype takes a build. Threads that shuffle have a stack each, and meet some twenty times in a row: where a
-        block has one, 19,000 rows of 55 columns take 4 s, and three long ones 0.1 s.
+        Each dtype takes a build. So many rows are more than a grid that is too small has blocks. Threads that shuffle
+        have a stack each, and meet some twenty times in a row: 19,000 rows, a block each, take 4 s.
         """
         if not self.simulated or self.search.examples < _SWEPT_FROM:
             return None
         with contextlib.suppress(Exception):  # the spec's, or hypothesis's
             calls = self.drawn_calls(Limits(elements=2**20 - 1, fewest=2**19), 12, salt=_NATIVE)
-            return min(calls, key=lambda call: (_rows(call) > _MOST_NATIVE_ROWS, call.dtype != torch.float32))
+            return min(calls, key=lambda call: (_rows(call) not in _NATIVE_ROWS, call.dtype != torch.float32))
         return None
 
     def tail_calls(self) -> Iterator[Call]:
