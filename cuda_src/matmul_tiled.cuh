@@ -225,16 +225,26 @@ __device__ __forceinline__ void load_fragment(Fragment<Use, T, Layout>& to, cons
     constexpr bool by_rows = std::is_same_v<Layout, nvcuda::wmma::row_major>;
     uint32_t words[4];
     const unsigned address = trifold::shared_address(from);
-#define TRIFOLD_LOAD(matrix, layout)                                                                            \
-  asm volatile("wmma.load." matrix ".sync.aligned." layout ".m16n16k16.shared.bf16 {%0, %1, %2, %3}, [%4], %5;" \
-               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])                                 \
-               : "r"(address), "r"(pitch)                                                                       \
-               : "memory")
-    if constexpr (of_a && by_rows) TRIFOLD_LOAD("a", "row");
-    if constexpr (of_a && !by_rows) TRIFOLD_LOAD("a", "col");
-    if constexpr (!of_a && by_rows) TRIFOLD_LOAD("b", "row");
-    if constexpr (!of_a && !by_rows) TRIFOLD_LOAD("b", "col");
-#undef TRIFOLD_LOAD
+    if constexpr (of_a && by_rows)
+      asm volatile("wmma.load.a.sync.aligned.row.m16n16k16.shared.bf16 {%0, %1, %2, %3}, [%4], %5;"
+                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                   : "r"(address), "r"(pitch)
+                   : "memory");
+    if constexpr (of_a && !by_rows)
+      asm volatile("wmma.load.a.sync.aligned.col.m16n16k16.shared.bf16 {%0, %1, %2, %3}, [%4], %5;"
+                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                   : "r"(address), "r"(pitch)
+                   : "memory");
+    if constexpr (!of_a && by_rows)
+      asm volatile("wmma.load.b.sync.aligned.row.m16n16k16.shared.bf16 {%0, %1, %2, %3}, [%4], %5;"
+                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                   : "r"(address), "r"(pitch)
+                   : "memory");
+    if constexpr (!of_a && !by_rows)
+      asm volatile("wmma.load.b.sync.aligned.col.m16n16k16.shared.bf16 {%0, %1, %2, %3}, [%4], %5;"
+                   : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                   : "r"(address), "r"(pitch)
+                   : "memory");
     memcpy(to.x, words, sizeof words);
     return;
   }
