@@ -24,6 +24,7 @@ from trifold.draft.infer import Analysis
 #: Kernels that call what Numba types by compiling it, for which it wants a GPU: min, max, int, and some of cmath.
 UNASKABLE = (
     "least_and_largest",
+    "larger_of_wide_words",
     "truncates",
     "complex_numbers",
     "complex_functions",

@@ -236,7 +236,13 @@ def quotients_of_wide_words(x, y, out):
     i = cuda.grid(1)
     word = np.uint64(x[i]) + np.uint64(2**63 + 12345)
     power = word**2
-    out[i] = word // 205 + word % 7 + 2 // (power | 1) + (y[i] // (word | 1)) * 3 + max(word, y[i]) / 2
+    out[i] = word // 205 + word % 7 + 2 // (power | 1) + (y[i] // (word | 1)) * 3
+
+
+@cuda.jit
+def larger_of_wide_words(x, y, out):
+    i = cuda.grid(1)
+    out[i] = max(np.uint64(x[i]) + np.uint64(2**63 + 12345), y[i]) / 2
 
 
 @cuda.jit
@@ -311,6 +317,7 @@ _OF_INTEGERS = (
     reversed_bits,
     integer_powers,
     quotients_of_wide_words,
+    larger_of_wide_words,
     functions_of_numpy_of_integers,
 )
 _OF_FLOATS = (
