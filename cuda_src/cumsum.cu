@@ -11,10 +11,7 @@ constexpr const char* name = "cumsum";
 // How many blocks run at once on the current device, of which a multiprocessor holds so many.
 int64_t resident_blocks([[maybe_unused]] int of_a_multiprocessor) {
 #ifndef TRIFOLD_CPU
-  int device = 0, multiprocessors = 0;
-  STD_CUDA_CHECK(cudaGetDevice(&device));
-  STD_CUDA_CHECK(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-  return int64_t{of_a_multiprocessor} * multiprocessors;
+  return of_a_multiprocessor * trifold::multiprocessors();
 #else
   return 4;  // few enough to run on one thread of the CPU; several, so that checks see them take turns
 #endif

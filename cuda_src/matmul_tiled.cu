@@ -10,17 +10,6 @@ using trifold::ceil_div, trifold::Tensor;
 
 constexpr const char* name = "matmul_tiled";
 
-int64_t multiprocessors() {
-#ifndef TRIFOLD_CPU
-  int device = 0, count = 0;
-  STD_CUDA_CHECK(cudaGetDevice(&device));
-  STD_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
-#else
-  return 2;  // so that results of a few thousand numbers have large tiles
-#endif
-}
-
 int64_t tiles_of(int64_t rows, int64_t columns, int64_t tile) {
   return ceil_div(rows, tile) * ceil_div(columns, tile);
 }
@@ -30,7 +19,7 @@ int64_t tiles_of(int64_t rows, int64_t columns, int64_t tile) {
 bool has_large_tiles(int64_t rows, int64_t columns, int64_t inner) {
   constexpr int64_t short_sum = 40;
   return std::min(rows, columns) > small_tile &&
-         (inner <= short_sum || tiles_of(rows, columns, large_tile) >= multiprocessors());
+         (inner <= short_sum || tiles_of(rows, columns, large_tile) >= trifold::multiprocessors());
 }
 
 // `size` and `stride` are of a factor's rows, or columns; the others are along k.

@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(argmax_block)
   trifold::wait_for_earlier_kernels();
   const Slice<T> slice(grad_x + row * columns, columns, share);
   const T zero = T(C(0));
-  // Loaded before the zeros are stored, behind which they would wait.
+  // Loaded before the zeros are stored: loads after these would wait for them.
   int64_t column[early];
   T grad[early];
 #pragma unroll

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import subprocess
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-INSTALLED = {each.metadata["Name"] for each in importlib.metadata.distributions()}
+from tests.draft.test_fuzz import INSTALLED
 
 
 @pytest.mark.skipif("numba-cuda" in INSTALLED, reason="its pipeline is another one than that of numba's own target")

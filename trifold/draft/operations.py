@@ -280,6 +280,7 @@ _HALF_MATHEMATICS = (
     "hrint", "htrunc",
 )  # fmt: skip
 
+_HALVES = oracle.half_functions()
 _INT32 = types.int32
 _MATCH_ANY = "__match_any_sync"
 _NUMBER_CLASSES = [
@@ -294,10 +295,12 @@ _NUMBER_TYPES = [
 OPERATIONS: dict[Any, Operation] = {
     **{getattr(math, name): Operation(_asked, _mathematics(text)) for name, text in _MATH.items()},
     **{getattr(cmath, name): Operation(_asked, _call_to(f"trifold::{name}")) for name in _CMATH},
-    **{getattr(oracle.half_functions(), name): Operation(_asked, _call_to(f"__{name}")) for name in _HALF_ARITHMETIC},
-    **{getattr(oracle.half_functions(), name): Operation(_asked, _call_to(f"__{name}")) for name in _HALF_COMPARISONS},
     **{
-        getattr(oracle.half_functions(), name): Operation(_fixed(types.float16, types.float16), _call_to(name))
+        getattr(_HALVES, name): Operation(_asked, _call_to(f"__{name}"))
+        for name in (*_HALF_ARITHMETIC, *_HALF_COMPARISONS)
+    },
+    **{
+        getattr(_HALVES, name): Operation(_fixed(types.float16, types.float16), _call_to(name))
         for name in _HALF_MATHEMATICS
     },
     **{each: Operation(_universal, _call_to(text)) for each, text in ufuncs.OF_FLOATS.items()},

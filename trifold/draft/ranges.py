@@ -172,7 +172,7 @@ class _Ranges:
         exact = self._exact(expression, bounds)
         if exact is None:
             return
-        new = exact if bounds[0] <= exact[0] and exact[1] <= bounds[1] else bounds
+        new = exact if _within(exact, bounds) else bounds
         if new != expression.interval:
             expression.interval = new
             self.changed = True

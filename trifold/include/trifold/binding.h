@@ -356,6 +356,14 @@ class OnDevice {
   Stream stream_;
 };
 
+// Multiprocessors of the current device.
+inline int64_t multiprocessors() {
+  int device = 0, count = 0;
+  STD_CUDA_CHECK(cudaGetDevice(&device));
+  STD_CUDA_CHECK(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
+  return count;
+}
+
 inline void check_launch() {
   const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) [[unlikely]]
@@ -373,6 +381,11 @@ class OnDevice {
 #endif
   }
 };
+
+// So few that small results fill them.
+constexpr int64_t multiprocessors() {
+  return 2;
+}
 
 inline void check_launch() {}
 
