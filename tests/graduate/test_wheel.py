@@ -23,8 +23,10 @@ from tests.wrong.entry import GALLERY
 from trifold.errors import GraduationError
 from trifold.graduate import wheel_check
 from trifold.graduate.backend import abi, archive, compilers, hooks
+from trifold.graduate.backend.elf import SharedLibrary
 from trifold.graduate.backend.plan import FILE, Plan
 from trifold.graduate.tolerance import Tolerance
+from trifold.installed import cpu_library
 
 MODULE = "two_kernels"
 Files = dict[str, bytes]
@@ -135,6 +137,20 @@ def test_libraries_say_nothing_of_where_they_were_built(made: Made, wheel: Path)
     assert len(libraries) == 3  # one for each op, and the engine
     places = [str(made.result.folder.parent).encode(), b"pip-req-build", sys.prefix.encode()]
     assert not any(place in library for library in libraries for place in places)
+
+
+def test_its_engine_has_all_functions_that_a_kernel_may_call(wheel: Path, tmp_path: Path) -> None:
+    """Whatever its op uses: asynchronous copies, clusters, mathematical functions, the runtime API."""
+    (engine,) = (text for name, text in contents(wheel).items() if "/lib/lib" in name and name.endswith(".so"))
+    (tmp_path / "engine.so").write_bytes(engine)
+
+    def functions(library: Path) -> set[str]:
+        return {name for name in SharedLibrary.read(library).defined if name.startswith("_ZN7trifold4host")}
+
+    only_of_checked_builds = re.compile("_ZN7trifold4host[0-9]+checked_")
+    needed = {name for name in functions(cpu_library()) if not only_of_checked_builds.match(name)}
+    assert len(needed) > 50
+    assert needed - functions(tmp_path / "engine.so") == set()
 
 
 def test_its_tests_ran_without_trifold(made: Made) -> None:

@@ -2,11 +2,13 @@
 #include <bit>
 #include <cstdlib>
 
+#include "../core/real_functions.h"
 #include "arithmetic.h"
 #include "device_function.h"
-#include "real_functions.h"
 
 namespace trifold::simulator {
+using namespace engine;  // its real functions
+
 namespace {
 
 using Unary = double (*)(double);

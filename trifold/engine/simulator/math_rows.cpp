@@ -1,11 +1,13 @@
 // math.*, NumPy's ufuncs, and numba.cuda's own intrinsics, as Numba's CUDA target types them.
 #include <bit>
 
+#include "../core/real_functions.h"
 #include "arithmetic.h"
 #include "device_function.h"
-#include "real_functions.h"
 
 namespace trifold::simulator {
+using namespace engine;  // its real functions
+
 namespace {
 
 constexpr Row real(const char* name, double (*function)(double), Typing typing = Typing::real) {

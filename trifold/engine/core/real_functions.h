@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace trifold::simulator {
+namespace trifold::engine {
 
 inline constexpr long double pi = 3.14159265358979323846264338327950288L;
 
@@ -129,4 +129,4 @@ inline double maximum_number(double x, double y) {
   return std::fmax(x, y);
 }
 
-}  // namespace trifold::simulator
+}  // namespace trifold::engine
