@@ -63,6 +63,11 @@ def test_cells_that_have_been_measured_start_by_their_seconds() -> None:
     assert [job.cell for job in in_order(GALLERY, on_cpu, seconds)] == sorted(seconds, key=lambda cell: -seconds[cell])
 
 
+def test_a_run_that_took_no_time_says_nothing_of_the_order() -> None:
+    on_cpu = [job for job in ALL if job.cell.device == "cpu"]
+    assert len(in_order(GALLERY, on_cpu, {job.cell: 0.0 for job in on_cpu})) == len(on_cpu)
+
+
 def test_seconds_are_kept_with_those_of_other_cells(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     one, other = ALL[0].cell, ALL[-1].cell

@@ -59,7 +59,7 @@ def in_order(workspace: Workspace, jobs: Iterable[Job], known: Mapping[CellName,
     begins: dict[Job, float] = {}  # which part of its device's time is over when a job begins
     for device in ("cuda", "cpu"):
         of_device = sorted((job for job in lengths if job.cell.device == device), key=lambda job: -lengths[job])
-        total = sum(lengths[job] for job in of_device)
+        total = sum(lengths[job] for job in of_device) or 1.0  # 0 where an earlier run took no measurable time
         before = itertools.accumulate((lengths[job] for job in of_device), initial=0.0)
         begins |= {job: time_before / total for job, time_before in zip(of_device, before, strict=False)}
     return sorted(lengths, key=begins.__getitem__)
