@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import doctest
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
@@ -54,14 +57,20 @@ CASES = {(op, implementation): _checks(op, implementation) for op in OPS for imp
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory, quick_builds: None) -> dict[tuple[str, str], list[Row]]:
-    """Of each op and implementation, on the CPU, with few calls drawn for each check."""
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The workspace of all these ops."""
     root = tmp_path_factory.mktemp("new") / "kernels"
     assert CliRunner().invoke(app, ["new", str(root)]).exit_code == 0
     for op, options in OPS.items():
         if options:
             made = CliRunner().invoke(app, ["new", "op", op, "--workspace", str(root), *options])
             assert made.exit_code == 0, made.exception
+    return root
+
+
+@pytest.fixture(scope="module")
+def rows(root: Path, quick_builds: None) -> dict[tuple[str, str], list[Row]]:
+    """Of each op and implementation, on the CPU, with few calls drawn for each check."""
     found: dict[tuple[str, str], list[Row]] = {}
     for implementation, checks in sorted({(each[1], checks) for each, checks in CASES.items()}):
         ops = [op for (op, of), wanted in CASES.items() if (of, wanted) == (implementation, checks)]
@@ -82,3 +91,14 @@ def test_a_generated_op_is_right(op: str, implementation: str, rows: dict[tuple[
     mine = rows[op, implementation]
     assert not [row.failures for row in mine if row.outcome != "passed"]
     assert {row.check for row in mine if row.cases > 0} >= set(CASES[op, implementation])
+
+
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.usefixtures("quick_builds")
+def test_the_example_of_its_docstring_is_right(op: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tests of a graduated package run it, too."""
+    monkeypatch.chdir(root)
+    runner = doctest.DocTestRunner()
+    for test in doctest.DocTestFinder().find(trifold.load(op), op, module=False, globs={}):
+        runner.run(test)
+    assert runner.summarize(verbose=False).failed == 0
