@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from trifold.errors import GraduationError
 from trifold.graduate import cases, cpp_sources, vendor
 from trifold.graduate.backend import compilers
 from trifold.graduate.vendor import vendored
+from trifold.spec.load import load_spec
 
 _BOUNDED = """\
 __global__ void __launch_bounds__(64) kernel(float* y) {
@@ -143,3 +145,12 @@ def test_indices_are_recorded_beside_floating_tensors() -> None:
     assert (logits["dtype"], target["below"]) == ("float64", 4)
     assert all(len(case["results"]) == 1 for case in recorded["gradients"])  # of the logits alone
     assert recorded["bad_calls"][0]["args"][0]["dtype"] == "int64"
+
+
+def test_an_op_without_a_small_sample_is_tested_with_drawn_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = GALLERY.files("histogram")
+    large = [sample for sample in load_spec(files).samples if sample.call.elements > 64]
+    monkeypatch.setattr(cases, "load_spec", lambda files: replace(load_spec(files), samples=large, edges=()))
+    recorded = cases.record(files)
+    assert len(recorded["results"]) > 10
+    assert recorded == cases.record(files)

@@ -6,6 +6,7 @@ Written as JSON, from ``verify/<op>.py`` and the reference, for :mod:`trifold.gr
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -46,7 +47,7 @@ def record(files: OpFiles) -> Json:
     if not results:
         raise GraduationError(
             f"{files.spec} has no call of at most {_ELEMENTS} elements that could test the wheel",
-            "add a smaller call to Spec(smooth=...) or Spec(samples=...)",
+            "let Spec(calls=...) draw calls as small as its limits, or add a small one to Spec(samples=...)",
         )
     return {
         "random": spec.random,
@@ -139,14 +140,20 @@ class _Recording:
         }
 
     def _calls(self) -> Iterator[Call]:
-        """The smooth calls in every dtype, then samples and edges."""
-        seen, spec = 0, self.cell.spec
-        smooth = [in_dtype(call, dtype) for dtype in DTYPES for call in spec.smooth]
-        for call in (*smooth, *(sample.call for sample in spec.samples), *spec.edges):
-            small = all(math.prod(case.shape) <= _ELEMENTS for _, case in call.cases())
-            if seen < _CALLS and small and all(x.numel() <= _ELEMENTS for x in self.cell.refer(call)):
-                seen += 1
-                yield call
+        """The first small ones of: the smooth calls in every dtype, samples and edges, drawn calls."""
+        return itertools.islice(filter(self._is_small, self._all_calls()), _CALLS)
+
+    def _all_calls(self) -> Iterator[Call]:
+        spec = self.cell.spec
+        yield from (in_dtype(call, dtype) for dtype in DTYPES for call in spec.smooth)
+        yield from (sample.call for sample in spec.samples)
+        yield from spec.edges
+        for number in range(8 * _CALLS):  # some have small arguments and large results
+            yield from self.cell.drawn_calls(Limits(elements=_ELEMENTS), 1, salt=3000 + number)
+
+    def _is_small(self, call: Call) -> bool:
+        arguments = all(math.prod(case.shape) <= _ELEMENTS for _, case in call.cases())
+        return arguments and all(x.numel() <= _ELEMENTS for x in self.cell.refer(call))
 
     def _value(self, own: Tensor, exact: Tensor, scale: Tensor | None, several: bool = False) -> Json:
         form: Json = {"dtype": _name(own.dtype), "shape": list(own.shape), "strides": list(own.stride())}
