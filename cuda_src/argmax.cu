@@ -9,16 +9,17 @@ using trifold::Rows, trifold::Tensor;
 constexpr const char* name = "argmax";
 constexpr const char* backward_name = "argmax_backward";
 
-// Blocks of 256 threads: four times as many as an H200 runs at once, so that few multiprocessors idle at the end.
+// Blocks of 256 threads: four times as many as an H200 runs at once, so that the last wave leaves few multiprocessors
+// idle.
 constexpr int64_t blocks_wanted = 4 * 8 * 132;
-constexpr int64_t least_vectors = 2048;  // in a slice: eight a thread
+constexpr int64_t least_vectors = 2048;  // per slice: eight per thread
 
 template <class T>
 int64_t slices_for(int64_t rows, int64_t columns) {
   return slices_of(rows, columns, least_vectors * trifold::Vector<T>::size, blocks_wanted);
 }
 
-// One result for each of so many slices of a row.
+// Writes one result per slice of each row.
 template <class T>
 void launch_slices(trifold::Stream stream, const T* x, int64_t x_stride, const int64_t* columns_of, T* values,
                    int64_t* indices, int64_t rows, int64_t columns, int64_t slices) {

@@ -1,13 +1,13 @@
 // argmax: the largest number of each of `rows` rows of `columns` numbers, and its column. nan is larger than all other
-// numbers, -0 equals +0, and of equal numbers the one in the lowest column counts. Backward: grad_x is the upstream
-// gradient in that column, and 0 in the others.
+// numbers, -0 equals +0, and ties go to the lowest column. Backward: grad_x is the upstream gradient in that column,
+// and 0 elsewhere.
 //
-// Rows of x begin `x_stride` elements apart; those of grad_x follow one another. Forward must read x once, backward
-// must write grad_x once: sizeof(T) bytes an element each, beside a number and an index for each row.
+// Rows of x begin `x_stride` elements apart; those of grad_x are contiguous. Forward must read x once, backward must
+// write grad_x once: sizeof(T) bytes an element each, plus a number and an index per row.
 //
-// A team of 4, 32 or 256 threads has a row; a row that is long, where there are few, is cut into slices, a team for
-// each, and the same kernel then finds the largest of what the slices gave. topk (topk.cuh) orders numbers and cuts
-// rows in the same way.
+// A team of 4, 32 or 256 threads processes a row. If there are few rows and they are long, each is cut into slices with
+// a team per slice, and a second launch of the same kernel finds the largest of the slices' results. topk (topk.cuh)
+// orders numbers and cuts rows in the same way.
 #pragma once
 
 #include <trifold/launch.cuh>
@@ -18,7 +18,7 @@
 
 // ---------------------------------------------------------------------------------------------------- order
 
-// A number and its column in a slice. Both have the same width: there is no padding that a copy would read.
+// A number and its column in a slice. Both have the same size, so that a copy reads no padding.
 template <class C>
 struct Candidate {
   using Column = std::conditional_t<sizeof(C) == 8, int64_t, int>;
@@ -28,10 +28,10 @@ struct Candidate {
 
 template <class C>
 __device__ __forceinline__ bool is_larger(C a, C b) {
-  return b == b && !(a <= b);  // also where a is nan
+  return b == b && !(a <= b);  // also true if a is nan
 }
 
-// A total order: no two candidates of different columns are equal.
+// A total order: candidates from different columns are never equal.
 template <class C>
 __device__ __forceinline__ bool comes_before(Candidate<C> a, Candidate<C> b) {
   return is_larger(a.value, b.value) || (!is_larger(b.value, a.value) && a.column < b.column);
@@ -46,15 +46,15 @@ struct Better {
 
 // ---------------------------------------------------------------------------------------------------- slices
 
-// The slice blockIdx.y of a row that is cut into gridDim.y: `share` columns, and in the last one the remainder too.
-// Its 16-byte vectors begin at the first boundary; the edges are the elements before and after them, fewer than two
-// vectors have.
+// Slice blockIdx.y of a row that is cut into gridDim.y slices of `share` columns; the last one also has the remainder.
+// Its 16-byte vectors begin at the first boundary; its edges are the elements before and after them, fewer than two
+// vectors' worth.
 template <class E>
 struct Slice {
   using T = std::remove_const_t<E>;
   static constexpr int size = trifold::Vector<T>::size;
 
-  int64_t begin;  // its first column
+  int64_t begin;  // the slice's first column
   E* first;
   int length, head, vectors;
 
@@ -66,7 +66,7 @@ struct Slice {
         vectors((length - head) / size) {}
 
   __device__ __forceinline__ int edges() const { return length - vectors * size; }
-  // The column of edge i, and that of the first element of vector v.
+  // The column of edge i, and of the first element of vector v.
   __device__ __forceinline__ int edge(int i) const { return i < head ? i : i + vectors * size; }
   __device__ __forceinline__ int column(int v) const { return head + v * size; }
 
@@ -97,10 +97,10 @@ __device__ __forceinline__ float largest_of(const trifold::Packed<T>& packed) {
 }
 
 inline constexpr int argmax_block = trifold::threads_per_block;
-inline constexpr int argmax_loads = 4;  // of a thread, under way at a time; also of the last ones of its row
+inline constexpr int argmax_loads = 4;  // in flight per thread, also in the last batch of a row
 
-// use.template operator()<team>() with the number of threads for a slice of so many columns: four loads or more each,
-// where it has as many.
+// Calls use.template operator()<team>() with the number of threads for a slice of this many columns: four or more loads
+// per thread, if the slice has as many.
 template <class T, class Use>
 void with_team(int64_t columns, Use use) {
   const int64_t vectors = columns / trifold::Vector<T>::size;
@@ -109,15 +109,15 @@ void with_team(int64_t columns, Use use) {
   use.template operator()<argmax_block>();
 }
 
-// Into how many slices each row is cut: so many that there are `blocks`, none with fewer than `least` columns. Within a
-// slice a column is an int.
+// The number of slices per row: enough for `blocks` in all, each with at least `least` columns, and with fewer than
+// 2^30 so that a column of a slice fits in an int.
 inline int64_t slices_of(int64_t rows, int64_t columns, int64_t least, int64_t blocks) {
   constexpr int64_t most = int64_t{1} << 30;
   const int64_t wanted = std::min(trifold::ceil_div(blocks, rows), columns / least);
   return std::max({wanted, trifold::ceil_div(columns, most), int64_t{1}});
 }
 
-// So many teams for the slices of so many rows. Even of a single column, no GPU holds rows for 2^31 blocks.
+// A grid with a team for each slice of each row. No GPU's memory holds rows, even of one column, for 2^31 blocks.
 template <int team>
 dim3 grid_of_teams(int64_t rows, int64_t slices) {
   return dim3(static_cast<unsigned>(trifold::ceil_div(rows, argmax_block / team)), static_cast<unsigned>(slices));
@@ -125,12 +125,12 @@ dim3 grid_of_teams(int64_t rows, int64_t slices) {
 
 // ---------------------------------------------------------------------------------------------------- kernels
 
-// The best candidate of those that one thread of a team has. Numbers are compared by vectors, since a maximum takes
-// fewer instructions than a maximum and its place: the first vector with the largest number is read again.
+// The best candidate among the elements of one thread. Whole vectors are compared first, since a maximum takes fewer
+// instructions than a maximum with its index; then the first vector that has the largest number is read again.
 template <int team, class T>
 __device__ __forceinline__ Candidate<trifold::compute_t<T>> best_of_thread(const Slice<const T>& slice, int lane) {
   using C = trifold::compute_t<T>;
-  // Where no number is larger than -inf, the first column is right.
+  // If no number is larger than -inf, the result is the first column.
   Candidate<C> edge{-C(INFINITY), 0}, best{-C(INFINITY), 0};
   for (int i = lane; i < slice.edges(); i += team) {
     const int column = slice.edge(i);
@@ -172,8 +172,8 @@ __device__ __forceinline__ Candidate<C> best_of_team(Candidate<C> best) {
   }
 }
 
-// `columns_of` has the columns of x that its elements come from, or is null where these are their own. Of each row
-// there are as many results as slices.
+// `columns_of` maps elements of x to columns of the original row; null: they are the same. Writes one result per slice
+// of each row.
 template <class T, int team>
 __global__ void __launch_bounds__(argmax_block)
     argmax_kernel(const T* x, int64_t x_stride, const int64_t* columns_of, T* values, int64_t* indices, int64_t rows,

@@ -9,7 +9,7 @@ using trifold::Cut, trifold::Rows, trifold::Team, trifold::TeamChoice, trifold::
 constexpr const char* name = "cross_entropy";
 constexpr const char* backward_name = "cross_entropy_backward";
 
-// As in torch's own operators.
+// As torch's own operators do.
 enum Reduction : int64_t { none, mean, sum };
 
 void check_target(const char* op, const Tensor& like, const char* like_name, const Tensor& target) {
@@ -26,7 +26,7 @@ void check_target(const char* op, const Tensor& like, const char* like_name, con
                  trifold::Shape{like}, "; pass one column or more");
 }
 
-// The class of each row, and which one does not count.
+// The class of each row, and the class to ignore.
 struct Targets {
   const int64_t* first;
   int64_t stride, ignored;
@@ -37,7 +37,7 @@ struct Targets {
         ignored(ignore_index) {}
 };
 
-// As measured on an H200 (benchmarks/notes/cross_entropy.md).
+// Measured on an H200 (benchmarks/notes/cross_entropy.md).
 using Long = Teams<TeamWithEdges<Team::cluster, 8, 128, 8>, TeamWithEdges<Team::cluster, 8, 256, 4>,
                    TeamWithEdges<Team::cluster, 8, 512, 2>>;
 template <class T>
@@ -61,8 +61,8 @@ struct Kernels {
   static constexpr auto kernel = cross_entropy_rows_kernel<T, L, cut, Choice>;
 };
 
-// The losses alone of rows that a cluster would hold, by a block for each row, which processes the parts of the
-// cluster's warps one after the other.
+// Losses alone, for rows that a cluster would hold: a block per row processes the shares of the cluster's warps one
+// after the other.
 template <class T, class L>
 void launch_losses(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, float smoothing, Cut cut,
                    int parts) {
@@ -80,7 +80,7 @@ void launch_losses(trifold::Stream stream, const Rows& logits, Targets targets, 
         logits.count, columns, smoothing, parts);
 }
 
-// `residual` is null where no gradient is asked for, and `count` where it is not divided.
+// `residual` is null if no gradient is wanted, `count` if losses are not divided.
 template <class T, class L>
 void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets targets, L* losses, T* residual,
                           const int64_t* count, double label_smoothing) {
@@ -93,7 +93,7 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
     constexpr auto choices = trifold::built_of<trifold::ExpModes<T>>(typename Choices<T>::Forward{});
     const auto plan = trifold::plan_teams<Kernels<T, L>, T>(choices, stream, rows, columns, cut);
     if constexpr (trifold::gpu_paths) {
-      // Not where there are so few rows that clusters have more multiprocessors work on them than a block a row.
+      // Not with so few rows that clusters keep more multiprocessors busy than a block per row does.
       if (plan.cluster > 0 && residual == nullptr && rows > 2 * plan.resident_clusters)
         return launch_losses<T>(stream, logits, targets, losses, smoothing, cut,
                                 static_cast<int>(plan.cluster * plan.block.x / trifold::warp_threads));
@@ -107,7 +107,7 @@ void launch_cross_entropy(trifold::Stream stream, const Rows& logits, Targets ta
                                               residual, count, logits.count, logits.columns, label_smoothing);
 }
 
-// The loss; p - q, or an empty tensor; and for the mean, the number of rows that it is one of.
+// Returns the loss; p - q, or an empty tensor; and for the mean, the number of rows that were averaged.
 std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Tensor& target, int64_t ignore_index,
                                                  double label_smoothing, int64_t reduction, bool with_gradient) {
   trifold::check_floating(name, logits, "logits");
@@ -144,7 +144,7 @@ std::tuple<Tensor, Tensor, Tensor> cross_entropy(const Tensor& logits, const Ten
   return {loss, residual, count};
 }
 
-// Blocks that go through a matrix that is most often left as it is: so many are on the largest GPUs at once.
+// Blocks of a pass over a matrix that is usually left unchanged: as many as the largest GPUs hold at once.
 constexpr int64_t blocks_in_place = 8 * 132;
 
 template <class T, Cut cut>
@@ -176,7 +176,7 @@ void launch_backward(trifold::Stream stream, const Rows& residual, Targets targe
   }
 }
 
-// Of all rows of `residual` into `grad_logits`, which may be the same tensor.
+// Multiplies the rows of `residual` by grad_loss into `grad_logits`, which may be the same tensor.
 void write_gradient(const Tensor& grad_loss, const Tensor& residual, const Tensor& target, const Tensor& count,
                     int64_t ignore_index, const Tensor& grad_logits) {
   trifold::check_floating(backward_name, residual, "residual");

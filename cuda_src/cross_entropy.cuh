@@ -3,16 +3,16 @@
 //
 //   log Σ exp(x - m) - (1 - smoothing)·(x[t] - m) - smoothing·mean(x - m),   with m = max x
 //
-// and its gradient p - q, which is made in the same pass where it is needed: no tensor of probabilities is. It is kept
-// as it is for an upstream gradient of 1, and backward then need not touch it: for a mean it is divided by the number
-// of rows that count, which a kernel finds beforehand. But in float16 backward divides: what is small can have been
-// made large by an upstream gradient (loss scaling), and a quotient below 6e-8 is 0.
+// and its gradient p - q, which is computed in the same pass where it is needed, without a tensor of probabilities. It
+// is stored as the gradient for an upstream gradient of 1, which backward then need not change: for a mean it is
+// divided by the number of rows that count, found by an earlier kernel. In float16, however, backward divides: loss
+// scaling may rely on an upstream gradient that makes small values large, and a quotient below 6e-8 would be 0.
 //
-// A row whose class is `ignore_index` has loss 0 and gradient 0; one whose class is none of the `columns` has nan in
-// both. Infinities and nan among the logits give what they give in torch.
+// A row whose class is `ignore_index` has loss 0 and gradient 0; one whose class is outside the columns has nan in
+// both. Infinities and nan among the logits have the same effect as in torch.
 //
-// The least that must move: forward reads x once, and writes the gradient once: 2·sizeof(T) bytes an element, or
-// sizeof(T) without a gradient. Backward, of an upstream gradient that is not 1: 2·sizeof(T) more.
+// Least traffic: forward reads x once and writes the gradient once, 2·sizeof(T) bytes an element, or sizeof(T) without
+// a gradient. Backward with an upstream gradient other than 1: 2·sizeof(T) more.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -24,18 +24,18 @@
 
 inline constexpr int cross_entropy_block = trifold::threads_per_block, cross_entropy_total_block = 1024;
 
-// Whether backward divides by the number of rows, not forward.
+// Whether backward, instead of forward, divides by the number of rows.
 template <class T>
 inline constexpr bool divides_late = std::is_same_v<T, __half>;
 
-// What the gradient of a row's loss is multiplied by; `count` is null where it is not divided.
+// The factor of a row's gradient; `count` is null if it is not divided.
 template <class C>
 __device__ __forceinline__ C share_of(const int64_t* count) {
   return count == nullptr ? C(1) : C(1) / C(*count);
 }
 
-// A block a row: the maximum, the sum, then the loss, and the gradient where `residual` is not null. L is the type of
-// the losses: T, or the compute type where they are to be added up.
+// One block per row: the maximum, the sum, then the loss, and the gradient unless `residual` is null. L is the type of
+// the losses: T, or the compute type if they are summed later.
 template <class T, class L>
 __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, const int64_t* targets,
                                      int64_t targets_stride, int64_t ignored, L* losses, T* residual,
@@ -59,7 +59,7 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
     for (int64_t i = threadIdx.x; i < columns; i += block) {
       const C shifted = C(x[i]) - largest;
       sum += exp(shifted);
-      if (smoothing > C(0)) plain += shifted;  // else -inf · 0 would be nan
+      if (smoothing > C(0)) plain += shifted;  // avoids -inf · 0 = nan
     }
     sum = trifold::block_sum<block>(sum);
     plain = trifold::block_sum<block>(plain);
@@ -81,8 +81,8 @@ __global__ void cross_entropy_kernel(const T* logits, int64_t logits_stride, con
 
 // The class of a row.
 struct Target {
-  int column;   // or -1, if the row does not count or has no such column
-  bool counts;  // it is not the ignored one
+  int column;   // -1 if the row is ignored or its class is outside the columns
+  bool counts;  // the row is not ignored
 
   __device__ __forceinline__ Target(int64_t target, int64_t ignored, int columns)
       : column(target != ignored && target >= 0 && target < columns ? static_cast<int>(target) : -1),
@@ -103,7 +103,7 @@ struct Target {
   }
 };
 
-// p - q of what a thread holds of a row x: q is the same in all columns but that of the target, which is written last.
+// p - q for a thread's part of a row x: q is the same in all columns except the target's, which is written last.
 template <class T, trifold::Cut cut, int V>
 __device__ __forceinline__ void store_residual(T* row, const T* x, const trifold::RowCut<T, cut>& at,
                                                trifold::RowPart<T, cut, V>& part, const trifold::Exps<T, V>& exps,
@@ -117,7 +117,7 @@ __device__ __forceinline__ void store_residual(T* row, const T* x, const trifold
     if constexpr (edges) part.edge = T(exps.edge * factor - q);
   } else {
     part.stay();
-    const trifold::ExpQuotient<T> p(all.max, all.sum / share);  // p·share, without a product for each
+    const trifold::ExpQuotient<T> p(all.max, all.sum / share);  // p·share, without a product per element
     if (q == 0 && p.is_near())
       part.become([&](int k, int i) { return p.of_near(part.piece[k][i]); });
     else
@@ -134,7 +134,7 @@ __device__ __forceinline__ void store_residual(T* row, const T* x, const trifold
   row[target.column] = T((at_target - (1 - smoothing)) * share - q);
 }
 
-// The same with a row in a team's registers (row_teams.cuh).
+// cross_entropy_kernel with a row in a team's registers (row_teams.cuh).
 template <class T, class L, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     cross_entropy_rows_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
@@ -149,9 +149,9 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const T* const x = trifold::known_address(logits + row * logits_stride);
   T* const out = trifold::known_address(residual + row * columns);
   const trifold::RowCut<T, cut> at(place, out, place.template columns<team>(rows, columns));
-  // One lane loads the class, another one the number of rows, and both send them to the others once they arrive. If all
-  // asked, the compiler would have them wait for the class in front, before they ask for the row; and for the number
-  // once the row's sums are known, for as long as a load takes.
+  // One lane loads the class, another the number of rows, and both are broadcast once they have arrived. If all lanes
+  // loaded them, the compiler would wait for the class before it issues the row's loads, and load the number after the
+  // row's sums: the latency of a load each.
   const int lane = place.thread % lanes;
   const int64_t* const number = lane == 1 ? count : lane == 0 && row < rows ? targets + row * targets_stride : nullptr;
   const int64_t asked = number != nullptr ? *number : lane == 1 ? 1 : ignored;
@@ -168,8 +168,8 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   store_residual(out, x, at, part, exps, target, all, smoothing, columns, share);
 }
 
-// The losses alone of rows that would be a cluster's. As nothing need be kept, a block processes the parts of all
-// `parts` warps of the cluster one after the other, and the losses are the same bit for bit.
+// Losses alone, for rows that a cluster would hold. As nothing is kept, one block processes the shares of all `parts`
+// warps of the cluster one after the other; the losses are the same bit for bit.
 template <class T, class L, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     cross_entropy_losses_kernel(const T* logits, int64_t logits_stride, const int64_t* targets, int64_t targets_stride,
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   const bool smooth = smoothing > 0;
   const int64_t row = blockIdx.x;
   const T* const x = trifold::known_address(logits + row * logits_stride);
-  // Where the row of a gradient would be, which has a tensor of its own: at a 16-byte boundary as that begins.
+  // Cuts the row like its gradient, whose tensor begins at a 16-byte boundary.
   const auto* const out = reinterpret_cast<const T*>(row * columns * static_cast<int64_t>(sizeof(T)));
   const int lane = static_cast<int>(threadIdx.x) % warp_threads, warp = static_cast<int>(threadIdx.x) / warp_threads;
 #pragma unroll 1
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   if (lane == 0) losses[row] = L(target.template loss<T>(logit, all, smoothing, columns));
 }
 
-// One block: how many rows are not ignored.
+// One block: counts the rows that are not ignored.
 __global__ void cross_entropy_count_kernel(const int64_t* targets, int64_t targets_stride, int64_t ignored,
                                            int64_t* count, int64_t rows) {
   trifold::wait_for_earlier_kernels();
@@ -213,8 +213,8 @@ __global__ void cross_entropy_count_kernel(const int64_t* targets, int64_t targe
   if (threadIdx.x == 0) *count = counted;
 }
 
-// One block: the sum of the losses, or their mean over the rows that are not ignored, whose number it leaves in `count`
-// where that is not null. One block, so that the order in which they are added is always the same.
+// One block: the sum of the losses, or their mean over the rows that are not ignored, whose number it stores in `count`
+// unless that is null. A single block adds them in a fixed order.
 template <class T>
 __global__ void cross_entropy_total_kernel(const trifold::compute_t<T>* losses, const int64_t* targets,
                                            int64_t targets_stride, int64_t ignored, T* loss, int64_t* count,
@@ -236,12 +236,12 @@ __global__ void cross_entropy_total_kernel(const trifold::compute_t<T>* losses, 
   }
 }
 
-// The gradient of a row's loss as forward left it, times an upstream gradient.
+// The gradient that forward stored, times an upstream gradient.
 template <class T>
 struct Upstream {
-  const T* grad_loss;  // of row r at grad_loss[r · stride]; a stride of 0: one number for all rows
+  const T* grad_loss;  // of row r: grad_loss[r · stride]; stride 0: one number for all rows
   int64_t stride;
-  const int64_t* count;  // to divide by, or null
+  const int64_t* count;  // divisor, or null
   const int64_t* targets;
   int64_t targets_stride, ignored;
 
@@ -251,14 +251,14 @@ struct Upstream {
     return count == nullptr ? grad : grad / C(*count);
   }
   __device__ __forceinline__ bool skips(int64_t row) const { return targets[row * targets_stride] == ignored; }
-  // Whether all rows stay as they are, as far as one number says that.
+  // Whether one number shows that all rows stay unchanged.
   __device__ __forceinline__ bool is_one() const {
     using C = trifold::compute_t<T>;
     return stride == 0 && factor<C>(0) == C(1);
   }
 };
 
-// A block a row. `grad_logits` may be the residual's memory.
+// One block per row. `grad_logits` may be the same memory as `residual`.
 template <class T>
 __global__ void cross_entropy_backward_kernel(const T* grad_loss, int64_t grad_stride, const T* residual,
                                               int64_t residual_stride, const int64_t* targets, int64_t targets_stride,
@@ -277,9 +277,9 @@ __global__ void cross_entropy_backward_kernel(const T* grad_loss, int64_t grad_s
   }
 }
 
-inline constexpr int cross_entropy_pieces = 4;  // a thread
+inline constexpr int cross_entropy_pieces = 4;  // per thread
 
-// The same in pieces of 16 bytes (row_parts.cuh): `blocks_a_row` blocks share a row.
+// cross_entropy_backward_kernel in pieces of 16 bytes (row_parts.cuh), with `blocks_a_row` blocks per row.
 template <class T, trifold::Cut cut>
 __global__ void __launch_bounds__(cross_entropy_block)
     cross_entropy_backward_pieces_kernel(const T* grad_loss, int64_t grad_stride, const T* residual,

@@ -8,12 +8,12 @@ using trifold::Rows, trifold::ScalarType, trifold::Tensor;
 
 constexpr const char* name = "cumsum";
 
-// How many blocks run at once on the current device, of which a multiprocessor holds so many.
+// The number of blocks resident on the current device, given how many a multiprocessor holds.
 int64_t resident_blocks([[maybe_unused]] int of_a_multiprocessor) {
 #ifndef TRIFOLD_CPU
   return of_a_multiprocessor * trifold::multiprocessors();
 #else
-  return 4;  // few enough to run on one thread of the CPU; several, so that checks see them take turns
+  return 4;  // few enough for one CPU thread; more than one, so that checks see them alternate
 #endif
 }
 
@@ -23,7 +23,7 @@ Tensor result_like(const Tensor& x) {
   return trifold::row_output(x);
 }
 
-// A warp walks along short rows, a block along longer ones.
+// One warp per row if rows are short, one block if they are longer.
 template <class T, int V>
 void launch_rows(trifold::Stream stream, const Rows& x, result_t<T>* y, bool reverse, bool many) {
   const auto start = [&]<int team>() {
@@ -43,7 +43,7 @@ void launch_tiles(trifold::Stream stream, const Rows& x, result_t<T>* y, bool re
   using Carry = carry_t<T>;
   const int64_t count = x.count * trifold::ceil_div(x.columns, tile_of<cumsum_block>);
   const int32_t dtype = std::is_same_v<Carry, double> ? aoti_torch_dtype_float64() : aoti_torch_dtype_int64();
-  // The number of claimed tiles follows the states, so that one launch resets both.
+  // The counter of claimed tiles follows the states, so that one launch resets both.
   const Tensor states = trifold::empty_strided(x.tensor, {count + 1}, {1}, aoti_torch_dtype_int32());
   const Tensor sums = trifold::empty_strided(x.tensor, {2 * count}, {1}, dtype);
   int* const state = trifold::mutable_data<int>(states);
@@ -65,7 +65,7 @@ Tensor cumsum_of(const Tensor& x, bool reverse) {
   result_t<T>* const y = trifold::mutable_data<result_t<T>>(result);
   const auto start = [&]<int V>() {
     const int64_t resident = resident_blocks(row_blocks_a_multiprocessor<T, V>);
-    // So many rows keep all blocks busy, and what is left over in the end is little.
+    // Enough rows to keep all blocks busy, with a short last wave.
     const bool many = rows.count >= 2 * resident;
     if (many || rows.columns <= tile_of<cumsum_block>)
       launch_rows<T, V>(device.stream(), rows, y, reverse, many);

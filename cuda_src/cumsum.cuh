@@ -1,14 +1,14 @@
-// cumsum: y[row, i] = Σ x[row, j] over j ≤ i, or over j ≥ i where `reverse` is set (which is the gradient), for `rows`
-// rows of `columns` numbers.
+// cumsum: y[row, i] = Σ x[row, j] over j ≤ i, or over j ≥ i if `reverse` is set (this is the gradient), for `rows` rows
+// of `columns` numbers.
 //
-// Rows of x begin `x_stride` elements apart; those of y follow one another. x is read and y written once: 2·sizeof(T)
-// bytes an element; 12 where int32 becomes int64.
+// Rows of x begin `x_stride` elements apart; those of y are contiguous. x is read and y written once: 2·sizeof(T) bytes
+// an element; 12 for int32, whose sums are int64.
 //
-// A row is cut into tiles. The threads of a tile scan it in registers, and add what all tiles before it sum up to.
-//   cumsum_rows_kernel: a warp or a block walks along its row, and carries that sum along. For many rows. The loads of
-//     the next tile are under way while one is scanned.
-//   cumsum_tiles_kernel: blocks take tiles of all rows, and find that sum by looking back at what the tiles before have
-//     published (Merrill and Garland, "Single-pass Parallel Prefix Scan with Decoupled Look-back", 2016). For few rows.
+// A row is cut into tiles. The threads of a tile scan it in registers, and add the sum of all tiles before it.
+// cumsum_rows_kernel: for many rows. A warp or a block walks along its row and carries that sum along. The loads of the
+// next tile are in flight while one is scanned. cumsum_tiles_kernel: for few rows. Blocks claim tiles of all rows, and
+// find that sum by looking back at what earlier tiles have published (Merrill and Garland, "Single-pass Parallel Prefix
+// Scan with Decoupled Look-back", 2016).
 #pragma once
 
 #include <trifold/packed.cuh>
@@ -17,13 +17,12 @@
 inline constexpr int cumsum_block = trifold::threads_per_block;
 inline constexpr int numbers_a_thread = 16;
 
-// How many numbers so many threads have at once: a tile.
+// The size of a tile: how many numbers this many threads hold at once.
 template <int threads>
 inline constexpr int tile_of = threads * numbers_a_thread;
 
-// Of each type of x: the type of y, the one that a tile's numbers are added up in, and the one in which the sum is
-// carried from tile to tile. The last is wider, so that the error does not grow with the number of tiles. Integers wrap
-// round.
+// For each type of x: the type of y, the type in which a tile is summed, and the type of the sum that is carried from
+// tile to tile. The last is wider, so that the error does not grow with the number of tiles. Integers wrap around.
 template <class T>
 struct CumsumTypes {
   using Result = T;
@@ -46,25 +45,24 @@ using sum_t = typename CumsumTypes<T>::Sum;
 template <class T>
 using carry_t = typename CumsumTypes<T>::Carry;
 
-// How many blocks a multiprocessor holds at least, which is how many registers a thread may take: those of wide sums
-// take twice as many.
+// The least number of blocks per multiprocessor, which limits the registers of a thread: wide sums need twice as many.
 template <class T>
 inline constexpr int tile_blocks_a_multiprocessor = sizeof(sum_t<T>) > 4 ? 2 : 4;
 
-// Where a thread has two tiles' numbers, one as in memory, and of numbers that come one at a time their places.
+// Here a thread holds the numbers of two tiles, one of them as loaded, and for V = 1 their positions too.
 template <class T, int V>
 inline constexpr int row_blocks_a_multiprocessor = sizeof(sum_t<T>) > 4 ? (V == 1 ? 1 : 2)
                                                    : V == 1             ? 2
                                                    : sizeof(T) > 2      ? 3
                                                                         : 4;
 
-// V numbers that one load or store moves. A row can be cut into those where V divides its length and it begins at a
-// 16-byte boundary; other rows are taken with V = 1.
+// V numbers, moved by one load or store. A row consists of such pieces if V divides its length and it begins at a
+// 16-byte boundary; other rows use V = 1.
 template <class T, int V>
 struct alignas(V > 1 ? 16 : alignof(T)) Piece {
   T value[V];
 
-  // By 16 bytes: of an assignment nvcc (13.0) makes a store for each number.
+  // In stores of 16 bytes: for an assignment, nvcc (13.0) emits a store per number.
   __device__ __forceinline__ void store_if(bool condition, T* to) const {
     if constexpr (V > 1) {
       trifold::Packed<T> packed[sizeof value / trifold::vector_bytes];
@@ -80,18 +78,18 @@ struct alignas(V > 1 ? 16 : alignof(T)) Piece {
   }
 };
 
-// Where a thread's pieces of a tile are in their row. A warp has a stretch of numbers that follow one another, and
-// takes it in pieces of V numbers a lane, so that its loads and stores are of whole lines.
+// The positions of a thread's pieces of a tile in their row. A warp has a contiguous range of numbers, and reads it V
+// numbers per lane at a time, so that its loads and stores cover whole lines.
 template <int V>
 struct PiecesAt {
   int64_t column;  // of the first piece
-  int step;        // from one to the next
+  int step;        // from one piece to the next
   int left;        // numbers of the row from the first piece on, in the direction of the scan
 
   __device__ __forceinline__ bool has(int k) const { return k * trifold::warp_threads * V < left; }
 };
 
-// Of the tile that begins at position `first` of the scan.
+// For the tile that begins at position `first` of the scan.
 template <int team, int V>
 __device__ __forceinline__ PiecesAt<V> pieces_at(int64_t first, int64_t columns, bool reverse) {
   constexpr int apart = trifold::warp_threads * V;
@@ -101,7 +99,7 @@ __device__ __forceinline__ PiecesAt<V> pieces_at(int64_t first, int64_t columns,
           left < tile_of<team> ? static_cast<int>(left) : tile_of<team>};
 }
 
-// A thread's share of a tile as it is in memory, so that its loads can be under way while the thread works on another.
+// A thread's part of a tile as loaded from memory, so that loads are in flight while the thread works on another tile.
 template <class T, int V>
 struct Loaded {
   static constexpr int pieces = numbers_a_thread / V;
@@ -109,7 +107,7 @@ struct Loaded {
   using Own = std::conditional_t<(V > 1 && sizeof(T) < sizeof(double)), trifold::Packed<T>, Piece<T, V>>;
   Own piece[pieces];
 
-  // From a row, of which the team's tile begins at position `first`; 0 after the row's end.
+  // Loads from a row in which the team's tile begins at position `first`; 0 beyond the row's end.
   template <int team>
   __device__ __forceinline__ void load(const T* row, int64_t first, int64_t columns, bool reverse) {
     const PiecesAt<V> at = pieces_at<team, V>(first, columns, reverse);
@@ -130,7 +128,7 @@ struct Loaded {
   }
 };
 
-// The same as numbers to be added up.
+// The same numbers in the type of the sums.
 template <class T, int V>
 struct Share {
   static constexpr int pieces = numbers_a_thread / V;
@@ -145,7 +143,7 @@ struct Share {
     }
   }
 
-  // To a row, with `before` added to each number.
+  // Stores to a row, with `before` added to each number.
   template <int team>
   __device__ __forceinline__ void store(result_t<T>* row, int64_t first, int64_t columns, bool reverse,
                                         Sum before) const {
@@ -161,8 +159,8 @@ struct Share {
     }
   }
 
-  // Makes of the warp's numbers their prefix sums; returns the sum of all. No number is ever subtracted: with an
-  // infinity, that would make nan of earlier sums.
+  // Replaces the warp's numbers by their prefix sums; returns the total. Nothing is ever subtracted: with an infinity,
+  // that would turn earlier sums into nan.
   __device__ __forceinline__ Sum scan() {
     constexpr unsigned all = 0xffffffffu;
     const int lane = static_cast<int>(threadIdx.x) % trifold::warp_threads;
@@ -187,14 +185,14 @@ struct Share {
   }
 };
 
-// Sums of a team's tile: of the warps before this thread's one, and of all.
+// Sums over a team's tile: of the warps before this thread's, and of all.
 template <class Sum>
 struct TileSums {
   Sum before, total;
 };
 
-// Scans a tile, each warp's numbers by themselves. The threads of the team are a warp or the block; all call it. A
-// block's ends with a barrier.
+// Scans a tile, each warp's numbers separately. Called by all threads of the team, a warp or the block. For a block it
+// ends with a barrier.
 template <int team, class T, int V>
 __device__ __forceinline__ TileSums<sum_t<T>> team_scan(Share<T, V>& share) {
   using Sum = sum_t<T>;
@@ -243,16 +241,16 @@ __global__ void __launch_bounds__(cumsum_block, row_blocks_a_multiprocessor<T, V
 
 // ---------------------------------------------------------------------------------------------------- look-back
 
-// What a tile has published: its own sum, then the sum of all numbers of its row up to its end.
+// The states of a tile: nothing, its own sum, or the sum of its row up to its end has been published.
 enum TileState : int { nothing, aggregate, prefix };
 
-// Tile n is of row n % rows, so that the tile before it in its row is n - rows: the more rows there are, the longer ago
-// that was claimed.
+// Tile n belongs to row n % rows, so that the tile before it in its row is n - rows: the more rows, the earlier that
+// one was claimed.
 template <class Carry>
 struct Tiles {
-  int* states;                   // one for each tile
-  Carry *aggregates, *prefixes;  // likewise; written before the state says so, and never again
-  int* claimed;                  // how many tiles blocks have claimed
+  int* states;                   // one per tile
+  Carry *aggregates, *prefixes;  // one per tile; written once, before the state says so
+  int* claimed;                  // number of tiles claimed by blocks
 
   static __device__ __forceinline__ void publish(int* state, Carry* to, Carry value, TileState says) {
     *to = value;
@@ -261,13 +259,13 @@ struct Tiles {
   }
 };
 
-// One thread a state; the number of claimed tiles is the last one.
+// One thread per state; the counter of claimed tiles comes last.
 __global__ void cumsum_reset_kernel(int* states, int64_t n) {
   trifold::wait_for_earlier_kernels();
   if (const int64_t i = trifold::thread_index(); i < n) states[i] = nothing;
 }
 
-// The sum of the row's tiles before this one, which one warp looks up. Tiles of a row are `apart`. The row's first tile
+// The sum of the row's tiles before this one, computed by one warp. Tiles of a row are `apart`. The row's first tile
 // publishes its prefix without looking back, so the search ends there at the latest.
 template <class Carry>
 __device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const Tiles<Carry>& tiles) {
@@ -275,7 +273,7 @@ __device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const T
   constexpr int lanes = trifold::warp_threads;
   const volatile int* const states = tiles.states;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
-  // Back to the nearest tile that has its prefix, 32 tiles at a time.
+  // Backwards to the nearest tile whose prefix is published, 32 tiles at a time.
   int64_t back = 0;
   unsigned known = 0;
   while (known == 0) {
@@ -292,11 +290,11 @@ __device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const T
     if (known == 0) back += lanes;
   }
   __threadfence();
-  // A lane reads what another one has seen published.
+  // Orders a lane's reads after another lane's reads of the states.
   __syncwarp();
-  const int64_t count = back + __ffs(static_cast<int>(known)) - 1;  // tiles after that one
+  const int64_t count = back + __ffs(static_cast<int>(known)) - 1;  // tiles after the nearest one
   const int64_t nearest = tile - (count + 1) * apart;
-  // And forward: the same additions, whichever tile was the nearest, so the bits do not depend on which one it was.
+  // Forwards: the same additions whichever tile was the nearest, so that the bits do not depend on timing.
   Carry total = tiles.prefixes[nearest];
   for (int64_t first = 1; first <= count; first += lanes) {
     const Carry own = first + lane <= count ? tiles.aggregates[nearest + (first + lane) * apart] : Carry(0);
@@ -306,8 +304,8 @@ __device__ __forceinline__ Carry sum_before(int64_t tile, int64_t apart, const T
   return total;
 }
 
-// Blocks claim tiles in order, as many as there are: a tile then waits for those alone that a block already works on,
-// however few blocks run at once. `rows` rows have tiles.states in order of their numbers.
+// Blocks claim tiles in increasing order, so that a tile waits only for tiles that running blocks have claimed, however
+// few blocks are resident. Tile numbers interleave the `rows` rows, as described at Tiles.
 template <class T, int V>
 __global__ void __launch_bounds__(cumsum_block, tile_blocks_a_multiprocessor<T>)
     cumsum_tiles_kernel(const T* x, int64_t x_stride, result_t<T>* y, int64_t rows, int64_t columns, bool reverse,

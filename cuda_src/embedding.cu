@@ -11,11 +11,11 @@ using trifold::ceil_div, trifold::Rows, trifold::Tensor, trifold::threads_per_bl
 
 constexpr const char* name = "embedding";
 
-constexpr int64_t most_lanes = 32;      // threads that share a row
-constexpr int64_t most_tiles = 65'535;  // blocks in the second dimension of a grid
+constexpr int64_t most_lanes = 32;      // threads per row
+constexpr int64_t most_tiles = 65'535;  // limit of gridDim.y
 
-// From so many positions a row on average, a block adds up a row of grad_weight. It depends on shapes alone, and so do
-// the bits of the result.
+// With this many positions per row on average, a whole block sums a row of grad_weight. Depends on shapes alone, so
+// that the result's bits do too.
 constexpr int64_t many_positions = 32;
 
 void check_indices(const char* op, const Tensor& like, const char* like_name, const Tensor& indices) {
@@ -42,13 +42,13 @@ void check_grad(const Tensor& grad, const Tensor& indices, const std::optional<T
                  " of shape ", trifold::Shape{*order}, "; it is indices.flatten().argsort(stable=True)");
 }
 
-// `x`, or a copy without gaps. torch's own contiguous() costs microseconds even where there is nothing to do.
+// `x`, or a contiguous copy. torch's own contiguous() costs microseconds even if there is nothing to do.
 Tensor dense(const Tensor& x) {
   return x.is_contiguous() ? x : torch::stable::contiguous(x);
 }
 
-// A launch in which `lanes` threads share a row of so many Parts, each of which takes `loads` of them at a time: a
-// block has as many rows as it has threads left, times `rows_a_thread`.
+// A launch in which `lanes` threads share a row of Parts and each moves `loads` of them at a time. A block has as many
+// rows as its threads allow, times `rows_a_thread`.
 struct RowLaunch {
   dim3 grid, block;
 
@@ -65,7 +65,7 @@ dim3 block_of_elements(int64_t n) {
   return dim3(static_cast<unsigned>(ceil_div(n, threads_per_block)));
 }
 
-// use.template operator()<Part>(): in 16 bytes, where all rows can be cut so.
+// Calls use.template operator()<Part>() with pieces of 16 bytes if all rows consist of them, else with elements.
 template <class T, class Use>
 void with_part(bool in_pieces, Use use) {
   if constexpr (sizeof(T) < sizeof(double))
@@ -156,7 +156,7 @@ void add_in_order(trifold::Stream stream, const Rows& grad, const Tensor& indice
   });
 }
 
-// `order`: the positions in the order of their indices, or none for atomics.
+// `order`: the positions sorted by their index, or none for the form with atomics.
 Tensor embedding_backward(const Tensor& grad, const Tensor& indices, std::optional<Tensor> order, int64_t vocabulary) {
   check_grad(grad, indices, order, vocabulary);
   const int64_t columns = grad.size(grad.dim() - 1);

@@ -1,29 +1,27 @@
 // embedding: out[p] = weight[indices[p]], a row of `columns` elements for each of `positions` indices, and the gradient
 //
-//   grad_weight[v] = Σ grad[p]   over the positions p with indices[p] = v, of which there may be none
+//   grad_weight[v] = Σ grad[p]   over the positions p with indices[p] = v; there may be none
 //
-// An index outside 0 ... vocabulary - 1 gives a row of nan, and its row of `grad` is left out: the CPU cannot see it
-// without waiting for the GPU, and memory outside `weight` must not be read.
+// An index outside 0 ... vocabulary - 1 gives a row of nan, and its row of `grad` is ignored: the host cannot check
+// indices without waiting for the GPU, and memory outside `weight` must not be read.
 //
-// The least that must move: forward reads and writes a row for each position, 2·sizeof(T) bytes an element, and 8 bytes
-// for the index; backward reads `grad` and writes `grad_weight`, sizeof(T) bytes an element of each.
+// Least traffic: forward reads and writes a row per position, 2·sizeof(T) bytes an element, and 8 bytes for the index;
+// backward reads `grad` and writes `grad_weight`, sizeof(T) bytes an element of each.
 //
-// Backward has two forms:
-//   - by atomics: the order of a row's sum is that in which threads come. Half types are added up in a buffer of
-//     float32 and rounded once, which moves 10 bytes more for each element of `grad_weight`.
-//   - in order: positions are sorted by their index beforehand, without changing the order of equal ones, and threads
-//     add up the positions of their row one after the other. The bits are always the same, and no more is moved than
-//     must be; but one row of very many positions keeps few threads busy.
+// Backward has two forms: - by atomics: a row is summed in the order in which threads arrive. Half types are summed in
+// a float32 buffer and rounded once, which moves 10 more bytes per element of `grad_weight`. - in order: positions are
+// stably sorted by their index beforehand, and threads add the positions of their row one after the other. The bits are
+// always the same, and no extra bytes are moved; but a row of very many positions keeps few threads busy.
 #pragma once
 
 #include <trifold/cuda.cuh>
 #include <trifold/packed.cuh>
 
-// How many loads of a thread are under way at a time: in `embedding_kernel` of one row, or of as many rows where a row
-// is short; in `embedding_add_kernel` of as many rows.
+// Loads in flight per thread: in `embedding_kernel` from one row, or from as many rows if they are short; in
+// `embedding_add_kernel` from as many rows.
 inline constexpr int embedding_loads = 4;
 
-// What a thread moves at a time is a Part: an element, or 16 bytes of a row.
+// A thread moves one Part at a time: an element, or 16 bytes of a row.
 template <class T>
 struct Element {
   using Type = T;
@@ -50,7 +48,7 @@ struct Piece {
   static __device__ __forceinline__ Piece round(const float (&sums)[size]) {
     return {trifold::pack<T>([&](int i) { return sums[i]; })};
   }
-  // Of an assignment nvcc (13.0) makes four stores of 4 bytes.
+  // For an assignment, nvcc (13.0) emits four stores of 4 bytes.
   __device__ __forceinline__ void write_if(bool condition, T* to) const { trifold::write_if(condition, to, packed); }
   __device__ __forceinline__ float operator[](int i) const { return packed[i]; }
 };
@@ -59,8 +57,8 @@ __device__ __forceinline__ bool is_row(int64_t index, int64_t vocabulary) {
   return index >= 0 && index < vocabulary;
 }
 
-// The first of the rows that this thread works on, which are blockDim.y apart: so many times blockDim.y a block, each
-// row shared by blockDim.x threads.
+// The first of this thread's rows, which are blockDim.y apart. A block has rows_a_thread · blockDim.y rows, each shared
+// by blockDim.x threads.
 template <int rows_a_thread = 1>
 __device__ __forceinline__ int64_t row_of_thread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.y * rows_a_thread + threadIdx.y;
@@ -69,10 +67,10 @@ __device__ __forceinline__ int64_t row_of_thread() {
 template <class Part, int rows_a_thread, class T = typename Part::Type>
 __global__ void embedding_kernel(const int64_t* indices, const T* weight, int64_t row_stride, int64_t column_stride,
                                  T* out, int64_t positions, int64_t vocabulary, int64_t columns) {
-  constexpr int loads = embedding_loads / rows_a_thread;  // of a row
+  constexpr int loads = embedding_loads / rows_a_thread;  // per row
   trifold::wait_for_earlier_kernels();
   const int64_t position = row_of_thread<rows_a_thread>(), apart = blockDim.y;
-  const T* from[rows_a_thread];  // the row, or null
+  const T* from[rows_a_thread];  // the row of weight, or null
 #pragma unroll
   for (int r = 0; r < rows_a_thread; ++r) {
     const int64_t index = position + r * apart < positions ? indices[position + r * apart] : -1;
@@ -103,7 +101,7 @@ __global__ void embedding_kernel(const int64_t* indices, const T* weight, int64_
 
 // ------------------------------------------------------------------------------------------ backward, by atomics
 
-// A thread has four sums: 16 bytes of float. `sums` begins on a 16-byte boundary.
+// A thread adds four sums: 16 bytes of float. `sums` begins at a 16-byte boundary.
 template <class C>
 struct alignas(4 * sizeof(C)) FourNumbers {
   static constexpr int size = 4;
@@ -123,7 +121,7 @@ __global__ void embedding_zero_kernel(C* sums, int64_t n) {
   }
 }
 
-// The threads of a warp add to elements that follow one another: such atomics travel together.
+// The threads of a warp add to neighbouring elements: such atomics are merged into few transactions.
 template <class T>
 __global__ void embedding_add_kernel(const T* grad, int64_t grad_stride, const int64_t* indices,
                                      trifold::compute_t<T>* sums, int64_t positions, int64_t vocabulary,
@@ -165,7 +163,7 @@ __global__ void embedding_round_kernel(const float* sums, T* grad_weight, int64_
 
 // ------------------------------------------------------------------------------------------ backward, in order
 
-// starts[v], for v up to `vocabulary`: how many indices are less than v. `order` lists the positions by their index.
+// starts[v], for v up to `vocabulary`: the number of indices less than v. `order` lists the positions sorted by index.
 __global__ void embedding_starts_kernel(const int64_t* indices, const int64_t* order, int64_t* starts,
                                         int64_t positions, int64_t vocabulary) {
   const int64_t v = trifold::thread_index();
@@ -181,7 +179,7 @@ __global__ void embedding_starts_kernel(const int64_t* indices, const int64_t* o
   starts[v] = low;
 }
 
-// sums += grad[order[i]] for i = begin, begin + step, ... before end, in this order.
+// sums += grad[order[i]] for i = begin, begin + step, ... < end, in this order.
 template <class Part, class T = typename Part::Type>
 __device__ __forceinline__ void add_rows(trifold::compute_t<T> (&sums)[Part::size], const T* grad, int64_t grad_stride,
                                          const int64_t* order, int64_t begin, int64_t end, int step) {
@@ -193,7 +191,7 @@ __device__ __forceinline__ void add_rows(trifold::compute_t<T> (&sums)[Part::siz
   }
 }
 
-// blockDim.x threads a row of grad_weight, each of which adds up a Part of it.
+// blockDim.x threads per row of grad_weight, each of which sums one Part of it.
 template <class Part, class T = typename Part::Type>
 __global__ void embedding_sum_kernel(const T* grad, int64_t grad_stride, const int64_t* order, const int64_t* starts,
                                      T* grad_weight, int64_t vocabulary, int64_t columns) {
@@ -207,8 +205,8 @@ __global__ void embedding_sum_kernel(const T* grad, int64_t grad_stride, const i
   }
 }
 
-// The same for rows of many positions: a block a row, in which thread y of a column adds up each blockDim.y-th
-// position, from the y-th on; the first thread then adds up their sums.
+// The same for rows with many positions: one block per row. Thread y of a column adds every blockDim.y-th position from
+// the y-th on; then the first thread adds their sums.
 template <class Part, class T = typename Part::Type>
 __global__ void embedding_long_sum_kernel(const T* grad, int64_t grad_stride, const int64_t* order,
                                           const int64_t* starts, T* grad_weight, int64_t vocabulary, int64_t columns) {

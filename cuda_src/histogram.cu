@@ -12,7 +12,7 @@ using trifold::Tensor;
 
 constexpr const char* name = "histogram";
 
-// Blocks that run at a time on a large GPU: 4 on each of 132 multiprocessors.
+// Blocks resident on a large GPU: 4 on each of 132 multiprocessors.
 constexpr int64_t most_blocks = 4 * 132;
 
 std::string in_digits(double number) {
@@ -21,7 +21,7 @@ std::string in_digits(double number) {
   return text;
 }
 
-// The range in the type that bins are computed in, where it has to be one, and no number in it may overflow.
+// The range in the type that bins are computed in; raises unless it is a range there and its products are finite.
 template <class C>
 HistogramRange<C> checked_range(int64_t bins, double low, double high) {
   const HistogramRange<C> range{static_cast<C>(low), static_cast<C>(high), static_cast<C>(bins)};

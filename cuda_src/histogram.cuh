@@ -2,31 +2,32 @@
 //
 //   min(floor((x - low)·bins / (high - low)), bins - 1)
 //
-// where low <= x <= high, and in none else; nan is in none. This is torch.histc's formula. Each of its four operations
-// is rounded to nearest, in double for double and in float else. The kernels keep it as it is written, with a quotient
-// in place of a product with bins / (high - low): a number on an edge between two bins is then counted on the CPU, on
-// a GPU and by the reference in the same one. No product is added to anything, so that no compiler can fuse the two.
+// where low <= x <= high, and in no bin otherwise; nan is in none. This is torch.histc's formula. Each of its four
+// operations is rounded to nearest, in double for double and in float otherwise. The kernels keep it as written, with a
+// quotient instead of a product with bins / (high - low): a number on the edge of two bins is then counted in the same
+// one on the CPU, on a GPU and by the reference. No product is added to anything, so no compiler can contract the
+// formula.
 //
-// The least that must move: x is read once, sizeof(T) bytes an element. What bounds a histogram beside memory is atomic
-// additions to one counter. Each block counts in shared memory, where it keeps several counters of each bin, up to one
-// for each lane of a warp: lane by lane in different banks, which thus never wait for each other. More bins than fit
-// are counted in global memory.
+// Least traffic: x is read once, sizeof(T) bytes an element. Besides memory, atomic additions to one counter limit a
+// histogram. Each block counts in shared memory, with several counters per bin, up to one for each lane of a warp. The
+// counters of one bin are in different banks, so that lanes never conflict. Bins that do not fit in shared memory are
+// counted in global memory.
 #pragma once
 
 #include <trifold/cuda.cuh>
 #include <trifold/vector.cuh>
 
 inline constexpr int histogram_block = 512;
-inline constexpr int histogram_shared_counters = 8192;  // 32 KiB: four such blocks fill a multiprocessor
-inline constexpr int histogram_most_copies = 32;        // counters of a bin in a block: a warp's lanes, a bank each
-inline constexpr int histogram_vectors_at_once = 2;     // loads in flight of each thread
+inline constexpr int histogram_shared_counters = 8192;  // 32 KiB: a multiprocessor holds four such blocks
+inline constexpr int histogram_most_copies = 32;        // counters per bin in a block: a warp's lanes, a bank each
+inline constexpr int histogram_vectors_at_once = 2;     // loads in flight per thread
 
 // The range, and the number of bins, in the type that bins are computed in.
 template <class C>
 struct HistogramRange {
   C low, high, factor;
 
-  // The bin of x, or -1. Of few bins it is an int: a GPU converts to 64 bits more slowly.
+  // The bin of x, or -1. An int suffices for few bins: a GPU converts to 64 bits more slowly.
   template <class Index>
   __device__ __forceinline__ Index bin_of(C x, Index bins) const {
     if (!(x >= low && x <= high)) return -1;
@@ -45,7 +46,7 @@ __device__ __forceinline__ void count_globally(int64_t* counter, unsigned long l
   atomicAdd(reinterpret_cast<unsigned long long*>(counter), more);
 }
 
-// use(x) of each element that is this thread's. The first `share.head` of them stand before the first vector.
+// Calls use(x) for each of this thread's elements. The first `share.head` elements precede the first vector.
 template <class T, class Use>
 __device__ __forceinline__ void for_each_of_thread(const T* x, trifold::Share share, Use use) {
   using C = trifold::compute_t<T>;
@@ -65,12 +66,12 @@ __device__ __forceinline__ void for_each_of_thread(const T* x, trifold::Share sh
 #pragma unroll
         for (int j = 0; j < Vector::size; ++j) use(C(part[k].value[j]));
   }
-  if (thread < share.rest)  // the first block has a thread for each
+  if (thread < share.rest)  // one thread each, in the first block
     use(C(x[thread < share.head ? thread : thread + share.vectors * Vector::size]));
 }
 
-// `copies` counters of each bin, a power of two. A block's counters are of 32 bits: 528 blocks of as many elements are
-// more than any memory holds.
+// `copies` counters per bin, a power of two. 32 bits suffice for a block's counters: no memory holds 528 blocks of 2^32
+// elements.
 template <class T>
 __global__ void __launch_bounds__(histogram_block)
     histogram_kernel(const T* x, int64_t* counts, trifold::Share share, int bins, int copies,
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(histogram_block)
   });
   __syncthreads();
   for (int i = threadIdx.x; i < bins; i += histogram_block) {
-    // Neighbouring threads begin at different copies, which are in different banks.
+    // Neighbouring threads start at different copies, which are in different banks.
     const int rotated = i * copies / histogram_most_copies;
     unsigned total = 0;
     for (int k = 0; k < copies; ++k) total += of_block[i * copies + (rotated + k) % copies];
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(histogram_block)
   }
 }
 
-// Of more bins than shared memory has counters.
+// For more bins than shared memory has counters.
 template <class T>
 __global__ void __launch_bounds__(histogram_block)
     histogram_global_kernel(const T* x, int64_t* counts, trifold::Share share, int64_t bins,

@@ -14,7 +14,7 @@ constexpr const char* backward_name = "layer_norm_backward";
 
 using enum trifold::Parameters;
 
-// As measured on an H200 (benchmarks/notes/norms_forward.md): of whole rows and of others, short ones and longer ones.
+// Measured on an H200 (benchmarks/notes/norms_forward.md): short and long rows, whole and ragged.
 template <class T>
 struct Choices {
   using Groups = trifold::Groups<GroupChoice<1, 8, 1, 20>, GroupChoice<1, 8, 2, 10>, GroupChoice<1, 4, 4, 8>>;
@@ -92,7 +92,7 @@ void launch_weight_gradients(Stream stream, const Rows& grad, const Rows& x, con
   trifold::sum_over_rows<T>(stream, x, std::array{grad_weight, grad_bias}, first_step);
 }
 
-// Returns y, and the mean of each row followed by rstd of each.
+// Returns y, and the mean of each row followed by the rstd of each.
 std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, Numbers weight, Numbers bias, double eps) {
   trifold::check_rows(name, x, "x");
   trifold::check_of_columns(name, x, weight, "weight");
@@ -113,7 +113,7 @@ std::tuple<Tensor, Tensor> layer_norm(const Tensor& x, Numbers weight, Numbers b
   return {y, statistics};
 }
 
-// With `parameters` also the gradients of weight and bias; else two tensors of no element.
+// With `parameters` also the gradients of weight and bias; otherwise two empty tensors.
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& x, Numbers weight,
                                                        const Tensor& statistics, bool parameters) {
   trifold::check_rows(backward_name, x, "x");

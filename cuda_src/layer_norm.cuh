@@ -1,12 +1,13 @@
 // layer_norm: y = x̂·weight + bias with x̂ = (x - mean)·rstd and rstd = 1 / sqrt(mean (x - mean)² + eps), along each of
-// `rows` rows of `columns` numbers. weight and bias have one number for each column; null: 1 and 0.
+// `rows` rows of `columns` numbers. weight and bias have one number per column; null: 1 and 0.
 //
 // Backward, with g = grad·weight: grad_x = rstd·(g - mean g - x̂·mean(g·x̂)) along each row; grad_weight = Σ grad·x̂ and
 // grad_bias = Σ grad over the rows.
 //
-// Rows of x and grad begin x_stride and grad_stride elements apart; those of results follow one another. Forward must
-// read x and write y once: 2·sizeof(T) bytes an element; backward 3·sizeof(T). mean and rstd, which forward leaves for
-// backward, are of the compute type. The variance is taken of differences from the mean: E[x²] - E[x]² would cancel.
+// Rows of x and grad begin x_stride and grad_stride elements apart; those of results are contiguous. Forward must read
+// x and write y once: 2·sizeof(T) bytes an element; backward 3·sizeof(T). mean and rstd, which forward saves for
+// backward, are of the compute type. The variance is computed from differences from the mean: E[x²] - E[x]² would
+// cancel.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -20,7 +21,7 @@
 
 inline constexpr int layer_norm_block = trifold::threads_per_block;
 
-// A block a row, in three passes over it: the mean, the variance, the result.
+// One block per row, in three passes over it: the mean, the variance, the result.
 template <class T>
 __global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y,
                                   trifold::compute_t<T>* mean, trifold::compute_t<T>* rstd, int64_t rows,
@@ -49,8 +50,8 @@ __global__ void layer_norm_kernel(const T* x, int64_t x_stride, const T* weight,
   }
 }
 
-// The same with a team's rows in its registers (row_teams.cuh). Rows of y that are `apart` from each other have the
-// same offset from a 16-byte boundary.
+// layer_norm_kernel with a team's rows in registers (row_teams.cuh). Rows of y that are `apart` from each other have
+// the same offset from a 16-byte boundary.
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     layer_norm_rows_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean, float* rstd,
@@ -87,7 +88,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     }
 }
 
-// The same of half types that do not begin at 16-byte boundaries (tensor_rows.cuh).
+// The same for half types whose rows do not begin at 16-byte boundaries (tensor_rows.cuh).
 template <class T, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     layer_norm_tensor_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean,
@@ -112,7 +113,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
 #endif
 }
 
-// The same with some short rows at once (row_groups.cuh).
+// The same for several short rows at once (row_groups.cuh).
 template <class T, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     layer_norm_groups_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean,
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   group.write_rows(y, [&](int row) { return group.of_row(make, row); }, weights, biases);
 }
 
-// A block a row, in two passes over it: Σ g and Σ g·x̂, the result.
+// One block per row, in two passes over it: Σ g and Σ g·x̂, then the result.
 template <class T>
 __global__ void layer_norm_backward_kernel(const T* grad, int64_t grad_stride, const T* x, int64_t x_stride,
                                            const T* weight, const trifold::compute_t<T>* mean,
@@ -154,7 +155,7 @@ __global__ void layer_norm_backward_kernel(const T* grad, int64_t grad_stride, c
   }
 }
 
-// The first step of grad_weight and grad_bias (norms.cuh): Σ grad·x̂ and Σ grad over a part of the rows.
+// The first step of grad_weight and grad_bias (norms.cuh): Σ grad·x̂ and Σ grad over part of the rows.
 template <class T>
 __global__ void layer_norm_weight_gradient_kernel(const T* grad, int64_t grad_stride, const T* x, int64_t x_stride,
                                                   const trifold::compute_t<T>* mean, const trifold::compute_t<T>* rstd,

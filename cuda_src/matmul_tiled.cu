@@ -14,15 +14,15 @@ int64_t tiles_of(int64_t rows, int64_t columns, int64_t tile) {
   return ceil_div(rows, tile) * ceil_div(columns, tile);
 }
 
-// Large tiles read less, if each multiprocessor has one. Short sums take little more than a launch with either: they
-// have large tiles too, so that small calls check these on any GPU.
+// Large tiles read less, provided that each multiprocessor gets one. Short sums take little longer than a launch with
+// either size: they use large tiles too, so that small calls check these on any GPU.
 bool has_large_tiles(int64_t rows, int64_t columns, int64_t inner) {
   constexpr int64_t short_sum = 40;
   return std::min(rows, columns) > small_tile &&
          (inner <= short_sum || tiles_of(rows, columns, large_tile) >= trifold::multiprocessors());
 }
 
-// `size` and `stride` are of a factor's rows, or columns; the others are along k.
+// `size` and `stride` are those of a factor's rows, or columns; `inner` and `k_stride` those along k.
 template <class T>
 Factor<T> factor(const Tensor& x, int64_t size, int64_t stride, int64_t inner, int64_t k_stride, bool along_k) {
   constexpr int64_t piece = trifold::Vector<T>::size;
@@ -57,7 +57,7 @@ void launch_halves(trifold::Stream stream, const Tensor& a, bool a_along_k, cons
     choose_layout.template operator()<small_tile>();
 }
 
-// A thread has no registers for a large tile's share of doubles.
+// double never uses large tiles: a thread has too few registers for its share of one.
 template <class T>
 void launch_tiles(trifold::Stream stream, const Tensor& a, bool a_along_k, const Tensor& b, bool b_along_k,
                   const Tensor& out) {

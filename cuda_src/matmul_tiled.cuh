@@ -1,19 +1,17 @@
 // matmul_tiled: out = a·b, of shapes (rows, inner) and (inner, columns): out[r, c] = Σₖ a[r, k]·b[k, c].
 //
-// A block makes a tile of 64 × 64 numbers of `out`. It goes through `inner` in steps of 16: all threads copy 16 columns
-// of 64 rows of `a`, and 16 rows of 64 columns of `b`, to shared memory, where each number is read by 16 threads. A
-// thread makes 4 × 4 numbers, in registers: of 8 numbers from shared memory come 16 products. The next step's copies,
-// which are asynchronous, are under way meanwhile. Large results of float have tiles of four such parts: a thread makes
-// 4 × 4 numbers of each, and 64 products of 16 numbers from shared memory.
+// A block computes a tile of 64 × 64 numbers of `out`. It goes along `inner` in steps of 16: all threads copy 16
+// columns of 64 rows of `a`, and 16 rows of 64 columns of `b`, to shared memory, where 16 threads read each number. A
+// thread computes 4 × 4 results in registers: 8 numbers from shared memory make 16 products. Meanwhile the asynchronous
+// copies of the next step are in flight. For large float results a tile has four such parts: a thread computes 4 × 4
+// results of each, and makes 64 products of 16 numbers from shared memory.
 //
-// The least that must move: `a` and `b` read once and `out` written once. A block reads 2·64·inner numbers for 64·64
-// results, so that `a` is read columns / 64 times, and `b` rows / 64 times, mostly from the L2 cache; of large results
-// half as often.
+// Least traffic: `a` and `b` read once and `out` written once. A block reads 2·64·inner numbers for 64·64 results, so
+// that `a` is read columns / 64 times and `b` rows / 64 times, mostly from the L2 cache; half as often for large
+// results.
 //
-// Products are added up in the order of k, in float or double, and rounded once.
-//
-// Half types go through tensor cores (matmul_halves_kernel), which add up in float, too, but several products at a
-// time.
+// Products are added in the order of k, in float or double, and rounded once. Half types use tensor cores
+// (matmul_halves_kernel), which also add in float, but several products at a time.
 #pragma once
 
 #include <trifold/async_copies.cuh>
@@ -27,19 +25,19 @@
 #error "matmul_tiled needs tensor cores for bfloat16 and asynchronous copies: build it for sm_80 or newer"
 #endif
 
-inline constexpr int small_tile = 64, large_tile = 128;           // numbers across a tile
-inline constexpr int matmul_step = 16;                            // numbers along k
-inline constexpr int matmul_side = 16, matmul_own = 4;            // threads across a part, and a thread's numbers
-inline constexpr int matmul_part = matmul_side * matmul_own;      // numbers across a part
-inline constexpr int matmul_threads = matmul_side * matmul_side;  // of a block
+inline constexpr int small_tile = 64, large_tile = 128;           // elements across a tile
+inline constexpr int matmul_step = 16;                            // elements along k
+inline constexpr int matmul_side = 16, matmul_own = 4;            // threads across a part; elements of a thread
+inline constexpr int matmul_part = matmul_side * matmul_own;      // elements across a part
+inline constexpr int matmul_threads = matmul_side * matmul_side;  // per block
 
-// Rows of four more numbers: those of neighbouring k begin four banks apart, and on 16 bytes.
+// Padded by four numbers: the rows of neighbouring k begin four banks apart, and at 16-byte boundaries.
 template <class T, int tile>
 using MatmulTile = T[matmul_step][tile + 4];
 
-// Starts to copy tile[k][i] = matrix[first_i + i, first_k + k], and 0 outside of the matrix, whose element (i, k) lies
-// i · stride + k · k_stride elements from its first one. Neighbouring threads read along the dimension in which
-// elements lie next to one another: along k, or across it.
+// Starts copying tile[k][i] = matrix[first_i + i, first_k + k], or 0 outside of the matrix, whose element (i, k) is i ·
+// stride + k · k_stride elements after its first one. Neighbouring threads read along the dimension in which elements
+// are contiguous: along k, or across it.
 template <class T, int width>
 __device__ __forceinline__ void load_tile(MatmulTile<T, width>& tile, const T* matrix, int64_t stride, int64_t k_stride,
                                           bool along_k, int64_t first_i, int64_t size, int64_t first_k, int64_t inner) {
@@ -62,18 +60,18 @@ __device__ __forceinline__ void load_tile(MatmulTile<T, width>& tile, const T* m
   }
 }
 
-// The strides of `b` are of its transpose: of a column, and of k. Tiles are numbered along the rows of `out`.
+// The strides of `b` are those of its transpose: of a column, and of k. Tiles are numbered along the rows of `out`.
 template <class T, int tile>
 __global__ void __launch_bounds__(matmul_threads, 2)
     matmul_tiled_kernel(const T* a, int64_t a_stride, int64_t a_k_stride, bool a_along_k, const T* b, int64_t b_stride,
                         int64_t b_k_stride, bool b_along_k, T* out, int64_t rows, int64_t columns, int64_t inner) {
   constexpr int parts = tile / matmul_part, own = parts * matmul_own;
-  alignas(16) __shared__ MatmulTile<T, tile> a_tile[2];  // of this step, and of the next
+  alignas(16) __shared__ MatmulTile<T, tile> a_tile[2];  // of this step, and of the next one
   alignas(16) __shared__ MatmulTile<T, tile> b_tile[2];
   const int64_t tiles_a_row = (columns + tile - 1) / tile;
   const int64_t first_row = blockIdx.x / tiles_a_row * tile;
   const int64_t first_column = blockIdx.x % tiles_a_row * tile;
-  // The thread's number i of a row or column of the tile: four that follow one another in each part.
+  // The thread's i-th row or column of the tile: four contiguous ones in each part.
   const auto row_of = [](int i) {
     return i / matmul_own * matmul_part + int(threadIdx.y) * matmul_own + i % matmul_own;
   };
@@ -91,7 +89,7 @@ __global__ void __launch_bounds__(matmul_threads, 2)
   int slot = 0;
   for (int64_t first_k = 0; first_k < inner; first_k += matmul_step) {
     trifold::wait_for_all_copies();
-    __syncthreads();  // also for the warps that still multiply what the next copies overwrite
+    __syncthreads();  // also for warps that still read what the next copies overwrite
     if (first_k + matmul_step < inner) load(first_k + matmul_step, 1 - slot);
 #pragma unroll
     for (int k = 0; k < matmul_step; ++k) {
@@ -121,24 +119,24 @@ __global__ void __launch_bounds__(matmul_threads, 2)
 
 // ------------------------------------------------------------------------------------------ half types
 
-// A block makes a tile of 128 × 128 numbers, or of 64 × 64 where there are few, by four warps, of which each has a
-// quarter: 4 × 4 or 2 × 2 accumulators of 16 × 16, in registers. The tiles of `a` and `b` come by asynchronous copies,
-// some steps of 32 along k ahead. All four warps wait for each other once a step.
+// A block of four warps computes a tile of 128 × 128 numbers, or of 64 × 64 for small results. Each warp has a quarter:
+// 4 × 4 or 2 × 2 accumulators of 16 × 16, in registers. The tiles of `a` and `b` arrive by asynchronous copies, several
+// steps of 32 along k ahead. There is one barrier of the four warps per step.
 //
-// A tensor core multiplies exactly, and adds 8 or 16 products and a float at a time. It aligns them to the largest one
-// and cuts off what is below its last bit, or some bits below that: the sum of K products is off by less than K
-// units in the last place of the largest sum on the way, but by more than sums that are rounded.
+// A tensor core multiplies exactly, and adds 8 or 16 products and a float at a time. It aligns them to the largest and
+// truncates below that one's last bit, or a few bits lower: the error of a sum of K products is less than K units in
+// the last place of the largest intermediate sum, but more than that of sums that are rounded.
 
 inline constexpr int halves_step = 32, halves_threads = 128;
 inline constexpr int halves_side = 16;   // of a fragment
-inline constexpr int halves_blocks = 2;  // that a multiprocessor holds, so that one multiplies while another waits
+inline constexpr int halves_blocks = 2;  // per multiprocessor, so that one multiplies while another waits
 
-// The steps that shared memory has room for: the more, the sooner a step is done.
+// Steps in shared memory at once, as many as fit: the more there are, the shorter is a step.
 template <int tile>
 inline constexpr int halves_stages = tile == large_tile ? 3 : 6;
 
-// `a`, or the transpose of `b`: `size` by k, of which element (i, k) lies i · stride + k · k_stride elements after
-// `first`. In pieces: along the dimension in which elements are neighbours in memory, it consists of aligned 16 bytes.
+// `a`, or the transpose of `b`: a matrix of `size` by k whose element (i, k) is i · stride + k · k_stride elements
+// after `first`. With pieces, it consists of aligned 16-byte vectors along the dimension in which it is contiguous.
 template <class T>
 struct Factor {
   const T* first;
@@ -149,9 +147,9 @@ struct Factor {
 template <class Use, class T, class Layout = void>
 using Fragment = nvcuda::wmma::fragment<Use, halves_side, halves_side, halves_side, T, Layout>;
 
-// A tile of a factor in shared memory. Its lines are along k or across it, as elements lie next to one another in
-// global memory. Each is 16 bytes longer than a multiple of 64: eight lines, as ldmatrix reads them, begin in different
-// banks.
+// A factor's tile in shared memory. Its lines run along the dimension in which elements are contiguous in global
+// memory: k, or across it. A line is 16 bytes longer than a multiple of 64, so that the eight lines that ldmatrix reads
+// begin in different banks.
 template <class T, int tile, bool along_k>
 struct alignas(32) FactorTile {
   static constexpr int lines = along_k ? tile : halves_step, length = along_k ? halves_step : tile;
@@ -161,7 +159,7 @@ struct alignas(32) FactorTile {
   __device__ __forceinline__ const T* at(int i, int k) const { return along_k ? &line[i][k] : &line[k][i]; }
 };
 
-// Copies a factor's tiles, one after the other along k. A thread has the same piece of some lines of each.
+// Copies a factor's tiles, one after the other along k. A thread copies the same piece of several lines of each.
 template <class T, int tile, bool along_k>
 class TileCopies {
   using Piece = trifold::Vector<T>;
@@ -169,7 +167,7 @@ class TileCopies {
   static constexpr int pieces = Tile::length / Piece::size, lines_at_once = halves_threads / pieces;
 
  public:
-  // Of rows of `a`, or columns of `b`, from `first_i` on.
+  // Of the rows of `a`, or columns of `b`, from `first_i` on.
   __device__ __forceinline__ TileCopies(const Factor<T>& from, int64_t first_i)
       : line_(static_cast<int>(threadIdx.x) / pieces),
         place_(static_cast<int>(threadIdx.x) % pieces * Piece::size),
@@ -180,7 +178,7 @@ class TileCopies {
         step_stride_(halves_step * from.k_stride),
         from_(from.first + first_i * from.stride + line_ * line_stride_ + place_ * place_stride_) {}
 
-  // Starts to copy the next tile, of which `k_left` numbers along k are in the matrix. Others become 0.
+  // Starts copying the next tile, of which `k_left` elements along k are in the matrix; others become 0.
   __device__ __forceinline__ void next(Tile& to, int k_left) {
     const int lines_left = (along_k ? i_left_ : k_left) - line_, inside = (along_k ? k_left : i_left_) - place_;
     const T* from = from_;
@@ -215,8 +213,8 @@ class TileCopies {
   const T* from_;
 };
 
-// wmma::load_matrix_sync from shared memory. Of bfloat16, nvcc (13.0) does not see which memory it is, and has each
-// lane load 4 bytes at a time from a generic address in place of one ldmatrix: here the instruction names the memory.
+// wmma::load_matrix_sync from shared memory. For bfloat16, nvcc (13.0) does not infer the address space, and has each
+// lane load 4 bytes at a time from generic addresses instead of one ldmatrix: this instruction names shared memory.
 template <class Use, class T, class Layout>
 __device__ __forceinline__ void load_fragment(Fragment<Use, T, Layout>& to, const T* from, int pitch) {
 #ifdef TRIFOLD_GPU_ARCH
@@ -258,7 +256,7 @@ struct Stage {
   FactorTile<T, tile, b_along_k> b;
 };
 
-// A warp's numbers of `out`, a square of `side`.
+// A warp's part of `out`, a square of `side`.
 template <class T, int side, bool a_along_k, bool b_along_k>
 class Accumulators {
   template <bool by_rows>
@@ -278,7 +276,7 @@ class Accumulators {
     }
   }
 
-  // Adds the products of a step, of rows from `row` and columns from `column` on.
+  // Adds the products of a step, for rows from `row` and columns from `column` on.
   template <int tile>
   __device__ __forceinline__ void add(const Stage<T, tile, a_along_k, b_along_k>& stage, int row, int column) {
 #pragma unroll
@@ -296,8 +294,8 @@ class Accumulators {
     }
   }
 
-  // Rounds the numbers and stores them at `out`, as far as there are rows and columns. Which of them a lane has only
-  // wmma knows: each fragment goes through the warp's `staged`, from where a lane takes eight numbers of a row.
+  // Rounds the sums and stores those within the matrix to `out`. The assignment of elements to lanes is private to
+  // wmma: each fragment goes through the warp's `staged`, from which a lane reads eight numbers of a row.
   __device__ __forceinline__ void store(T* out, int64_t row_stride, int64_t rows, int64_t columns, float* staged) {
     using Piece = trifold::Packed<T>;
     const int lane = static_cast<int>(threadIdx.x) % trifold::warp_threads;
@@ -344,7 +342,7 @@ __global__ void __launch_bounds__(halves_threads, halves_blocks)
       of_a.next(stage[step % stages].a, k_left);
       of_b.next(stage[step % stages].b, k_left);
     }
-    trifold::commit_copies();  // a group for each step, of no copies after the last one
+    trifold::commit_copies();  // a group per step; empty after the last one
   };
   trifold::wait_for_earlier_kernels();
 #pragma unroll
@@ -352,7 +350,7 @@ __global__ void __launch_bounds__(halves_threads, halves_blocks)
   Accumulators<T, side, a_along_k, b_along_k> sums;
   for (int step = 0; step < steps; ++step) {
     trifold::wait_for_copies<stages - 2>();
-    __syncthreads();  // all threads' copies of this step are there, and all warps have done with the step before
+    __syncthreads();  // all copies of this step have arrived, and all warps have finished the step before
     load(step + stages - 1);
     sums.add(stage[step % stages], own_row, own_column);
   }

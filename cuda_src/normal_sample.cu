@@ -11,7 +11,7 @@ using trifold::Tensor;
 constexpr const char* name = "normal_sample";
 constexpr const char* backward_name = "normal_sample_backward";
 
-// Blocks that run at a time on a large GPU: 8 on each of 132 multiprocessors.
+// Blocks resident on a large GPU: 8 on each of 132 multiprocessors.
 constexpr int64_t resident_blocks = 8 * 132;
 constexpr int64_t block_size = 256;
 constexpr int64_t many_rows = 4 * resident_blocks;
@@ -30,7 +30,7 @@ const int64_t* pointer(const std::optional<Tensor>& state) {
   return state ? trifold::data<int64_t>(*state) : nullptr;
 }
 
-// `x`, or a copy without gaps. torch's own contiguous() costs microseconds even where there is nothing to do.
+// `x`, or a contiguous copy. torch's own contiguous() costs microseconds even if there is nothing to do.
 Tensor dense(const Tensor& x) {
   return x.is_contiguous() ? x : torch::stable::contiguous(x);
 }
@@ -43,10 +43,10 @@ void launch_rows(trifold::Stream stream, const Tensor& mean, const Tensor& std, 
   const int64_t vectors = ceil_div(columns, Noise<T>::size);
   constexpr int64_t width = block_width, height = block_height;
   const int64_t across = ceil_div(vectors, width);
-  const int64_t blocks = across * ceil_div(rows, height);  // with one row a thread
+  const int64_t blocks = across * ceil_div(rows, height);  // with one row per thread
   const int64_t needed = ceil_div(rows, height * grid_y_limit);
-  // As measured on an H200 from 2^10 to 2^30 samples. More rows a thread cost less set-up, but leave units idle where
-  // there are few blocks; shared noise over many blocks writes fastest where a block's rows lie close together.
+  // Measured on an H200 from 2^10 to 2^30 samples. More rows per thread save set-up, but leave units idle if there are
+  // few blocks; with shared noise and many blocks, writes are fastest if a block's rows are close together.
   const bool fills = 2 * blocks > 5 * resident_blocks, floods = blocks > 64 * resident_blocks;
   const int64_t most = shared_noise ? (floods ? 4 : 8) : floods ? 64 : fills ? 8 : 4;
   const auto spread = static_cast<uint64_t>(std::clamp<int64_t>(ceil_div(blocks, resident_blocks / 4), 1, most));
@@ -104,7 +104,7 @@ Tensor normal_sample(const Tensor& mean, const Tensor& std, int64_t num_samples,
   return samples;
 }
 
-// Everything that a backward kernel is given.
+// The arguments of a backward kernel.
 template <class T>
 struct Backward {
   const Tensor &grad, &grad_mean, &grad_std;
@@ -122,7 +122,7 @@ struct Backward {
         mutable_data<T>(grad_std), rows, columns, shared_noise, seed, offset, state);
   }
 
-  // Whether groups of four normals are groups of four elements that one load fetches.
+  // Whether each group of four normals belongs to four elements that one load reads.
   bool in_groups() const {
     constexpr int64_t alignment = alignof(GroupGradients<T>);
     const auto address = reinterpret_cast<uintptr_t>(trifold::data<T>(grad));
@@ -131,13 +131,13 @@ struct Backward {
            columns < index_limit && rows * (columns / 4) < index_limit;
   }
 
-  // `lanes` threads a row: as many as a row has groups, a warp or a block.
+  // `lanes` threads per row: as many as it has groups, a warp, or a block.
   template <bool shared>
   void launch_groups() const {
-    constexpr int together = shared ? 8 : 1;  // rows for which noise is made at a time
+    constexpr int together = shared ? 8 : 1;  // rows that share one computation of the noise
     const int64_t groups = columns / 4;
     if (groups <= 8) return launch_lanes<shared, 4, 1>();
-    // A warp adds its threads' sums with fewer instructions than a block, but rows must be many to fill a GPU so.
+    // A warp adds its threads' sums with fewer instructions than a block, but needs many rows to fill a GPU.
     if (groups <= 128 || (!shared && groups <= 512 && rows >= many_rows)) return launch_lanes<shared, 32, together>();
     launch_lanes<shared, backward_block, together>();
   }
@@ -147,10 +147,10 @@ struct Backward {
     using trifold::ceil_div, trifold::data, trifold::mutable_data;
     using Sums = RowSums<trifold::compute_t<T>>;
     const int64_t blocks = ceil_div(rows, int64_t{backward_block / lanes * rows_a_thread});
-    // Where blocks are few, several share a row, as long as each thread has a group.
+    // If blocks are few, several share a row, as long as each thread has a group.
     const int64_t most = std::min(ceil_div(resident_blocks, blocks), ceil_div(columns / 4, int64_t{lanes}));
     const auto parts = static_cast<unsigned>(std::max<int64_t>(most, 1));
-    Tensor scratch = grad_mean;  // not used with one part
+    Tensor scratch = grad_mean;  // unused with one part
     if (parts > 1) {
       const auto words = static_cast<int64_t>(rows * parts * sizeof(Sums) / sizeof(T));
       scratch = trifold::empty_strided(grad, {words}, {1});

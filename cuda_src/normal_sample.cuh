@@ -1,16 +1,16 @@
 // normal_sample: samples[row, column] = mean[row] + std[row] · z, with z standard normal, for rows × columns samples.
 //
-// z is made where it is used (philox.cuh) and never stored. The noise is independent (one z for each sample: sample
-// i = row · columns + column takes normal i) or shared by all rows (column takes normal `column`).
-// `state` points to the seed, or is null and `seed` holds.
+// z is computed where it is used (philox.cuh) and never stored. The noise is independent (one z per sample: sample i =
+// row · columns + column uses normal i) or shared by all rows (column uses normal `column`). `state` points to the
+// seed; if it is null, the seed is `seed`.
 //
 // Forward writes sizeof(T) bytes a sample; a group of four normals costs one Philox call and two Box–Muller pairs.
-// Shared noise is bound by the writes. Independent float32 noise is bound by the instructions that a multiprocessor can
-// issue (H200, 1.97 GHz): 104 for a warp's group, of which 18 are products of 32 × 32 bits that take four issue slots
-// each, as much as every other way to get a product's upper half (mul.hi; an fma of doubles). That makes
-// 18 · 4 + 86 = 158 cycles, which is what it takes, for the 512 bytes that memory takes in 117: 72% of the write rate,
-// with or without the write. Backward reads as many bytes: d mean = Σ g and d std = Σ g·z along each row. It
-// makes the noise again, once for eight rows where it is shared.
+// Shared noise is bound by the writes. Independent float32 noise is bound by the instruction issue rate (H200, 1.97
+// GHz): a warp issues 104 for its groups, of which 18 are 32 × 32-bit products that take four issue slots each, as does
+// every other way to compute a product's upper half (mul.hi; an fma of doubles). These are 18 · 4 + 86 = 158 cycles, as
+// measured, for 512 bytes that memory accepts in 117: 72% of the write rate, with or without the write. Backward reads
+// as many bytes: d mean = Σ g and d std = Σ g·z along each row. It computes the noise again, once per eight rows if it
+// is shared.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -25,7 +25,7 @@ __device__ __forceinline__ uint64_t seed_of(int64_t seed, const int64_t* state) 
 
 // ---------------------------------------------------------------------------------------------------- forward
 
-// One thread a sample.
+// One thread per sample.
 template <class T>
 __global__ void normal_sample_kernel(const T* mean, const T* std, T* samples, int64_t rows, int64_t columns,
                                      bool shared_noise, int64_t seed, int64_t offset, const int64_t* state) {
@@ -39,7 +39,7 @@ __global__ void normal_sample_kernel(const T* mean, const T* std, T* samples, in
   }
 }
 
-// What one thread makes at a time: whole groups of four normals that fill at least one 16-byte vector.
+// The unit of work of a thread: whole groups of four normals that fill at least one 16-byte vector.
 template <class T>
 struct Noise {
   static constexpr int size = trifold::Vector<T>::size < 4 ? 4 : trifold::Vector<T>::size;
@@ -60,7 +60,7 @@ struct Noise {
   }
 };
 
-// Writes the samples of one vector of z, all in one row, to `out`, which is aligned to 16 bytes.
+// Writes the samples for one vector of z, all in one row, to `out`, which is aligned to 16 bytes.
 template <class T, class C, int groups>
 __device__ __forceinline__ void store(T* out, C mean, C std, const C (&z)[groups][4]) {
   using Out = trifold::Vector<T>;
@@ -73,9 +73,9 @@ __device__ __forceinline__ void store(T* out, C mean, C std, const C (&z)[groups
   }
 }
 
-// Independent noise, one vector a thread at a time, over a grid of any size. The samples are one flat array, so a
-// vector may hold the end of one row and the start of the next. `row_step` and `column_step` say how far a step of the
-// whole grid goes. `samples` is aligned; rows, columns and the number of groups fit in 31 bits.
+// Independent noise, one vector per thread at a time, for a grid of any size. The samples are one flat array, so a
+// vector may hold the end of one row and the start of the next. `row_step` and `column_step` are the distance that the
+// whole grid advances per step. `samples` is aligned; rows, columns and the number of groups fit in 31 bits.
 template <class T>
 __global__ void normal_sample_vector_kernel(const T* mean, const T* std, T* samples, int64_t rows, uint32_t columns,
                                             uint32_t row_step, uint32_t column_step, int64_t seed, int64_t offset,
@@ -116,14 +116,13 @@ __global__ void normal_sample_vector_kernel(const T* mean, const T* std, T* samp
   }
 }
 
-// The block of the kernel below, in vectors of columns and in rows. Narrow: a warp without a column to do is one that
-// ends at once. A constant, as for trifold::thread_index.
+// The block of the kernel below, in vectors of columns and in rows. Narrow, so that a warp without columns exits at
+// once. Compile-time constants, as for trifold::thread_index.
 inline constexpr uint32_t block_width = 32, block_height = 8;
 
-// One vector of columns a thread, in `rows_a_thread` rows that follow one another. threadIdx.x and blockIdx.x choose
-// the columns, threadIdx.y and blockIdx.y the rows. Shared noise is made once and used for all rows of the thread.
-// Independent noise is made for each, and needs rows of whole vectors. `samples` is aligned; rows, columns and groups
-// fit in 31 bits.
+// One vector of columns per thread, in `rows_a_thread` consecutive rows. threadIdx.x and blockIdx.x select the columns,
+// threadIdx.y and blockIdx.y the rows. Shared noise is computed once for all rows of the thread. Independent noise is
+// computed for each, and needs rows of whole vectors. `samples` is aligned; rows, columns and groups fit in 31 bits.
 template <class T, bool shared_noise>
 __global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* samples, uint32_t rows, uint32_t columns,
                                           uint32_t rows_a_thread, int64_t seed, int64_t offset, const int64_t* state) {
@@ -135,14 +134,14 @@ __global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* sample
   trifold::wait_for_earlier_kernels();
   if (column >= columns || row >= rows) return;
   const uint32_t end = rows - row < rows_a_thread ? rows : row + rows_a_thread;
-  // Pointers that advance: in a loop bound by the multiplications of Philox, an address must not cost one more.
+  // Pointers that advance: the loop is bound by Philox's multiplications, and computing an address would add one.
   const T* m = mean + row;
   const T* s = std + row;
   T* out = samples + (static_cast<int64_t>(row) * columns + column);
   C z[Noise<T>::groups][4];
   if constexpr (shared_noise) {
-    // Means and deviations are loaded for four rows at a time, the first ones while the noise is made: memory takes as
-    // long to answer as all the rest of a small launch.
+    // Means and deviations are loaded four rows at a time, the first ones while the noise is computed: the latency of a
+    // load is as long as the rest of a small launch.
     constexpr uint32_t ahead = 4;
     T row_mean[ahead], row_std[ahead];
     auto load = [&] {
@@ -189,7 +188,7 @@ __global__ void normal_sample_rows_kernel(const T* mean, const T* std, T* sample
 
 // ---------------------------------------------------------------------------------------------------- backward
 
-// Σ g and Σ g·z of a part of a row.
+// Σ g and Σ g·z over part of a row.
 template <class C>
 struct RowSums {
   C mean, std;
@@ -201,7 +200,7 @@ struct RowSums {
 
 inline constexpr int backward_block = 256;
 
-// A block a row, of any stride. The row is walked group by group of normals, which need not start where the row does.
+// One block per row, of any stride. It goes along the row by groups of normals, which may begin anywhere in the row.
 template <class T>
 __global__ void normal_sample_backward_kernel(const T* grad, int64_t row_stride, int64_t column_stride, T* grad_mean,
                                               T* grad_std, int64_t rows, int64_t columns, bool shared_noise,
@@ -233,19 +232,19 @@ __global__ void normal_sample_backward_kernel(const T* grad, int64_t row_stride,
   }
 }
 
-// The gradients of a group's four samples, which one or two loads fetch.
+// The gradients of a group's four samples, read by one or two loads.
 template <class T>
 struct alignas(4 * sizeof(T) < trifold::vector_bytes ? 4 * sizeof(T) : trifold::vector_bytes) GroupGradients {
   T value[4];
 };
 
-// How many groups a thread adds up before it adds to a compensated sum, which takes ten times as many instructions.
+// Groups that a thread sums before it adds to a compensated sum, which takes ten times as many instructions.
 inline constexpr int plain_groups = 8;
 
-// Rows of whole groups, next to each other in memory. `lanes` threads, a part of a warp or a block, share a row, and
-// each has `rows_a_thread` rows, for which shared noise is made once. gridDim.y blocks share a row where rows are few:
-// each then writes to parts[row · gridDim.y + blockIdx.y], and the kernel below goes on. With one it writes gradients.
-// Rows, columns and groups fit in 31 bits.
+// For rows of whole groups, contiguous in memory. `lanes` threads, part of a warp or a block, share a row; each has
+// `rows_a_thread` rows, for which shared noise is computed once. If rows are few, gridDim.y blocks share a row: each
+// writes to parts[row · gridDim.y + blockIdx.y], and the kernel below adds these. With gridDim.y = 1 it writes
+// gradients. Rows, columns and groups fit in 31 bits.
 template <class T, bool shared_noise, int lanes, int rows_a_thread>
 __global__ void normal_sample_backward_vector_kernel(const T* grad, int64_t row_stride, T* grad_mean, T* grad_std,
                                                      RowSums<trifold::compute_t<T>>* parts, uint32_t rows,
@@ -297,7 +296,7 @@ __global__ void normal_sample_backward_vector_kernel(const T* grad, int64_t row_
   }
 }
 
-// Adds up what `count` blocks have summed of each row. A warp a row.
+// Adds the `count` partial sums of each row. One warp per row.
 template <class T>
 __global__ void normal_sample_backward_parts_kernel(const RowSums<trifold::compute_t<T>>* parts, T* grad_mean,
                                                     T* grad_std, uint32_t rows, uint32_t count) {

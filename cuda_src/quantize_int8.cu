@@ -6,7 +6,7 @@ namespace {
 
 using trifold::Rows, trifold::Stream, trifold::Tensor;
 
-// Of a call: its rows, and where the results go.
+// The outputs of a call.
 struct Results {
   int8_t* q;
   float* scales;
@@ -20,13 +20,13 @@ void launch_team(Stream stream, const Rows& x, Results to) {
       to.scales, x.count, static_cast<int>(x.columns));
 }
 
-// The threads that hold a row in registers: the fewest that can. Longer rows are shared by blocks.
+// Threads that hold a row in registers: the fewest that can. Longer rows are shared by blocks.
 constexpr int smallest_team = 8;
 template <int V>
 constexpr int largest_team = V > 1 ? 1024 : 512;
 
-// About as many blocks as a large GPU runs at once share out all rows. Each reads the largest sizes of all parts of its
-// row, so that they must not be many.
+// About as many blocks as a large GPU holds at once share all rows. Each reads the maxima of all parts of its row, so
+// there must not be many.
 constexpr int64_t blocks_in_parts = 16 * 132;
 
 template <class T, int V>
@@ -70,7 +70,7 @@ void launch_quantize(Stream stream, const Rows& x, Results to) {
   }
 }
 
-// Whether q can be stored by as many numbers as x is loaded by: both rows come to a boundary at the same number.
+// Whether q can be stored as many numbers at a time as x is loaded: both rows reach a boundary at the same number.
 template <class T>
 bool in_step(const Rows& x, const int8_t* q) {
   constexpr int64_t size = trifold::Vector<T>::size;

@@ -1,23 +1,23 @@
 // quantize_int8: for each of `rows` rows of `columns` numbers x, scale = max|x| / 127 and q = round(x / scale), so that
 // q·scale is x to within scale / 2.
 //
-// Rows of x begin `x_stride` elements apart; those of q follow one another. x is read once and q written once:
-// sizeof(T) + 1 bytes an element, or 2·sizeof(T) + 1 where a row is too long for registers and is read twice.
+// Rows of x begin `x_stride` elements apart; those of q are contiguous. x is read once and q written once: sizeof(T) +
+// 1 bytes an element, or 2·sizeof(T) + 1 for a row that is too long for registers and is read twice.
 //
-// Loads are of 16 bytes, and stores of as many numbers, also where rows begin between 16-byte boundaries: a row is cut
-// at the boundaries of x, and the few numbers before the first and after the last one move one at a time.
+// Loads are of 16 bytes, and stores of as many numbers, even if rows do not begin at 16-byte boundaries: a row is cut
+// at the boundaries of x, and the few numbers before the first and after the last one are moved singly.
 //
-// The quotient is the correctly rounded one, and halves go to the even number. A row whose scale rounds to 0, such as
-// one of zeros or of no number, has scale 1 and q = 0; one with nan or an infinity, or of float64 whose scale leaves
-// the range of float32, has scale nan or inf, and q = 0.
+// The quotient is correctly rounded, and halves round to even. A row whose scale rounds to 0, such as one of zeros or
+// an empty one, has scale 1 and q = 0; a row with nan or an infinity, or a float64 row whose scale overflows float32,
+// has scale nan or inf, and q = 0.
 #pragma once
 
 #include <trifold/packed.cuh>
 
 inline constexpr int quantize_block = trifold::threads_per_block;
 
-// The nearest whole number, of halves the even one. What is added to a float leaves no bits for fractions, so that the
-// sum is rounded, and its last bits are the number: one instruction, where a conversion takes the time of four.
+// Rounds to the nearest integer, halves to even. The added constant leaves no bits for fractions, so that the addition
+// rounds, and the sum's last bits are the integer: one instruction, where a conversion takes as long as four.
 __device__ __forceinline__ int8_t nearest(float x) {
   return static_cast<int8_t>(__float_as_int(x + 0x1.8p23f));
 }
@@ -25,7 +25,7 @@ __device__ __forceinline__ int8_t nearest(double x) {
   return static_cast<int8_t>(static_cast<int>(rint(x)));
 }
 
-// The scale of a row, and what it makes of a number.
+// Quantizes numbers by the scale of their row.
 template <class C>
 struct Quantizer {
   float scale;
@@ -34,27 +34,28 @@ struct Quantizer {
   explicit __device__ __forceinline__ Quantizer(C largest) {
     scale = static_cast<float>(largest / C(127));
     if (scale == 0.0f) scale = 1.0f;
-    // Of a small scale the inverse, or remainders, would leave the range of float: both numbers are made larger.
+    // A small scale's reciprocal, or the remainders, would leave the range of float: both numbers are multiplied by
+    // 2^64.
     lift = C(scale < 1e-30f ? 0x1p64f : 1.0f);
     divisor = C(scale) * lift;
     inverse = C(1) / divisor;
   }
 
-  // x / scale in a few operations, where a division takes more than memory leaves time for. The remainder of a first
-  // quotient is exact, and what it adds makes the second one right to the last bit (Markstein 1990).
+  // x / scale in a few operations, since memory leaves no time for a division. The remainder of a first quotient is
+  // exact, and corrects the quotient to the last bit (Markstein 1990).
   __device__ __forceinline__ C quotient(C x) const {
     const C lifted = x * lift, close = lifted * inverse;
     return fma(fma(-close, divisor, lifted), inverse, close);
   }
 
   __device__ __forceinline__ int8_t operator()(C x) const {
-    // A scale that is subnormal has few bits, and quotients may then exceed 127.
+    // A subnormal scale has few bits, so that quotients may exceed 127.
     const int8_t q = nearest(fmin(fmax(quotient(x), C(-127)), C(127)));
     return isfinite(scale) ? q : int8_t{0};
   }
 };
 
-// V numbers that one load or store moves.
+// V numbers, moved by one load or store.
 template <class T, int V>
 struct alignas(sizeof(T) * V) Piece {
   T value[V];
@@ -62,7 +63,7 @@ struct alignas(sizeof(T) * V) Piece {
   __device__ __forceinline__ trifold::compute_t<T> operator[](int j) const { return trifold::compute_t<T>(value[j]); }
 };
 
-// Half types stay packed, where they take half as many registers as floats.
+// Half types stay packed, which needs half as many registers as floats.
 template <int V, class T>
 __device__ __forceinline__ auto load(const T* from) {
   if constexpr (V > 1 && sizeof(T) < sizeof(double)) {
@@ -87,11 +88,11 @@ __device__ __forceinline__ void store(int8_t* to, const P& piece, const Quantize
   *reinterpret_cast<Piece<int8_t, V>*>(to) = q;
 }
 
-// The numbers from `first` to `last` of a row: pieces of V of them from the first 16-byte boundary on, and edges, which
-// are the numbers before and after these. With V = 1 all are pieces.
+// The numbers from `first` to `last` of a row: pieces of V of them from the first 16-byte boundary on, and edges, the
+// numbers before and after these. With V = 1 all are pieces.
 template <int V, class Index>
 struct Cut {
-  Index first, begin, end, last;  // the pieces are those from begin to end
+  Index first, begin, end, last;  // pieces are the numbers from begin to end
 
   template <class T>
   __device__ __forceinline__ Cut(const T* row, Index first, Index last) : first(first), last(last) {
@@ -103,7 +104,7 @@ struct Cut {
   __device__ __forceinline__ int edges() const { return before() + static_cast<int>(last - end); }
   __device__ __forceinline__ Index edge(int i) const { return i < before() ? first + i : end + i - before(); }
 
-  // The largest size of the edges that a thread of a team has, and their quotients.
+  // The largest absolute value of a thread's edges, and below their quotients.
   template <class T, class C>
   __device__ __forceinline__ C larger_edges(const T* row, C largest, int thread, int team) const {
 #pragma unroll 1
@@ -118,7 +119,7 @@ struct Cut {
   }
 };
 
-// A block a row, in two passes over it: the largest size, then the quotients.
+// One block per row, in two passes over it: the largest absolute value, then the quotients.
 template <class T>
 __global__ void quantize_int8_kernel(const T* x, int64_t x_stride, int8_t* q, float* scales, int64_t rows,
                                      int64_t columns) {
@@ -135,11 +136,11 @@ __global__ void quantize_int8_kernel(const T* x, int64_t x_stride, int8_t* q, fl
   }
 }
 
-// A thread of a team has so many numbers in registers: 128 bytes of them, or 32 where they come one at a time.
+// Numbers that a thread holds in registers: 128 bytes of them, or 32 numbers if they are loaded singly.
 template <int V>
 inline constexpr int quantize_numbers = V > 1 ? 8 * V : 32;
 
-// The largest of a team's values, a part of a warp's or the block's.
+// The maximum over a team, part of a warp or the block.
 template <int team, class C>
 __device__ __forceinline__ C team_max(C value) {
   if constexpr (team <= trifold::warp_threads) {
@@ -152,7 +153,7 @@ __device__ __forceinline__ C team_max(C value) {
 template <int team>
 inline constexpr int block_of_teams = team > quantize_block ? team : quantize_block;
 
-// The same in one pass: a team of threads, a part of a warp or the block, holds its row in registers.
+// The same in one pass: a team of threads, part of a warp or the block, holds its row in registers.
 template <class T, int V, int team>
 __global__ void __launch_bounds__(block_of_teams<team>)
     quantize_int8_rows_kernel(const T* x, int64_t x_stride, int8_t* q, float* scales, int64_t rows, int columns) {
@@ -160,7 +161,7 @@ __global__ void __launch_bounds__(block_of_teams<team>)
   constexpr int teams = block_of_teams<team> / team, pieces = quantize_numbers<V> / V;
   const int thread = static_cast<int>(threadIdx.x) % team;
   trifold::wait_for_earlier_kernels();
-  // All teams of a warp go on together, the last ones without a row.
+  // All teams of a warp continue together, even those without a row.
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * teams; first < rows;
        first += static_cast<int64_t>(gridDim.x) * teams) {
     const int64_t row = first + threadIdx.x / team;
@@ -188,7 +189,7 @@ __global__ void __launch_bounds__(block_of_teams<team>)
   }
 }
 
-// The share of a row that is blockIdx.x's, of `stretch` numbers at most: several blocks go through it.
+// The part of a row that belongs to blockIdx.x, `stretch` numbers at most; several blocks share a row.
 template <int V>
 struct Stretch {
   int64_t row;
@@ -200,7 +201,7 @@ struct Stretch {
         cut(x + row * x_stride, blockIdx.x % parts * stretch, min((blockIdx.x % parts + 1) * stretch, columns)) {}
 };
 
-// Of rows that are shared by `parts` blocks each: the largest size in each part.
+// For rows shared by `parts` blocks each: the largest absolute value of each part.
 template <class T, int V>
 __global__ void __launch_bounds__(quantize_block)
     quantize_int8_max_kernel(const T* x, int64_t x_stride, trifold::compute_t<T>* largest_of_part, int64_t columns,
@@ -217,7 +218,7 @@ __global__ void __launch_bounds__(quantize_block)
   if (threadIdx.x == 0) largest_of_part[blockIdx.x] = largest;
 }
 
-// And their quotients.
+// The quotients of such rows.
 template <class T, int V>
 __global__ void __launch_bounds__(quantize_block)
     quantize_int8_parts_kernel(const T* x, int64_t x_stride, const trifold::compute_t<T>* largest_of_part, int8_t* q,

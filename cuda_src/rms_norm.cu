@@ -13,7 +13,7 @@ constexpr const char* backward_name = "rms_norm_backward";
 
 using enum trifold::Parameters;
 
-// As measured on an H200 (benchmarks/notes/norms_forward.md): of whole rows and of others, short ones and longer ones.
+// Measured on an H200 (benchmarks/notes/norms_forward.md): short and long rows, whole and ragged.
 template <class T>
 struct Choices {
   using Groups = trifold::Groups<GroupChoice<1, 8, 1, 20>, GroupChoice<1, 8, 2, 10>, GroupChoice<1, 2, 4, 12>>;
@@ -83,7 +83,7 @@ void launch_weight_gradient(Stream stream, const Rows& grad, const Rows& x, cons
   trifold::sum_over_rows<T>(stream, x, std::array{grad_weight}, first_step);
 }
 
-// Beside y, rstd of each row.
+// Returns y and the rstd of each row.
 std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, Numbers weight, double eps) {
   trifold::check_rows(name, x, "x");
   trifold::check_of_columns(name, x, weight, "weight");
@@ -101,7 +101,7 @@ std::tuple<Tensor, Tensor> rms_norm(const Tensor& x, Numbers weight, double eps)
   return {y, rstd};
 }
 
-// With `parameters` also the gradient of weight; else a tensor of no element.
+// With `parameters` also the gradient of weight; otherwise an empty tensor.
 std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x, Numbers weight, const Tensor& rstd,
                                              bool parameters) {
   trifold::check_rows(backward_name, x, "x");

@@ -1,12 +1,12 @@
 // rms_norm: y = x̂·weight with x̂ = x·rstd and rstd = 1 / sqrt(mean x² + eps), along each of `rows` rows of `columns`
-// numbers. weight has one number for each column; null: 1.
+// numbers. weight has one number per column; null: 1.
 //
 // Backward, with g = grad·weight: grad_x = rstd·(g - x̂·mean(g·x̂)) along each row; grad_weight = Σ grad·x̂ over the
 // rows.
 //
-// Rows of x and grad begin x_stride and grad_stride elements apart; those of results follow one another. Forward must
-// read x and write y once: 2·sizeof(T) bytes an element; backward 3·sizeof(T). rstd, which forward leaves for backward,
-// is of the compute type.
+// Rows of x and grad begin x_stride and grad_stride elements apart; those of results are contiguous. Forward must read
+// x and write y once: 2·sizeof(T) bytes an element; backward 3·sizeof(T). rstd, which forward saves for backward, is of
+// the compute type.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -19,7 +19,7 @@
 
 inline constexpr int rms_norm_block = trifold::threads_per_block;
 
-// A block a row, in two passes over it: the sum of squares, the result.
+// One block per row, in two passes over it: the sum of squares, then the result.
 template <class T>
 __global__ void rms_norm_kernel(const T* x, int64_t x_stride, const T* weight, T* y, trifold::compute_t<T>* rstd,
                                 int64_t rows, int64_t columns, trifold::compute_t<T> eps) {
@@ -37,7 +37,7 @@ __global__ void rms_norm_kernel(const T* x, int64_t x_stride, const T* weight, T
   }
 }
 
-// The same with a team's rows in its registers (row_teams.cuh). Rows of y that are `apart` from each other have the
+// rms_norm_kernel with a team's rows in registers (row_teams.cuh). Rows of y that are `apart` from each other have the
 // same offset from a 16-byte boundary.
 template <class T, trifold::Cut cut, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     for (int j = 0; j < R; ++j) rstd[own.row[j]] = make.value[j].rstd;  // trifold: allow race of writes, all the same
 }
 
-// The same with some short rows at once (row_groups.cuh).
+// The same for several short rows at once (row_groups.cuh).
 template <class T, class Choice>
 __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
     rms_norm_groups_kernel(const T* x, int64_t x_stride, const T* weight, T* y, float* rstd, int64_t rows, int columns,
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   group.write_rows(y, [&](int row) { return trifold::ScaledBy{group.of_row(own, row)}; }, weights);
 }
 
-// A block a row, in two passes over it: Σ g·x̂, the result.
+// One block per row, in two passes over it: Σ g·x̂, then the result.
 template <class T>
 __global__ void rms_norm_backward_kernel(const T* grad, int64_t grad_stride, const T* x, int64_t x_stride,
                                          const T* weight, const trifold::compute_t<T>* rstd, T* grad_x, int64_t rows,
@@ -103,7 +103,7 @@ __global__ void rms_norm_backward_kernel(const T* grad, int64_t grad_stride, con
   }
 }
 
-// The first step of grad_weight (norms.cuh): Σ grad·x̂ over a part of the rows.
+// The first step of grad_weight (norms.cuh): Σ grad·x̂ over part of the rows.
 template <class T>
 __global__ void rms_norm_weight_gradient_kernel(const T* grad, int64_t grad_stride, const T* x, int64_t x_stride,
                                                 const trifold::compute_t<T>* rstd, trifold::compute_t<T>* parts,

@@ -36,9 +36,9 @@ void check_arguments(const Tensor& q, const Tensor& k, const Tensor& cos, const 
   check_table(q, sin, "sin");
 }
 
-// A tensor as heads, which are its last two dimensions; the elements of each row are neighbours.
+// A tensor as heads, which are its last two dimensions; the elements of each row are contiguous.
 struct Operand {
-  Tensor tensor;  // whose memory it is: the argument's, or a copy's
+  Tensor tensor;  // owns the memory: the argument, or a copy
   Heads heads;
 
   int64_t groups() const { return trifold::ceil_div(heads.count, heads_a_thread); }
@@ -48,7 +48,7 @@ struct Operand {
   }
 };
 
-// The dimensions before the last two of a tensor that is not empty, as two; nothing if that takes more.
+// Collapses the dimensions before the last two of a nonempty tensor to two; nothing if that is impossible.
 std::optional<Heads> heads_of(Dims sizes, Dims strides) {
   const std::size_t last = sizes.size() - 1;
   Heads heads{1, 1, 0, 0, sizes[last - 1] == 1 ? sizes[last] : strides[last - 1]};
@@ -85,7 +85,7 @@ void launch_rope(trifold::Stream stream, const Operand& q, const Operand& k, con
                  const Tensor& q_out, const Tensor& k_out, bool inverse) {
   const int64_t positions = cos.size(0), pairs = cos.size(1), groups = q.groups() + k.groups();
   const auto with = [&]<int size>(const T* q_first, const T* k_first, const T* cos, const T* sin, T* q_out, T* k_out) {
-    // As many threads as pieces of a row, then positions, then groups, up to a block.
+    // Threads along the pieces of a row first, then along positions, then along groups, up to a block.
     const int64_t across = std::min<int64_t>(pairs / size, rope_block);
     const int64_t down = std::min<int64_t>(positions, rope_block / across);
     const int64_t deep = std::min<int64_t>({groups, rope_block / (across * down), 64});

@@ -1,24 +1,24 @@
 // rope: rotary position embedding (Su et al. 2021, "RoFormer"). For each head of q and k, a matrix x of `positions`
-// rows of 2·pairs columns, the numbers in columns i and i + pairs of row t are turned by the angle whose cosine and
-// sine stand in tables of positions × pairs:
+// rows of 2·pairs columns, the numbers in columns i and i + pairs of row t are rotated by the angle whose cosine and
+// sine are in tables of positions × pairs:
 //
 //   out[t, i]         = x[t, i]·cos[t, i] - x[t, i + pairs]·sin[t, i]
 //   out[t, i + pairs] = x[t, i + pairs]·cos[t, i] + x[t, i]·sin[t, i]
 //
-// Backward is the turn by the negative angle: the same kernel with -sin.
+// Backward is the rotation by the negative angle: the same kernel with -sin.
 //
-// q and k are read once and written once, 2·sizeof(T) bytes an element: bound by memory. The tables are small beside
-// them, but would be read as often as there are heads, from the L2 cache: as many bytes again as of x. So a thread
-// takes its columns of several heads, for which it holds cosine and sine in registers; all loads of these heads come
-// before the first store. q and k share one launch. Half types are computed in float and rounded once.
+// q and k are read once and written once, 2·sizeof(T) bytes an element: bound by memory. The tables are small in
+// comparison, but would be read once per head from the L2 cache: as many bytes again as x. So a thread processes its
+// columns of several heads, and holds their cosine and sine in registers; all loads of these heads precede the first
+// store. q and k share one launch. Half types are computed in float and rounded once.
 #pragma once
 
 #include <trifold/cuda.cuh>
 
-inline constexpr int rope_block = 256;    // threads, at most
+inline constexpr int rope_block = 256;    // most threads
 inline constexpr int heads_a_thread = 4;  // of q or of k
 
-// Where the heads of a tensor begin: head h = (o, i) with i below `inner`, as dimensions of their own.
+// Where the heads of a tensor begin: head h = (o, i) with i < inner, two dimensions with a stride each.
 struct Heads {
   int64_t count, inner, outer_stride, inner_stride, row_stride;
 
@@ -27,21 +27,21 @@ struct Heads {
   }
 };
 
-// What one load moves: `size` neighbours.
+// The unit of a load: `size` contiguous numbers.
 template <class T, int size>
 struct alignas(size * sizeof(T)) Piece {
   T value[size];
 };
 
-// Turns columns pair ... pair + size - 1, and those `pairs` further on, in row `position` of heads_a_thread heads from
-// `first` on, or of as many as there are. `out` has no gaps.
+// Rotates columns pair ... pair + size - 1, and those `pairs` after them, in row `position` of heads_a_thread heads
+// from `first` on, or of as many as there are. `out` is contiguous.
 template <class T, int size, class C>
 __device__ __forceinline__ void rotate_heads(const T* x, const Heads& heads, T* out, int64_t first, int64_t position,
                                              int64_t positions, int64_t pair, int64_t pairs, const C (&cos)[size],
                                              const C (&sin)[size]) {
   using P = Piece<T, size>;
   P low[heads_a_thread], high[heads_a_thread];
-  int64_t inner = first % heads.inner;  // counted up: a 64-bit division for each head would delay its loads
+  int64_t inner = first % heads.inner;  // incremented: a 64-bit division per head would delay its loads
   const T* from = x + heads.begin(first) + position * heads.row_stride + pair;
 #pragma unroll
   for (int h = 0; h < heads_a_thread; ++h) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ void rotate_heads(const T* x, const Heads& heads, T* 
   }
 }
 
-// threadIdx.x counts pieces of `size` columns, y positions, z groups of heads: first those of q, then those of k.
+// threadIdx.x indexes pieces of `size` columns, y positions, z groups of heads: those of q, then those of k.
 template <class T, int size>
 __global__ void rope_kernel(const T* q, Heads q_heads, const T* k, Heads k_heads, const T* cos, const T* sin,
                             T* __restrict__ q_out, T* __restrict__ k_out, int64_t positions, int64_t pairs,

@@ -85,7 +85,7 @@ Tensor scatter_add(const Tensor& source, const Tensor& index, int64_t size) {
   return out;
 }
 
-// U: T, or vectors of T where rows are made of them.
+// U: T, or vectors of T if rows consist of them.
 template <class T, class U>
 void launch_backward(trifold::Stream stream, const Rows& grad, const Tensor& index, const Tensor& grad_source) {
   constexpr int64_t width = sizeof(U) / sizeof(T);

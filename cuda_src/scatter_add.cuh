@@ -1,30 +1,29 @@
-// scatter_add: out[index[r]] += source[r] for `rows` rows of `columns` numbers, from an out of zeros of `size` rows.
-// Backward gathers: d source[r] = d out[index[r]]. The one is linear and the other its adjoint.
+// scatter_add: out[index[r]] += source[r] for `rows` rows of `columns` numbers, where out starts as `size` rows of
+// zeros. Backward gathers: d source[r] = d out[index[r]]. The two are linear and adjoint.
 //
-// A row whose index is none of 0 ... size - 1 is added nowhere, and its gradient is 0. Indices come in any order, and
-// repeat: rows are added by atomics, in the order in which they happen to arrive. Half types are added up in float, in
-// a buffer of its own, and rounded once.
+// A row whose index is outside 0 ... size - 1 is ignored, and its gradient is 0. Indices come in any order, and repeat:
+// rows are added by atomics, in the order in which they happen to arrive. Half types are summed in float, in a separate
+// buffer, and rounded once.
 //
-// The least that must move: forward reads source and index once and writes out once,
-// (rows + size)·columns·sizeof(T) + 8·rows bytes. Zeros and additions to them pass through the cache besides, and for a
-// half type through the buffer of 4·size·columns bytes. Backward reads an index and moves 2·columns·sizeof(T) bytes a
-// row.
+// Least traffic: forward reads source and index once and writes out once, (rows + size)·columns·sizeof(T) + 8·rows
+// bytes. The zeros and the additions to them also pass through the cache, and for a half type through the buffer of
+// 4·size·columns bytes. Backward reads an index and moves 2·columns·sizeof(T) bytes per row.
 #pragma once
 
 #include <trifold/cuda.cuh>
 #include <trifold/vector.cuh>
 
 inline constexpr int scatter_add_block = trifold::threads_per_block;
-inline constexpr int scatter_add_most_lanes = 32;    // a row in a warp: of float, a line of memory for each addition
-inline constexpr int scatter_add_rows_a_thread = 4;  // loads in flight of each thread
+inline constexpr int scatter_add_most_lanes = 32;    // threads per row: of float, a line of memory per addition
+inline constexpr int scatter_add_rows_a_thread = 4;  // loads in flight per thread
 
 template <class C>
 __global__ void scatter_add_zero_kernel(C* sums, trifold::Share share) {
   trifold::map_vectors([] { return C(0); }, sums + share.head, share);
 }
 
-// use(column, first, apart): a thread has one column, of the rows that are first + k·apart for k below
-// scatter_add_rows_a_thread. The block is of lanes × rows.
+// Calls use(column, first, apart): a thread has one column of the rows first + k·apart, k < scatter_add_rows_a_thread.
+// The block is lanes × rows.
 template <class Use>
 __device__ __forceinline__ void for_each_tile(int64_t rows, int64_t columns, Use use) {
   const int64_t column = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -61,14 +60,14 @@ __global__ void scatter_add_kernel(const T* source, int64_t source_stride, const
   });
 }
 
-// So many numbers next to each other: 16 bytes of float.
+// Four contiguous numbers: 16 bytes of float.
 template <class T>
 struct alignas(4 * sizeof(T)) FourNumbers {
   static constexpr int size = 4;
   T value[size];
 };
 
-// The sums of a half type. Both tensors begin on a 16-byte boundary.
+// Rounds the sums of a half type. Both tensors begin at a 16-byte boundary.
 template <class T>
 __global__ void scatter_add_round_kernel(const float* sums, T* out, int64_t n) {
   constexpr int size = FourNumbers<T>::size;
@@ -85,7 +84,7 @@ __global__ void scatter_add_round_kernel(const float* sums, T* out, int64_t n) {
   }
 }
 
-// Of elements, or of vectors of them: U is what a thread moves, of which a row has `columns`.
+// U is the unit that a thread moves, an element or a vector; a row has `columns` of them.
 template <class U>
 __global__ void scatter_add_backward_kernel(const U* grad, int64_t grad_stride, const int64_t* index,
                                             int64_t index_stride, U* grad_source, int64_t rows, int64_t columns,

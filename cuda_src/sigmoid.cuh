@@ -1,17 +1,17 @@
 // sigmoid: y = 1 / (1 + exp(-x)), elementwise over n numbers.
 //
-// Forward moves 2·sizeof(T) bytes an element, backward 3·sizeof(T). Both are bound by memory, if exp and the quotient
-// are cheap enough: with IEEE's division, bfloat16 reaches 89% of the copy rate on an H200. exp is taken of -|x| only,
-// so that no branch overflows: at most 1, at least 0.
+// Forward moves 2·sizeof(T) bytes an element, backward 3·sizeof(T). Both are bound by memory if exp and the quotient
+// are cheap enough: with IEEE's division, bfloat16 reaches 89% of the copy rate on an H200. exp is only computed of
+// -|x|, so that neither branch overflows: it is between 0 and 1.
 #pragma once
 
 #include <trifold/cuda.cuh>
 #include <trifold/sigmoid.cuh>
 #include <trifold/vector.cuh>
 
-// n / d for 1 ≤ d ≤ 2 in float: a reciprocal, one Newton step, one step of the quotient. Its error over all floats is
-// that of the division in sigmoid_of (4 unit round-offs with exp's), without the branch for the ranges that cannot
-// occur.
+// n / d for 1 ≤ d ≤ 2 in float: a reciprocal, one Newton step, and one step of the quotient. Its error over all floats
+// is the same as that of the division in sigmoid_of (4 unit round-offs with exp's), without the branch for ranges that
+// cannot occur.
 template <class C>
 __device__ __forceinline__ C quotient(C n, C d) {
 #ifdef TRIFOLD_GPU_ARCH

@@ -7,7 +7,7 @@ namespace {
 using trifold::Cut, trifold::Rows, trifold::Team, trifold::TeamChoice, trifold::Teams, trifold::TeamWithEdges,
     trifold::Tensor;
 
-// As measured on an H200 (benchmarks/notes/softmax.md).
+// Measured on an H200 (benchmarks/notes/softmax.md).
 template <class T>
 struct Choices {
   using Forward = Teams<TeamChoice<Team::part, 4, 128, 6>, TeamChoice<Team::warp, 4, 128, 8>,
@@ -24,9 +24,9 @@ struct Choices<float> {
   using Backward = Teams<TeamChoice<Team::warp, 2, 128, 6>, TeamWithEdges<Team::block, 2, 512, 3>,
                          TeamWithEdges<Team::block, 8, 512, 1>, TeamWithEdges<Team::cluster, 4, 512, 2>>;
 };
-// Backward, rows of float32 that are so long stream where they are whole: in registers there is one block a
-// multiprocessor, which leaves memory idle when it waits (92% of the copy rate, not 97%). A build with one choice of
-// each mode streams half as long ones, so that the CPU processes them in little time.
+// In the backward pass, whole float32 rows of at least this length stream: in registers they fit one block per
+// multiprocessor, and memory idles while that waits (92% of the copy rate, not 97%). A build with one choice of each
+// mode streams rows half as long, so that the CPU processes them in little time.
 inline constexpr int64_t streams_from = trifold::one_of_each_mode ? 65'537 : 131'073;
 using LongestShape = trifold::RowStreamShape<2, 16, 2, 256, 1, 13>;
 using Longest = trifold::Shapes<trifold::ShapeChoice<LongestShape, 8>, trifold::ShapeChoice<LongestShape, 16>>;

@@ -1,10 +1,10 @@
 // softmax: y = exp(x - max x) / Σ exp(x - max x) along each of `rows` rows of `columns` numbers.
 //
-// Rows of x begin `x_stride` elements apart; those of y follow one another. Forward must read x and write y once:
+// Rows of x begin `x_stride` elements apart; those of y are contiguous. Forward must read x and write y once:
 // 2·sizeof(T) bytes an element; backward, d x = y·(d y - Σ d y·y), 3·sizeof(T).
 //
-// The maximum is subtracted so that no exp overflows: the largest is exp(0) = 1. What that makes of infinities is what
-// torch makes of them: a row with nan or +inf, and one of -inf alone, is nan throughout.
+// The maximum is subtracted so that no exp overflows: the largest is exp(0) = 1. As in torch, a row with nan or +inf,
+// or of -inf alone, is nan throughout.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -16,7 +16,7 @@
 
 inline constexpr int softmax_block = trifold::threads_per_block;
 
-// A block a row, in three passes over it: the maximum, the sum, the quotients.
+// One block per row, in three passes over it: the maximum, the sum, the quotients.
 template <class T>
 __global__ void softmax_kernel(const T* x, int64_t x_stride, T* y, int64_t rows, int64_t columns) {
   using C = trifold::compute_t<T>;
@@ -33,7 +33,7 @@ __global__ void softmax_kernel(const T* x, int64_t x_stride, T* y, int64_t rows,
   }
 }
 
-// A block a row, in two passes: Σ d y·y, and the products.
+// One block per row, in two passes: Σ d y·y, and the products.
 template <class T>
 __global__ void softmax_backward_kernel(const T* grad_y, int64_t grad_stride, const T* y, int64_t y_stride, T* grad_x,
                                         int64_t rows, int64_t columns) {
@@ -96,9 +96,9 @@ __global__ void __launch_bounds__(Choice::threads, Choice::blocks)
   grad.store(out, at);
 }
 
-// softmax_backward_kernel with rows that stream through shared memory (row_stream.cuh), in whole pieces: for those so
-// long that registers hold them for one block a multiprocessor, which then waits where no other one goes on. Of the
-// columns, a block of a cluster has `share`.
+// softmax_backward_kernel with rows that stream through shared memory (row_stream.cuh), in whole pieces: for rows so
+// long that in registers they would leave room for one block per multiprocessor, with no other to run while it waits. A
+// block of a cluster has `share` columns.
 template <class T, class Shape>
 __global__ void __launch_bounds__(Shape::block, 1)
     softmax_backward_stream_kernel(const T* grad_y, int64_t grad_stride, const T* y, int64_t y_stride, T* grad_x,

@@ -19,8 +19,8 @@ __device__ __forceinline__ trifold::compute_t<T> sigmoid_of(trifold::compute_t<T
   return C(1) / (C(1) + exp(-g));
 }
 
-// A quotient by 1 + exp(-g), and no product with σ(g), which is subnormal and has lost digits where that is still a
-// normal number. Half types hold fewer digits than are left.
+// A quotient by 1 + exp(-g) instead of a product with σ(g): where σ(g) is subnormal and has lost digits, the result is
+// still a normal number. Half types have fewer digits than are left.
 template <class T>
 __device__ __forceinline__ trifold::compute_t<T> silu(trifold::compute_t<T> g) {
 #ifdef TRIFOLD_GPU_ARCH

@@ -9,15 +9,16 @@ using trifold::Rows, trifold::Tensor;
 constexpr const char* name = "topk";
 constexpr const char* backward_name = "topk_backward";
 
-// Blocks for slices, which may be so many that their candidates fill several tiles.
+// Blocks wanted in all slices; there may be so many that their candidates fill several tiles.
 constexpr int64_t blocks_wanted = 4 * 132;
-constexpr int64_t least_vectors = 4096;  // in a slice: four tiles of 256 threads
+constexpr int64_t least_vectors = 4096;  // per slice: four tiles of 256 threads
 
-// Of the backward pass, as of argmax's.
+// For the backward pass, as for argmax's.
 constexpr int64_t backward_blocks_wanted = 4 * 8 * 132;
 constexpr int64_t backward_least_vectors = 2048;
 
-// k results for each of so many slices of a row. Few threads have a row that is one of their tiles: sorting costs less.
+// Writes k results per slice of each row. Fewer threads process a row that fits in one of their tiles: sorting costs
+// less.
 template <class T>
 void launch_slices(trifold::Stream stream, const T* x, int64_t x_stride, const int64_t* columns_of, T* values,
                    int64_t* indices, int64_t rows, int64_t columns, int64_t slices, int k) {
@@ -49,7 +50,7 @@ void launch_topk(trifold::Stream stream, const Rows& x, T* values, int64_t* indi
   launch_slices<T>(stream, parts, candidates, places, values, indices, x.count, candidates, 1, k);
 }
 
-// The sizes with another last one. A tensor without dimensions is a row of one column, and so are its results.
+// The sizes with the last one replaced. A tensor without dimensions is a row of one column, and so are its results.
 std::vector<int64_t> with_columns(trifold::Dims sizes, int64_t columns) {
   std::vector<int64_t> changed(sizes.begin(), sizes.end());
   if (!changed.empty()) changed.back() = columns;

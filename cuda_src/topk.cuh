@@ -1,18 +1,18 @@
 // topk: the k largest numbers of each of `rows` rows of `columns` numbers, largest first, and their columns; k is at
-// most 64. Numbers are ordered as by argmax (argmax.cuh): nan first, and of equal numbers the lowest column. Backward:
-// grad_x is the upstream gradients in those columns, and 0 in the others.
+// most 64. Numbers are ordered as by argmax (argmax.cuh): nan first, and ties by the lowest column. Backward: grad_x is
+// the upstream gradients in those columns, and 0 elsewhere.
 //
-// Rows of x begin `x_stride` elements apart; those of grad_x follow one another. Forward must read x once, backward
-// must write grad_x once: sizeof(T) bytes an element each, beside k numbers and indices for each row.
+// Rows of x begin `x_stride` elements apart; those of grad_x are contiguous. Forward must read x once, backward must
+// write grad_x once: sizeof(T) bytes an element each, plus k numbers and indices per row.
 //
-// A block goes through a row once, in tiles of registers, and keeps what may be among the k largest: what does not come
-// after a threshold, of which it is known that k numbers of the row come before it or are it. These are sorted when
-// there is no more room for them, and the k-th is a new threshold. A tile of which too many numbers come before the
-// threshold, such as the first one, first raises it: the largest number of each thread is sorted, and the k-th of these
-// is a threshold, since k threads have one that is no smaller. Of a tile of random numbers little more than k are kept.
+// A block goes through a row once, in tiles of registers, and keeps the candidates for the k largest: numbers not below
+// a threshold that at least k numbers of the row are known to reach. When the buffer of candidates is full they are
+// sorted, and the k-th becomes the new threshold. If too many numbers of a tile pass the threshold, as in the first
+// tile, that is raised first: the largest number of each thread is sorted, and the k-th of these is a threshold, since
+// k threads have a number at least as large. Of a tile of random numbers little more than k are kept.
 //
-// A row that is long, where there are few, is cut into slices, a block for each; the same kernel then finds the k
-// largest of what the slices gave, which comes in the order of their columns where numbers are equal.
+// If there are few rows and they are long, each is cut into slices with a block per slice; a second launch of the same
+// kernel finds the k largest of the slices' results, in which equal numbers are in the order of their columns.
 #pragma once
 
 #include "argmax.cuh"
@@ -20,9 +20,9 @@
 #include <climits>
 
 inline constexpr int topk_most = 64;
-inline constexpr int topk_vectors = 4;  // that a thread has of a tile: of 2-byte numbers 32, a bit each in a mask
+inline constexpr int topk_vectors = 4;  // per thread and tile: of 2-byte numbers 32, a bit each in a mask
 
-// Comes after every number of a row.
+// Ordered after every number of a row.
 template <class C>
 inline constexpr Candidate<C> no_candidate{-C(INFINITY), INT_MAX};
 
@@ -39,9 +39,9 @@ struct Candidates {
   }
 };
 
-// Sorts the first `count` candidates, a power of two, by a bitonic network. All `threads` threads call it; it begins
-// and ends with a barrier. A warp's 32 pairs of distance 32 or less are of the same 64 candidates: between such steps
-// no other warp need be waited for.
+// Sorts the first `count` candidates, a power of two, by a bitonic network. Called by all `threads` threads; begins and
+// ends with a barrier. The 32 pairs of a warp at distances up to 32 are within the same 64 candidates: between such
+// steps no barrier of the block is needed.
 template <int threads, class C, int capacity>
 __device__ __forceinline__ void sort(Candidates<C, capacity>& candidates, int count) {
   __syncthreads();
@@ -67,7 +67,7 @@ __device__ __forceinline__ void sort(Candidates<C, capacity>& candidates, int co
   __syncthreads();
 }
 
-// What a thread has of a tile: vector `v`, and others `threads` apart.
+// A thread's part of a tile: vector `v`, and others `threads` apart.
 template <class T, int threads>
 struct Tile {
   using C = trifold::compute_t<T>;
@@ -86,10 +86,11 @@ struct Tile {
   __device__ __forceinline__ bool exists(int p) const { return v + p * threads < slice.vectors; }
   __device__ __forceinline__ int column(int i) const { return slice.column(v + i / size * threads) + i % size; }
 
-  // Element i. It is read again, since registers have no index.
+  // Element i, read again from memory, since registers cannot be indexed.
   __device__ __forceinline__ Candidate<C> get(int i) const { return {C(slice.first[column(i)]), column(i)}; }
 
-  // Bit i says that element i does not come after the threshold. Most vectors have no number as large as it.
+  // Bit i is set unless element i is ordered after the threshold. Most vectors have no number as large as the
+  // threshold.
   __device__ __forceinline__ unsigned wanted(Candidate<C> threshold) const {
     unsigned mask = 0;
 #pragma unroll
@@ -116,12 +117,12 @@ struct Tile {
   }
 };
 
-// The candidates that a block keeps of a row, and the threshold; what is no array is the same in all threads. There
-// must be room for k candidates and one of each thread.
+// The candidates that a block keeps of a row, and the threshold; all but the array is the same in all threads. Needs
+// capacity for k candidates and one per thread.
 template <class C, int threads, int capacity>
 struct Kept {
   Candidates<C, capacity>& candidates;
-  int& next;  // in shared memory: the first free place
+  int& next;  // in shared memory: the first free index
   int k, count;
   Candidate<C> threshold = no_candidate<C>;
 
@@ -139,8 +140,8 @@ struct Kept {
   }
 };
 
-// `columns_of` has the columns of x that its elements come from, or is null where these are their own. Of each row
-// there are k results for each slice.
+// `columns_of` maps elements of x to columns of the original row; null: they are the same. Writes k results per slice
+// of each row.
 template <class T, int threads, int capacity>
 __global__ void __launch_bounds__(threads)
     topk_kernel(const T* x, int64_t x_stride, const int64_t* columns_of, T* values, int64_t* indices, int64_t rows,
@@ -204,11 +205,11 @@ __global__ void __launch_bounds__(argmax_block)
   using C = trifold::compute_t<T>;
   const int64_t row = trifold::thread_index<argmax_block>() / team;
   const int lane = static_cast<int>(threadIdx.x) % team;
-  constexpr int early = team < topk_most ? 2 : 1;  // of the thread's gradients: all but in the smallest teams
+  constexpr int early = team < topk_most ? 2 : 1;  // gradients loaded per thread: all but in the smallest teams
   trifold::wait_for_earlier_kernels();
   const Slice<T> slice(grad_x + row * columns, columns, share);
   const T zero = T(C(0));
-  // Loaded before the zeros are stored: loads after these would wait for them.
+  // Loaded before the zeros are stored: loads after the stores would wait for them.
   int64_t column[early];
   T grad[early];
 #pragma unroll

@@ -6,15 +6,15 @@ namespace {
 
 using trifold::Dims, trifold::Tensor;
 
-// A tensor as matrices, which are its last two dimensions; the elements of each row are neighbours.
+// A tensor as matrices, which are its last two dimensions; the elements of each row are contiguous.
 struct Matrices {
-  Tensor tensor;  // whose memory it is: the argument's, or a copy's
+  Tensor tensor;  // owns the memory: the argument, or a copy
   int64_t count, rows, columns, matrix_stride, row_stride;
 };
 
-// How far apart the matrices of `x` begin, if a single number says that; else nothing.
+// The distance between the matrices of `x`, if it is the same for all; otherwise nothing.
 std::optional<int64_t> matrix_stride_of(Dims sizes, Dims strides) {
-  int64_t stride = 0, matrices = 1;  // of the dimensions from d on
+  int64_t stride = 0, matrices = 1;  // in the dimensions from d on
   for (std::size_t d = sizes.size() - 2; d-- > 0;) {
     if (sizes[d] == 1) continue;
     if (matrices == 1) stride = strides[d];
@@ -44,7 +44,7 @@ void launch_tiles(trifold::Stream stream, const T* x, int64_t matrix_stride, int
                                 dim3(tile_edge, tile_height), 0, x, matrix_stride, row_stride, y, rows, columns, tiles);
 }
 
-// Whether rows and columns are whole words of both x and its transpose, on boundaries of words.
+// Whether rows and columns consist of whole words of both x and its transpose, and begin at word boundaries.
 template <class T>
 bool in_words(const T* x, const Matrices& of) {
   constexpr int64_t pack = sizeof(uint32_t) / sizeof(T);
@@ -52,7 +52,7 @@ bool in_words(const T* x, const Matrices& of) {
          of.matrix_stride % pack == 0 && of.row_stride % pack == 0;
 }
 
-// T is an unsigned integer of as many bytes as an element.
+// T is an unsigned integer with as many bytes as an element.
 template <class T>
 void launch_transpose(trifold::Stream stream, const Matrices& of, const Tensor& y) {
   const T* const from = trifold::data<T>(of.tensor);

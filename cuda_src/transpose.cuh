@@ -1,30 +1,30 @@
-// transpose: y[b, c, r] = x[b, r, c] for `count` matrices of `rows` × `columns` elements, whatever these are: only
-// their bits move, so that the kernels are made for 1, 2, 4 and 8 bytes and not for types.
+// transpose: y[b, c, r] = x[b, r, c] for `count` matrices of `rows` × `columns` elements of any type: only bits move,
+// so that the kernels are instantiated for 1, 2, 4 and 8 bytes and not for types.
 //
 // Each element is read once and written once: 2·sizeof(T) bytes. A warp reads along a row and must write along a column
-// of x, which is a row of y; taken from global memory, one of the two would touch 32 lines for 32 elements. So a block
-// reads a tile of 32 × 32 row by row into shared memory and writes it column by column: both ways 32 neighbours.
+// of x, which is a row of y; directly in global memory, one of the two would touch 32 lines for 32 elements. So a block
+// reads a tile of 32 × 32 row by row into shared memory and writes it column by column: both access 32 neighbours.
 //
-// Bank conflicts. Shared memory has 32 banks, word w (4 bytes) lies in bank w mod 32, and a warp's access takes as many
-// passes as the busiest bank has different words. In a tile of 32 × 32 words the column c is the words c, c + 32,
-// c + 64, ...: all in bank c, so that reading it takes 32 passes. With a 33rd word in each row, which nobody uses, the
-// column is the words c, c + 33, c + 66, ...: in banks c, c + 1, c + 2, ..., one pass. Rows stay 32 neighbours.
+// Bank conflicts. Shared memory has 32 banks, word w (4 bytes) is in bank w mod 32, and a warp's access takes as many
+// passes as the busiest bank has different words. In a tile of 32 × 32 words, column c is the words c, c + 32, c + 64,
+// ...: all in bank c, so that reading it takes 32 passes. With an unused 33rd word in each row, the column is the words
+// c, c + 33, c + 66, ...: in banks c, c + 1, c + 2, ..., one pass. A row is still 32 neighbours.
 //
-// Of elements of 1 or 2 bytes a warp would move 32 or 64 bytes at a time, a fraction of a line of 128. There,
+// For elements of 1 or 2 bytes a warp would move 32 or 64 bytes at a time, a fraction of a 128-byte line. Instead,
 // transpose_words_kernel moves words of 4 or 2 elements, and swaps elements within 4 × 4 or 2 × 2 of them in registers.
 #pragma once
 
 #include <trifold/cuda.cuh>
 
-inline constexpr int tile_edge = 32;   // a block is a warp for each of `tile_height` rows of a tile
-inline constexpr int tile_height = 8;  // at once
+inline constexpr int tile_edge = 32;   // elements
+inline constexpr int tile_height = 8;  // rows of a tile that a block reads at once, a warp per row
 inline constexpr int tile_pitch = tile_edge + 1;
 
-// Where a block's tile is: its matrix, and the first row and column.
+// A block's tile: its matrix, first row and first column.
 struct Tile {
   int64_t matrix, row, column;
 
-  // Tile number `index` of all, counted along rows, then down the matrix, then over the matrices.
+  // Tile number `index`, counted along rows, then down the matrix, then over the matrices.
   __device__ __forceinline__ Tile(int64_t index, int64_t rows, int64_t columns) {
     const int64_t across = (columns + tile_edge - 1) / tile_edge, down = (rows + tile_edge - 1) / tile_edge;
     column = index % across * tile_edge;
@@ -33,8 +33,8 @@ struct Tile {
   }
 };
 
-// Of x, matrices begin `matrix_stride` elements apart, rows `row_stride`; the elements of a row are neighbours. y has
-// no gaps. `tiles` are those of all matrices.
+// Matrices of x begin `matrix_stride` elements apart, rows `row_stride`; the elements of a row are contiguous. y is
+// contiguous. `tiles` is the number of tiles of all matrices.
 template <class T>
 __global__ void transpose_kernel(const T* x, int64_t matrix_stride, int64_t row_stride, T* y, int64_t rows,
                                  int64_t columns, int64_t tiles) {
@@ -42,7 +42,7 @@ __global__ void transpose_kernel(const T* x, int64_t matrix_stride, int64_t row_
   const int lane = static_cast<int>(threadIdx.x);
   for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
     const Tile tile(index, rows, columns);
-    trifold::wait_for_earlier_kernels();  // not before the divisions
+    trifold::wait_for_earlier_kernels();  // after the divisions, which need no data
     const T* from = x + tile.matrix * matrix_stride;
     T* to = y + tile.matrix * rows * columns;
 #pragma unroll
@@ -62,10 +62,9 @@ __global__ void transpose_kernel(const T* x, int64_t matrix_stride, int64_t row_
   }
 }
 
-// The same for words of `pack` elements of 4 / pack bytes. A thread takes a cell: `pack` words of `pack` rows that lie
-// below each other, which it turns into `pack` words of as many columns. x, strides, and what y is counted in are
-// words; `rows` and `columns` are numbers of cells; word j of a cell is staged in plane j, each of which is a tile as
-// above.
+// The same for words of `pack` elements of 4 / pack bytes. A thread moves a cell: `pack` words in `pack` consecutive
+// rows, which it transposes into `pack` words of as many columns. The types of x and y and the strides are in words;
+// `rows` and `columns` count cells. Word j of a cell is staged in plane j, each of which is a tile as above.
 template <int pack>
 __global__ void transpose_words_kernel(const uint32_t* x, int64_t matrix_stride, int64_t row_stride, uint32_t* y,
                                        int64_t rows, int64_t columns, int64_t tiles) {
@@ -75,10 +74,10 @@ __global__ void transpose_words_kernel(const uint32_t* x, int64_t matrix_stride,
   const int lane = static_cast<int>(threadIdx.x);
   for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
     const Tile tile(index, rows, columns);
-    trifold::wait_for_earlier_kernels();  // not before the divisions
+    trifold::wait_for_earlier_kernels();  // after the divisions, which need no data
     const uint32_t* from = x + tile.matrix * matrix_stride;
     uint32_t* to = y + tile.matrix * rows * columns * pack;
-    uint32_t word[tile_edge / tile_height][pack];  // all loads come before the first use of one
+    uint32_t word[tile_edge / tile_height][pack];  // all loads are issued before the first is used
 #pragma unroll
     for (int step = 0; step < tile_edge; step += tile_height) {
       const int64_t row = tile.row + step + threadIdx.y, column = tile.column + lane;

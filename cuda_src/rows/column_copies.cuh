@@ -1,6 +1,6 @@
-// The parameters of a norm (one number for each column), in the shared memory of all teams of a cluster (sm_90 on).
-// Each team loads a part of them and multicasts it to all teams, so that L2, whose rate would otherwise be the limit,
-// reads them once for the rows of all teams:
+// The parameters of a norm (one number per column), in the shared memory of all teams of a cluster (sm_90 on). Each
+// team loads a part of them and multicasts it to all teams, so that L2, whose rate would otherwise be the limit, reads
+// them once for the rows of all teams:
 //
 //     const auto weights = column_numbers<Choice, 0>(weight, T(1), at, columns);   // starts the copy
 //     …                                                                            // the row's sums
@@ -14,14 +14,14 @@ namespace trifold {
 
 #ifdef TRIFOLD_CLUSTERS
 
-// The parameters of a block's columns. The blocks of the same rank in the teams of a cluster have the same columns, but
-// for the offset of their rows from a 16-byte boundary.
+// The parameters of a block's columns. The blocks of equal rank in the teams of a cluster have the same columns, up to
+// the offset of their rows from a 16-byte boundary.
 template <class T, Cut cut, class Choice, int which>
 class CopiedNumbers {
   static constexpr int V = Choice::pieces, size = Packed<T>::size;
 
  public:
-  // Starts the copy, number `which` of the kernel's, of `columns` numbers; null: each is `otherwise`. Called after
+  // Starts copying `columns` numbers as array `which` of the kernel's arrays; null: each is `otherwise`. Called after
   // wait_for_mates.
   __device__ __forceinline__ CopiedNumbers(const T* of_columns, T otherwise, const RowCut<T, cut>& at, int columns)
       : of_columns_(of_columns), otherwise_(otherwise) {
@@ -29,7 +29,7 @@ class CopiedNumbers {
     const ClusterPlace place = ClusterPlace::get<Choice::mates>();
     Packed<T>* const all = dynamic_shared_lines<Packed<T>>() + which * Choice::vectors(block);
     const int base = place.rank * block * V * size;  // the block's first column, or one after it
-    // They are copied from a boundary at or before that column.
+    // The copy begins at a boundary at or before that column.
     const T* const from = of_columns + base;
     const auto offset = static_cast<int>(reinterpret_cast<uintptr_t>(from) % vector_bytes / sizeof(T));
     own_ = reinterpret_cast<const T*>(all) + (at.first - base + offset);
@@ -51,8 +51,8 @@ class CopiedNumbers {
     const auto odd = static_cast<unsigned>(reinterpret_cast<uintptr_t>(from) % 4);
     return joined(reinterpret_cast<const uint32_t*>(reinterpret_cast<const char*>(from) - odd), odd);
   }
-  // All pieces of the thread, whose address is computed once: fewer instructions, but rms_norm and float32, which wait
-  // for memory, are up to 1% slower with it.
+  // All pieces of the thread, with their address computed once: fewer instructions, but up to 1% slower for rms_norm
+  // and for float32, which wait for memory.
   struct Pieces {
     const uint32_t* first;
     unsigned odd;
@@ -68,13 +68,13 @@ class CopiedNumbers {
   const T* of_columns_;
   T otherwise_;
   const T* own_;           // the thread's first piece
-  const uint32_t* words_;  // the word in which that begins,
-  unsigned odd_;           // so many bytes after the word's first one
+  const uint32_t* words_;  // the word in which that begins
+  unsigned odd_;           // the byte offset in that word
 
   // A piece that begins `odd` bytes after the first of these words.
   //
-  // Read as words, of which half types need one more: four lanes at a time have no bank conflict, which takes less time
-  // than selecting among the words of two vectors.
+  // It is read as words, one more than a piece for half types: reading four lanes at a time has no bank conflicts and
+  // is faster than selecting among the words of two vectors.
   static __device__ __forceinline__ Packed<T> joined(const uint32_t* words, unsigned odd) {
     Packed<T> piece;
 #pragma unroll
@@ -83,12 +83,12 @@ class CopiedNumbers {
     return piece;
   }
 
-  // The vectors of the block's columns, if `left` numbers are left from its first column on.
+  // The number of vectors of the block's columns, if `left` numbers remain from its first column on.
   static __device__ __forceinline__ int vectors_of(int left) {
     return max(0, min((left + size - 1) / size, Choice::vectors(static_cast<int>(blockDim.x))));
   }
 
-  // Copies the team's part of the block's vectors to all teams.
+  // Copies the team's share of the block's vectors to all teams.
   static __device__ __forceinline__ void copy(Packed<T>* all, const T* from, int vectors, const ClusterPlace& place) {
     constexpr int parts = Choice::mates * Choice::vectors_a_line;
     const int part = (vectors + parts - 1) / parts * Choice::vectors_a_line, first = place.mate * part;
@@ -104,8 +104,8 @@ class CopiedNumbers {
                    shared_address(&mailbox));
   }
 
-  // The vectors from `first` on, which are not copied: those beyond the row are read, too, but not used. All threads of
-  // the block call it.
+  // Sets the vectors from `first` on, which are not copied: those beyond the row are read too, but not used. Called by
+  // all threads of the block.
   static __device__ __forceinline__ void fill(Packed<T>* all, int first, T otherwise) {
     const int block = static_cast<int>(blockDim.x), end = Choice::vectors(block);
     if (first >= end) return;
@@ -116,8 +116,8 @@ class CopiedNumbers {
 
 #endif
 
-// The parameters of a thread's columns, array `which` of the kernel's: from copies where teams share a cluster, else
-// from global memory.
+// The parameters of a thread's columns, array `which` of the kernel's: from shared copies if teams share a cluster,
+// otherwise from global memory.
 template <class Choice, int which, class T, Cut cut>
 __device__ __forceinline__ auto column_numbers(const T* of_columns, T otherwise, const RowCut<T, cut>& at,
                                                int columns) {

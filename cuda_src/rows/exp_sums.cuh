@@ -12,8 +12,8 @@
 
 namespace trifold {
 
-// For a warp's numbers: the largest, and the sum of the exponentials of the differences from it; on request also the
-// sum of the differences themselves, and the count of numbers.
+// Of a warp's numbers: the largest, and the sum of the exponentials of the differences from it; on request also the sum
+// of the differences themselves, and the count of numbers.
 struct alignas(16) WarpExps {
   float max, sum, differences, count;
 };
@@ -23,7 +23,7 @@ __device__ __forceinline__ float finite_or_zero(float max) {
   return max == -INFINITY ? 0.0f : max;
 }
 
-// For a row's numbers: m, the largest; Σ exp(x - m), times the power of two of scaled_exp; and Σ (x - m), or 0.
+// Of a row's numbers: m, the largest; Σ exp(x - m), times the power of two of scaled_exp; and Σ (x - m), or 0.
 struct RowExps {
   float max, sum, differences;
 
@@ -46,7 +46,7 @@ struct RowExps {
 template <class T, int V>
 struct Exps {
   float e[V][Packed<T>::size];
-  float edge;  // of a row with edges: the thread's
+  float edge;  // the thread's edge, in a row that has edges
   WarpExps warp;
 
   // Numbers outside the row must be -inf.
@@ -76,8 +76,8 @@ struct Exps {
   }
 
  private:
-  // Adds two numbers at once: single differences would be kept in registers for the exponentials. Uses halves, whose
-  // sum does not overflow.
+  // Adds two numbers at a time: the compiler would keep single differences in registers for the exponentials. Uses
+  // halves, whose sum does not overflow.
   template <Cut cut>
   static __device__ __forceinline__ float differences(RowPart<T, cut, V> x, const RowCut<T, cut>& at, float base) {
     x.stay();

@@ -20,14 +20,14 @@ __device__ __forceinline__ float close_rsqrt(float x) {
   const float root = rsqrtf(x);
   if constexpr (sizeof(T) == 2) return root;
   const float better = fmaf(0.5f * root, fmaf(-x * root, root, 1.0f), root);
-  return better == better ? better : root;  // of 0 and of an infinity the step makes nan
+  return better == better ? better : root;  // for 0 and infinity the step makes nan
 #else
   return 1 / sqrt(x);
 #endif
 }
 
-// The number of terms of a sum, to divide it by, without branches. The residual of the first quotient corrects the
-// error of the reciprocal, so that the mean of n equal numbers is that number.
+// The number of terms of a sum, as a divisor without branches. The residual of the first quotient corrects the error of
+// the reciprocal, so that the mean of n equal numbers is that number.
 struct Count {
   float count, reciprocal;
 
@@ -45,8 +45,8 @@ struct Count {
   }
 };
 
-// What layer_norm makes of a number: (x - mean)·rstd·weight + bias. Of half types x̂ is x·rstd - mean·rstd, one
-// instruction: what that cancels of a float's digits is far below theirs.
+// layer_norm's result for a number: (x - mean)·rstd·weight + bias. For half types x̂ is x·rstd - mean·rstd, one
+// instruction: the digits of a float that cancel are far below those of a half type.
 template <class T>
 struct Normalised {
   float mean, rstd;
@@ -60,7 +60,7 @@ struct Normalised {
   }
 };
 
-// What rms_norm makes of a number.
+// rms_norm's result for a number.
 struct ScaledBy {
   float rstd;
 
@@ -80,7 +80,7 @@ struct alignas(16) WarpMoments {
 template <Cut cut>
 inline constexpr bool has_edges = cut == Cut::inner || cut == Cut::streamed;
 
-// A sum of a thread's elements, as four sums: each addition to a single one would wait for the one before.
+// A sum over a thread's elements, kept as four sums: with a single one, each addition would wait for the one before.
 struct FourSums {
   float of[4]{};
 
@@ -91,14 +91,14 @@ struct FourSums {
 template <class T, Cut cut, int V, class Term>
 __device__ __forceinline__ float thread_sum(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at, Term term) {
   FourSums sums;
-  // Without this branch ptxas would keep the floats that it makes of half types here for later uses.
+  // Without this branch ptxas would keep half types' conversions to float in registers for later uses.
   if (at.touches(0)) x.each([&](float v, int, int i) { sums.of[i % 4] += term(v); });
   if (has_edges<cut> && at.edge >= 0) sums.of[0] += term(float(x.edge));
   return sums.all();
 }
 
-// Σ (x - mean)² of the calling thread's elements of the row. Pieces that extend beyond it, which the thread has if
-// `edges`, are added up element by element.
+// Σ (x - mean)² over the calling thread's elements of the row. Pieces that extend beyond it, which the thread has if
+// `edges`, are added element by element.
 template <class T, Cut cut, int V>
 __device__ __forceinline__ float thread_squares(const RowPart<T, cut, V>& x, const RowCut<T, cut>& at, float mean,
                                                 bool edges) {
@@ -118,7 +118,7 @@ __device__ __forceinline__ float thread_squares(const RowPart<T, cut, V>& x, con
   return sums.all();
 }
 
-// The moments of the `count` numbers of each of R rows that so many lanes hold, in two passes: as exact as with the
+// The moments of the `count` numbers of each of R rows held by this many lanes, in two passes: as accurate as with the
 // row's mean. Numbers beyond a row are 0.
 template <int lanes, class T, Cut cut, int V, int R>
 __device__ __forceinline__ Pack<Moments, R> lane_moments(RowPart<T, cut, V> (&x)[R], const RowCut<T, cut>& at,
@@ -145,7 +145,7 @@ __device__ __forceinline__ Pack<Moments, R> lane_moments(RowPart<T, cut, V> (&x)
   return own;
 }
 
-// The same of the numbers that the warp holds.
+// The same for the numbers that the warp holds.
 template <class T, Cut cut, int V, int R>
 __device__ __forceinline__ Pack<WarpMoments, R> warp_moments(RowPart<T, cut, V> (&x)[R], const RowCut<T, cut>& at) {
   const int count = at.template of_warp<V>();
@@ -156,7 +156,7 @@ __device__ __forceinline__ Pack<WarpMoments, R> warp_moments(RowPart<T, cut, V> 
   return post;
 }
 
-// Σ x² of the calling thread's numbers.
+// Σ x² over the calling thread's numbers.
 template <class T, Cut cut, int V>
 __device__ __forceinline__ float sum_of_squares(RowPart<T, cut, V>& x, const RowCut<T, cut>& at) {
   const float squares = thread_sum(x, at, [](float v) { return v * v; });
@@ -171,7 +171,7 @@ __device__ __forceinline__ Moments shifted_moments(float shift, float sum, float
   return {shift + mean, squares == INFINITY ? squares : fmaf(-sum, mean, squares)};
 }
 
-// The sums of the differences of a thread's numbers from one number, and of their squares.
+// The sums of a thread's differences from one number, and of their squares.
 struct ShiftedSums {
   FourSums sums, squares;
 
@@ -181,8 +181,8 @@ struct ShiftedSums {
   }
 };
 
-// The moments of R rows from those of their warps, at most `most`, each of which is moved to its row's mean (Chan,
-// Golub, LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
+// The moments of R rows from those of their warps, at most `most`, each shifted to its row's mean (Chan, Golub,
+// LeVeque: "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979).
 template <int most, int R>
 __device__ __forceinline__ Pack<Moments, R> combine(const Posts<Pack<WarpMoments, R>>& posts, const Count& columns) {
   constexpr int width = std::min(warp_threads, static_cast<int>(std::bit_ceil(static_cast<unsigned>(most))));
@@ -214,7 +214,7 @@ __device__ __forceinline__ Pack<Moments, R> combine(const Posts<Pack<WarpMoments
   return all;
 }
 
-// The same of one row, as accurate as type T needs: for half types both sums in one pass.
+// The same for one row, as accurate as type T needs: for half types both sums in one pass.
 template <class T, int most>
 __device__ __forceinline__ Moments close_combine(const Posts<Pack<WarpMoments, 1>>& posts, const Count& columns) {
   if constexpr (sizeof(T) > 2) return combine<most, 1>(posts, columns).value[0];

@@ -12,22 +12,22 @@ enum class Parameters { early, late };
 template <Team team, int pieces, int threads, int blocks, Parameters when, bool edges = false>
 struct NormTeam : TeamChoice<team, pieces, threads, blocks, edges> {
   static constexpr bool early = when == Parameters::early;
-  // Of parameters that are read late, those of so many pieces are in registers at once.
+  // Parameters that are read late are loaded this many pieces at a time.
   static constexpr int chunk = early ? pieces : std::min(pieces, 4);
   static_assert(pieces % chunk == 0);
 };
 template <Team team, int pieces, int threads, int blocks, Parameters when>
 using NormTeamWithEdges = NormTeam<team, pieces, threads, blocks, when, true>;
 
-// Clusters of two teams, which hold two rows each. The parameters are copied to both, once for all four rows
+// Clusters of two teams with two rows each. The parameters are copied to both, once for all four rows
 // (column_copies.cuh). The cluster has at most `most` blocks.
 template <int pieces, int threads, int blocks, int most_, bool edges = false>
 struct NormPair : TeamChoice<Team::cluster, pieces, threads, blocks, edges> {
   static constexpr bool early = false;
   static constexpr int chunk = 1, rows = 2, mates = 2, most_in_cluster = most_;
 
-  // A thread's pieces need not begin at boundaries: one more vector is read, and one more is copied where parameters do
-  // not begin at one. Copied in whole lines of memory: copies to other places take longer.
+  // If a thread's pieces do not begin at boundaries one more vector is read, and if the parameters do not, one more is
+  // copied. Destinations are whole lines of memory: other copies take longer.
   static constexpr int vectors_a_line = line_bytes / vector_bytes;
   static constexpr int more = edges ? vectors_a_line : 0;
   static __host__ __device__ constexpr int vectors(int block) { return pieces * block + more; }
@@ -36,7 +36,7 @@ struct NormPair : TeamChoice<Team::cluster, pieces, threads, blocks, edges> {
 template <int pieces, int threads, int blocks, int most>
 using NormPairWithEdges = NormPair<pieces, threads, blocks, most, true>;
 
-// The first row of a team of RowsOfTeam that has more than one, or the last row of all, if the team has none.
+// The first row of a team of RowsOfTeam with several rows, or the last row of the matrix if the team has none.
 template <int R>
 __device__ __forceinline__ int64_t first_of_team(int64_t team, int64_t rows, int apart) {
   return std::min(team + (team & -int64_t{apart}) * (R - 1), rows - 1);
@@ -55,7 +55,7 @@ struct RowsOfTeam {
     for (int j = 1; j < R; ++j) row[j] = row[j - 1] + apart < rows ? row[j - 1] + apart : row[j - 1];
   }
 
-  // Where they begin, of rows that begin `stride` apart.
+  // The addresses of the rows, in a matrix whose rows begin `stride` apart.
   template <class T>
   __device__ __forceinline__ Pack<T*, R> in(T* first, int64_t stride) const {
     Pack<T*, R> begin;
@@ -82,8 +82,8 @@ __device__ __forceinline__ TeamPlace in_warps(TeamPlace place) {
   return place;
 }
 
-// Writes rows. The elements of row j become make.value[j](element, number...), with the parameters of their columns,
-// which are SharedByRows or CopiedNumbers.
+// Writes rows. The elements of row j become make.value[j](element, number...), with the parameters of their columns, of
+// type SharedByRows or CopiedNumbers.
 //
 // The compiler does not move a load of parameters ahead of a store, which limits how many are in registers.
 template <class Choice, class T, Cut cut, int V, int R, class Make, class... Numbers>

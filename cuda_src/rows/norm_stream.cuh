@@ -1,5 +1,5 @@
-// The forward pass of a norm whose rows stream through shared memory (row_stream.cuh): rows too long for registers, or
-// so long that each would wait for its parameters, which stay in registers here.
+// The forward pass of a norm whose rows stream through shared memory (row_stream.cuh): for rows too long for registers,
+// or so long that each would wait for its parameters, which stay in registers here.
 #pragma once
 
 #include "moments.cuh"
@@ -10,7 +10,7 @@ namespace trifold {
 
 #ifdef TRIFOLD_CLUSTERS
 
-// The message of a warp about a row: the moments of its numbers; or Σ x², if the norm is not `centred`.
+// A warp's message about a row: the moments of its numbers; or Σ x², if the norm is not `centred`.
 template <bool centred, class T, Cut cut, int V>
 __device__ __forceinline__ auto message(RowPart<T, cut, V> (&part)[1], const RowCut<T, cut>& at) {
   if constexpr (centred)
@@ -31,7 +31,7 @@ __device__ __forceinline__ Moments moments_of(const Posts<Pack<float, 1>>& posts
 
 #endif
 
-// With `centred` of layer_norm, else of rms_norm. Rows of a team have the same offset from a boundary, in x and in y.
+// layer_norm if `centred`, otherwise rms_norm. Rows of a team have the same offset from a boundary, in x and in y.
 template <class T, class Shape, bool centred, Cut cut>
 __global__ void __launch_bounds__(Shape::block, Shape::resident)
     norm_stream_kernel(const T* x, int64_t x_stride, const T* weight, const T* bias, T* y, float* mean, float* rstd,

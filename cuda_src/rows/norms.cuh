@@ -1,5 +1,5 @@
-// Sums over the rows of a matrix, one for each column, in two steps: what the gradient of a norm's weight is. Nothing
-// is added atomically, and the shares of rows depend on the matrix's size alone, so results repeat bit for bit.
+// Sums over the rows of a matrix, one per column, in two steps: for the gradients of a norm's parameters. There are no
+// atomics, and the division of rows into parts depends on the matrix's size alone, so results repeat bit for bit.
 #pragma once
 
 #include <trifold/sums.cuh>
@@ -11,12 +11,12 @@ namespace trifold {
 // A block sums 32 columns, each with 4 threads: a warp reads neighbouring elements of one row.
 inline constexpr int column_block = 32, column_threads = 4;
 
-// How a matrix's rows are shared out: each of `parts` blocks has `rows_a_part` of them.
+// The division of a matrix's rows: `parts` blocks with `rows_a_part` rows each.
 struct RowShares {
   int64_t parts, rows_a_part;
 };
 
-// At least 8 rows a thread, as long as that makes enough blocks to fill a large GPU: 8 on each of 132 multiprocessors.
+// At least 8 rows per thread, unless that makes too few blocks to fill a large GPU: 8 on each of 132 multiprocessors.
 inline RowShares share_rows(int64_t rows, int64_t columns) {
   constexpr int64_t least = 8 * column_threads, blocks = 8 * 132;
   const int64_t across = std::max<int64_t>(1, (columns + column_block - 1) / column_block);
@@ -29,8 +29,8 @@ __device__ __forceinline__ int64_t column_index() {
   return static_cast<int64_t>(blockIdx.x) * column_block + threadIdx.x;
 }
 
-// The sums of terms(row), N numbers of type C for this thread's column, over begin ≤ row < end; whole in the thread
-// with threadIdx.y = 0 of each column. All threads of the block call it.
+// The sums of terms(row), N numbers of type C for this thread's column, over begin ≤ row < end; complete in the thread
+// with threadIdx.y = 0 of each column. Called by all threads of the block.
 template <class C, int N, class Terms>
 __device__ __forceinline__ Pack<C, N> column_sums(int64_t begin, int64_t end, Terms terms) {
   CompensatedSum<C> sums[N]{};
@@ -65,7 +65,7 @@ __device__ __forceinline__ void sum_part(C* parts, int64_t rows, int64_t rows_a_
   for (int k = 0; k < N; ++k) parts[(k * int64_t{gridDim.y} + blockIdx.y) * columns + column] = sums.value[k];
 }
 
-// Second step: adds up the `count` parts. Blocks with blockIdx.y = 0 make `first`, those with 1 make `second`.
+// Second step: adds the `count` parts. Blocks with blockIdx.y = 0 write `first`, those with 1 `second`.
 template <class T>
 __global__ void sum_parts_kernel(const compute_t<T>* parts, T* first, T* second, int64_t count, int64_t columns) {
   using C = compute_t<T>;

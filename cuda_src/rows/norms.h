@@ -1,5 +1,5 @@
-// What the bindings of the norms share: weights, the statistics that forward leaves for backward, and the two steps of
-// the gradients of weights.
+// Shared by the bindings of the norms: parameters, the statistics that forward saves for backward, and the two steps of
+// the parameters' gradients.
 #pragma once
 
 #include <trifold/rows.h>
@@ -14,7 +14,7 @@ inline void check_rows(const char* op, const Tensor& x, const char* name) {
         ".reshape(1)");
 }
 
-// Raises unless `numbers`, if given, are one for each column of x.
+// Raises unless `numbers`, if present, has one number per column of x.
 inline void check_of_columns(const char* op, const Tensor& x, const std::optional<Tensor>& numbers, const char* name) {
   if (!numbers) return;
   check_same_device(op, x, "x", *numbers, name);
@@ -24,18 +24,18 @@ inline void check_of_columns(const char* op, const Tensor& x, const std::optiona
         ",), a number for each column of x, not ", Shape{*numbers});
 }
 
-// The dtype that the kernels for x compute in, as libtorch numbers it.
+// The compute dtype of the kernels for x, as numbered by libtorch.
 inline int32_t compute_dtype(const Tensor& x) {
   return x.scalar_type() == ScalarType::Double ? aoti_torch_dtype_float64() : aoti_torch_dtype_float32();
 }
 
-// A new, unwritten tensor of `kinds` rows, which have a number of the compute type for each row of x: one tensor for
-// all that forward leaves for backward, since each costs a microsecond of a call.
+// A new, uninitialised tensor of `kinds` rows, with a number of the compute type for each row of x: one tensor for all
+// statistics, since each tensor adds a microsecond to a call.
 inline Tensor row_statistics(const Rows& x, int64_t kinds) {
   return empty_contiguous(x.tensor, {kinds, x.count}, compute_dtype(x.tensor));
 }
 
-// Raises unless `statistics` is like what `row_statistics` made.
+// Raises unless `statistics` has the shape, dtype and layout of a result of `row_statistics`.
 inline void check_row_statistics(const char* op, const Rows& x, const Tensor& statistics, const char* name,
                                  int64_t kinds) {
   check_same_device(op, x.tensor, "x", statistics, name);
@@ -46,7 +46,7 @@ inline void check_row_statistics(const char* op, const Rows& x, const Tensor& st
         Shape{statistics});
 }
 
-// `numbers` without gaps, if given.
+// A contiguous copy of `numbers`, if present.
 inline std::optional<Tensor> dense(const std::optional<Tensor>& numbers) {
   if (!numbers || numbers->is_contiguous()) return numbers;
   return torch::stable::contiguous(*numbers);
@@ -57,13 +57,13 @@ const T* data_or_null(const std::optional<Tensor>& numbers) {
   return numbers ? data<T>(*numbers) : nullptr;
 }
 
-// A new tensor of a number for each column of x; of none, where it is not wanted.
+// A new tensor with one number per column of x; empty if it is not wanted.
 inline Tensor of_columns(const Tensor& x, bool wanted) {
   return empty_strided(x, {wanted ? x.size(x.dim() - 1) : 0}, {1});
 }
 
-// Sums over rows, one result of T for each column and each of N `results`. `first_step(grid, block, parts,
-// rows_a_part)` launches a kernel that calls `sum_part`.
+// Sums over rows, one result of T per column in each of N `results`. `first_step(grid, block, parts, rows_a_part)`
+// launches a kernel that calls `sum_part`.
 template <class T, std::size_t N, class FirstStep>
 void sum_over_rows(Stream stream, const Rows& x, const std::array<Tensor, N>& results, FirstStep first_step) {
   static_assert(N == 1 || N == 2, "sum_parts_kernel has two results at most");

@@ -1,5 +1,5 @@
-// The backward pass of a norm in one pass over its inputs: each row is read once, what it adds to the gradients of
-// weight and bias is added to sums that its team's threads keep in registers, and grad_x is written once.
+// The backward pass of a norm in one pass over its inputs: each row is read once, its terms of the gradients of weight
+// and bias are added to sums in the registers of its team's threads, and grad_x is written once.
 #pragma once
 
 #include <trifold/sums.cuh>
@@ -15,24 +15,25 @@ struct NormBackward {
   int64_t grad_stride;
   const T* x;
   int64_t x_stride;
-  const T* weight;    // null: 1
+  const T* weight;    // per row; null unless centred
   const float* mean;  // of each row; null unless centred
   const float* rstd;
   T* grad_x;
-  // The clusters' sums of each column, a row for each cluster. Null: not wanted. Each begins at a line of memory, and
-  // its last line is filled up with numbers that are never read: a line that is written in part is read more slowly.
+  // A row of sums per cluster, one sum per column. Null: not wanted. Each row begins at a line of memory, and its last
+  // line is padded with numbers that are never read: a line that is written in part is read more slowly.
   float* parts;
-  int part_pitch;       // from a cluster's sums to those of the next one
-  int64_t part_stride;  // from the parts of grad_weight to those of grad_bias
+  int part_pitch;       // distance between the sums of consecutive clusters
+  int64_t part_stride;  // distance between the parts of grad_weight and of grad_bias
   int64_t rows;
   int columns;
-  int share;     // of the columns that a block of a cluster has, in whole pieces
-  int boundary;  // with edges: rows of a team have the same offset from boundaries so many elements apart
-  bool early;    // whether the next kernel, which adds up the parts, is set up while this one runs
-  int ahead;     // of a team that is a warp: so many rows are prefetched to L2 before earlier kernels have ended
+  int share;     // columns per block of a cluster, in whole pieces
+  int boundary;  // with edges: all rows of a team have the same offset from multiples of this many elements
+  bool early;    // whether the next kernel, which adds the parts, is set up while this one runs
+  int ahead;     // if a team is a warp: rows to prefetch to L2 before earlier kernels have ended
 };
 
-// Whether a thread's registers hold the sums, the weights as floats, the numbers of two rows that are kept, and others.
+// Whether a thread's registers hold the sums, the weights as floats, the numbers of two rows if they are kept, and the
+// rest.
 template <class T, class Shape, bool centred>
 inline constexpr bool floats_fit =
     ((centred ? 2 : 1) + 1 + (Shape::kept ? 2 : 0)) * Shape::pieces * Vector<T>::size + (Shape::kept ? 40 : 80) <=
@@ -42,12 +43,13 @@ inline constexpr bool floats_fit =
 
 // The mean and rstd of a team's rows, one after the other.
 //
-// `gathered`: a warp's lanes load these numbers of many rows at once, and as many more are in flight. Loaded row by
-// row, they delay each row where rows are short: 12% of layer_norm at 512 columns. Else those of one row are in flight.
+// `gathered`: a warp's lanes load these numbers for many rows at once, and as many more are in flight. Row by row,
+// these loads delay short rows: by 12% for layer_norm at 512 columns. Otherwise those of one row are in flight.
 //
-// `hides`: where the compiler is short of registers and sees that all threads read the same number of a row, it copies
-// it to a uniform register, at once, and each row waits for it (a seventh of the time, of half types with edges). It
-// cannot see that lanes' numbers that differ in a bit leave 0.
+// `hides`: if the compiler is short of registers and can prove that all threads read the same number of a row, it
+// copies it to a uniform register at once, and each row waits for it (a seventh of the time, for half types with
+// edges). So the first row includes a term that is 0, which it cannot prove: the XOR of two neighbouring lanes'
+// indices, minus 1.
 template <class T, bool centred, bool gathered, bool hides>
 class StreamStatistics {
   static constexpr int kinds = centred ? 2 : 1, rows_held = warp_threads / kinds;
@@ -67,7 +69,7 @@ class StreamStatistics {
       load(0);
   }
 
-  // Goes on to row i; called for each in turn.
+  // Advances to row i; called for each row in order.
   __device__ __forceinline__ void advance(int i) {
     if constexpr (gathered) {
       const int place = static_cast<int>(static_cast<unsigned>(i) % rows_held);
@@ -96,7 +98,7 @@ class StreamStatistics {
     if constexpr (centred) next_mean_ = mean_[static_cast<unsigned>(row) * teams_];
     next_rstd_ = rstd_[static_cast<unsigned>(row) * teams_];
   }
-  // The number that this lane holds, of rows from `row` on.
+  // The number that this lane loads, for rows from `row` on.
   __device__ __forceinline__ float gather(int row) const {
     row += lane_ / kinds;
     const float* const of_row = centred && lane_ % kinds == 0 ? mean_ : rstd_;
@@ -104,9 +106,9 @@ class StreamStatistics {
   }
 };
 
-// A team that processes its rows. With `centred` of layer_norm, else of rms_norm. With `edges` rows begin anywhere
+// A team that processes its rows: layer_norm if `centred`, otherwise rms_norm. With `edges` rows begin anywhere
 // (row_stream.cuh), and those of a team have the same offset from a boundary, in x, in grad and in grad_x. If the shape
-// says `kept`, g·weight of a row stays in registers until its sums are known; else the row is read again.
+// is `kept`, g·weight of a row stays in registers until its sums are known; otherwise the row is read again.
 template <class T, class Shape, bool centred, bool edges>
 class BackwardTeam {
   static constexpr int size = Vector<T>::size, pieces = Shape::pieces, N = centred ? 2 : 1;
@@ -153,7 +155,7 @@ class BackwardTeam {
     StreamStatistics<T, centred, Shape::gathered, (edges && half) || (Shape::chunks > 1)> statistics(norm_, at_,
                                                                                                      count_);
     if constexpr (alone) {
-      // The teams of a warp go on together; the first one has the most rows.
+      // The teams of a warp continue together; the first one has the most rows.
       constexpr int others = Shape::teams_a_warp;
       const int64_t first_row = at_.first_row - at_.team % others * (at_.teams / Shape::teams);
       const int steps = others == 1 ? count_ : at_.rows_from(first_row, norm_.rows);
@@ -169,7 +171,7 @@ class BackwardTeam {
     stream_.end();
   }
 
-  // Adds up what the block's teams have of each column, by way of shared memory, where their rows were.
+  // Adds the sums of the block's teams for each column, in the shared memory that held their rows.
   __device__ __forceinline__ void store_parts(float* memory, const int* leads) const {
     if (norm_.parts == nullptr) return;
     float* const part = norm_.parts + int64_t{blockIdx.x / at_.blocks} * norm_.part_pitch;
@@ -184,7 +186,7 @@ class BackwardTeam {
     } else {
       constexpr int pitch = pieces * Shape::threads * size;
       static_assert(Shape::bytes >= N * Shape::teams * pitch * int{sizeof(float)});
-      __syncthreads();  // all have read their rows
+      __syncthreads();  // all threads have read their rows
 #pragma unroll
       for (int n = 0; n < N; ++n)
 #pragma unroll
@@ -216,7 +218,7 @@ class BackwardTeam {
  private:
   const NormBackward<T>& norm_;
   const StreamPlace at_;
-  const int count_, lead_, first_;  // rows; the first column of the thread's block, counted from the row's beginning
+  const int count_, lead_, first_;  // first_: the block's first column, counted from the row's beginning
   const T *const x_, *const grad_;
   T* out_;
   Mail mail_;
@@ -230,7 +232,7 @@ class BackwardTeam {
     return first_ + (piece * Shape::threads + at_.thread) * size;
   }
 
-  // The weights of a piece that begins at this column, if it is `there`; with edges, of its columns that are.
+  // The weights of a piece that begins at this column, if it is `there`; with edges, those of its columns that exist.
   __device__ __forceinline__ Packed<T> weights_at(bool there, int column) const {
     const T* const weight = norm_.weight;
     if (!edges && there && weight != nullptr) return read(weight + column);
@@ -255,14 +257,14 @@ class BackwardTeam {
                                             floats.value[e + 3]};
   }
 
-  // Keeps the compiler from converting weights to floats once for all rows, if registers do not hold these.
+  // Keeps the compiler from converting the weights to floats once for all rows, if registers cannot hold the floats.
   __device__ __forceinline__ void keep_packed() {
     if constexpr (half && !floats_fit<T, Shape, centred>)
 #pragma unroll
       for (Packed<T>& piece : weight_) piece.stay();
   }
 
-  // x̂. Of half types x has so few digits that m·r need not be exact.
+  // x̂. For half types, x has so few digits that m·r need not be exact.
   static __device__ __forceinline__ float x_hat_of(float x, float m, float r) {
     return !centred ? x * r : half ? x * r - m * r : (x - m) * r;
   }
@@ -282,7 +284,7 @@ class BackwardTeam {
     }
   }
 
-  // A warp, or a part of one, has a row's sums early enough to keep the row in registers until then.
+  // A warp, or part of one, knows a row's sums early enough to keep the row in registers until then.
   template <class Statistics>
   __device__ __forceinline__ void process_at_once(Statistics& statistics, int i) {
     statistics.advance(i);
@@ -311,8 +313,8 @@ class BackwardTeam {
     out_ += at_.teams * norm_.columns;
   }
 
-  // Row i is summed up, and row i - 1, whose sums have arrived meanwhile, is read again and written. Where g·weight of
-  // both is kept, `now` says which of the two places is row i's, so that none of it moves.
+  // Row i is summed up, and row i - 1, whose sums have arrived meanwhile, is read again and written. If g·weight of
+  // both is kept, `now` says which of the two buffers is row i's, so that none of it moves.
   template <int now, class Statistics>
   __device__ __forceinline__ void process(Statistics& statistics, int i) {
     const float m_before = statistics.mean, r_before = statistics.rstd;
@@ -392,7 +394,7 @@ __global__ void __launch_bounds__(Shape::block, Shape::resident) norm_backward_s
 #endif
 }
 
-// The sum of `values`, which are added two by two, then these sums, and so on: all additions of a step at once.
+// The sum of `values` as a binary tree: the additions of one level are independent.
 template <class V, int N>
 __device__ __forceinline__ V sum_by_pairs(V (&values)[N]) {
 #pragma unroll
@@ -403,11 +405,11 @@ __device__ __forceinline__ V sum_by_pairs(V (&values)[N]) {
   return values[0];
 }
 
-// Adds up `count` parts, each of as many numbers as there are columns, four columns a thread. Blocks with
-// blockIdx.y = 0 make `first`, those with 1 make `second`.
+// Adds `count` parts, each with as many numbers as there are columns, four columns per thread. Blocks with blockIdx.y =
+// 0 write `first`, those with 1 `second`.
 //
-// Its blocks are small, so that there is room for one of them beside a block of the kernel above: set up `early` they
-// begin once that one has ended, and the next kernel in the stream may be set up in its turn.
+// Its blocks are small, so that one fits beside a block of the kernel above: if set up `early`, they begin as soon as
+// that kernel has ended, and the next kernel in the stream may be set up in turn.
 inline constexpr int add_parts_block = 128, add_parts_registers = 48, add_parts_columns = 16;
 template <class T>
 __global__ void __launch_bounds__(add_parts_block, 65536 / (add_parts_registers * add_parts_block))

@@ -9,15 +9,15 @@
 
 namespace trifold {
 
-// A shape of a kernel of norms_backward.cuh: whether g·weight of a row is kept in registers, and whether a warp's lanes
-// load the mean and rstd of many rows at once.
+// The shape of a kernel of norms_backward.cuh: whether g·weight of a row is kept in registers, and whether a warp's
+// lanes load the mean and rstd of many rows at once.
 template <class Shape, bool kept_, bool gathered_ = false>
 struct BackwardShape : Shape {
   static constexpr bool kept = kept_, gathered = gathered_;
 };
 
-// Clusters of 1 to 16 blocks, of either shape. A build with one choice of each mode has those of up to two, and the
-// longest rows below are two blocks' there, so that rows which the CPU processes in little time reach all choices.
+// Clusters of 1 to 16 blocks, of either shape. A build with one choice of each mode has clusters of up to two blocks,
+// for its longest rows, so that rows which the CPU processes in little time reach all choices.
 template <class Shape, class Larger>
 constexpr auto clusters_of() {
   using Small = Shapes<ShapeChoice<Shape, 1>, ShapeChoice<Larger, 1>, ShapeChoice<Shape, 2>, ShapeChoice<Larger, 2>>;
@@ -26,12 +26,13 @@ constexpr auto clusters_of() {
   return joined(Small{}, std::conditional_t<one_of_each_mode, Shapes<>, Large>{});
 }
 
-// How rows are shared out, as measured on an H200, by the size of their elements: `whole` rows and others, `edged`, of
-// which fewer clusters can be used where few are there at once, since rows of a team must have the same offset.
+// How rows are divided, as measured on an H200, by the size of their elements: `whole` rows, and rows with edges
+// (`edged`), for which fewer clusters can be used if few are resident, since rows of a team must have the same offset.
 //
-// Short rows are those of half a warp or of a warp, since then no warp waits for another one; longer ones those of 8 to
-// 16 warps; and the longest those of clusters. Hardly more than a row ahead is best: with more, the first rows arrive
-// late, since all are requested at once. What a row needs twice is kept where registers suffice and rows are whole: of
+// Short rows use half a warp or a warp, so that no warp waits for another; longer ones 8 to 16 warps; the longest ones
+// clusters. Prefetching little more than a row ahead is best: with more, the first rows arrive late, since all are
+// requested at once. A row that is needed twice is kept if registers suffice and rows are whole: for half types with
+// edges, keeping it took 10 to 15% longer.
 // half types with edges, it took 10 to 15% more.
 template <int bytes, bool centred>
 struct BackwardChoices {
@@ -66,8 +67,8 @@ struct BackwardChoices<sizeof(float), centred> {
   static constexpr auto edged = joined(Warps{}, clusters_of<Block, Larger>(), Longest{});
 };
 
-// What a backward kernel's code depends on: whether a team is a part of a warp, a warp, or a block, whether it reads
-// its rows in chunks, what is kept, how numbers of rows are loaded, and whether weights are kept as floats.
+// The mode of a backward kernel: whether a team is part of a warp, a warp, or a block, whether it reads its rows in
+// chunks, what is kept, how the statistics of rows are loaded, and whether weights are kept as floats.
 template <class T, bool centred>
 struct BackwardModes {
   template <class Choice, class Shape = typename Choice::Shape>
@@ -81,18 +82,18 @@ struct BackwardKernels {
   static constexpr auto kernel = norm_backward_stream_kernel<T, Shape, centred, edges>;
 };
 
-// The rows that a team adds up before its sums go to a part of their own: of so many terms the last bits are lost.
+// The most rows that a team adds before its sums go to a separate part: sums of more terms lose their last bits.
 inline constexpr int64_t most_rows_a_sum = 512;
 
-// The rows of a team of a kernel that is so short that its launch counts.
+// The most rows per team of a kernel so short that its launch overhead matters.
 inline constexpr int64_t most_rows_of_a_short_kernel = one_of_each_mode ? 1 : 16;
 
 // Before earlier kernels have ended, a short kernel whose teams are warps prefetches their first rows to L2: as many
-// bytes as memory delivers meanwhile. With more, on an H200, some of it is evicted before it is read.
+// bytes as memory delivers meanwhile. With more, on an H200, some are evicted before they are read.
 inline constexpr int64_t most_rows_ahead = 3, most_bytes_ahead = 13 << 20;
 
-// The second step of the sums over rows: of `count` parts of so many columns, for each of `results`. They lie `pitch`
-// numbers apart, each in lines of memory of its own.
+// The second step of the sums over rows: `count` parts of this many columns, for each of `results`. They are `pitch`
+// numbers apart, each in separate lines of memory.
 struct PartSums {
   int64_t count, columns, pitch, results;
   dim3 grid;
@@ -106,8 +107,8 @@ struct PartSums {
 
   int64_t numbers() const { return results * count * pitch; }
 
-  // Whether its blocks can wait beside those of a kernel of so many registers a block, one on each multiprocessor: if
-  // not, they crowd together where the first ones end, and it takes longer.
+  // Whether its blocks fit beside those of a kernel with this many registers per block, one on each multiprocessor: if
+  // not, they crowd on the multiprocessors that finish first, and it takes longer.
   bool fits_beside(int registers, int64_t multiprocessors) const {
     return registers + add_parts_registers * add_parts_block <= 65536 && int64_t{grid.x} * grid.y <= multiprocessors;
   }
@@ -122,7 +123,8 @@ struct PartSums {
   static constexpr int64_t line = line_bytes / sizeof(float);
 };
 
-// Launches the first kernel as often as a team's sums take, for so many clusters a launch, and then the second one.
+// Launches the first kernel as often as the limit of a team's sums requires, with this many clusters each, then the
+// second.
 template <class T, std::size_t N>
 void launch_norm_backward(Stream stream, const StreamPlan<NormBackward<T>>& found, NormBackward<T> all,
                           const Tensor& like, const std::array<Tensor, N>& of_parameters, bool wanted) {
@@ -131,8 +133,8 @@ void launch_norm_backward(Stream stream, const StreamPlan<NormBackward<T>>& foun
   const int64_t launches = ceil_div(all.rows, rows_a_launch);
   const PartSums sums(launches * shares.clusters, all.columns, N);
   const Tensor parts = empty_strided(like, {wanted ? sums.numbers() : 0}, {1}, compute_dtype(like));
-  // While a short kernel runs, the second step is set up, and the next kernel while that one runs; but no larger
-  // cluster should find blocks of the second step in its way.
+  // While a short kernel runs, the second step is set up, and while that runs, the next kernel. Not before larger
+  // clusters, which blocks of the second step would delay.
   const bool early = wanted && kernel->blocks <= 2;
   const bool sums_early = wanted && kernel->blocks == 1 && shares.clusters == plan.resident_clusters &&
                           shares.rows_a_team <= most_rows_of_a_short_kernel &&
@@ -162,8 +164,8 @@ void launch_norm_backward(Stream stream, const StreamPlan<NormBackward<T>>& foun
                 N == 2 ? mutable_data<T>(of_parameters[N - 1]) : nullptr, early);
 }
 
-// The gradients of x, of weight and, of layer_norm (N = 2), of bias; those of parameters where they are `wanted`.
-// False, and nothing is launched: no kernel holds such rows here.
+// The gradients of x, of weight and, for layer_norm (N = 2), of bias; those of parameters if they are `wanted`. False,
+// and nothing is launched, if no kernel holds such rows here.
 template <class T, std::size_t N>
 bool norm_backward_in_one_pass(Stream stream, const Rows& grad, const Rows& x, const T* weight,
                                const compute_t<T>* mean, const compute_t<T>* rstd, T* grad_x,

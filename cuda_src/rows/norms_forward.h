@@ -14,14 +14,14 @@ namespace trifold {
 template <class... Choices>
 struct Groups {};
 
-// A kernel of groups has other code where a block has several warps, whose sums meet in shared memory.
+// The code of a kernel of groups differs if a block has several warps, whose sums meet in shared memory.
 struct GroupModes {
   template <class Choice>
   using of = Mode<(Choice::warps > 1)>;
 };
 
-// A norm's kernel of teams has other code for another kind of team, for rows with edges, for teams that share a
-// cluster, for sums by tensor cores, and by when the numbers of each column are read: at once, or in chunks.
+// The code of a norm's kernel of teams depends on the kind of team, on edges, on teams that share a cluster, on sums by
+// tensor cores, and on when the parameters are read: at once, or in chunks.
 struct NormTeamModes {
   template <class Choice>
   using of = Mode<Choice::team, Choice::edges, Choice::mates, Choice::by_tensor, Choice::early,
@@ -34,8 +34,9 @@ struct StreamModes {
   using of = Mode<>;
 };
 
-// Clusters for rows that stream, those longer than teams hold: of blocks of 512 threads; and, where teams hold shorter
-// rows alone, of up to 8 blocks of 256, ragged rows in two smaller blocks a multiprocessor as far as these hold them.
+// Clusters for rows that stream, those longer than teams hold: of blocks of 512 threads; and, if teams hold only
+// shorter rows, of up to 8 blocks of 256, with ragged rows in two smaller blocks per multiprocessor as far as these
+// hold them.
 using LongNormStreams =
     Shapes<ShapeChoice<RowStreamShape<1, 8, 8, 512, 1, 3>, 8>, ShapeChoice<RowStreamShape<1, 8, 8, 512, 1, 3>, 16>>;
 template <class Small>
@@ -52,7 +53,7 @@ struct NormForward {
   int64_t x_stride;
   const T *weight, *bias;  // null: 1 and 0; rms_norm has no bias
   T* y;
-  float *mean, *rstd;  // of each row; rms_norm has no mean
+  float *mean, *rstd;  // per row; rms_norm has no mean
   int64_t rows, columns;
   float eps;
 
@@ -68,9 +69,9 @@ struct NormStreamKernels {
   static constexpr auto kernel = norm_stream_kernel<T, Shape, centred, stream_cut<edges>>;
 };
 
-// Up to how many bytes of a row are held in registers, as measured on an H200: a longer one's parameters, which each
-// row reads anew, would take as long as the row. Fewer in a build with one choice of each mode, which streams rows that
-// the CPU processes in little time.
+// The longest row, in bytes, that is held in registers, as measured on an H200: the parameters of a longer one, which
+// are read anew for each row, would take as long as the row. Smaller in a build with one choice of each mode, which
+// streams rows that the CPU processes in little time.
 inline constexpr int64_t most_bytes_held = (one_of_each_mode ? 66 : 256) << 10;
 
 // The first of these groups that holds whole rows, if they fill more than half of the threads' pieces.
@@ -89,8 +90,8 @@ typename Kernels::Plan plan_groups(Groups<Choices...>, int64_t rows, int64_t col
   return plan;
 }
 
-// The plan for rows that are held in registers. `Choices` has Groups, and teams of Short and Long whole rows, and of
-// ShortRagged and Ragged ones; `Kernels` the norm's kernel of groups and that of teams.
+// The plan for rows that are held in registers. `Choices` has Groups, and teams for Short and Long whole rows, and for
+// ShortRagged and Ragged ones; `Kernels` has the norm's kernel of groups and that of teams.
 template <class Kernels, class Choices, class T>
 typename Kernels::Plan plan_norm(Stream stream, const NormForward<T>& norm) {
   const int64_t rows = norm.rows, columns = norm.columns;
@@ -106,7 +107,7 @@ typename Kernels::Plan plan_norm(Stream stream, const NormForward<T>& norm) {
   return plan;
 }
 
-// Launches the first of these kernels whose rows stream; false: there is none for such rows.
+// Launches the first of these kernels that streams such rows; false if there is none.
 template <bool centred, class Whole, class Ragged, class T>
 bool launch_norm_stream(Stream stream, const NormForward<T>& norm) {
   if constexpr (gpu_paths) {

@@ -1,5 +1,5 @@
-// How the rows of a matrix are processed: a table of kernels, of which the first one that can hold such rows is chosen,
-// and a plan, which says how that one is launched.
+// How the rows of a matrix are processed: a table of kernels, of which the first that can hold such rows is chosen, and
+// a plan, which says how it is launched.
 //
 //     struct Kernels {                                        // the instances of one kernel template
 //       using Plan = trifold::Plan<const float*, int64_t, float*, int64_t, int>;  // with its parameters
@@ -36,13 +36,13 @@ struct Plan {
   void (*start)(const Plan&, Stream, Args...) = nullptr;  // null: there is no such kernel
   dim3 grid{}, block{};
   std::size_t shared = 0;     // bytes of dynamic shared memory
-  unsigned cluster = 0;       // blocks in a cluster; 0: the kernel has none
-  int resident_clusters = 0;  // that the GPU holds at once
+  unsigned cluster = 0;       // blocks in a cluster; 0: no cluster
+  int resident_clusters = 0;  // clusters resident on the GPU at once
 
   explicit operator bool() const { return start != nullptr; }
   void launch(Stream stream, Args... args) const { start(*this, stream, args...); }
 
-  // What `start` is for a kernel: launched in blocks, or in clusters.
+  // The values of `start`: launched in blocks, or in clusters.
   template <auto Kernel>
   static void blocks(const Plan& plan, Stream stream, Args... args) {
     launch_early<Kernel>(stream, plan.grid, plan.block, plan.shared, args...);
@@ -102,7 +102,7 @@ template <class... Args>
 struct TeamKernel {
   Cut cut;
   Team team;
-  int pieces, threads, rows, mates, most_blocks, filled;  // of its TeamChoice
+  int pieces, threads, rows, mates, most_blocks, filled;  // as in its TeamChoice
   int (*shared)(int threads);
   int (*resident)(dim3 block, std::size_t shared, unsigned blocks_a_cluster, std::size_t most_shared);
   void (*start)(const Plan<Args...>&, Stream, Args...);
@@ -119,7 +119,7 @@ struct TeamKernel {
   }
 
  private:
-  // With the fewest blocks, a power of two, that hold a row. GPUs that start kernels early have clusters.
+  // With the fewest blocks, a power of two, that hold a row. GPUs that support early launches also support clusters.
   Plan<Args...> plan_clusters(Stream stream, int64_t teams, int64_t of_row) const {
     const int64_t of_team = blocks_for(of_row, int64_t{pieces} * threads), blocks = of_team * mates;
     const int64_t own = threads_for(of_row, pieces * of_team), clusters = ceil_div(teams, mates);
@@ -158,7 +158,7 @@ constexpr auto team_kernels(Teams<Choices...>) {
           Kernels::template kernel<own_cut<cut, Choices>, Choices>)...};
 }
 
-// Those of the choices that a build's launches can take: on the CPU, clusters only with a GPU's paths.
+// The choices that this build can launch: on the CPU, clusters only with the GPU paths.
 template <class... Choices>
 constexpr auto with_clusters_if_any(Teams<Choices...>) {
   return joined(Teams<>{}, std::conditional_t < Choices::team == Team::cluster && !gpu_paths, Teams<>,

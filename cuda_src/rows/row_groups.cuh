@@ -1,6 +1,6 @@
-// Short rows of the norms forward, several at once: a block processes a group of rows, and a thread has the same
-// columns of each. It therefore holds weight and bias once for all of them; their sums are computed together; and what
-// is saved of each for backward is written next to that of the others.
+// Short rows of the forward norms, several at once: a block processes a group of rows, and a thread has the same
+// columns of each. It therefore holds weight and bias once for all of them, their sums are computed together, and the
+// statistics saved for backward are written next to each other.
 //
 // All rows begin and end at 16-byte boundaries.
 #pragma once
@@ -104,8 +104,8 @@ class RowGroup {
   }
 
  private:
-  // Missing rows, if not `all` exist, become 0. The address of a row is computed from that of the one before: separate
-  // computations took 100 instructions.
+  // If not `all` rows exist, missing ones become 0. The address of a row is computed from the previous one: computed
+  // separately, they took 100 instructions.
   template <bool all>
   __device__ __forceinline__ void load(const T* from, int64_t stride) {
 #pragma unroll
@@ -141,7 +141,7 @@ class RowGroup {
     return sums.all();
   }
 
-  // The sums over the block's threads, in the lanes assigned to each row. A kernel calls it once for each `number`.
+  // The sums over the block's threads, in the lanes assigned to each row. A kernel calls it once per `number`.
   template <int number>
   __device__ __forceinline__ float sums(const float (&values)[R]) const {
     const float own = sums_apart(values);
@@ -160,7 +160,7 @@ class RowGroup {
   }
 
   const int64_t first_;  // of the rows
-  const int count_;      // how many of them there are
+  const int count_;      // number of rows that exist
   const RowCut<T, Cut::whole> at_;
   Packed<T> piece_[R][V];
 };

@@ -1,10 +1,10 @@
 // The part of a row that a thread of a team (row_teams.cuh) holds, in pieces of 16 bytes.
 //
 // Thread t of a team of n holds the pieces t, t + n, t + 2n, … of its row, at most V. If all rows begin and end at
-// 16-byte boundaries, they consist of whole pieces. Otherwise a row is cut at the 16-byte boundaries of its result.
-// Either its first and last piece may extend beyond it: it is ragged. Or it consists of whole, inner pieces, and of
-// single elements before and after them, its edges, each held by a different thread: then no thread has much more to do
-// than the others, which would have to wait for it.
+// 16-byte boundaries, they consist of whole pieces. Otherwise a row is cut at the 16-byte boundaries of its result. It
+// is either ragged: its first and last piece may extend beyond it. Or it consists of whole, inner pieces, and of single
+// elements before and after them, its edges, each held by a different thread: then no thread has much more to do than
+// the others, which would have to wait for it.
 //
 //     const RowCut<T, cut> at(place, y + row * columns, columns);
 //     RowPart<T, cut, V> part;
@@ -35,7 +35,7 @@ template <class T, Cut cut>
 struct RowCut {
   static constexpr int size = Packed<T>::size;
   int first, step, columns;  // the first piece begins at column `first`, the next one `step` columns after it
-  int edge = -1;             // the column of the thread's edge, where there is one
+  int edge = -1;             // the column of the thread's edge, or -1
 
   // Pieces that begin at these columns, and an edge.
   __device__ __forceinline__ RowCut(int first, int step, int columns, int edge)
@@ -63,7 +63,7 @@ struct RowCut {
     const bool whole_pieces = cut == Cut::whole || cut == Cut::inner;
     return whole_pieces ? touches(k) : column(k) >= 0 && column(k) + size <= columns;
   }
-  // Whether piece k can be read as a whole; `last`: nothing of the tensor follows the row.
+  // Whether piece k can be read as a whole; `last`: the tensor ends with this row.
   __device__ __forceinline__ bool readable(int k, bool last) const {
     return cut != Cut::ragged || (reads_neighbours && !last) ||
            (column(k) + size <= columns && (reads_neighbours || within(k)));
@@ -88,7 +88,7 @@ struct RowCut {
     for (int k = 0; k < V; ++k) edge |= touches(k) && !within(k);
     return edge;
   }
-  // The number of the row's elements that the warp holds in V pieces a thread, and edges. All 32 lanes call it.
+  // The number of the row's elements that the warp holds in V pieces per thread, and edges. Called by all 32 lanes.
   template <int V>
   __device__ __forceinline__ int of_warp() const {
     const int begin = first - static_cast<int>(threadIdx.x) % warp_threads * size;
@@ -110,7 +110,7 @@ struct RowPart {
   using Place = RowCut<T, cut>;
   static constexpr int size = Packed<T>::size;
   Packed<T> piece[V];
-  T edge;  // of a row with edges: the thread's, or what stands for an element beyond the row
+  T edge;  // the thread's edge, in a row that has edges; or the value that replaces elements beyond the row
 
   // Loads row `row` of `rows`, which start `stride` elements apart. Elements beyond the row become `otherwise`.
   __device__ __forceinline__ void load(const T* first_row, int64_t row, int64_t rows, int64_t stride, const Place& at,
@@ -129,7 +129,7 @@ struct RowPart {
       if (at.edge >= 0) row[at.edge] = edge;
     store_ends(row, at);
   }
-  // Stores what is in the row, of pieces that extend beyond it.
+  // Stores the elements within the row, of pieces that extend beyond it.
   __device__ __forceinline__ void store_ends(T* row, const Place& at) const {
     if (cut == Cut::ragged && at.template at_edge<V>()) {
 #pragma unroll

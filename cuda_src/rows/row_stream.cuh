@@ -1,4 +1,4 @@
-// Rows that stream through shared memory, for teams of threads that process many rows, one after the other (sm_90 on).
+// Rows that stream through shared memory, for teams of threads that process many rows one after the other (sm_90 on).
 //
 // A thread has the same columns of all rows of its team. Its copies from global to shared memory (cp.async) run some
 // rows ahead, so that memory is always busy. Messages between the warps of a team about a row are read one row
@@ -23,15 +23,15 @@
 
 namespace trifold {
 
-// How rows are divided. A block has `teams` teams of `threads` threads: a part of a warp, or several warps. A thread
-// has `pieces` pieces of 16 bytes of a row of each of `matrices`. Shared memory has `slots` slots for chunks of rows,
-// of `chunk` pieces a thread. Registers are limited so that `resident` blocks fit on a multiprocessor.
+// How rows are divided. A block has `teams` teams of `threads` threads: part of a warp, or several warps. A thread has
+// `pieces` pieces of 16 bytes of a row of each of `matrices`. Shared memory has `slots` slots for chunks of rows, of
+// `chunk` pieces per thread. Registers are limited so that `resident` blocks fit on a multiprocessor.
 template <int matrices_, int pieces_, int chunk_, int threads_, int teams_, int slots_, int resident_ = 1>
 struct RowStreamShape {
   static constexpr int matrices = matrices_, pieces = pieces_, chunk = chunk_, threads = threads_, teams = teams_;
   static constexpr int slots = slots_, resident = resident_;
   static constexpr int chunks = pieces / chunk, block = threads * teams;
-  static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // of a team
+  static constexpr int lanes = std::min(threads, warp_threads), warps = threads / lanes;  // per team
   static constexpr int teams_a_warp = warp_threads / lanes;
   static constexpr int pitch = threads * vector_bytes, slot_bytes = matrices * chunk * pitch;
   static constexpr int bytes = teams * slots * slot_bytes;
@@ -44,7 +44,7 @@ struct RowStreamShape {
 
 // The position of a thread.
 struct StreamPlace {
-  int thread, team;          // in its team; of the block's
+  int thread, team;          // in its team; in the block
   int rank, blocks;          // in the cluster
   int64_t first_row, teams;  // the team's first row; the distance to its next one
 
@@ -85,8 +85,8 @@ __device__ __forceinline__ StreamPlace stream_place() {
   return at;
 }
 
-// Loads from an address in shared memory (shared_address). With a pointer, the compiler recomputes the address in each
-// row, from the block's rank in its cluster, and waits for that.
+// Loads from an address in shared memory (shared_address). With a pointer, the compiler recomputes the address for each
+// row from the block's rank in its cluster, and waits for that.
 template <class T>
 __device__ __forceinline__ Packed<T> shared_piece(unsigned at) {
   Packed<T> piece;
@@ -102,7 +102,7 @@ __device__ __forceinline__ void store_shared(unsigned at, const Packed<T>& piece
                : "memory");
 }
 
-// The sums over the lanes of a team in its warp, of one number or of two: half of the lanes add up each of two.
+// The sums over the lanes of a team in its warp, of one number or of two: with two, half of the lanes add each.
 template <int lanes, int N>
 __device__ __forceinline__ Pack<float, N> lane_sums(const Pack<float, N>& own) {
   const float sum = sums_apart<N, lanes>(own.value);
@@ -118,9 +118,9 @@ __device__ __forceinline__ Pack<float, N> lane_sums(const Pack<float, N>& own) {
 // at that time all warps had sent theirs about r - 2, and had received those about r - 4 before.
 inline constexpr int rows_in_flight = 4;
 
-// Messages between the warps of a team, about one row after the other: each warp sends its message about row r, which
-// is the same in all lanes, then that about row r + 1, and then receives those of all warps about row r. Rows of a team
-// are numbered from 0. A message goes to every block of the cluster.
+// Messages between the warps of a team about consecutive rows: each warp sends its message about row r, which is the
+// same in all lanes, then the one about row r + 1, and then receives those of all warps about row r. Rows of a team are
+// numbered from 0. A message goes to every block of the cluster.
 template <class Shape, class Post>
 class RowMail {
   static constexpr int warps = Shape::warps, most = warps * (Shape::teams == 1 ? most_blocks_a_cluster : 1);
@@ -142,7 +142,7 @@ class RowMail {
   }
 
   __device__ __forceinline__ void send(const Post& own, int row) {
-    __syncwarp();  // all lanes have read what others overwrite once this has arrived
+    __syncwarp();  // all lanes have read the slots that others overwrite after this arrival
     const unsigned slot = static_cast<unsigned>(row) % rows_in_flight;
     Post* const place = &memory_.of_warp[slot][warp_];
     Mailbox& arrived = memory_.arrived[slot];
@@ -175,7 +175,7 @@ class RowMail {
   int lane_, warp_, blocks_;
 };
 
-// A team of one warp, or of a part of one, sends none.
+// A team of one warp, or of part of one, sends none.
 struct NoMail {
   struct Memory {};
   __device__ __forceinline__ NoMail(Memory*, const StreamPlace&) {}
@@ -191,8 +191,8 @@ __device__ __forceinline__ Pack<float, N> sum_of(const Posts<Pack<float, N>>& po
   return lane_sums<warp_threads>(sums);
 }
 
-// The rows of one or two matrices that stream through shared memory, in pieces that are copied and read by the same
-// thread. A chunk of a row is read twice: at the head of the ring, and one row later at its tail.
+// The rows of one or two matrices that stream through shared memory, in pieces that one thread copies and reads. A
+// chunk of a row is read twice: at the head of the ring, and one row later at its tail.
 //
 // With `edges`, rows begin `lead` elements after a boundary, the same number for all rows of a team. Columns are then
 // counted from that boundary, and elements before the row read as 0, as those after it always do.
@@ -219,7 +219,7 @@ class RowStream {
         begin_(shared_address(memory) + at.team * Shape::slots * Shape::slot_bytes + at.thread * vector_bytes) {
 #pragma unroll
     for (const T*& from : from_.value) from += column_;
-    asm("" : "+r"(begin_));  // is not recomputed
+    asm("" : "+r"(begin_));  // not recomputed
     head_ = tail_ = fill_ = begin_;
   }
 
@@ -246,7 +246,7 @@ class RowStream {
     }
   }
 
-  // Piece j of the chunk at the head, or at the tail, of matrix m.
+  // Piece j of matrix m in the chunk at the head, or at the tail.
   __device__ __forceinline__ Packed<T> head(int m, int j) const {
     return shared_piece<T>(head_ + m * of_matrix + j * Shape::pitch);
   }
@@ -292,7 +292,7 @@ class RowStream {
         for (int m = 0; m < M; ++m) numbers.value[m] = shared_element(at + m * of_matrix);
         use(numbers);
       }
-      __syncwarp();  // before others copy to there again
+      __syncwarp();  // all lanes have read the slot that others' copies overwrite
     }
   }
 
@@ -308,7 +308,7 @@ class RowStream {
   Addresses from_;
   Distances next_;
   int rows_, end_, lead_, column_, edge_;
-  bool is_cut_;                          // a piece, by the row's end
+  bool is_cut_;                          // whether the row's end cuts a piece of the thread
   unsigned begin_, head_, tail_, fill_;  // in shared memory
 
   __device__ __forceinline__ unsigned after(unsigned slot) const {

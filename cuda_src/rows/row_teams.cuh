@@ -1,7 +1,7 @@
 // Rows that a team of threads holds in registers, so that each element is read once and written once.
 //
-// A team is a part of a warp, a warp, a block, or the blocks of a cluster (sm_90 on), depending on the length of the
-// row. Each thread holds a RowPart of it (row_parts.cuh). A kernel of teams begins, and reduces, so:
+// A team is part of a warp, a warp, a block, or the blocks of a cluster (sm_90 on), depending on the length of the row.
+// Each thread holds a RowPart of it (row_parts.cuh). The start and the reduction of a kernel of teams:
 //
 //     const TeamPlace place = begin_in_team<team, float>();        // after earlier kernels have completed
 //     if (place.done<team>(rows)) return;
@@ -36,20 +36,20 @@ __host__ __device__ constexpr bool has_warps(Team team) {
   return team == Team::block || team == Team::cluster;
 }
 
-// How a kernel's teams hold rows: up to `pieces` a thread, in blocks of at most `threads` threads, whose registers are
-// limited so that `blocks` of them fit on a multiprocessor. With `edges`, rows that are not whole are cut into inner
-// pieces and edges (row_parts.cuh).
+// How a kernel's teams hold rows: up to `pieces` per thread, in blocks of at most `threads` threads, whose registers
+// are limited so that `blocks` of them fit on a multiprocessor. With `edges`, rows that are not whole are cut into
+// inner pieces and edges (row_parts.cuh).
 template <Team team_, int pieces_, int threads_, int blocks_, bool edges_ = false>
 struct TeamChoice {
   static constexpr Team team = team_;
   static constexpr int pieces = pieces_, threads = threads_, blocks = blocks_;
   static constexpr bool edges = edges_;
-  static constexpr int rows = 1;   // that a team holds at once
-  static constexpr int mates = 1;  // teams in a cluster, which has so many blocks at most
+  static constexpr int rows = 1;   // per team at once
+  static constexpr int mates = 1;  // teams in a cluster, whose most blocks are:
   static constexpr int most_in_cluster = most_blocks_a_cluster;
-  static constexpr int filled = 0;          // holds rows that fill at least so many percent of their threads' pieces
-  static constexpr bool by_tensor = false;  // makes its sums by tensor cores (tensor_rows.cuh)
-  // Dynamic shared memory of a block of that many threads.
+  static constexpr int filled = 0;          // least percentage of its threads' pieces that a row fills
+  static constexpr bool by_tensor = false;  // whether tensor cores compute its sums (tensor_rows.cuh)
+  // Dynamic shared memory of a block with this many threads.
   static constexpr int bytes(int) { return 0; }
   static_assert(!edges || has_warps(team), "a team has more threads than a row has edges");
 };
@@ -110,7 +110,7 @@ __device__ __forceinline__ TeamPlace team_place() {
     const ClusterPlace at = ClusterPlace::get<mates>();
     return {int64_t{cluster_number()} * mates + at.mate, at.rank * block + x, at.blocks * block};
 #else
-    return {};  // compiled for such a GPU, and never launched there
+    return {};  // compiled for such a GPU, but never launched there
 #endif
   }
 }

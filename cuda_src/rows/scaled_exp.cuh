@@ -35,14 +35,14 @@ inline constexpr bool approximates = false;
 template <class T>
 inline constexpr bool is_fast = approximates && sizeof(T) == 2;
 
-// The exponent of the power of two by which scaled_exp is larger than exp.
+// log2 of scaled_exp(x) / exp(x).
 template <class T>
 constexpr int scaled_exp_bits() {
   return is_fast<T> ? 24 : 0;
 }
 
-// exp(x) · 2^scaled_exp_bits for x ≤ 0, in the compute type of T. Of half types on a GPU the factor keeps results down
-// to 2^-150.
+// exp(x) · 2^scaled_exp_bits for x ≤ 0, in the compute type of T. For half types on a GPU the factor keeps results
+// normal down to 2^-150.
 template <class T>
 __device__ __forceinline__ compute_t<T> scaled_exp(compute_t<T> x) {
   if constexpr (is_fast<T>) return fast_exp2(fmaf(x, log2_e, float(scaled_exp_bits<T>())));

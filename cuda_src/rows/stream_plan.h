@@ -6,7 +6,7 @@
 
 namespace trifold {
 
-// Rows that clusters of so many blocks of a shape hold.
+// The columns that clusters of this many blocks of a shape hold.
 template <class Shape_, int blocks_>
 struct ShapeChoice {
   using Shape = Shape_;
@@ -20,7 +20,7 @@ struct Shapes {};
 // What the choice of a kernel that streams rows depends on.
 template <class... Args>
 struct StreamKernel {
-  int64_t columns;  // of a row, that a block holds
+  int64_t columns;  // of a row, per block
   int blocks, teams, warps_a_team, threads;
   std::size_t shared;
   int (*resident)(dim3 block, std::size_t shared, unsigned blocks_a_cluster, std::size_t most_shared);
@@ -48,16 +48,16 @@ constexpr auto stream_kernels(Shapes<Choices...>) {
       Kernels::template kernel<edges, typename Choices::Shape>)...};
 }
 
-// How clusters share a matrix's rows.
+// How a matrix's rows are divided among clusters.
 struct StreamShares {
   int64_t clusters, rows_a_team;
-  int share;     // of the columns that a block of a cluster has: whole lines of memory, if those of the row are
-  int boundary;  // rows of a team have the same offset from boundaries so many elements apart
+  int share;     // columns per block of a cluster: whole lines of memory, if the row consists of these
+  int boundary;  // all rows of a team have the same offset from multiples of this many elements
 };
 
-// Rows of a team have the same offset from boundaries as far apart as that takes hardly any cluster away: a warp's
-// accesses then lie in whole sectors of memory, or in whole lines. If it takes many away even of 16-byte boundaries, a
-// kernel in `waves` has several times as many clusters as are resident. Nothing if that leaves no cluster.
+// Rows of a team have the same offset from the widest boundary for which this costs hardly any cluster: a warp's
+// accesses then cover whole sectors of memory, or whole lines. If even 16-byte boundaries cost many, a kernel in
+// `waves` has several times as many clusters as are resident. Nothing if no cluster is left.
 inline std::optional<StreamShares> share_rows_of_stream(int64_t most, int teams, int blocks, int64_t block_columns,
                                                         int64_t rows, int64_t columns, int64_t size, bool edges,
                                                         bool waves) {
@@ -75,7 +75,7 @@ inline std::optional<StreamShares> share_rows_of_stream(int64_t most, int teams,
   return StreamShares{clusters, ceil_div(rows, clusters * teams), static_cast<int>(share), static_cast<int>(boundary)};
 }
 
-// A plan, and the shares that its kernel takes as arguments.
+// A plan, and the shares, which its kernel has as arguments.
 template <class... Args>
 struct StreamPlan {
   Plan<Args...> plan;
@@ -83,8 +83,8 @@ struct StreamPlan {
   const StreamKernel<Args...>* kernel;
 };
 
-// The plan with the first of these kernels that holds such rows, of elements of which a vector has `size`. With
-// `edges`, rows begin anywhere.
+// The plan with the first of these kernels that holds such rows, whose vectors have `size` elements. With `edges`, rows
+// begin anywhere.
 template <std::size_t N, class... Args>
 std::optional<StreamPlan<Args...>> plan_stream(const std::array<StreamKernel<Args...>, N>& kernels, Stream stream,
                                                int64_t rows, int64_t columns, int64_t size, bool edges,
@@ -106,8 +106,8 @@ std::optional<StreamPlan<Args...>> plan_stream(const std::array<StreamKernel<Arg
   return std::nullopt;
 }
 
-// Whether rows of `columns` elements that begin at `first`, so far apart, have the same offset from 16-byte boundaries
-// as contiguous ones: streams need that of all their matrices.
+// Whether rows of `columns` elements that begin at `first`, at this distance, have the same offset from 16-byte
+// boundaries as contiguous ones: streams need that in all their matrices.
 template <class T>
 bool streams_aligned(const T* first, int64_t stride, int64_t columns) {
   constexpr int64_t size = Vector<T>::size;

@@ -5,9 +5,9 @@
 //     for (…) all.add(piece);                                // all lanes of the warp
 //     … warp_sum(all.sum()) … warp_sum(all.squares());
 //
-// In mma.m16n8k8 (PTX ISA) lane 4·g + t has of A, in a0, row g, columns 2·t and 2·t + 1, and in a1 the same of row g +
-// 8; of B, in b, rows 2·t and 2·t + 1 of column g; and of the result, in d0 to d3, the places that it has of A.
-// m16n8k16 has eight more columns of A, in a2 and a3, and rows of B.
+// In mma.m16n8k8 (PTX ISA) lane 4·g + t holds of A, in a0, row g, columns 2·t and 2·t + 1, and in a1 the same columns
+// of row g + 8; of B, in b, rows 2·t and 2·t + 1 of column g; and of the result, in d0 to d3, the positions that it
+// holds of A. m16n8k16 has eight more columns of A, in a2 and a3, and eight more rows of B.
 #pragma once
 
 #include <trifold/packed.cuh>
@@ -60,23 +60,23 @@ __device__ __forceinline__ void multiply_add(float (&d)[4], const Packed<T>& a, 
 #endif
 }
 
-// Σ x and Σ x² of a warp's pieces, which all lanes add at once. Products are exact; a sum of floats is cut off, not
-// rounded, so that each piece costs about half a unit in the last place.
+// Σ x and Σ x² over a warp's pieces; all lanes call add() together. Products are exact; a sum of floats is truncated,
+// not rounded, so that each piece costs about half a unit in the last place.
 template <class T>
 class TensorSums {
  public:
   __device__ __forceinline__ void add(const Packed<T>& x) {
-    // A column of ones: one lane of four gets the sum of what they have.
+    // A column of ones: one lane of four gets the sum of the numbers of all four.
     const uint32_t ones = lane() < 4 ? Packed<T>::all(T(1.0f)).words[0] : 0;
     multiply_add(sums_, x, ones, ones);
-    // B's columns are rows of A, the upper ones or the lower ones: their squares are on the diagonal of the product.
+    // The columns of B are rows of A, its upper or its lower ones: their squares are on the diagonal of the product.
 #pragma unroll
     for (int i = 0; i < 4; i += 2) {
       multiply_add<T>(upper_, x.words[i], x.words[i + 1], x.words[i]);
       multiply_add<T>(lower_, x.words[i], x.words[i + 1], x.words[i + 1]);
     }
   }
-  // To be added up over the warp's lanes.
+  // To be added over the warp's lanes.
   __device__ __forceinline__ float sum() const { return sums_[0] + sums_[2]; }
   __device__ __forceinline__ float squares() const {
     const int distance = lane() / 4 - lane() % 4 * 2;  // the diagonal's distance from the lane's first column

@@ -1,6 +1,6 @@
-// Odd rows of half types in the registers of teams, for layer_norm (sm_90 on): sums are made by tensor cores, and what
-// is done once a row is spread over lanes. In norm_rows.cuh these take a third of all instructions each. 7 to 17%
-// faster than that, from 5,001 to 20,001 columns on an H200 (benchmarks/notes/norms_forward.md).
+// Ragged rows of half types in the registers of teams, for layer_norm (sm_90 on): tensor cores compute sums, and work
+// done once per row is distributed over lanes. In norm_rows.cuh each of these takes a third of all instructions. 7 to
+// 17% faster than that, from 5,001 to 20,001 columns on an H200 (benchmarks/notes/norms_forward.md).
 #pragma once
 
 #include "column_copies.cuh"
@@ -8,7 +8,7 @@
 
 namespace trifold {
 
-// Clusters of two teams that hold two rows each, which fill at least so many percent of the threads' pieces.
+// Clusters of two teams with two rows each, which fill at least this percentage of the threads' pieces.
 template <int pieces, int blocks, int filled_>
 struct TensorPair : NormPairWithEdges<pieces, 128, blocks, most_blocks_a_cluster> {
   static constexpr int filled = filled_;
@@ -17,25 +17,25 @@ struct TensorPair : NormPairWithEdges<pieces, 128, blocks, most_blocks_a_cluster
 
 #ifdef TRIFOLD_CLUSTERS
 
-// Of a row.
+// The statistics of a row.
 struct RowStatistics {
   float mean, rstd;
 };
 
-// Of the numbers of a row, or of their differences from one number.
+// Sums over the numbers of a row, or over their differences from one number.
 struct alignas(8) SumAndSquares {
   float sum, squares;
 };
 
-// What a thread of a team of Choice holds of its rows, which have the same inner pieces and edges (row_parts.cuh).
+// A thread's part of the rows of a team of Choice, which have the same inner pieces and edges (row_parts.cuh).
 template <class T, class Choice>
 class TensorRows {
   static constexpr int V = Choice::pieces, R = Choice::rows, size = Packed<T>::size;
-  static constexpr int lanes_a_row = warp_threads / R;  // that compute what is done once a row
-  static constexpr int edges_a_row = 2 * size;          // or fewer
+  static constexpr int lanes_a_row = warp_threads / R;  // lanes that compute what is needed once per row
+  static constexpr int edges_a_row = 2 * size;          // at most
 
  public:
-  // The message of a warp to the others of its team.
+  // A warp's message to the other warps of its team.
   using Post = Pack<SumAndSquares, R>;
 
   // The rows of team number `team`, as in RowsOfTeam.
@@ -74,8 +74,8 @@ class TensorRows {
     add_edges(values, 0.0f);
     SumAndSquares own = team_sums<0>(values);
     float mean = own.sum / columns, squares = fmaf(-own.sum, mean, own.squares);
-    // If that cancels more than two bits, or squares overflow, again with differences from the mean. All warps of the
-    // team decide the same; a row's results do not depend on whether another row needs it.
+    // If this cancels more than two bits, or squares overflow, again with differences from the mean. All warps of the
+    // team decide the same way; a row's results do not depend on whether another row needs it.
     const bool close = squares * 4 >= own.squares && own.squares < INFINITY;
     if (!__all_sync(0xffffffffu, close)) {
 #pragma unroll
@@ -99,8 +99,8 @@ class TensorRows {
     return {mean, close_rsqrt<T>(squares / columns + eps)};
   }
 
-  // Writes the rows of y. An element x becomes make(x, weight, bias) with its row's make, which is in the lanes
-  // assigned to the row; `edge_weight` and `edge_bias` are those of the thread's edge.
+  // Writes the rows of y. An element x becomes make(x, weight, bias) with its row's make, held by the lanes assigned to
+  // the row; `edge_weight` and `edge_bias` are those of the thread's edge.
   template <class Make, class Numbers, class OtherNumbers>
   __device__ __forceinline__ void write_rows(const Make& make, const Numbers& weights, const OtherNumbers& biases,
                                              T edge_weight, T edge_bias) const {
