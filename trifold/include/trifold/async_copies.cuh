@@ -48,7 +48,7 @@ __device__ __forceinline__ void prefetch_to_l2(const void* from, int bytes) {
 }
 
 // The thread's next bulk copy reads whole 16-byte vectors, the first and last of which may extend beyond the tensor.
-// That part is never used; this is harmless on a GPU, and tells the checks on the CPU that it is intended.
+// That part is never used, which is harmless on a GPU; the call declares it to the checks on the CPU.
 __device__ __forceinline__ void reads_whole_vectors() {
 #ifdef TRIFOLD_CPU
   host::allow_neighbours();

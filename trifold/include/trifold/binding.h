@@ -1,6 +1,6 @@
 // What a port's binding (cuda_src/<op>.cu) needs from torch, through its stable ABI only: argument checks, dtype
-// dispatch, elementwise outputs and launches; and registration (registration.h). One namespace, no macro but that
-// one's.
+// dispatch, elementwise outputs and launches; and registration (registration.h). All in one namespace; the only macro
+// is registration's.
 #pragma once
 
 #include <trifold/registration.h>
@@ -76,7 +76,7 @@ struct Place {
 inline std::string in_words(std::string_view text) {
   return std::string(text);
 }
-// A bool, int or float as Python writes it: of a float, the fewest digits that give the number back.
+// Formats a bool, int or float as Python does: a float by the fewest digits that identify it.
 template <std::integral Number>
 std::string in_words(Number number) {
   if constexpr (std::is_same_v<Number, bool>)
@@ -234,8 +234,8 @@ decltype(auto) dispatch_floating(ScalarType type, F&& f) {
   }
 }
 
-// A new, uninitialised tensor of the given sizes, strides and dtype, on the device of `like`. Raises where torch has no
-// memory for it.
+// A new, uninitialised tensor of the given sizes, strides and dtype, on the device of `like`. Raises if torch cannot
+// allocate it.
 inline Tensor empty_strided(const Tensor& like, Dims sizes, Dims strides, int32_t dtype) {
   AtenTensorHandle handle = nullptr;
   const AOTITorchError status =
@@ -274,7 +274,7 @@ inline Tensor empty_contiguous(const Tensor& like, Dims sizes) {
 inline std::vector<int64_t> elementwise_order(Dims sizes, std::initializer_list<Dims> operand_strides) {
   std::vector<int64_t> order(sizes.size());
   std::iota(order.rbegin(), order.rend(), 0);
-  // < 0: a belongs inside b; > 0: outside; 0: undecided.
+  // < 0: a is inside b; > 0: outside; 0: undecided.
   auto compare = [&](int64_t a, int64_t b) {
     for (const Dims& strides : operand_strides) {
       if (strides[a] == 0 || strides[b] == 0) continue;
@@ -283,7 +283,7 @@ inline std::vector<int64_t> elementwise_order(Dims sizes, std::initializer_list<
     }
     return 0;
   };
-  for (std::size_t i = 1; i < order.size(); ++i)  // an insertion sort that an undecided pair does not stop
+  for (std::size_t i = 1; i < order.size(); ++i)  // an insertion sort that continues past undecided pairs
     for (std::size_t inner = i, j = i; j-- > 0;) {
       const int verdict = compare(order[j], order[inner]);
       if (verdict > 0) {
@@ -382,7 +382,7 @@ class OnDevice {
   }
 };
 
-// So few that small results fill them.
+// Few, so that small results give each one work.
 constexpr int64_t multiprocessors() {
   return 2;
 }
@@ -400,9 +400,9 @@ inline const bool uses_torch_threads = [] {
 }();
 #endif
 
-// Up to this size, if neither starts early, the plain kernel is faster (by 2 to 8% on an H200): the launch is bound by
-// latency, and with one element a thread the fewest instructions precede the first load. Above, 16 bytes a thread keep
-// the memory busy.
+// Up to this size, if neither kernel starts early, the plain one is faster (by 2 to 8% on an H200): the launch is bound
+// by latency, and with one element per thread the fewest instructions precede the first load. Above, 16 bytes per
+// thread keep the memory busy.
 template <class T>
 inline constexpr int64_t few_elements = sizeof(T) == 2 ? 1 << 13 : 1 << 16;
 
@@ -441,8 +441,8 @@ void launch_elementwise(const Tensor& out, const In&... in) {
   launch_elementwise<Plain, Vectorised, T>(std::array{out}, in...);
 }
 
-// What is passed to a kernel of T for an argument of its op: a pointer to a tensor's elements, nullptr for an absent
-// tensor, and anything else unchanged. `dense` must live until the launch.
+// Converts an argument of an op to one of a kernel of T: a tensor to a pointer to its elements, an absent tensor to
+// nullptr, anything else unchanged. `dense` must live until the launch.
 template <class T>
 const T* kernel_argument(const Tensor& dense) {
   return data<T>(dense);
@@ -464,8 +464,8 @@ Other in_layout_of(const Tensor&, const Other& other) {
   return other;
 }
 
-// Launches a kernel of one element a thread, (arguments..., out, n), in blocks of `threads_per_block`. `out` is dense;
-// the tensors among the arguments must have its shape, and are copied to its layout if they have another one.
+// Launches a kernel with one element per thread, (arguments..., out, n), in blocks of `threads_per_block`. `out` is
+// dense; the tensors among the arguments must have its shape, and are copied to its layout if theirs differs.
 template <auto Kernel, class T, class... Args>
 void launch_each(const Tensor& out, const Args&... args) {
   const int64_t n = out.numel();

@@ -45,7 +45,7 @@ inline constexpr bool one_of_each_mode = true;
 inline constexpr bool one_of_each_mode = false;
 #endif
 
-// The constants of a choice that its kernel depends on: a list may contain a kernel several times.
+// The constants of a choice that its kernel depends on, since a list may contain a kernel several times.
 template <class Choice>
 struct Constants {
   using type = Choice;

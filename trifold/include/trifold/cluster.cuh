@@ -50,8 +50,8 @@ __device__ __forceinline__ unsigned cluster_count() {
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
-// The same with relaxed semantics, if all that was written are mailboxes after ready(): saves waiting for memory, about
-// as long as a load.
+// The same with relaxed semantics, for when only mailboxes were written, followed by ready(): saves waiting for memory,
+// about the latency of a load.
 __device__ __forceinline__ void cluster_arrive_with_mailboxes() {
   asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 }

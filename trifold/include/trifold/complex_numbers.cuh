@@ -1,5 +1,5 @@
-// Complex numbers, with the algorithms of Numba's: their results are those of a kernel that Numba compiles. Drafted
-// kernels use it.
+// Complex numbers by Numba's algorithms, so that results equal those of kernels that Numba compiles. Used by drafted
+// kernels.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -9,12 +9,12 @@
 
 namespace trifold {
 
-// As in NumPy's arrays: the real part, then the imaginary one.
+// Laid out as in NumPy's arrays: the real part, then the imaginary one.
 template <class T>
 struct alignas(2 * sizeof(T)) Complex {
   T real, imag;
 
-  Complex() = default;  // a shared array of them is not initialised
+  Complex() = default;  // trivial, as elements of shared arrays must be
   __host__ __device__ __forceinline__ constexpr Complex(T real, T imag = 0) : real(real), imag(imag) {}
   template <class U>
   __host__ __device__ __forceinline__ constexpr explicit Complex(Complex<U> z)
@@ -29,7 +29,8 @@ struct alignas(2 * sizeof(T)) Complex {
   friend __host__ __device__ __forceinline__ Complex operator*(Complex a, Complex b) {
     return {a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real};
   }
-  // Smith's, Communications of the ACM 5 (1962) 435: neither overflows nor underflows where the quotient does not.
+  // Smith's algorithm, Communications of the ACM 5 (1962) 435: neither overflows nor underflows unless the quotient
+  // does.
   friend __host__ __device__ __forceinline__ Complex operator/(Complex a, Complex b) {
     if (fabs(b.real) >= fabs(b.imag)) {
       if (b.real == 0) return {T(NAN), T(NAN)};
@@ -106,7 +107,7 @@ __device__ __forceinline__ Complex<T> log(Complex<T> z) {
   return {::log(hypot(z.real, z.imag)), atan2(z.imag, z.real)};
 }
 
-// Hull, Fairgrieve and Tang's, ACM Transactions on Mathematical Software 20 (1994) 215.
+// Hull, Fairgrieve and Tang's algorithm, ACM Transactions on Mathematical Software 20 (1994) 215.
 template <class T>
 __device__ __forceinline__ Complex<T> sqrt(Complex<T> z) {
   T a = z.real, b = z.imag;

@@ -104,12 +104,12 @@ __device__ __forceinline__ void let_later_kernels_begin() {
 #endif
 }
 
-// Threads in a block of a kernel with one element a thread. With fewer, an H200 starts blocks too slowly to keep its
+// Threads in a block of a kernel with one element per thread. With fewer, an H200 starts blocks too slowly to keep its
 // memory busy.
 inline constexpr int threads_per_block = 256;
 
-// The number of this thread in a one-dimensional grid of blocks of `block` threads. A constant, since a kernel that
-// asks for blockDim.x starts its loads 30 ns later: 3% of a small launch, on an H200.
+// The index of this thread in a one-dimensional grid of blocks of `block` threads, a compile-time constant: a kernel
+// that reads blockDim.x starts its loads 30 ns later, 3% of a small launch on an H200.
 template <int block = threads_per_block>
 __device__ __forceinline__ int64_t thread_index() {
   return static_cast<int64_t>(blockIdx.x) * block + threadIdx.x;

@@ -72,7 +72,7 @@ void launch(Stream stream, dim3 grid, dim3 block, std::size_t shared, Args... ar
   Kernel<<<grid, block, shared, static_cast<cudaStream_t>(stream.handle)>>>(args...);
 }
 
-// Permits blocks of `Kernel` so much dynamic shared memory on the current device: 48 KiB need no permission.
+// Permits blocks of `Kernel` this much dynamic shared memory on the current device: up to 48 KiB needs no permission.
 template <auto Kernel>
 void permit_shared(std::size_t bytes) {
   cudaFuncSetAttribute(Kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
@@ -136,7 +136,7 @@ int resident_clusters(dim3 block, std::size_t shared, unsigned blocks_a_cluster,
   return found->second;
 }
 
-// How many of a multiprocessor's 65,536 registers a thread of `Kernel` uses.
+// The number of registers, of a multiprocessor's 65,536, that a thread of `Kernel` uses.
 template <auto Kernel>
 int registers_a_thread() {
   static const int registers = [] {
@@ -174,15 +174,15 @@ inline ParallelFor parallel_for = [](int64_t count, void (*body)(int64_t, int64_
   body(0, count, context);
 };
 
-// The `extern __shared__` arrays outside functions, all of which begin here: 227 KiB, the most that a block of sm_90
-// has. The build defines the macro for a port that has such arrays, and gives them this one's symbol.
+// The start of all `extern __shared__` arrays outside functions: 227 KiB, the most that a block of sm_90 has. The build
+// defines the macro for a port with such arrays, and gives them the symbol of this one.
 #ifdef TRIFOLD_EXTERN_SHARED
 alignas(1024) inline thread_local char extern_shared[227 << 10] __asm__("trifold_extern_shared");
 #else
 inline constexpr char* extern_shared = nullptr;
 #endif
 
-// Not null: the running thread waited for others, so whoever resumed it runs those that come after it.
+// Not null: the running thread waited for others, so whoever resumed it runs the threads after it.
 inline thread_local const void* handed_over = nullptr;
 
 // Runs threads sequentially, in a loop that the compiler can vectorise if no thread waits for another.
@@ -229,7 +229,7 @@ void describe_launch(host::Kernel kernel, const Run& run, const Use& use, const 
   use(kernel);
 }
 
-// Sets the launch's variables on this OS thread, and returns where they are.
+// Sets the launch's variables on this OS thread, and returns their addresses.
 inline host::Registers enter_launch(const host::Kernel& kernel) {
   blockDim = kernel.threads;
   gridDim = kernel.grid;
@@ -246,7 +246,7 @@ inline void run_grid(const host::Kernel& launched) {
   if constexpr (host::checked) {
     host::run_checked(kernel, enter_launch(kernel));
   } else {
-    // Not thrown through parallel_for: torch's keeps no more of an exception than that there was one.
+    // Exceptions do not pass through parallel_for: torch's keeps nothing of one but the fact that it was thrown.
     std::exception_ptr error;
     std::atomic_flag failed;
     const auto run_clusters = [&](int64_t begin, int64_t end) {

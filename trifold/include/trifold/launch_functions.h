@@ -1,4 +1,5 @@
-// What a prototype's launch function calls (trifold.prototype, and torch's tensors), for drafted bindings.
+// For drafted bindings: what a prototype's launch function can call (trifold.prototype, and methods of torch's
+// tensors).
 #pragma once
 
 #include <trifold/rows.h>
@@ -26,7 +27,7 @@ inline bool same_memory(const Tensor& a, const Tensor& b) {
   return a.get() == b.get() || (a.numel() > 0 && a.const_data_ptr() == b.const_data_ptr());
 }
 
-// The sizes of the dimensions from `start` on without the last -`stop`, and their product.
+// The sizes of the dimensions from `start` on, without the last -`stop`; and their product.
 inline Dims sizes_of(const Tensor& x, int64_t start, int64_t stop) {
   const Dims all = x.sizes();
   const int64_t count = std::max<int64_t>(static_cast<int64_t>(all.size()) - start + stop, 0);
@@ -51,7 +52,7 @@ std::vector<int64_t> sizes(const Parts&... parts) {
   return list;
 }
 
-// A table of keys and values: whether it has a key, and its value.
+// Whether a table of keys and values has a key; and the value of a key.
 template <class Value, std::size_t count>
 bool has_entry(const std::pair<int64_t, Value> (&table)[count], int64_t key) {
   return std::any_of(table, table + count, [&](const auto& entry) { return entry.first == key; });
@@ -105,14 +106,14 @@ constexpr ScalarType scalar_type_of() {
   }
 }
 
-// Calls f.template operator()<T>() with the one of the types that a dtype is.
+// Calls f.template operator()<T>() with the type that corresponds to a dtype.
 template <class... Types, class F>
 void dispatch_dtypes(ScalarType type, F&& f) {
   const bool known = ((scalar_type_of<Types>() == type && (f.template operator()<Types>(), true)) || ...);
   check(known, "trifold: no kernel for dtype ", dtype_name(type));
 }
 
-// Calls f.template operator()<T>() with that one of the types whose size is `bytes`.
+// Calls f.template operator()<T>() with the type that has `bytes` bytes.
 template <class... Types, class F>
 void dispatch_sizes(std::size_t bytes, F&& f) {
   const bool known = ((sizeof(Types) == bytes && (f.template operator()<Types>(), true)) || ...);
@@ -126,7 +127,7 @@ inline int64_t bit_length(int64_t number) {
   return digits;
 }
 
-// A float64, or what float32 makes of it.
+// A float64, rounded to float32 unless `wide`.
 inline double rounded_unless(bool wide, double number) {
   return wide ? number : static_cast<double>(static_cast<float>(number));
 }
@@ -138,7 +139,7 @@ inline std::string in_digits(double number) {
   return text;
 }
 
-// As libtorch's number: float64 for float64, float32 for all else.
+// In libtorch's numbering: float64 for float64, float32 otherwise.
 inline int32_t compute_dtype(const Tensor& x) {
   return dtype_code(x.scalar_type() == ScalarType::Double ? ScalarType::Double : ScalarType::Float);
 }
@@ -155,7 +156,7 @@ inline Tensor without_gaps(const Tensor& x) {
   return last < 0 || x.size(last) <= 1 || x.stride(last) == 1 ? x : torch::stable::contiguous(x);
 }
 
-// x[start:stop] of the first dimension.
+// x[start:stop] along the first dimension.
 inline Tensor slice(const Tensor& x, int64_t start, int64_t stop) {
   Tensor own = x;
   return torch::stable::narrow(own, 0, start, stop - start);

@@ -15,7 +15,7 @@ struct alignas(vector_bytes) Packed {
   static constexpr int size = vector_bytes / sizeof(T);
   uint32_t words[4];
 
-  // The same number in all places.
+  // The same number in all elements.
   static __device__ __forceinline__ Packed all(T value) {
     uint32_t word = 0;
     memcpy(&word, &value, sizeof value);
@@ -68,7 +68,7 @@ struct alignas(vector_bytes) Packed {
   }
 };
 
-// Packs make(i) for each place i, rounded.
+// Packs make(i) for each index i, rounded.
 template <class T, class Make>
 __device__ __forceinline__ Packed<T> pack(Make make) {
   Packed<T> packed;
@@ -136,7 +136,7 @@ __device__ __forceinline__ void write(T* to, const Packed<T>& packed) {
   *reinterpret_cast<uint4*>(to) = {packed.words[0], packed.words[1], packed.words[2], packed.words[3]};
 }
 
-// Predicates only the store. A branch around it would become one around all that computes the elements, and each piece
+// Predicates only the store. A branch around it would extend to everything that computes the elements, and each piece
 // would wait for its own loads.
 template <class T>
 __device__ __forceinline__ void write_if(bool condition, T* to, const Packed<T>& packed) {

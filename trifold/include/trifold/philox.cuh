@@ -6,7 +6,8 @@
 //   key = seed (64 bits)    counter words 0, 1 = offset / 4 (64 bits)    counter words 2, 3 = subsequence (64 bits)
 //
 // Here the subsequence is the index of a group of four normals: group g holds the normals 4g … 4g + 3.
-// The bits are the same everywhere. A normal is within a few ulp of what its bits stand for, in each compute type.
+// The bits are the same on all devices. A normal is within a few ulp of the exact function of its bits, in each compute
+// type.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -58,7 +59,7 @@ __host__ __device__ __forceinline__ PhiloxWords philox4x32_10(PhiloxWords counte
   return {{c0, c1, c2, c3}};
 }
 
-// The bits of group `group` in the draw that (seed, offset) name.
+// The bits of group `group` in the draw identified by (seed, offset).
 __host__ __device__ __forceinline__ PhiloxWords philox_group(uint64_t seed, uint64_t offset, uint64_t group) {
   const uint64_t draw = offset / 4;
   return philox4x32_10({{static_cast<uint32_t>(draw), static_cast<uint32_t>(draw >> 32), static_cast<uint32_t>(group),
@@ -66,13 +67,13 @@ __host__ __device__ __forceinline__ PhiloxWords philox_group(uint64_t seed, uint
                        {{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)}});
 }
 
-// A number in (0, 1], uniform, for the radius. In float for every compute type: each step rounds once, so it is the
-// same everywhere.
+// A number in (0, 1], uniform, for the radius. In float for every compute type: each step rounds once, so the result is
+// the same on all devices.
 __host__ __device__ __forceinline__ float philox_uniform(uint32_t bits) {
   return static_cast<float>(bits) * 0x1p-32f + 0x1p-33f;
 }
 
-// A number in [-1, 1], uniform, for the angle; in float for every compute type, too.
+// A number in [-1, 1], uniform, for the angle; also in float for every compute type.
 __host__ __device__ __forceinline__ float philox_signed_uniform(uint32_t bits) {
   return static_cast<float>(static_cast<int32_t>(bits)) * 0x1p-31f + 0x1p-32f;
 }
@@ -84,7 +85,7 @@ struct NormalPair {
 
 namespace detail {
 
-// a * b + c, rounded once. The host goes through double: no g++ flag is needed, and the second rounding is harmless.
+// a * b + c, rounded once. The host computes in double: no g++ flag is needed, and the second rounding is harmless.
 __host__ __device__ __forceinline__ float multiply_add(float a, float b, float c) {
 #ifdef TRIFOLD_GPU_ARCH
   return __fmaf_rn(a, b, c);
@@ -114,7 +115,7 @@ __host__ __device__ __forceinline__ float square_root(float x) {
 }
 
 // -log2 u for u in [2^-33, 1]. The hardware's log2 (PTX ISA, lg2.approx) has a relative error of 2^-22 up to 1/2, but
-// only an absolute one of 2^-22 from there on. So near 1 a polynomial takes over, in 1 - u, which is exact there.
+// only an absolute one of 2^-22 above. So near 1 a polynomial replaces it, in 1 - u, which is exact there.
 // Coefficients: minimax for the relative error (2^-24.6) on [0, 0.35].
 __host__ __device__ __forceinline__ float minus_log2(float u) {
   constexpr float c[] = {1.44269514f,  0.72133261f,    0.481557786f, 0.349880487f,
@@ -136,14 +137,14 @@ __host__ __device__ __forceinline__ float minus_log2(float u) {
 
 __host__ __device__ __forceinline__ float turn_half(float x, uint32_t bits) {
 #ifdef TRIFOLD_GPU_ARCH
-  return __int_as_float(__float_as_int(x) + static_cast<int>(bits << 31));  // x >= 0: the sum sets its sign
+  return __int_as_float(__float_as_int(x) + static_cast<int>(bits << 31));  // x >= 0: the sum determines its sign
 #else
   return bits & 1 ? -x : x;
 #endif
 }
 
-// The pair, its parts swapped if bit 1 is set. In PTX because nvcc 13.0 otherwise takes three instructions to test the
-// bit: one is enough, which makes independent normals 3% faster on an H200.
+// The pair, swapped if bit 1 is set. In PTX because nvcc 13.0 otherwise tests the bit in three instructions: one is
+// enough, which makes independent normals 3% faster on an H200.
 __host__ __device__ __forceinline__ NormalPair<float> mirror(NormalPair<float> pair, uint32_t bits) {
 #ifdef TRIFOLD_GPU_ARCH
   NormalPair<float> result;
@@ -162,9 +163,9 @@ __host__ __device__ __forceinline__ NormalPair<float> mirror(NormalPair<float> p
 
 // Two independent normals from two words. Box and Muller, "A Note on the Generation of Random Normal Deviates", 1958:
 // radius sqrt(-2 ln u) times cosine and sine of an angle uniform on the circle. The angle is (π/4)·w with w in [-1, 1],
-// an eighth of a turn to both sides; bit 1 of its word mirrors it to the next quarter (cosine and sine change places)
-// and bit 0 turns it by half a turn (both change their signs). Neither bit weighs anything in w. So no angle needs a
-// reduction, and short polynomials are accurate.
+// an eighth of a turn to both sides; bit 1 of its word mirrors it to the next quarter (swaps cosine and sine) and bit 0
+// adds half a turn (negates both). Neither bit contributes to w. So no angle needs a range reduction, and short
+// polynomials are accurate.
 //
 // In float, z has a relative error of at most 4 ulp (2^-21): radius 3.4 · 2^-24, cosine and sine less than 3 · 2^-24,
 // each the largest over all 2^32 words on an H200.

@@ -1,4 +1,4 @@
-// Python's arithmetic where C++'s differs, with the results that Numba's kernels have on a GPU. Drafted kernels use it.
+// Python's arithmetic where C++'s differs, with the results of Numba's kernels on a GPU. Used by drafted kernels.
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -9,7 +9,7 @@
 
 namespace trifold {
 
-// The type that a kernel computes in, also where T is an integer.
+// The type that a kernel computes in; an integer type is its own.
 template <class T>
 using number_t = std::conditional_t<std::is_integral_v<T>, T, compute_t<T>>;
 
@@ -21,7 +21,7 @@ struct Array {
   __host__ __device__ __forceinline__ const T& operator[](int i) const { return elements[i]; }
 };
 
-// NumPy's functions where C++'s differ: of two floats, a nan is the larger and the smaller one.
+// NumPy's functions where C++'s differ: nan is both the larger and the smaller of two floats.
 template <class T>
 __host__ __device__ __forceinline__ T numpy_maximum(T a, T b) {
   return a >= b || a != a ? a : b;
@@ -35,7 +35,7 @@ __host__ __device__ __forceinline__ T numpy_sign(T x) {
   if constexpr (std::is_unsigned_v<T>) {
     return x != 0 ? T(1) : T(0);
   } else {
-    return x > T(0) ? T(1) : x < T(0) ? T(-1) : x;  // x: also a nan, and a zero of either sign
+    return x > T(0) ? T(1) : x < T(0) ? T(-1) : x;  // x itself if it is nan, or a zero of either sign
   }
 }
 template <class T>
@@ -47,7 +47,7 @@ __host__ __device__ __forceinline__ T radians(T x) {
   return x * T(3.14159265358979323846 / 180);
 }
 
-// round(x, digits), as Numba rounds: in double, half to even.
+// round(x, digits) with Numba's rounding: in double, half to even.
 template <class T>
 __host__ __device__ __forceinline__ T python_round(T x, int64_t digits) {
   if (x - x != 0) return x;  // a nan or an infinity
@@ -59,14 +59,14 @@ __host__ __device__ __forceinline__ T python_round(T x, int64_t digits) {
   return static_cast<T>(digits < 0 ? z * factor : z / rest / factor);
 }
 
-// a // b, rounded down. Of integers 0 where b is 0.
+// a // b, rounded down. For integers, 0 if b is 0.
 template <class A, class B, class T = std::common_type_t<A, B>>
 __host__ __device__ __forceinline__ T floor_div(A dividend, B divisor) {
   const T a = dividend, b = divisor;
   if constexpr (std::is_integral_v<T>) {
     if (b == 0) return 0;
     if constexpr (std::is_signed_v<T>) {
-      if (b == -1) return T(0) - a;  // the quotient of the least number has no room
+      if (b == -1) return T(0) - a;  // negating the least number wraps around
       const T quotient = a / b;
       return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
     }
@@ -82,7 +82,7 @@ __host__ __device__ __forceinline__ T floor_div(A dividend, B divisor) {
   }
 }
 
-// a % b, of the sign of b. Of integers 0 where b is 0.
+// a % b, with the sign of b. For integers, 0 if b is 0.
 template <class A, class B, class T = std::common_type_t<A, B>>
 __host__ __device__ __forceinline__ T floor_mod(A dividend, B divisor) {
   const T a = dividend, b = divisor;
@@ -106,7 +106,7 @@ __host__ __device__ __forceinline__ T floor_mod(A dividend, B divisor) {
 template <int exponent, class T>
 __host__ __device__ __forceinline__ T power(T x) {
   using Factor = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
-  Factor result = 1, factor = static_cast<Factor>(x);  // integers wrap round
+  Factor result = 1, factor = static_cast<Factor>(x);  // integers wrap around
 #pragma unroll
   for (int left = exponent < 0 ? -exponent : exponent; left > 0; left /= 2) {
     if (left % 2 == 1) result *= factor;
@@ -115,15 +115,15 @@ __host__ __device__ __forceinline__ T power(T x) {
   return exponent < 0 ? T(1) / static_cast<T>(result) : static_cast<T>(result);
 }
 
-// The same, of an exponent that is no constant. Of integers, a negative power of 0 is the least number of the type, and
-// one of another number than 1 and -1 is 0.
+// The same for a variable exponent. For integers, a negative power of 0 is the least number of the type, and one of any
+// number except 1 and -1 is 0.
 template <class T, class Exponent>
 __host__ __device__ __forceinline__ T power(T x, Exponent exponent) {
   const bool inverse = std::is_signed_v<Exponent> && !(exponent >= 0);
   std::make_unsigned_t<Exponent> left = exponent;
   if (inverse) left = 0 - left;
   if constexpr (std::is_integral_v<T>) {
-    using Word = std::make_unsigned_t<T>;  // wraps round
+    using Word = std::make_unsigned_t<T>;  // wraps around
     if (inverse && x == 0) return static_cast<T>(Word(1) << (8 * sizeof(T) - 1));
     if (inverse && x != 1 && x != T(-1)) return 0;
     Word result = 1, factor = x;
@@ -143,7 +143,7 @@ __host__ __device__ __forceinline__ T power(T x, Exponent exponent) {
   }
 }
 
-// min(a, b) and max(a, b) of floats as Python compares them: a, unless b is less, or more. fmin and fmax differ for
+// min(a, b) and max(a, b) of floats with Python's comparison: a, unless b is less, or greater. fmin and fmax differ for
 // nan.
 template <class T>
 __host__ __device__ __forceinline__ T python_min(T a, T b) {
@@ -159,7 +159,7 @@ __device__ __forceinline__ bool in_range(int64_t i, int64_t stop, int64_t step) 
   return step > 0 ? i < stop : step < 0 && i > stop;
 }
 
-// The length of a[start:stop:step], of an array of this length: both ends are clipped to it, and a stop below 0 counts
+// The length of a[start:stop:step] for an array of this length: both ends are clipped to it, and a negative stop counts
 // from the end.
 __device__ __forceinline__ int64_t slice_length(int64_t length, int64_t start, int64_t stop, int64_t step = 1) {
   if (stop < 0) stop = stop + length < 0 ? 0 : stop + length;
@@ -167,12 +167,12 @@ __device__ __forceinline__ int64_t slice_length(int64_t length, int64_t start, i
   return stop > start ? (stop - start + step - 1) / step : 0;
 }
 
-// The thread's place in its warp, in a block of any dimensions.
+// The thread's index in its warp, in a block of any dimensions.
 __device__ __forceinline__ int lane_id() {
   return static_cast<int>((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
 }
 
-// The lanes before one's own, as bits.
+// The lanes before this one, as a mask.
 __device__ __forceinline__ uint32_t lanes_below() {
   return (1u << lane_id()) - 1;
 }
@@ -183,7 +183,7 @@ __device__ __forceinline__ int eq_sync(unsigned mask, bool predicate) {
   return all || none;
 }
 
-// The mask where the value is the same in all its lanes, else 0.
+// The mask if the value is the same in all its lanes, otherwise 0.
 template <class T>
 __device__ __forceinline__ int match_all_sync(unsigned mask, T value, bool* is_same) {
   int same = 0;
@@ -192,7 +192,7 @@ __device__ __forceinline__ int match_all_sync(unsigned mask, T value, bool* is_s
   return static_cast<int>(lanes);
 }
 
-// Atomic operations on 64-bit integers, for which CUDA has other names than <cstdint>.
+// Atomic operations on 64-bit integers, whose type in CUDA's functions is not that of <cstdint>.
 template <class T>
 concept Integer64 = std::is_integral_v<T> && sizeof(T) == 8;
 
@@ -237,7 +237,7 @@ __device__ __forceinline__ T atomic_max(T* at, T value) {
   return static_cast<T>(atomicMax(reinterpret_cast<Word*>(at), static_cast<Word>(value)));
 }
 
-// Of floats. Where one of both numbers is nan, the one in memory stays.
+// For floats. If either number is nan, memory does not change.
 template <class T>
 concept Float = std::is_floating_point_v<T>;
 
@@ -247,7 +247,7 @@ __device__ __forceinline__ T exchange_where(T* at, T value, Better better) {
   auto* const word = reinterpret_cast<Word*>(at);
   Word bits;
   memcpy(&bits, &value, sizeof(T));
-  Word seen = atomicCAS(word, Word(0), Word(0));  // reads it
+  Word seen = atomicCAS(word, Word(0), Word(0));  // an atomic read
   for (;;) {
     T old;
     memcpy(&old, &seen, sizeof(T));

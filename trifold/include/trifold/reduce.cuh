@@ -88,8 +88,9 @@ __device__ __forceinline__ T warp_reduce(T value, Combine combine) {
   return value;
 }
 
-// The sums over a warp's lanes of R values each, in one go: half of the lanes go on with half of the values, until a
-// lane has one. Eight take 9 shuffles in place of 40. The sum of value r is in the 32 / R lanes from r · 32 / R on.
+// The sums over a warp's lanes of R values each, at once: in each step, half of the lanes continue with half of the
+// values, until a lane has one. Eight need 9 shuffles instead of 40. The sum of value r is in the 32 / R lanes from r ·
+// 32 / R on.
 template <int R, int lanes = warp_threads>
 __device__ __forceinline__ float sums_apart(const float (&values)[R]) {
   if constexpr (R == 1) {
@@ -107,8 +108,8 @@ __device__ __forceinline__ float sums_apart(const float (&values)[R]) {
   }
 }
 
-// The values of a block's warps, combined, where each warp's threads have one value already. The block has `threads`
-// threads, a multiple of 32, in one dimension; all call it. It ends with a barrier, so that it can be called again at
+// Combines the values of a block's warps, if all threads of a warp have the same value. The block has `threads`
+// threads, a multiple of 32, in one dimension; all call it. Ends with a barrier, so that it can be called again at
 // once.
 template <int threads, class T, class Combine>
 __device__ __forceinline__ T block_combine(T value, Combine combine) {

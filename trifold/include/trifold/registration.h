@@ -1,4 +1,4 @@
-// Registers C++ functions as the implementations of operators, and says what it has registered.
+// Registers C++ functions as the implementations of operators, and lists what was registered.
 //
 //   TRIFOLD_NAMESPACE, TRIFOLD_DISPATCH_KEY   the library to register into, and CPU or CUDA; set by the build.
 #pragma once
@@ -26,7 +26,7 @@ using torch::headeronly::ScalarType;
 using torch::stable::Device;
 using torch::stable::Tensor;
 
-// The name of a C++ type in torch's schema language; nullptr: it is none of a single value.
+// The name of a C++ type in torch's schema language; nullptr: it is not one of a single value.
 template <class T>
 inline constexpr const char* schema_name = nullptr;
 template <>
@@ -46,7 +46,7 @@ inline constexpr const char* schema_name<ScalarType> = "ScalarType";
 template <>
 inline constexpr const char* schema_name<Device> = "Device";
 
-// A type of an argument or a result. `owned`: a value of it can be returned.
+// A type of an argument or a result. `owned`: it can be returned by value.
 template <class T>
 struct SchemaType {
   static constexpr bool exists = schema_name<T> != nullptr;
@@ -67,12 +67,13 @@ struct SchemaType<std::vector<T>> {
 };
 template <class T>
 struct SchemaType<torch::headeronly::HeaderOnlyArrayRef<T>> {
-  static constexpr bool exists = SchemaType<T>::owned && !std::is_same_v<T, bool>;  // std::vector<bool> has no array
+  static constexpr bool exists =
+      SchemaType<T>::owned && !std::is_same_v<T, bool>;  // std::vector<bool> is not an array of bool
   static constexpr bool owned = false;
   static std::string text() { return SchemaType<T>::text() + "[]"; }
 };
 
-// As one text: "a, b".
+// Joined: "a, b".
 template <class... T>
 std::string schema_types() {
   std::string text;
@@ -107,8 +108,8 @@ std::string schema_of(R (*)(A...)) {
   return "(" + schema_types<A...>() + ") -> " + Returns<R>::text();
 }
 
-// A C++ function that this library registers, with the schema that its C++ type stands for. The toolkit compares it
-// with the schema in ports/<op>.py before the first call: torch itself would reinterpret the arguments.
+// A C++ function that this library registers, with the schema derived from its C++ type. The toolkit compares that with
+// the schema in ports/<op>.py before the first call: torch itself would reinterpret the arguments.
 struct Implementation {
   const std::string name, schema;
 };
@@ -123,8 +124,9 @@ void implement(torch::stable::detail::StableLibrary& library, const char* name) 
 
 }  // namespace trifold
 
-// What this library holds, as lines "implementation<TAB>name<TAB>schema", "branch<TAB>kernel<TAB>launches" and
-// "left out<TAB>choice<TAB>the choice that has the same code". The text lives until the next call on the same thread.
+// The contents of this library, as lines "implementation<TAB>name<TAB>schema", "branch<TAB>kernel<TAB>launches" and
+// "left out<TAB>choice<TAB>the choice that has the same code". The text is valid until the next call on the same
+// thread.
 extern "C" [[gnu::visibility("default"), gnu::used]] inline const char* trifold_manifest() {
   static thread_local std::string text;
   text.clear();

@@ -1,6 +1,6 @@
-// Arrays as the simulator has them: a negative index counts from the end, one that is out of bounds ends the launch,
-// and with TRIFOLD_SCREEN accesses that may be a race, or a read of what nobody wrote, end it too. Kernels that are
-// drafted to run in their prototype's place use it (trifold/simulator/compiled).
+// Arrays with the simulator's semantics: a negative index counts from the end, one out of bounds ends the launch, and
+// with TRIFOLD_SCREEN so do accesses that may be a race or an uninitialised read. Used by kernels drafted to run in
+// place of their prototype (trifold/simulator/compiled).
 #pragma once
 
 #include <trifold/cuda.cuh>
@@ -15,12 +15,12 @@
 
 namespace trifold {
 
-// One index of an array, with the length and the stride of its dimension, in elements.
+// An index along one dimension of an array, with that dimension's length and stride, in elements.
 struct IndexAlong {
   int64_t index, length, stride;
 };
 
-// An index that cannot be negative, and one that can.
+// An index that cannot be negative; from_either_end() accepts any.
 struct IndexFromFront : IndexAlong {};
 template <class Index>
 __device__ __forceinline__ auto from_front(Index index, int64_t length, int64_t stride) {
@@ -37,7 +37,7 @@ __device__ __forceinline__ IndexAlong from_either_end(Index index, int64_t lengt
   return {i < 0 ? i + length : i, length, stride};
 }
 
-// The kernel's name of an array, and the line of the call that the name is passed to.
+// An array's name in the kernel, and the line of the call that passes it.
 struct ArrayName {
   const char *text, *file, *function;
   int line;
@@ -47,7 +47,7 @@ struct ArrayName {
       : text(text), file(file), function(function), line(line) {}
 };
 
-// The access out of bounds that has ended the launch.
+// The out-of-bounds access that ended the launch.
 struct AccessOutside {
   char space, access;
   ArrayName array;
@@ -70,9 +70,9 @@ template <class... At>
   throw std::out_of_range("an index is out of bounds");
 }
 
-// The address of an element. space: 'g', 's', 'l' or 'c' for global, shared, local or constant memory, 'p' where a
-// device function was passed an array of any. access: 'r', 'w', 'u' (reads and writes), 'a' (atomic), or 'v' if it is
-// none yet.
+// The address of an element. space: 'g', 's', 'l' or 'c' for global, shared, local or constant memory, 'p' in a device
+// function whose array argument may be in any. access: 'r', 'w', 'u' (reads and writes), 'a' (atomic), or 'v' if the
+// element is not accessed yet.
 template <char space, char access, class T, class... At>
 __device__ __forceinline__ T* element(T* array, ArrayName name, At... at) {
   if (!(... && (static_cast<uint64_t>(at.index) < static_cast<uint64_t>(at.length)))) [[unlikely]]
@@ -89,7 +89,8 @@ __device__ __forceinline__ T* element(T* array, ArrayName name, At... at) {
 // A kernel that runs a whole block, region by region (trifold/draft/regions.py), is an overload with this parameter.
 struct ByRegions {};
 
-// Compilers compare this with a condition around the access, such as `i < n`; unsigned numbers are not as good.
+// Signed, so that compilers merge this with a surrounding condition such as `i < n`; with unsigned numbers they often
+// do not.
 __forceinline__ bool is_inside(IndexFromFront at) {
   return at.index < at.length;
 }
@@ -97,7 +98,7 @@ __forceinline__ bool is_inside(IndexAlong at) {
   return static_cast<uint64_t>(at.index) < static_cast<uint64_t>(at.length);
 }
 
-// element() of the thread that a region loops over.
+// element() for the thread of the current iteration of a region.
 template <char space, char access, class T, class... At>
 __forceinline__ T* element_of(uint3 thread, T* array, ArrayName name, At... at) {
   if (!(... && is_inside(at))) [[unlikely]] {
@@ -107,7 +108,7 @@ __forceinline__ T* element_of(uint3 thread, T* array, ArrayName name, At... at) 
   return array + (... + (at.index * at.stride));
 }
 
-// The same variable: its address is computed here, instead of in each turn of a loop, where it is of thread storage.
+// The same variable, with the address of a thread-local one computed here instead of in each iteration of a loop.
 template <class T>
 __forceinline__ T& found_once(T& variable) {
   T* address = &variable;

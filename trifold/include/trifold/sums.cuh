@@ -6,7 +6,7 @@
 
 namespace trifold {
 
-// A sum whose error does not grow with the number of terms (Kahan 1965); infinities and nan are those of a plain sum.
+// A sum whose error does not grow with the number of terms (Kahan 1965); infinities and nan are as in a plain sum.
 template <class C>
 struct CompensatedSum {
   C sum, lost;

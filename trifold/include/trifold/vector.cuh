@@ -23,7 +23,7 @@ __host__ __device__ inline int elements_to_boundary(const T* pointer) {
   return static_cast<int>((-reinterpret_cast<uintptr_t>(pointer) % vector_bytes) / sizeof(T));
 }
 
-// One value for each output of a map: its result at one place, or the pointer to store it at.
+// One value per output of a map: its result for one element, or the pointer to store it at.
 template <class V, int N>
 struct Pack {
   V value[N];
@@ -35,8 +35,8 @@ Pack(V, More...) -> Pack<V, 1 + sizeof...(More)>;
 // to 2% at 2^28 elements).
 inline constexpr int vector_block = 128;
 
-// Which thread processes what: the first `vectors` threads a vector each, the next `rest` an element each, of which the
-// first `head` are before the first vector, and the others after the last one.
+// The assignment of elements to threads: the first `vectors` threads have a vector each, the next `rest` an element
+// each, of which the first `head` precede the first vector, and the others follow the last one.
 struct Share {
   int64_t vectors;
   short head, rest;
@@ -57,7 +57,7 @@ Share share_out(int64_t n, int head) {
 // The pointers point to the first vector, on a 16-byte boundary, thus `share.head` elements after the first. The grid
 // has at least share.threads() threads, in blocks of `vector_block`. Waits for earlier kernels: can be launched early.
 //
-// Why one vector a thread, and no cache hints: at 2^28 elements on an H200, bound by memory, two or four vectors a
+// Why one vector per thread, and no cache hints: at 2^28 elements on an H200, bound by memory, two or four vectors per
 // thread are up to 4% slower, __ldcs costs up to 10%, and __stcs changes less than 1% either way.
 template <class T, int N, class F, class... In>
 __device__ __forceinline__ void map_vectors(F f, Pack<T*, N> out, Share share, const In*... in) {
@@ -78,7 +78,7 @@ __device__ __forceinline__ void map_vectors(F f, Pack<T*, N> out, Share share, c
 #pragma unroll
     for (int j = 0; j < N; ++j) *reinterpret_cast<Vector<T>*>(out.value[j] + first) = result[j];
   }
-  if (share.rest == 0) return;  // known to the compiler to be no part of the above, whose code therefore comes first
+  if (share.rest == 0) return;  // lets the compiler place the code above first
 
   const int64_t beyond = i - share.vectors;
   if (beyond < 0 || beyond >= share.rest) return;
