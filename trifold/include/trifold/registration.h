@@ -67,8 +67,7 @@ struct SchemaType<std::vector<T>> {
 };
 template <class T>
 struct SchemaType<torch::headeronly::HeaderOnlyArrayRef<T>> {
-  static constexpr bool exists =
-      SchemaType<T>::owned && !std::is_same_v<T, bool>;  // std::vector<bool> is not an array of bool
+  static constexpr bool exists = SchemaType<T>::owned && !std::is_same_v<T, bool>;  // std::vector<bool> is no array
   static constexpr bool owned = false;
   static std::string text() { return SchemaType<T>::text() + "[]"; }
 };
